@@ -39,7 +39,7 @@ _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
 _B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
-def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel:
+def _gpu_model(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel:
     memory, peak, hbm, nvlink = sizes
     arch, source = rest
     return GpuModel(
@@ -55,19 +55,21 @@ def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel
 
 
 _ALL = (
-    _card("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
-    _card("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
-    _card("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),
-    _card("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 3350, 460), "sm90", _AZURE),
-    _card("h800-80g", "NVIDIA H800", (79.10, 989, 3350, 204), "sm90", _SCALED),
-    _card("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460), "sm90", _SCALED),
-    _card("h200", "NVIDIA H200", (139.72, 989, 4800, 431), "sm90", _AZURE),
-    _card("b200", "NVIDIA B200", (178.35, 2250, 8000, 811), "sm100", _B200),
-    _card("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
-    _card("b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200),
+    _gpu_model("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
+    _gpu_model("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
+    _gpu_model("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),
+    _gpu_model("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 3350, 460), "sm90", _AZURE),
+    _gpu_model("h800-80g", "NVIDIA H800", (79.10, 989, 3350, 204), "sm90", _SCALED),
+    _gpu_model("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460), "sm90", _SCALED),
+    _gpu_model("h200", "NVIDIA H200", (139.72, 989, 4800, 431), "sm90", _AZURE),
+    _gpu_model("b200", "NVIDIA B200", (178.35, 2250, 8000, 811), "sm100", _B200),
+    _gpu_model("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
+    _gpu_model(
+        "b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200
+    ),
 )
 
-GPU_MODELS: dict[str, GpuModel] = {card.name: card for card in _ALL}
+GPU_MODELS: dict[str, GpuModel] = {gpu.name: gpu for gpu in _ALL}
 """Models by name. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
 
 
@@ -93,4 +95,4 @@ def by_smi_name(smi: str) -> GpuModel | None:
     >>> by_smi_name("NVIDIA H200").name
     'h200'
     """
-    return next((card for card in _ALL if smi.strip() in card.smi), None)
+    return next((gpu for gpu in _ALL if smi.strip() in gpu.smi), None)

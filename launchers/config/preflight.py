@@ -66,7 +66,7 @@ class Preflight:
     skip: bool
     skips: frozenset[str]
     """Names of the CHECKS to skip."""
-    card: GpuModel | None
+    gpu: GpuModel | None
     """Required GPU model; None accepts any."""
     node_floor: float | None
     """Floor of the all-reduce bus bandwidth inside a node, GB/s; None derives it from the GPU
@@ -100,7 +100,7 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         skips=frozenset(
             _known(word) for word in env.get("DPO_PREFLIGHT_SKIP", "").split(",") if word
         ),
-        card=gpu_models.by_name(model) if model else None,
+        gpu=gpu_models.by_name(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
         network_floor=network_floor(env),
         strict=is_one(env, "DPO_PREFLIGHT_STRICT"),

@@ -29,7 +29,7 @@ _MAX_BYTES = 4 * 1024**2
 """A larger file is not a config.json."""
 
 
-def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> ModelConfig | None:
+def model_config(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> ModelConfig | None:
     """Return the model's sizes; None when they are not known yet.
 
     Args:

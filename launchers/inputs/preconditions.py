@@ -196,7 +196,7 @@ class ModelVerdict:
 
     is_final: bool
     """False when the model's sizes are not known yet: check again after the download."""
-    shape: ModelConfig | None
+    model_config: ModelConfig | None
     """The model's sizes; None when they are not known or not needed."""
 
 
@@ -214,14 +214,14 @@ def check_model(
     Raises:
         LaunchError: CONFIG with all messages.
     """
-    shape = model_preview.shape(recipe, inputs, may_ask=may_ask)
-    if shape is None and may_ask and recipe.backend == "megatron":
-        return ModelVerdict(is_final=False, shape=None)
+    model_config = model_preview.model_config(recipe, inputs, may_ask=may_ask)
+    if model_config is None and may_ask and recipe.backend == "megatron":
+        return ModelVerdict(is_final=False, model_config=None)
     known = broken_rules(settings, recipe, None)
-    refuse([found for found in broken_rules(settings, recipe, shape) if found not in known])
-    for what in warnings(settings, recipe, shape):
+    refuse([found for found in broken_rules(settings, recipe, model_config) if found not in known])
+    for what in warnings(settings, recipe, model_config):
         logs.warning("recipe", what=what)
-    return ModelVerdict(is_final=True, shape=shape)
+    return ModelVerdict(is_final=True, model_config=model_config)
 
 
 def refuse(refusals: list[Refusal]) -> None:
@@ -240,14 +240,16 @@ def refuse(refusals: list[Refusal]) -> None:
         )
 
 
-def broken_rules(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
+def broken_rules(
+    settings: Settings, recipe: Recipe, model_config: ModelConfig | None
+) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
-    return table.check(recipe.args, _context(settings, recipe, shape))
+    return table.check(recipe.args, _context(settings, recipe, model_config))
 
 
-def warnings(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
+def warnings(settings: Settings, recipe: Recipe, model_config: ModelConfig | None) -> list[Refusal]:
     """Return a message for each value that is valid but almost certainly unintended."""
-    return table.warn(recipe.args, _context(settings, recipe, shape))
+    return table.warn(recipe.args, _context(settings, recipe, model_config))
 
 
 def core_version() -> str:
@@ -255,14 +257,14 @@ def core_version() -> str:
     return source.version("megatron-core") or table.CORE
 
 
-def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> table.Context:
-    card = settings.preflight.card
+def _context(settings: Settings, recipe: Recipe, model_config: ModelConfig | None) -> table.Context:
+    gpu = settings.preflight.gpu
     return table.Context.of(
         recipe,
-        shape=shape,
+        model_config=model_config,
         nodes=settings.place.nodes,
         gpus_per_node=settings.nproc_per_node,
-        gpu_model=card.name if card else "",
+        gpu_model=gpu.name if gpu else "",
         core=core_version(),
         swift=source.version("ms-swift"),
     )

@@ -10,9 +10,8 @@ from launchers import logs
 from launchers.config import gpu_models
 from launchers.exits import LaunchError
 from launchers.plan import flops
-from launchers.plan import model_config as shape
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import ModelConfig
+from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.plan.training_job import NO_REFERENCE, Training
 
 
@@ -20,15 +19,15 @@ from launchers.plan.training_job import NO_REFERENCE, Training
 class Model:
     """The cost of a token, and the GPU it is processed on."""
 
-    shape: ModelConfig
+    model_config: ModelConfig
     training: Training
-    card: str | None = None
+    gpu_model: str | None = None
     """Name in ``config/gpu_models.py``; None for a GPU that is not listed."""
 
     @property
     def peak_tflops(self) -> float | None:
         """Return the GPU's dense bf16 peak in TFLOP/s; None for an unknown GPU."""
-        return None if self.card is None else gpu_models.GPU_MODELS[self.card].peak_tflops
+        return None if self.gpu_model is None else gpu_models.GPU_MODELS[self.gpu_model].peak_tflops
 
     def tflop(self, s_eff: float) -> tuple[float, float]:
         """Return the TFLOP of a token: of the model, and including recomputation.
@@ -36,8 +35,8 @@ class Model:
         Args:
             s_eff: sum of squared lengths over sum of lengths, in tokens.
         """
-        model = flops.model(self.shape, self.training, s_eff)
-        return model / 1e12, flops.hardware(self.shape, self.training, s_eff) / 1e12
+        model = flops.model_flops(self.model_config, self.training, s_eff)
+        return model / 1e12, flops.hardware_flops(self.model_config, self.training, s_eff) / 1e12
 
 
 def training(args: object, world: int, *, precomputed: bool) -> Training:
@@ -77,12 +76,12 @@ def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
     if getattr(args, "rlhf_type", None) == "kto" and getattr(args, "calculate_KL", False):
         raise ValueError("the two passes over KTO's KL rows are not counted")
     folder = Path(str(getattr(args, "model_dir", "")))
-    sizes = shape.parse_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    card = gpu_models.by_smi_name(gpu)
+    sizes = parse_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    known = gpu_models.by_smi_name(gpu)
     return Model(
-        shape=sizes,
+        model_config=sizes,
         training=training(args, world, precomputed=precomputed),
-        card=None if card is None else card.name,
+        gpu_model=None if known is None else known.name,
     )
 
 

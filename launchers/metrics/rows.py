@@ -43,7 +43,7 @@ class Row:
     world: int = 1
     """World size: number of processes, one per GPU if there are GPUs."""
     card: str | None = None
-    """The GPU's name in ``config/gpu_models.py``."""
+    """The GPU model in ``config/gpu_models.py``, under the key of the metrics file."""
     tokens_per_second_per_gpu: float | None = None
     model_tflops_per_gpu: float | None = None
     hardware_tflops_per_gpu: float | None = None

@@ -59,7 +59,7 @@ def row(step: Step, model: Model | None) -> Row:
         **vars(clock),
         **rest,
         world=step.world,
-        card=None if model is None else model.card,
+        card=None if model is None else model.gpu_model,
         grad_norm=step.grad_norm,
         learning_rate=step.learning_rate,
         values=step.values,

@@ -47,7 +47,7 @@ def split(training: Training) -> int:
     return training.layout.tp if training.sequence_parallel else 1
 
 
-def rows(shape: ModelConfig, training: Training, local: float, imbalance: float) -> float:
+def rows(model: ModelConfig, training: Training, local: float, imbalance: float) -> float:
     """Return the rows of one microbatch that a rank's experts process.
 
     Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group process the
@@ -58,14 +58,14 @@ def rows(shape: ModelConfig, training: Training, local: float, imbalance: float)
     worst = min(training.imbalance or imbalance, float(layout.ep))
     if training.capacity_factor:
         worst = min(worst, training.capacity_factor)
-    return local / split(training) * shape.topk * layout.etp * worst
+    return local / split(training) * model.topk * layout.etp * worst
 
 
-def layer(shape: ModelConfig, training: Training, local: float, expert_rows: float) -> float:
+def layer(model: ModelConfig, training: Training, local: float, expert_rows: float) -> float:
     """Return the bytes that one layer keeps for its backward pass, without full recomputation.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         local: tokens of the microbatch on this context parallel rank.
         expert_rows: the result of ``rows``; 0 for a layer with a dense MLP.
@@ -73,25 +73,25 @@ def layer(shape: ModelConfig, training: Training, local: float, expert_rows: flo
     tp, of_sequence = training.layout.tp, split(training)
     drops = training.recompute_modules if training.recompute == "selective" else ()
     norms = 2 if "layernorm" in drops else 4
-    qkv = shape.q_width + 2 * shape.kv_width
-    attention = 2 * norms * shape.hidden / of_sequence + 2 * (qkv + shape.q_width) / tp
-    if shape.qk_norm:
-        attention += 2 * (shape.q_width + shape.kv_width) / tp
+    qkv = model.q_width + 2 * model.kv_width
+    attention = 2 * norms * model.hidden / of_sequence + 2 * (qkv + model.q_width) / tp
+    if model.qk_norm:
+        attention += 2 * (model.q_width + model.kv_width) / tp
     if expert_rows:
-        return local * attention + _experts(shape, training, local, expert_rows, drops)
-    mlp = 0.0 if "mlp" in drops else 6 * shape.ffn / tp
+        return local * attention + _experts(model, training, local, expert_rows, drops)
+    mlp = 0.0 if "mlp" in drops else 6 * model.ffn / tp
     return local * (attention + mlp)
 
 
 def _experts(
-    shape: ModelConfig, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
+    model: ModelConfig, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
 ) -> float:
     if "moe" in drops:
         return 0.0
-    width = shape.expert_ffn / training.layout.etp
-    routed = 2 * shape.hidden + (4 if "moe_act" in drops else 6) * width
-    shared = 0.0 if "shared_experts" in drops else 6 * shape.shared_ffn / training.layout.tp
-    router = 8 * shape.experts / split(training)  # fp32 scores and probabilities
+    width = model.expert_ffn / training.layout.etp
+    routed = 2 * model.hidden + (4 if "moe_act" in drops else 6) * width
+    shared = 0.0 if "shared_experts" in drops else 6 * model.shared_ffn / training.layout.tp
+    router = 8 * model.experts / split(training)  # fp32 scores and probabilities
     return expert_rows * routed + local * (shared + router)
 
 
@@ -108,17 +108,17 @@ def in_flight(training: Training, stage: int) -> float:
     return min((training.microbatches or 1) * layout.vpp, warm_up) / layout.vpp
 
 
-def kept(shape: ModelConfig, training: Training, shard: Shard, local: float, each: float) -> float:
+def kept(model: ModelConfig, training: Training, shard: Shard, local: float, each: float) -> float:
     """Return the bytes kept for the microbatches in flight.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         shard: parameters of the rank.
         local: tokens on this context parallel rank.
         each: mean of ``layer`` over the stage's layers.
     """
-    boundary = 2 * shape.hidden * local / split(training)
+    boundary = 2 * model.hidden * local / split(training)
     flying = in_flight(training, shard.stage)
     # the pipeline passes hidden states of reference and policy together (dpo_trainer.py)
     received = boundary * training.compares * (shard.stage > 0)
@@ -140,18 +140,18 @@ def working(training: Training, shard: Shard, each: float) -> float:
     return saved + each
 
 
-def scores(shape: ModelConfig, training: Training, positions: int, local: float) -> float:
+def scores(model: ModelConfig, training: Training, positions: int, local: float) -> float:
     """Return the bytes of attention scores in unfused attention: 5 bytes each (2205.05198)."""
     if training.attention_backend not in ("unfused", "local"):
         return 0.0
     length = training.max_length or positions
-    return 5.0 * shape.heads / training.layout.tp * local * min(length, local)
+    return 5.0 * model.heads / training.layout.tp * local * min(length, local)
 
 
-def logits(shape: ModelConfig, training: Training, shard: Shard, local: float) -> float:
+def logits(model: ModelConfig, training: Training, shard: Shard, local: float) -> float:
     """Return the bytes of the last stage's logits and their loss."""
     if not shard.head:
         return 0.0
     fused = training.cross_entropy_fusion and training.cross_entropy_impl == "te"
     each = TE_LOGIT_BYTES if fused else LOGIT_BYTES
-    return each * local * -(-shape.vocab // training.layout.tp)
+    return each * local * -(-model.vocab // training.layout.tp)

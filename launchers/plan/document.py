@@ -1,6 +1,6 @@
 """A plan as one JSON document: ``plan.json`` of a run, and a part of ``megatron-dpo plan --json``.
 
-The shape, version 1; sizes are bytes, GiB where the name says so, times seconds. A part that is
+The format, version 1; sizes are bytes, GiB where the name says so, times seconds. A part that is
 not known is null, and ``unknown`` has its reason under its name:
 
     version  run  recipe{backend, task, model, dataset, reference, args, digest}
@@ -74,7 +74,7 @@ def document(plan: Plan) -> dict[str, Any]:
             "nodes": job.nodes,
             "gpus_per_node": job.gpus_per_node,
             "world_size": job.nodes * max(1, job.gpus_per_node),
-            "card": plan.card.name if plan.card else None,
+            "card": plan.gpu.name if plan.gpu else None,
             "network": job.link.name,
             "network_gbs": job.link.gbs,
             "network_assumed": job.assumes_link,
@@ -92,15 +92,15 @@ def document(plan: Plan) -> dict[str, Any]:
 
 
 def _model(plan: Plan) -> dict[str, Any] | None:
-    shape = plan.job.shape
-    if shape is None:
+    model = plan.job.model_config
+    if model is None:
         return None
     return {
-        "source": plan.job.shape_source,
-        "parameters": shape.parameters,
-        "active_parameters": shape.active_parameters,
-        "layers": shape.layers,
-        "experts": shape.experts,
+        "source": plan.job.model_config_source,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "layers": model.layers,
+        "experts": model.experts,
     }
 
 
@@ -116,12 +116,12 @@ def _layout(plan: Plan) -> dict[str, Any] | None:
         }
         for node in range(layout.nodes)
     ]
-    shape = plan.job.shape
+    model = plan.job.model_config
     return {
         **{name: getattr(layout, name) for name in ("tp", "pp", "cp", "ep", "etp", "vpp")},
         "dp": layout.dp,
         "edp": layout.edp,
-        "stage_layers": None if shape is None else list(layout.stage_layers(shape.layers)),
+        "stage_layers": None if model is None else list(layout.stage_layers(model.layers)),
         "spread": {kind: spread(layout, kind) for kind in KINDS},
         "nodes": nodes,
     }
@@ -146,7 +146,7 @@ def _memory(plan: Plan) -> dict[str, Any] | None:
     if used is None:
         return None
     return {
-        "card_gib": plan.card.memory_gib if plan.card else None,
+        "card_gib": plan.gpu.memory_gib if plan.gpu else None,
         "total_gib": _round(used.total),
         "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
         "items": {name: _round(getattr(used, name)) for name in ITEMS},

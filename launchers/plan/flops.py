@@ -38,27 +38,27 @@ class Forward:
         return self.linear + self.attention + self.experts + self.head
 
 
-def parts(shape: ModelConfig, s_eff: float) -> Forward:
+def parts(model: ModelConfig, s_eff: float) -> Forward:
     """Return the FLOP of one token's forward pass, by kind.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         s_eff: sum(L^2) / sum(L) over sequence lengths, not the length of a pack.
     """
-    attention = shape.hidden * (2 * shape.q_width + 2 * shape.kv_width)
-    moe, plain = shape.moe_layers, shape.layers - shape.moe_layers
-    mlps = 3 * shape.hidden * (plain * shape.ffn + moe * shape.shared_ffn)
+    attention = model.hidden * (2 * model.q_width + 2 * model.kv_width)
+    moe, plain = model.moe_layers, model.layers - model.moe_layers
+    mlps = 3 * model.hidden * (plain * model.ffn + moe * model.shared_ffn)
     return Forward(
-        linear=2.0 * (shape.layers * attention + mlps),
-        attention=2.0 * shape.layers * shape.q_width * s_eff,
-        experts=2.0 * moe * 3 * shape.hidden * shape.expert_ffn * shape.topk,
-        head=2.0 * shape.hidden * shape.vocab,
+        linear=2.0 * (model.layers * attention + mlps),
+        attention=2.0 * model.layers * model.q_width * s_eff,
+        experts=2.0 * moe * 3 * model.hidden * model.expert_ffn * model.topk,
+        head=2.0 * model.hidden * model.vocab,
     )
 
 
-def forward(shape: ModelConfig, s_eff: float) -> float:
+def forward(model: ModelConfig, s_eff: float) -> float:
     """Return the FLOP of one token's forward pass."""
-    return parts(shape, s_eff).total
+    return parts(model, s_eff).total
 
 
 def passes(training: Training) -> float:
@@ -75,12 +75,12 @@ def passes(training: Training) -> float:
     return float(training.compares) + 1.0 + (2.0 if training.tuner == "full" else 1.0)
 
 
-def model(shape: ModelConfig, training: Training, s_eff: float) -> float:
+def model_flops(model: ModelConfig, training: Training, s_eff: float) -> float:
     """Return the FLOP per token that MFU counts: 4 forward passes for DPO."""
-    return passes(training) * forward(shape, s_eff)
+    return passes(training) * forward(model, s_eff)
 
 
-def recomputed(shape: ModelConfig, training: Training) -> float:
+def recomputed(model: ModelConfig, training: Training) -> float:
     """Return the share of layers that the backward pass recomputes.
 
     megatron-core 0.18 ``recompute.py``: full and uniform: all layers;
@@ -99,9 +99,9 @@ def recomputed(shape: ModelConfig, training: Training) -> float:
     if training.recompute != "full" or training.recompute_method != "block":
         return float(training.recompute == "full")
     chunks = training.layout.pp * training.layout.chunks
-    return min(1.0, training.recompute_num_layers * chunks / shape.layers)
+    return min(1.0, training.recompute_num_layers * chunks / model.layers)
 
 
-def hardware(shape: ModelConfig, training: Training, s_eff: float) -> float:
+def hardware_flops(model: ModelConfig, training: Training, s_eff: float) -> float:
     """Return the FLOP per token that the GPU executes, including recomputation."""
-    return model(shape, training, s_eff) + recomputed(shape, training) * forward(shape, s_eff)
+    return model_flops(model, training, s_eff) + recomputed(model, training) * forward(model, s_eff)

@@ -92,21 +92,21 @@ class Footprint:
 
 
 def predict_footprint(
-    recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool
+    recipe: Recipe, training: Training, model: ModelConfig, *, convert: bool
 ) -> Footprint:
     """Return the footprint of a run on the Megatron backend.
 
     Args:
         recipe: the recipe.
         training: the same recipe, parsed.
-        shape: sizes of the model.
+        model: sizes of the model.
         convert: whether the convert stage runs.
 
     Raises:
         LaunchError: CONFIG, naming a flag that is not a number.
     """
-    weights = WEIGHT * shape.parameters
-    checkpoint, once = _checkpoint(training, shape), recipe.writes_safetensors_once
+    weights = WEIGHT * model.parameters
+    checkpoint, once = _checkpoint(training, model), recipe.writes_safetensors_once
     state = checkpoint - weights
     in_background = recipe.saves_in_background
     return Footprint(
@@ -163,7 +163,7 @@ def save_interval(limit: float, *, hold: float, write: float, step: float) -> fl
     return max(limit - 2 * hold - write - step, hold * (1 - SAVE_SHARE) / SAVE_SHARE, write)
 
 
-def _checkpoint(training: Training, shape: ModelConfig) -> int:
+def _checkpoint(training: Training, model: ModelConfig) -> int:
     """Return the bytes of one checkpoint; of an adapter, without the merged model.
 
     It holds safetensors, and with the optimizer also Megatron's own weights:
@@ -172,8 +172,8 @@ def _checkpoint(training: Training, shape: ModelConfig) -> int:
     (``_filter_adapter_state_dict``; ``save_weights`` with ``peft_format``).
     """
     is_full = training.tuner == "full"
-    own = shape.parameters if is_full else whole(shape, training)
-    written = own if is_full else whole(shape, training, IN_PEFT)
+    own = model.parameters if is_full else whole(model, training)
+    written = own if is_full else whole(model, training, IN_PEFT)
     bytes_each = WEIGHT + round(memory.optimizer_saved(training))
     state = bytes_each * own if training.saves_optimizer else 0
     return WEIGHT * written + state

@@ -81,22 +81,22 @@ class Memory(Items):
         return self.total - self.context
 
 
-def predict(shape: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
+def predict(model: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job; its layout must pass the rules.
         fit: fitted constants.
 
     Raises:
         LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
-    parts = list(shards(shape, training.layout, head=training.head))
-    stages = [_stage(shape, training, shard, fit) for shard in parts]
+    parts = list(shards(model, training.layout, head=training.head))
+    stages = [_stage(model, training, shard, fit) for shard in parts]
     totals = tuple(items.total / GIB for items in stages)
     fullest = stages[totals.index(max(totals))]
-    node = host(shape, training, parts)
+    node = host(model, training, parts)
     return Memory(
         **{name: value / GIB for name, value in asdict(fullest).items()},
         host=node.total / GIB,
@@ -105,12 +105,12 @@ def predict(shape: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     )
 
 
-def _stage(shape: ModelConfig, training: Training, shard: Shard, fit: Fit) -> Items:
+def _stage(model: ModelConfig, training: Training, shard: Shard, fit: Fit) -> Items:
     """Return the bytes of a rank of one stage."""
-    part = trained(shape, training, shard)
+    part = trained(model, training, shard)
     dense, experts = part.owned(training.layout, distributed=training.distributed_optimizer)
     reference = 2.0 + training.reference_grads * training.grad_bytes
-    acts, logits, buffers = _work(shape, training, shard, fit)
+    acts, logits, buffers = _work(model, training, shard, fit)
     passing = optimizer_passing(training, dense, experts)
     adapter = part.parameters if training.tuner == "lora" else 0.0
     return Items(
@@ -128,34 +128,34 @@ def _stage(shape: ModelConfig, training: Training, shard: Shard, fit: Fit) -> It
 
 
 def _work(
-    shape: ModelConfig, training: Training, shard: Shard, fit: Fit
+    model: ModelConfig, training: Training, shard: Shard, fit: Fit
 ) -> tuple[float, float, float]:
     """Return activations, logits and buffers of one stage."""
-    local = activations.tokens(training, shape.positions) / training.layout.cp
+    local = activations.tokens(training, model.positions) / training.layout.cp
     moe, rows = 0.0, 0.0
     if shard.moe_layers:
-        rows = activations.rows(shape, training, local, fit.imbalance)
-        moe = activations.layer(shape, training, local, rows)
+        rows = activations.rows(model, training, local, fit.imbalance)
+        moe = activations.layer(model, training, local, rows)
     plain = shard.layers - shard.moe_layers
-    dense = activations.layer(shape, training, local, 0.0) if plain else 0.0
+    dense = activations.layer(model, training, local, 0.0) if plain else 0.0
     mean = (moe * shard.moe_layers + dense * plain) / max(1, shard.layers)
-    kept = activations.kept(shape, training, shard, local, mean)
+    kept = activations.kept(model, training, shard, local, mean)
     working = activations.working(training, shard, max(moe, dense))
     return (
-        kept + working + activations.scores(shape, training, shape.positions, local),
-        activations.logits(shape, training, shard, local),
-        _sent(shape, training, local, rows),
+        kept + working + activations.scores(model, training, model.positions, local),
+        activations.logits(model, training, shard, local),
+        _sent(model, training, local, rows),
     )
 
 
-def _sent(shape: ModelConfig, training: Training, local: float, rows: float) -> float:
+def _sent(model: ModelConfig, training: Training, local: float, rows: float) -> float:
     """Return the bytes of rows that experts of a layer exchange (``moe/token_dispatcher.py``)."""
     layout = training.layout
     if training.dispatcher != "allgather":  # sent and received rows, and a sorted copy
-        return 6.0 * shape.hidden * rows
+        return 6.0 * model.hidden * rows
     # all tokens of the group, the sorted rows of own experts, and the sum for all tokens
     gathered = local / activations.split(training) * layout.ep * layout.etp if rows else 0.0
-    return 2.0 * shape.hidden * (2.0 * gathered + rows)
+    return 2.0 * model.hidden * (2.0 * gathered + rows)
 
 
 PROCESS = 16 * GIB
@@ -189,7 +189,7 @@ class Host:
         return self.processes + self.offload + self.save
 
 
-def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Host:
+def host(model: ModelConfig, training: Training, shards: Sequence[Shard]) -> Host:
     """Return the host memory of a node.
 
     The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
@@ -198,13 +198,13 @@ def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     weights divided among ranks (``FullyParallelSaveStrategyWrapper``).
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         shards: parameters of each pipeline stage.
     """
     layout = training.layout
     ranks = layout.gpus_per_node
-    parts = [trained(shape, training, shard) for shard in shards]
+    parts = [trained(model, training, shard) for shard in shards]
     # all ranks of a node may belong to the fullest stage
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     offload = owned * training.optimizer_offload * OFFLOADED
@@ -214,20 +214,20 @@ def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     return Host(
         processes=ranks * (PROCESS + (STANDBY if training.standby else 0)),
         offload=ranks * offload,
-        save=max(state, _gathered(shape, training)),
+        save=max(state, _gathered(model, training)),
     )
 
 
-def _gathered(shape: ModelConfig, training: Training) -> float:
+def _gathered(model: ModelConfig, training: Training) -> float:
     """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
 
     An adapter is one file, a model several; with merging an adapter's checkpoint writes both.
     """
-    model = SHARD_FILE + 2 * shape.embedding_parameters
+    shard = SHARD_FILE + 2 * model.embedding_parameters
     if training.tuner == "full":
-        return model
-    own = 2 * whole(shape, training, IN_PEFT)
-    return own if training.merges == "never" else max(own, model)
+        return shard
+    own = 2 * whole(model, training, IN_PEFT)
+    return own if training.merges == "never" else max(own, shard)
 
 
 def optimizer_kept(training: Training) -> float:

@@ -43,11 +43,11 @@ class Shard:
         return self.dense / (layout.dp * layout.cp), self.experts / max(1, layout.edp)
 
 
-def shards(shape: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]:
+def shards(model: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]:
     """Yield the part of a rank of each stage.
 
     Args:
-        shape: of the model.
+        model: of the model.
         layout: parallel sizes.
         head: whether the model ends in logits over the vocabulary (not for reward models).
 
@@ -55,45 +55,45 @@ def shards(shape: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]
         LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     before = 0
-    for stage, layers in enumerate(layout.stage_layers(shape.layers)):
+    for stage, layers in enumerate(layout.stage_layers(model.layers)):
         dense_layers = layers
-        if shape.is_moe:
-            dense_layers = min(layers, max(0, shape.dense_layers - before))
+        if model.is_moe:
+            dense_layers = min(layers, max(0, model.dense_layers - before))
         last = stage == layout.pp - 1
         yield Shard(
             stage=stage,
             layers=layers,
             moe_layers=layers - dense_layers,
-            dense=_layers(shape, layout.tp, layers, dense_layers)
-            + _ends(shape, layout.tp, first=stage == 0, last=last, head=head),
+            dense=_layers(model, layout.tp, layers, dense_layers)
+            + _ends(model, layout.tp, first=stage == 0, last=last, head=head),
             experts=(layers - dense_layers)
-            * (shape.expert_layer_parameters / (layout.ep * layout.etp)),
+            * (model.expert_layer_parameters / (layout.ep * layout.etp)),
             head=last and head,
         )
         before += layers
 
 
-def _layers(shape: ModelConfig, tp: int, layers: int, dense_layers: int) -> float:
+def _layers(model: ModelConfig, tp: int, layers: int, dense_layers: int) -> float:
     """Return the dense parameters of a stage's layers on one rank.
 
     Keys and values are replicated where TP exceeds their heads (``transformer_config.py``).
     """
-    repeated = max(1, tp // shape.kv_heads) - 1
-    copies = repeated * 2 * shape.hidden * shape.kv_width
-    attention = (shape.attention_parameters + copies) / tp + shape.norm_parameters
-    moe = shape.shared_parameters / tp + shape.router_parameters
-    mlp = shape.mlp_parameters / tp
+    repeated = max(1, tp // model.kv_heads) - 1
+    copies = repeated * 2 * model.hidden * model.kv_width
+    attention = (model.attention_parameters + copies) / tp + model.norm_parameters
+    moe = model.shared_parameters / tp + model.router_parameters
+    mlp = model.mlp_parameters / tp
     return layers * attention + (layers - dense_layers) * moe + dense_layers * mlp
 
 
-def _ends(shape: ModelConfig, tp: int, *, first: bool, last: bool, head: bool) -> float:
+def _ends(model: ModelConfig, tp: int, *, first: bool, last: bool, head: bool) -> float:
     """Return embedding, head and final norm; a tied model split in stages holds both copies.
 
     The vocabulary is padded to a multiple of TP (mcore-bridge ``gpt_model.py``).
     """
-    matrix = -(-shape.vocab // tp) * shape.hidden
-    own_head = last and head and not (shape.tied and first)
-    return matrix * (first + own_head) + shape.hidden * last
+    matrix = -(-model.vocab // tp) * model.hidden
+    own_head = last and head and not (model.tied and first)
+    return matrix * (first + own_head) + model.hidden * last
 
 
 class Copies(NamedTuple):
@@ -124,23 +124,23 @@ class Layer(NamedTuple):
     """Number of experts, each with its own weights."""
 
 
-def layers(shape: ModelConfig, training: Training, shard: Shard) -> Iterator[Layer]:
+def layers(model: ModelConfig, training: Training, shard: Shard) -> Iterator[Layer]:
     """Yield the adapted layers, without the router.
 
     Tensor parallelism splits the side on which it splits the layer: outputs of qkv and fc1, inputs
     of proj and fc2 (mcore-bridge ``tuners/lora.py``).
     """
-    tp, named, hidden = training.layout.tp, training.lora_modules, shape.hidden
+    tp, named, hidden = training.layout.tp, training.lora_modules, model.hidden
     if is_adapted(named, "self_attention.linear_qkv"):
-        wide = (shape.q_width + 2 * shape.kv_width) / tp
+        wide = (model.q_width + 2 * model.kv_width) / tp
         yield Layer("self_attention", shard.layers, hidden, wide, "qkv")
     if is_adapted(named, "self_attention.linear_proj"):
-        yield Layer("self_attention", shard.layers, shape.q_width / tp, hidden)
-    moe, experts = shard.moe_layers, shape.experts / training.layout.ep
+        yield Layer("self_attention", shard.layers, model.q_width / tp, hidden)
+    moe, experts = shard.moe_layers, model.experts / training.layout.ep
     for owner, number, width, each in (
-        ("mlp", shard.layers - moe, shape.ffn / tp, 1.0),
-        ("mlp.shared_experts", moe * (shape.shared_ffn > 0), shape.shared_ffn / tp, 1.0),
-        (EXPERTS, moe, shape.expert_ffn / training.layout.etp, experts),
+        ("mlp", shard.layers - moe, model.ffn / tp, 1.0),
+        ("mlp.shared_experts", moe * (model.shared_ffn > 0), model.shared_ffn / tp, 1.0),
+        (EXPERTS, moe, model.expert_ffn / training.layout.etp, experts),
     ):
         if is_adapted(named, f"{owner}.linear_fc1"):
             yield Layer(owner, number, hidden, 2 * width, "fc1", each)
@@ -149,7 +149,7 @@ def layers(shape: ModelConfig, training: Training, shard: Shard) -> Iterator[Lay
 
 
 def adapter(
-    shape: ModelConfig, training: Training, shard: Shard, copies: Copies = ONCE
+    model: ModelConfig, training: Training, shard: Shard, copies: Copies = ONCE
 ) -> tuple[float, float]:
     """Return the adapter's dense and expert parameters of one rank.
 
@@ -158,9 +158,9 @@ def adapter(
     ``find_all_linears``). Modules in ``modules_to_save`` are not counted.
     """
     named = training.lora_modules
-    router = ("all-router" in named or "router" in named) * (shape.hidden + shape.experts)
+    router = ("all-router" in named or "router" in named) * (model.hidden + model.experts)
     sizes = [
-        (layer.owner == EXPERTS, _size(layer, copies)) for layer in layers(shape, training, shard)
+        (layer.owner == EXPERTS, _size(layer, copies)) for layer in layers(model, training, shard)
     ]
     dense = router * shard.moe_layers + sum(size for of_experts, size in sizes if not of_experts)
     experts = sum(size for of_experts, size in sizes if of_experts)
@@ -184,16 +184,16 @@ def is_adapted(named: tuple[str, ...], module: str) -> bool:
     return any(name == "all-linear" or f".{module}".endswith(f".{name}") for name in named)
 
 
-def whole(shape: ModelConfig, training: Training, copies: Copies = ONCE) -> int:
+def whole(model: ModelConfig, training: Training, copies: Copies = ONCE) -> int:
     """Return the adapter's parameters of the whole model."""
     alone = dataclasses.replace(training, layout=Layout(nodes=1, gpus_per_node=1))
-    (shard,) = shards(shape, alone.layout, head=training.head)
-    return round(sum(adapter(shape, alone, shard, copies)))
+    (shard,) = shards(model, alone.layout, head=training.head)
+    return round(sum(adapter(model, alone, shard, copies)))
 
 
-def trained(shape: ModelConfig, training: Training, shard: Shard) -> Shard:
+def trained(model: ModelConfig, training: Training, shard: Shard) -> Shard:
     """Return the trained parameters of a rank as a shard."""
     if training.tuner == "full":
         return shard
-    dense, experts = adapter(shape, training, shard)
+    dense, experts = adapter(model, training, shard)
     return dataclasses.replace(shard, dense=dense, experts=experts)

@@ -50,14 +50,14 @@ class Job:
     skips: frozenset[str] = frozenset()
     standby: bool = False
     """Whether each rank has a waiting process for the next restart."""
-    card: str = ""
+    gpu_model: str = ""
     """A name of ``gpu_models.GPU_MODELS``; empty if unknown."""
     link: Link
     """Network between the nodes."""
     assumes_link: bool = False
     """Whether the network's bandwidth is an assumption."""
-    shape: ModelConfig | None = None
-    shape_source: str = ""
+    model_config: ModelConfig | None = None
+    model_config_source: str = ""
     """Source of the model's sizes, or why they are unknown."""
     data: Data | None = None
 
@@ -67,8 +67,8 @@ def job_of(
     recipe: Recipe,
     env: Mapping[str, str],
     *,
-    shape: ModelConfig | None,
-    shape_source: str,
+    model_config: ModelConfig | None,
+    model_config_source: str,
     data: Data | None = None,
 ) -> Job:
     """Return the job that the pods' environment describes."""
@@ -79,11 +79,11 @@ def job_of(
         gpus_per_node=settings.gpus_per_node,
         skips=settings.skips,
         standby=settings.standby,
-        card=env.get("DPO_GPU_MODEL", ""),
+        gpu_model=env.get("DPO_GPU_MODEL", ""),
         link=link_of(env),
         assumes_link=network_bandwidth(env) is None,
-        shape=shape,
-        shape_source=shape_source,
+        model_config=model_config,
+        model_config_source=model_config_source,
         data=data,
     )
 
@@ -101,7 +101,7 @@ def link_of(env: Mapping[str, str]) -> Link:
 
 
 Made = TypeVar("Made")
-NO_CARD = "the GPU model is unknown: set gpuModel"
+NO_GPU_MODEL = "the GPU model is unknown: set gpuModel"
 NO_DATA = "the number of pairs is unknown"
 
 
@@ -114,7 +114,7 @@ class Plan:
     """The prediction; None stands for what is not known."""
 
     job: Job
-    card: GpuModel | None
+    gpu: GpuModel | None
     training: Training | None
     memory: Memory | None
     speed: Speed | None
@@ -128,19 +128,21 @@ class Plan:
     @property
     def free_gib(self) -> float | None:
         """Return what the fullest GPU has left, negative when it does not fit."""
-        if self.memory is None or self.card is None:
+        if self.memory is None or self.gpu is None:
             return None
-        return self.card.memory_gib - self.memory.total
+        return self.gpu.memory_gib - self.memory.total
 
     @property
     def duration(self) -> Duration | None:
         """Return the time of all steps, without start, evaluation and saving."""
         if self.length is None or self.speed is None or self.training is None:
             return None
-        data, shape = self.job.data, self.job.shape
+        data, model_config = self.job.data, self.job.model_config
         before = 0.0
-        if data is not None and shape is not None:
-            before = once(shape, self.training, self.speed, samples=data.pairs, tokens=data.tokens)
+        if data is not None and model_config is not None:
+            before = once(
+                model_config, self.training, self.speed, samples=data.pairs, tokens=data.tokens
+            )
         return of_steps(self.training, self.speed, self.length.steps, before)
 
     @property
@@ -186,37 +188,37 @@ class Plan:
         return self.footprint.hold_seconds / (self.footprint.hold_seconds + self.save_interval)
 
 
-def speed_of(job: Job, shape: ModelConfig, training: Training, card: GpuModel) -> Speed:
+def speed_of(job: Job, model_config: ModelConfig, training: Training, gpu: GpuModel) -> Speed:
     """Predict the speed of a job, or of the same job trained in another way."""
     tokens = run_length.microbatch_tokens(training, job.data)
     s_eff = run_length.s_eff(training, job.data)
-    return speed.predict(shape, training, card, job.link, s_eff, tokens=tokens)
+    return speed.predict(model_config, training, gpu, job.link, s_eff, tokens=tokens)
 
 
 def build(job: Job) -> Plan:
     """Predict a run. Never raises: a part that cannot be predicted is None."""
     unknown: dict[str, str] = {}
     training = _try(unknown, "training", lambda: _training(job))
-    card = GPU_MODELS.get(job.card)
-    shape = job.shape
+    gpu = GPU_MODELS.get(job.gpu_model)
+    model_config = job.model_config
     used, fast, files = None, None, None
-    if training is None or shape is None:
-        reason = unknown.get("training") or job.shape_source
+    if training is None or model_config is None:
+        reason = unknown.get("training") or job.model_config_source
         unknown |= dict.fromkeys(("memory", "speed", "footprint"), reason)
     else:
         convert = "convert" not in job.skips
-        used = _try(unknown, "memory", lambda: memory.predict(shape, training))
+        used = _try(unknown, "memory", lambda: memory.predict(model_config, training))
         files = _try(
             unknown,
             "footprint",
-            lambda: predict_footprint(job.recipe, training, shape, convert=convert),
+            lambda: predict_footprint(job.recipe, training, model_config, convert=convert),
         )
-        fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
+        fast = _try(unknown, "speed", lambda: _speed(job, model_config, training, gpu))
     steps = _try(unknown, "length", lambda: _length(job, training, unknown))
     evaluations = _try(unknown, "evaluation", lambda: _evaluations(job, training, fast, steps))
     return Plan(
         job=job,
-        card=card,
+        gpu=gpu,
         training=training,
         memory=used,
         speed=fast,
@@ -247,26 +249,26 @@ def _training(job: Job) -> Training:
     dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
     if layout.world % dense or layout.world % experts:
         raise _Unknown(f"{layout.world} processes are not a multiple of the parallel sizes")
-    if job.shape is None:
+    if job.model_config is None:
         return training
-    layout.stage_layers(job.shape.layers)
+    layout.stage_layers(job.model_config.layers)
     # ms-swift takes the model's context length where none is given
-    return replace(training, max_length=training.max_length or job.shape.positions)
+    return replace(training, max_length=training.max_length or job.model_config.positions)
 
 
-def _speed(job: Job, shape: ModelConfig, training: Training, card: GpuModel | None) -> Speed:
-    if card is None:
-        raise _Unknown(NO_CARD)
-    return speed_of(job, shape, training, card)
+def _speed(job: Job, model_config: ModelConfig, training: Training, gpu: GpuModel | None) -> Speed:
+    if gpu is None:
+        raise _Unknown(NO_GPU_MODEL)
+    return speed_of(job, model_config, training, gpu)
 
 
 def _evaluations(
     job: Job, training: Training | None, speed: Speed | None, steps: Length | None
 ) -> Evaluations | None:
-    shape, data = job.shape, job.data
-    if training is None or shape is None or speed is None or steps is None or data is None:
+    model_config, data = job.model_config, job.data
+    if training is None or model_config is None or speed is None or steps is None or data is None:
         return None  # their own reasons are in ``unknown``
-    return run_length.evaluations(job.recipe, shape, training, speed, data, steps.steps)
+    return run_length.evaluations(job.recipe, model_config, training, speed, data, steps.steps)
 
 
 def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:

@@ -51,7 +51,7 @@ def steps(training: Training, *, samples: float, tokens: float, epochs: float = 
 
 
 def duration(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
     speed: Speed,
     *,
@@ -62,7 +62,7 @@ def duration(
     """Return the duration of training on the samples.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         speed: time of its step, predicted or measured.
         samples: pairs (or rows, for supervised training) of the data set.
@@ -70,12 +70,12 @@ def duration(
         epochs: passes over the samples.
     """
     count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
-    before = once(shape, training, speed, samples=samples, tokens=tokens)
+    before = once(model, training, speed, samples=samples, tokens=tokens)
     return of_steps(training, speed, count, before)
 
 
 def once(
-    shape: ModelConfig, training: Training, speed: Speed, *, samples: float, tokens: float
+    model: ModelConfig, training: Training, speed: Speed, *, samples: float, tokens: float
 ) -> float:
     """Return the seconds of the pass that computes the reference once; 0 without one.
 
@@ -87,7 +87,7 @@ def once(
     if not training.precomputed:
         return 0.0
     whole = samples / per_step(training, tokens)
-    passes = flops.passes(training) + flops.recomputed(shape, training)
+    passes = flops.passes(training) + flops.recomputed(model, training)
     return whole * (speed.step_seconds - speed.optimizer_seconds) / passes
 
 
@@ -128,7 +128,7 @@ class Evaluations:
 
 def evaluations(
     recipe: Recipe,
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
     speed: Speed,
     data: Data,
@@ -157,7 +157,7 @@ def evaluations(
         rounds = min(rounds, limit * usual)
     layout = training.layout
     fill = (layout.pp - 1) / layout.chunks
-    passes = flops.passes(training) + flops.recomputed(shape, training)
+    passes = flops.passes(training) + flops.recomputed(model, training)
     whole = (speed.step_seconds - speed.optimizer_seconds) / (usual + fill) / passes
     every = a.size("eval_steps", a.size("save_steps", SAVE_STEPS))
     return Evaluations(

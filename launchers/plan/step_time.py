@@ -90,9 +90,9 @@ class Speed:
 
 
 def predict(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
-    card: GpuModel,
+    gpu: GpuModel,
     link: Link,
     s_eff: float,
     *,
@@ -102,9 +102,9 @@ def predict(
     """Predict the time of a step.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job; its layout must pass the rules.
-        card: the GPU.
+        gpu: the GPU model.
         link: the network between nodes.
         s_eff: sum(L^2) / sum(L) of the sequences' lengths.
         tokens: mean tokens of a microbatch; 0: a full pack, or rows of ``max_length``.
@@ -113,17 +113,17 @@ def predict(
     Raises:
         LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
-    tokens = tokens or activations.usual(training, shape.positions)
+    tokens = tokens or activations.usual(training, model.positions)
     layout, local = training.layout, tokens / training.layout.cp
-    parts = list(shards(shape, layout, head=training.head))
-    work = max(_microbatch(shape, training, card, part, local, s_eff, pace) for part in parts)
-    waits = _waits(shape, training, parts, local, card, link)
-    passes = max(part.moe_layers for part in parts) * _passes(shape, training)
+    parts = list(shards(model, layout, head=training.head))
+    work = max(_microbatch(model, training, gpu, part, local, s_eff, pace) for part in parts)
+    waits = _waits(model, training, parts, local, gpu, link)
+    passes = max(part.moe_layers for part in parts) * _passes(model, training)
     work += pace.idle * passes * training.host_waits
     work = max(work, pace.host * passes - sum(waits.values()))  # both at once
     number = max(1, training.microbatches)
     bubble = (layout.pp - 1) / layout.chunks * (work + sum(waits.values()))
-    update, after = _step(shape, training, parts, card, link, pace)
+    update, after = _step(model, training, parts, gpu, link, pace)
     seconds = {name: number * each + after[name] for name, each in waits.items()}
     step = number * work + bubble + update + sum(seconds.values())
     total = tokens * number * layout.dp
@@ -134,7 +134,7 @@ def predict(
         high=step * math.exp(pace.spread),
         tokens_per_step=total,
         tokens_per_second_per_gpu=rate,
-        mfu=flops.model(shape, training, s_eff) * rate / (card.peak_tflops * 1e12),
+        mfu=flops.model_flops(model, training, s_eff) * rate / (gpu.peak_tflops * 1e12),
         compute_seconds=number * work,
         bubble_seconds=bubble,
         optimizer_seconds=update,
@@ -143,86 +143,86 @@ def predict(
 
 
 def _microbatch(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
-    card: GpuModel,
+    gpu: GpuModel,
     shard: Shard,
     local: float,
     s_eff: float,
     pace: Pace,
 ) -> float:
     """Return the seconds of compute of one microbatch on a GPU of one stage."""
-    layout, peak = training.layout, card.peak_tflops * 1e12
-    of = flops.parts(shape, s_eff)
-    part = shard.layers / shape.layers
-    moe = shard.moe_layers / shape.moe_layers if shape.moe_layers else 0.0
-    model_passes, all_passes = flops.passes(training), _passes(shape, training)
+    layout, peak = training.layout, gpu.peak_tflops * 1e12
+    of = flops.parts(model, s_eff)
+    part = shard.layers / model.layers
+    moe = shard.moe_layers / model.moe_layers if model.moe_layers else 0.0
+    model_passes, all_passes = flops.passes(training), _passes(model, training)
     dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
     split = activations.split(training) if shard.moe_layers else layout.tp
     products = local * dense / layout.tp / (peak * PRODUCTS)
     products += local * of.experts * moe * all_passes / split / (peak * GROUPED)
-    rows = local / split * shape.topk * layout.etp
-    saved = activations.layer(shape, training, local, rows if shard.moe_layers else 0.0)
+    rows = local / split * model.topk * layout.etp
+    saved = activations.layer(model, training, local, rows if shard.moe_layers else 0.0)
     memory = saved * shard.layers * all_passes
-    memory += activations.logits(shape, training, shard, local) * model_passes
-    again = flops.recomputed(shape, training)
-    adapter = adapter_bytes_moved(shape, training, shard, local, rows, again)
-    return products + (memory * pace.passing + adapter) / (card.hbm_gbs * 1e9)
+    memory += activations.logits(model, training, shard, local) * model_passes
+    again = flops.recomputed(model, training)
+    adapter = adapter_bytes_moved(model, training, shard, local, rows, again)
+    return products + (memory * pace.passing + adapter) / (gpu.hbm_gbs * 1e9)
 
 
-def _passes(shape: ModelConfig, training: Training) -> float:
+def _passes(model: ModelConfig, training: Training) -> float:
     """Return the number of passes through a layer per microbatch, including recomputation."""
-    return flops.passes(training) + flops.recomputed(shape, training)
+    return flops.passes(training) + flops.recomputed(model, training)
 
 
 def _waits(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
     parts: list[Shard],
     local: float,
-    card: GpuModel,
+    gpu: GpuModel,
     link: Link,
 ) -> dict[str, float]:
     """Return the exposed communication of the slowest stage per microbatch, by link."""
     shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
-    stages = [_seconds(_sent(shape, training, part, local), card, link) for part in parts]
+    stages = [_seconds(_sent(model, training, part, local), gpu, link) for part in parts]
     slowest = max(stages, key=lambda seconds: sum(seconds.values()))
     return {name: seconds * shown for name, seconds in slowest.items()}
 
 
-def _seconds(sent: Traffic, card: GpuModel, link: Link) -> dict[str, float]:
-    inside = sent.inside / (card.nvlink_gbs * NVLINK * 1e9)
+def _seconds(sent: Traffic, gpu: GpuModel, link: Link) -> dict[str, float]:
+    inside = sent.inside / (gpu.nvlink_gbs * NVLINK * 1e9)
     return {"nvlink": inside, link.name: sent.across / (link.gbs * 1e9)}
 
 
-def _sent(shape: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
-    rows = local / activations.split(training) * shape.topk
-    moe = traffic.experts(shape, training, shard, rows)
-    tensor = traffic.sequence(shape, training, shard, local)
-    return moe + tensor + traffic.pipeline(shape, training, local)
+def _sent(model: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
+    rows = local / activations.split(training) * model.topk
+    moe = traffic.experts(model, training, shard, rows)
+    tensor = traffic.sequence(model, training, shard, local)
+    return moe + tensor + traffic.pipeline(model, training, local)
 
 
 def _step(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
     parts: list[Shard],
-    card: GpuModel,
+    gpu: GpuModel,
     link: Link,
     pace: Pace,
 ) -> tuple[float, dict[str, float]]:
     """Return the seconds of the optimizer and of data-parallel traffic by link."""
-    part = max((trained(shape, training, p) for p in parts), key=lambda part: part.parameters)
+    part = max((trained(model, training, p) for p in parts), key=lambda part: part.parameters)
     state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
     offload = training.optimizer_offload
-    on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
+    on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (gpu.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
     on_host += ADAPTER_WEIGHT_SECONDS * max(
-        adapter_weights(shape, training, part) for part in parts
+        adapter_weights(model, training, part) for part in parts
     )
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0
     sent = traffic.gradients(training, part.dense, part.experts)
-    return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, card, link).items()}
+    return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, gpu, link).items()}
 
 
 ADAPTER_WEIGHT_SECONDS = 75e-6
@@ -233,7 +233,7 @@ BF16 = 2
 
 
 def adapter_bytes_moved(
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
     shard: Shard,
     tokens: float,
@@ -247,7 +247,7 @@ def adapter_bytes_moved(
     writes them three times, and reads the output's three times and writes them once.
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         shard: parameters of one GPU.
         tokens: tokens of the microbatch on this GPU.
@@ -257,15 +257,15 @@ def adapter_bytes_moved(
     if training.tuner == "full":
         return 0.0
     total = 0.0
-    for layer in layers(shape, training, shard):
+    for layer in layers(model, training, shard):
         forward = (3 * layer.inputs + 6 * layer.outputs) * (1 + recomputed)
         through = rows if layer.owner == EXPERTS else tokens
         total += layer.number * through * (forward + 7 * layer.inputs + 4 * layer.outputs)
     return total * BF16
 
 
-def adapter_weights(shape: ModelConfig, training: Training, shard: Shard) -> float:
+def adapter_weights(model: ModelConfig, training: Training, shard: Shard) -> float:
     """Return the number of adapter weights a GPU steps: two per adapted layer."""
     if training.tuner == "full":
         return 0.0
-    return sum(2 * layer.number * layer.experts for layer in layers(shape, training, shard))
+    return sum(2 * layer.number * layer.experts for layer in layers(model, training, shard))

@@ -50,7 +50,7 @@ def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool
     return Traffic(inside=sent * (1 - away), across=sent * away * per_node)
 
 
-def sequence(shape: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
+def sequence(model: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
     """Return tensor and context parallel traffic of one microbatch.
 
     Each forward pass gathers and scatters the hidden states before and after attention and a dense
@@ -60,15 +60,15 @@ def sequence(shape: ModelConfig, training: Training, shard: Shard, local: float)
     layout = training.layout
     around = 2.0 * shard.layers + 2.0 * (shard.layers - shard.moe_layers)
     around += 2.0 * shard.moe_layers * (layout.etp > 1)
-    size = 2.0 * shape.hidden * local * (layout.tp - 1) / layout.tp
-    every = _forwards(shape, training) + 1.5
+    size = 2.0 * model.hidden * local * (layout.tp - 1) / layout.tp
+    every = _forwards(model, training) + 1.5
     tensor = _group(layout, layout.tp, layout.tp, around * size * every, scattered=False)
-    keys = 4.0 * shape.kv_width / layout.tp * local * (layout.cp - 1) * shard.layers * every
+    keys = 4.0 * model.kv_width / layout.tp * local * (layout.cp - 1) * shard.layers * every
     span = layout.tp * layout.cp
     return tensor + _group(layout, layout.cp, span, keys, scattered=False)
 
 
-def experts(shape: ModelConfig, training: Training, shard: Shard, sent_rows: float) -> Traffic:
+def experts(model: ModelConfig, training: Training, shard: Shard, sent_rows: float) -> Traffic:
     """Return the experts' traffic of one microbatch, forward and backward.
 
     An all-to-all sends a copy of each token to each of its top-k experts; ``allgather`` sends all
@@ -76,30 +76,30 @@ def experts(shape: ModelConfig, training: Training, shard: Shard, sent_rows: flo
      ``moe/token_dispatcher.py``).
 
     Args:
-        shape: sizes of the model.
+        model: sizes of the model.
         training: the job.
         shard: parameters of the rank.
         sent_rows: rows that a rank sends and receives back in one layer.
     """
-    layout, forwards = training.layout, _forwards(shape, training)
+    layout, forwards = training.layout, _forwards(model, training)
     phases = 2.0 * (forwards + 1)
     if training.dispatcher == "allgather":
         ranks = layout.ep * layout.etp
-        each = 2.0 * shape.hidden * phases + shape.experts * (5.0 * forwards + 4.0)
-        around = each * sent_rows / shape.topk * (ranks - 1) * shard.moe_layers
+        each = 2.0 * model.hidden * phases + model.experts * (5.0 * forwards + 4.0)
+        around = each * sent_rows / model.topk * (ranks - 1) * shard.moe_layers
         return _group(layout, ranks, ranks, around, scattered=False)
     away = (layout.ep - 1) / layout.ep
-    sent = 2.0 * shape.hidden * sent_rows * away * phases * shard.moe_layers
+    sent = 2.0 * model.hidden * sent_rows * away * phases * shard.moe_layers
     return _group(layout, layout.ep, layout.ep * layout.etp, sent, scattered=True)
 
 
-def pipeline(shape: ModelConfig, training: Training, local: float) -> Traffic:
+def pipeline(model: ModelConfig, training: Training, local: float) -> Traffic:
     """Return the traffic between stages per microbatch, in both directions."""
     layout = training.layout
     if layout.pp == 1:
         return Traffic()
     split = layout.tp if training.sequence_parallel else 1
-    hidden = 2.0 * shape.hidden * local / split
+    hidden = 2.0 * model.hidden * local / split
     sent = hidden * (2.0 + training.compares) * layout.chunks
     span = layout.world // layout.pp
     if span < layout.gpus_per_node:
@@ -125,7 +125,7 @@ def gradients(training: Training, dense: float, moe: float) -> Traffic:
     return spread + _group(layout, copies, stage, moe_sent, scattered=False)
 
 
-def _forwards(shape: ModelConfig, training: Training) -> float:
+def _forwards(model: ModelConfig, training: Training) -> float:
     """Return the forward passes through a layer: reference, policy, recomputation."""
     backward = 2.0 if training.tuner == "full" else 1.0
-    return passes(training) - backward + recomputed(shape, training)
+    return passes(training) - backward + recomputed(model, training)

@@ -35,13 +35,13 @@ class Answer:
     """Nonce read on the workspace, or an error."""
     port: str
     """Nonce read from the master port, or an error."""
-    card: str
+    gpu_model: str
 
     @property
     def skew(self) -> float:
         """Return the offset of its clock, seconds, as NTP defines it (RFC 5905, section 8).
 
-        >>> Answer(name="", sent=0, heard=12, said=20, got=10, nonce="", port="", card="").skew
+        >>> Answer(name="", sent=0, heard=12, said=20, got=10, nonce="", port="", gpu_model="").skew
         11.0
         """
         return ((self.heard - self.sent) + (self.said - self.got)) / 2
@@ -62,23 +62,23 @@ def answer_of(message: Message) -> Answer:
         got=float(message["got"]),
         nonce=str(answer["nonce"]),
         port=str(answer["port"]),
-        card=str(answer["card"]),
+        gpu_model=str(answer["card"]),
     )
 
 
-def judge_answers(answers: Sequence[Answer], nonce: str, card: str) -> list[Finding]:
+def judge_answers(answers: Sequence[Answer], nonce: str, gpu_model: str) -> list[Finding]:
     """Judge all answers.
 
     Args:
         answers: answers of the peers.
         nonce: the nonce that rank 0 wrote on the workspace and sends at the port.
-        card: rank 0's GPU model.
+        gpu_model: rank 0's GPU model.
     """
     return [
         *clocks(answers),
         *shared(answers, nonce),
         *reached(answers, nonce),
-        *alike(answers, card),
+        *alike(answers, gpu_model),
     ]
 
 
@@ -125,9 +125,9 @@ def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
     return found or [ok("port", f"reached by {len(answers)} nodes")]
 
 
-def alike(answers: Sequence[Answer], card: str) -> list[Finding]:
+def alike(answers: Sequence[Answer], gpu_model: str) -> list[Finding]:
     """Warn about different GPU models in a gang: the slowest sets the pace."""
-    kinds = Counter([card, *(answer.card for answer in answers)])
+    kinds = Counter([gpu_model, *(answer.gpu_model for answer in answers)])
     if len(kinds) == 1:
         return []
     seen = ", ".join(f"{count} nodes with {name or 'no GPU'}" for name, count in kinds.items())

@@ -59,17 +59,17 @@ def judge_measurements(
         *node_bandwidth(records, nproc, wanted),
         *network_bandwidth(records, nodes=nodes, nproc=nproc, wanted=wanted),
         *slow_pairs(records, strict=strict),
-        *slow_cards(records),
+        *slow_gpus(records),
     ]
 
 
-def node_class(card: str, nproc: int) -> float | None:
+def node_class(gpu_model: str, nproc: int) -> float | None:
     """Return the expected all-reduce bandwidth inside a node, GB/s; None for an unknown GPU model.
 
     >>> node_class("NVIDIA H200", 8), node_class("Tesla T4", 8)
     (431.0, None)
     """
-    found = gpu_models.by_smi_name(card)
+    found = gpu_models.by_smi_name(gpu_model)
     return None if found is None else found.nvlink_gbs * SHARE.get(nproc, 1.0)
 
 
@@ -173,11 +173,11 @@ def slow_pairs(records: Sequence[Record], *, strict: bool) -> list[Finding]:
     return found or [ok("pairs", "; ".join(f"{text} GB/s" for text in seen) or "one rank")]
 
 
-def slow_cards(records: Sequence[Record]) -> list[Finding]:
+def slow_gpus(records: Sequence[Record]) -> list[Finding]:
     """Report GPUs that compute slower than others of the same model."""
     found = []
-    for card in {record.card for record in records}:
-        like = [record for record in records if record.card == card]
+    for gpu_model in {record.card for record in records}:
+        like = [record for record in records if record.card == gpu_model]
         middle = median_high(record.tflops for record in like)
         for record in like:
             if record.tflops < ODD * middle:

@@ -47,7 +47,7 @@ class Record:
     device: str
     """Index and UUID of its GPU."""
     card: str
-    """The GPU's name."""
+    """The GPU model as the driver reports it."""
     tflops: float
     inside: tuple[str, ...]
     """Transports to ranks of the same node, in NCCL's names."""

@@ -85,7 +85,7 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
         return [warning("cards", why, "add utility to NVIDIA_DRIVER_CAPABILITIES")]
     own = visible(seen.smi.gpus, seen.visible)
     return [
-        *present(own, settings.gpus_per_node, settings.preflight.card),
+        *present(own, settings.gpus_per_node, settings.preflight.gpu),
         *healthy(own),
         *unused(own),
         driver(seen.smi, seen.torch_cuda),
@@ -220,7 +220,7 @@ def stack(never_run: Sequence[str]) -> Finding:
     return warning("stack", f"{NEVER_RUN}: {', '.join(never_run)}", remedy)
 
 
-def present(gpus: Sequence[Gpu], wanted: int, card: GpuModel | None) -> list[Finding]:
+def present(gpus: Sequence[Gpu], wanted: int, model: GpuModel | None) -> list[Finding]:
     """Check number and model of the GPUs.
 
     A model other than ``gpuModel`` on all GPUs is an error in the values (exit 78), since a restart
@@ -232,20 +232,20 @@ def present(gpus: Sequence[Gpu], wanted: int, card: GpuModel | None) -> list[Fin
         return [failed("cards", f"{seen}, but gpusPerNode is {wanted}", _DRAIN)]
     if len(kinds) > 1:
         return [failed("cards", f"{seen}: different GPU models in one pod", _DRAIN)]
-    if card is not None and next(iter(kinds)) not in card.smi:
-        return [_other(next(iter(kinds)), card)]
+    if model is not None and next(iter(kinds)) not in model.smi:
+        return [_other(next(iter(kinds)), model)]
     if len(gpus) > wanted:
         many = f"{seen}, but gpusPerNode is {wanted}"
         return [warning("cards", many, "let the device plugin assign the pod only its own GPUs")]
     return [ok("cards", seen)]
 
 
-def _other(name: str, card: GpuModel) -> Finding:
+def _other(name: str, model: GpuModel) -> Finding:
     found = gpu_models.by_smi_name(name)
     write = f"set gpuModel: {found.name}" if found else 'set gpuModel: ""'
     return failed(
         "cards",
-        f"the GPUs are {name}, but gpuModel is {card.name}",
+        f"the GPUs are {name}, but gpuModel is {model.name}",
         f"{write}, or a nodeSelector for nodes that have this GPU",
         code=Exit.CONFIG,
     )

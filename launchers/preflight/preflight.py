@@ -65,7 +65,7 @@ class Preflight:
         self.features = features
         self.settings, self.backend, self.own, self.env = settings, backend, own, env
         self.report = Report(own, settings.preflight)
-        self.card = ""
+        self.gpu_model = ""
         self.smi: Smi | None = None
         self.adapters = 0
 
@@ -102,7 +102,7 @@ class Preflight:
         with self.report.timed():
             facts = pod_checks.read_facts(self.settings, self.backend, self.features, self.env)
             self.adapters, self.smi = facts.adapters, facts.smi
-            self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
+            self.gpu_model = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = pod_checks.judge_pod(facts, self.settings, self.backend, needed)
             self.report.settle(found, self.settings.work.home)
 
@@ -142,7 +142,7 @@ class Preflight:
                 answers_read = [gang_checks.answer_of(answer) for answer in answers]
                 with during("preflight"):
                     self.report.settle(
-                        gang_checks.judge_answers(answers_read, nonce, self.card), folder
+                        gang_checks.judge_answers(answers_read, nonce, self.gpu_model), folder
                     )
 
         with door:
@@ -173,7 +173,7 @@ class Preflight:
                 except OSError as error:
                     port = str(error)
             nonce = read_nonce(Path(question.nonce))
-        return {"preflight": {"nonce": nonce, "port": port, "card": self.card}}
+        return {"preflight": {"nonce": nonce, "port": port, "card": self.gpu_model}}
 
     def collective(
         self, folder: Path, question: PreflightQuestion | None, peers: PeerMonitor

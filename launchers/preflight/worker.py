@@ -260,17 +260,17 @@ class Worker:
         with contextlib.suppress(OSError, KeyError):
             log = Path(os.environ["NCCL_DEBUG_FILE"]).read_text(errors="replace")
         inside, across, network = transports(log, self.plan.node_rank, self.plan.nproc)
-        name, card = f"CPU {self.local}", "CPU"
+        name, gpu_model = f"CPU {self.local}", "CPU"
         if self.plan.cuda:
             properties = torch.cuda.get_device_properties(device)
-            name, card = f"GPU {self.local} GPU-{properties.uuid}", str(properties.name)
+            name, gpu_model = f"GPU {self.local} GPU-{properties.uuid}", str(properties.name)
         return Record(
             rank=self.rank,
             node_rank=self.plan.node_rank,
             pod=self.plan.pod,
             node=self.plan.node,
             device=name,
-            card=card,
+            card=gpu_model,
             tflops=round(tflops, 3),
             inside=tuple(sorted(inside)),
             across=tuple(sorted(across)),

@@ -215,8 +215,8 @@ def _load_seconds(attempts: Path, killed_at: float | None) -> float | None:
 
 
 def _gpu_limit(found: Sequence[Row]) -> float | None:
-    card = GPU_MODELS.get(found[-1].card or "") if found else None
-    return card.memory_gib if card else None
+    gpu = GPU_MODELS.get(found[-1].card or "") if found else None
+    return gpu.memory_gib if gpu else None
 
 
 def _rows(metrics: Path) -> list[Row]:

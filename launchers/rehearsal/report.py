@@ -1,6 +1,6 @@
 """The report of a rehearsal: ``runs/<release>/rehearsal.json``, and a table in rank 0's log.
 
-The shape, version 1; sizes are bytes, GiB where the name says so, times seconds. What could not be
+The format, version 1; sizes are bytes, GiB where the name says so, times seconds. What could not be
 measured is null:
 
     version  run  digest (of recipe and launcher)  finished (Unix time)  verdict (ok, warn or fail)

@@ -63,17 +63,17 @@ class Known:
         return selective and has(MODULES, module).holds(self.facts)
 
 
-def heads(shape: ModelConfig, known: Known) -> Refusal | None:
+def heads(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each rank holds whole heads."""
-    return _divides("tp-heads", TP, known, shape.heads, "attention heads")
+    return _divides("tp-heads", TP, known, model.heads, "attention heads")
 
 
-def key_heads(shape: ModelConfig, known: Known) -> Refusal | None:
+def key_heads(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError unless one is a multiple of the other."""
-    tp, kv = known.size(TP), shape.kv_heads
-    if kv % tp == 0 or tp % kv == 0 or shape.heads % tp:
+    tp, kv = known.size(TP), model.kv_heads
+    if kv % tp == 0 or tp % kv == 0 or model.heads % tp:
         return None
-    fits = [n for n in divisors(shape.heads) if kv % n == 0 or n % kv == 0]
+    fits = [n for n in divisors(model.heads) if kv % n == 0 or n % kv == 0]
     return refused(
         "kv-heads",
         TP,
@@ -82,36 +82,36 @@ def key_heads(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def experts(shape: ModelConfig, known: Known) -> Refusal | None:
+def experts(model: ModelConfig, known: Known) -> Refusal | None:
     """MC moe_layer.py: AssertionError; each rank holds whole experts."""
-    return _divides("expert-count", EP, known, shape.experts, "experts") if shape.is_moe else None
+    return _divides("expert-count", EP, known, model.experts, "experts") if model.is_moe else None
 
 
-def expert_width(shape: ModelConfig, known: Known) -> Refusal | None:
+def expert_width(model: ModelConfig, known: Known) -> Refusal | None:
     """MC experts.py splits the width of an expert; tensor_parallel/utils.py:divide asserts."""
     return (
-        _divides("expert-width", ETP, known, shape.expert_ffn, "moe_intermediate_size")
-        if shape.is_moe
+        _divides("expert-width", ETP, known, model.expert_ffn, "moe_intermediate_size")
+        if model.is_moe
         else None
     )
 
 
-def width(shape: ModelConfig, known: Known) -> Refusal | None:
+def width(model: ModelConfig, known: Known) -> Refusal | None:
     """MC mlp.py splits the width of a dense MLP; tensor_parallel/utils.py:divide asserts."""
-    is_dense = not shape.is_moe or shape.dense_layers > 0
-    return _divides("mlp-width", TP, known, shape.ffn, "intermediate_size") if is_dense else None
+    is_dense = not model.is_moe or model.dense_layers > 0
+    return _divides("mlp-width", TP, known, model.ffn, "intermediate_size") if is_dense else None
 
 
-def shared_width(shape: ModelConfig, known: Known) -> Refusal | None:
+def shared_width(model: ModelConfig, known: Known) -> Refusal | None:
     """MC shared_experts.py is an MLP of tensor parallelism, not of the experts'."""
     return _divides(
-        "shared-expert-width", TP, known, shape.shared_ffn, "width of the shared experts"
+        "shared-expert-width", TP, known, model.shared_ffn, "width of the shared experts"
     )
 
 
-def sequence(shape: ModelConfig, known: Known) -> Refusal | None:
+def sequence(model: ModelConfig, known: Known) -> Refusal | None:
     """MC moe_layer.py:forward: ValueError in training; the text is that of the chart's row."""
-    if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
+    if not model.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
         return None
     return refused(
         NEEDS_SEQUENCE,
@@ -120,7 +120,7 @@ def sequence(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def layers(shape: ModelConfig, known: Known) -> Refusal | None:
+def layers(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py and transformer_block.py: ValueError or AssertionError."""
     if known.facts.text(LAYOUT):
         return None  # it says all about the stages
@@ -128,7 +128,7 @@ def layers(shape: ModelConfig, known: Known) -> Refusal | None:
     if pp == 1 and ends:
         return None  # refused by the rows, without the model
     extra = sum(known.facts.is_on(end) for end in ENDS)
-    stages, left = pp - len(ends), shape.layers + extra - sum(ends)
+    stages, left = pp - len(ends), model.layers + extra - sum(ends)
     if bool(stages) == bool(left) and left >= 0 and (not stages or left % stages == 0):
         return None
     inner = f" less {sum(ends)} of the first or last stage" if ends else ""
@@ -136,18 +136,18 @@ def layers(shape: ModelConfig, known: Known) -> Refusal | None:
     return refused(
         "pipeline-uneven",
         PP,
-        f"{shape.layers} layers{counted}{inner} cannot be split evenly over "
+        f"{model.layers} layers{counted}{inner} cannot be split evenly over "
         f"{stages} {'inner ' if ends else ''}stages; change it or set {FIRST} or {LAST}",
     )
 
 
-def chunks(shape: ModelConfig, known: Known) -> Refusal | None:
+def chunks(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each chunk of a stage holds as many layers."""
     vpp, pp = known.size(VPP), known.size(PP)
-    if vpp == 1 or pp == 1 or known.facts.text(LAYOUT) or layers(shape, known):
+    if vpp == 1 or pp == 1 or known.facts.text(LAYOUT) or layers(model, known):
         return None
     ends = [n for n in map(known.given, (FIRST, LAST)) if n is not None]
-    left = shape.layers + sum(known.facts.is_on(end) for end in ENDS) - sum(ends)
+    left = model.layers + sum(known.facts.is_on(end) for end in ENDS) - sum(ends)
     inner = [left // (pp - len(ends))] if pp > len(ends) else []
     for held in (*ends, *inner):
         if held % vpp:
@@ -160,14 +160,14 @@ def chunks(shape: ModelConfig, known: Known) -> Refusal | None:
     return None
 
 
-def layernorm(shape: ModelConfig, known: Known) -> Refusal | None:
+def layernorm(model: ModelConfig, known: Known) -> Refusal | None:
     """MB transformer_layer.py asks ``moe_router not in cuda_graph_scope``.
 
     From megatron-core 0.18 on transformer_config.py leaves None there and ignores the given value,
     also that of megatron_extra_kwargs (0.16 and 0.17 leave a list): TypeError when the model is
     built. Dense layers do not ask. mcore-bridge 1.6.5 asks still.
     """
-    if not shape.is_moe or known.core < (0, 18) or not known.recomputes("layernorm"):
+    if not model.is_moe or known.core < (0, 18) or not known.recomputes("layernorm"):
         return None
     return refused(
         "recompute-layernorm-moe",
@@ -178,9 +178,9 @@ def layernorm(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def latent(shape: ModelConfig, known: Known) -> Refusal | None:
+def latent(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError without multi-latent attention."""
-    if "kv_lora_rank" in shape.unmodelled or not known.recomputes("mla_up_proj"):
+    if "kv_lora_rank" in model.unmodelled or not known.recomputes("mla_up_proj"):
         return None
     return refused(
         "recompute-mla",
@@ -189,10 +189,10 @@ def latent(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def shared_overlap(shape: ModelConfig, known: Known) -> Refusal | None:
+def shared_overlap(model: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError."""
     overlap = "moe_shared_expert_overlap"
-    if not (shape.shared_ffn and known.recomputes("shared_experts") and known.facts.is_on(overlap)):
+    if not (model.shared_ffn and known.recomputes("shared_experts") and known.facts.is_on(overlap)):
         return None
     return refused(
         "recompute-shared-overlap",
@@ -201,10 +201,10 @@ def shared_overlap(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def half_precision(shape: ModelConfig, known: Known) -> Refusal | None:
+def half_precision(model: ModelConfig, known: Known) -> Refusal | None:
     """SW model_args.py:_init_mixed_precision adds bf16; MC transformer_config.py: ValueError."""
     silent = all(missing(flag).holds(known.facts) for flag in ("bf16", "torch_dtype"))
-    if shape.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):
+    if model.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):
         return None
     return refused(
         "fp16-bf16-model", "fp16", "on, but the model is in bfloat16; set torch_dtype: float16"

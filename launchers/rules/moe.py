@@ -84,7 +84,7 @@ EXPERTS: tuple[Rule, ...] = (
 
 def _below(capability: int) -> list[str]:
     """Return the GPU models of a lower compute capability, such as 89 for 8.9."""
-    return [card.name for card in GPU_MODELS.values() if int(card.arch[2:]) < capability]
+    return [gpu.name for gpu in GPU_MODELS.values() if int(gpu.arch[2:]) < capability]
 
 
 EIGHT_BITS: tuple[Rule, ...] = (

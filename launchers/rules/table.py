@@ -99,7 +99,7 @@ PLAIN = Recipe(backend="megatron", task="rlhf", model="", dataset=(), args={}).o
 class Context:
     """The model, processes and kind of training for which a recipe's flags are judged."""
 
-    shape: ModelConfig | None
+    model_config: ModelConfig | None
     """The model's sizes; None while they are not known."""
     nodes: int
     """Pods of the gang."""
@@ -121,7 +121,7 @@ class Context:
         cls,
         recipe: Recipe,
         *,
-        shape: ModelConfig | None,
+        model_config: ModelConfig | None,
         nodes: int,
         gpus_per_node: int,
         gpu_model: str = "",
@@ -132,7 +132,7 @@ class Context:
 
         Args:
             recipe: the recipe.
-            shape: the model's sizes; None while they are not known.
+            model_config: the model's sizes; None while they are not known.
             nodes: pods of the gang.
             gpus_per_node: processes of each pod.
             gpu_model: the chart's ``gpuModel``; empty if it is not known.
@@ -140,7 +140,7 @@ class Context:
             swift: version of ms-swift; that of the recipe if it is empty.
         """
         return cls(
-            shape=shape,
+            model_config=model_config,
             nodes=nodes,
             gpus_per_node=gpus_per_node,
             backend=recipe.backend,
@@ -176,7 +176,7 @@ def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
         args: the recipe's flags.
         context: the model, processes and kind of training.
 
-    >>> gang = Context(shape=None, nodes=1, gpus_per_node=8, backend="megatron")
+    >>> gang = Context(model_config=None, nodes=1, gpus_per_node=8, backend="megatron")
     >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"}, gang)[0].says
     '8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
 tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
@@ -192,12 +192,16 @@ change the sizes, nodes or gpusPerNode'
 
 def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     """Return what is valid but almost certainly unintended; arguments as of ``check``."""
-    facts, shape = _facts(args, context), context.shape
+    facts, model_config = _facts(args, context), context.model_config
     messages = [message for rule in UNWISE[context.backend] for message in rule.judge(facts)]
     if context.backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=parse_version(context.core))
         messages += [found for hint in warnings.PLAIN if (found := hint(known))]
-        messages += [found for hint in warnings.MODEL if shape and (found := hint(shape, known))]
+        messages += [
+            found
+            for hint in warnings.MODEL
+            if model_config and (found := hint(model_config, known))
+        ]
     return messages
 
 
@@ -235,10 +239,10 @@ def _is_sized(facts: Facts) -> bool:
 
 
 def _of_model(facts: Facts, context: Context) -> list[Refusal]:
-    shape = context.shape
-    if shape is None or context.backend != "megatron" or not _is_sized(facts):
+    model_config = context.model_config
+    if model_config is None or context.backend != "megatron" or not _is_sized(facts):
         return []
     if facts.overridden & model.REPLACED:
         return []
     known = Known(facts=facts, core=parse_version(context.core))
-    return [message for rule in model.MODEL if (message := rule(shape, known))]
+    return [message for rule in model.MODEL if (message := rule(model_config, known))]

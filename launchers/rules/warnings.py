@@ -302,17 +302,17 @@ def best_not_evaluated(known: Known) -> Refusal | None:
     )
 
 
-def no_experts(shape: ModelConfig, known: Known) -> Refusal | None:
+def no_experts(model: ModelConfig, known: Known) -> Refusal | None:
     """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
-    used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not shape.is_moe]
+    used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not model.is_moe]
     return (
         refused("no-experts", used[0], "has no effect: the model has no experts") if used else None
     )
 
 
-def too_many_recomputed(shape: ModelConfig, known: Known) -> Refusal | None:
+def too_many_recomputed(model: ModelConfig, known: Known) -> Refusal | None:
     """MC recompute.py takes at most the layers of a stage."""
-    held = max(1, shape.layers // (known.size(PP) * known.size(VPP)))
+    held = max(1, model.layers // (known.size(PP) * known.size(VPP)))
     if known.facts.text(GRANULARITY) != "full" or known.size(LAYERS) <= held:
         return None
     return refused(
@@ -322,19 +322,19 @@ def too_many_recomputed(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
-def too_long(shape: ModelConfig, known: Known) -> Refusal | None:
+def too_long(model: ModelConfig, known: Known) -> Refusal | None:
     """The model has seen no position beyond ``max_position_embeddings``; ms-swift only logs."""
     length = known.facts.number(_LENGTH) or 0
-    if not shape.positions or length <= shape.positions or known.facts.text("rope_scaling"):
+    if not model.positions or length <= model.positions or known.facts.text("rope_scaling"):
         return None
     return refused(
         "length-positions",
         _LENGTH,
-        f"{length:.0f} is more than the model's {shape.positions} positions",
+        f"{length:.0f} is more than the model's {model.positions} positions",
     )
 
 
-def uneven_context(shape: ModelConfig, known: Known) -> Refusal | None:
+def uneven_context(model: ModelConfig, known: Known) -> Refusal | None:
     """SW megatron_lm_utils.py cuts each sequence into 2 x CP pieces: short ones are padding."""
     cp, length = known.size(CP), known.facts.number(_LENGTH) or 0
     if cp == 1 or not length or length / cp >= 1024:

@@ -78,7 +78,7 @@ def planned(
     found, where = read_sizes(config)
     if found is None and seen is not None:
         found, where = seen, f"config.json of {recipe.model}"
-    return build(job_of(settings, recipe, env, shape=found, shape_source=where))
+    return build(job_of(settings, recipe, env, model_config=found, model_config_source=where))
 
 
 def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:

@@ -124,8 +124,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
-        if verdict.shape is not None:  # known before the download: complete the plan
-            plan_file.record(settings, recipe, inputs, env, verdict.shape)
+        if verdict.model_config is not None:  # known before the download: complete the plan
+            plan_file.record(settings, recipe, inputs, env, verdict.model_config)
         check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
 
         # Prepare: clone, download, convert, while the peers join.

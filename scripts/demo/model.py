@@ -18,7 +18,7 @@ from typing import Any
 from scripts.demo.pairs import Pair, read_jsonl
 
 SEED = 20
-SHAPE = {
+MODEL_CONFIG = {
     "hidden_size": 128,
     "intermediate_size": 256,
     "num_hidden_layers": 2,
@@ -91,7 +91,7 @@ def make_model(pairs: list[Pair], folder: Path) -> int:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         dtype="float32",
-        **SHAPE,
+        **MODEL_CONFIG,
     )
     model = Qwen3ForCausalLM(config)
     model.save_pretrained(folder)

@@ -31,7 +31,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from scripts.demo.model import SHAPE, texts, train_tokenizer
+from scripts.demo.model import MODEL_CONFIG, texts, train_tokenizer
 from scripts.demo.pairs import Pair, collect, split
 from scripts.demo.score import Encoded, accuracy, encode, log_probabilities
 
@@ -99,7 +99,7 @@ def new_model(tokenizer: Any, seed: int) -> Any:
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(seed)
-    return Qwen3ForCausalLM(Qwen3Config(vocab_size=len(tokenizer), dtype="float32", **SHAPE))
+    return Qwen3ForCausalLM(Qwen3Config(vocab_size=len(tokenizer), dtype="float32", **MODEL_CONFIG))
 
 
 def sums(model: Any, rows: list[Encoded]) -> tuple[Any, Any]:

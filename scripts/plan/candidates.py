@@ -92,12 +92,12 @@ def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
     )
 
 
-def dispatchers(shape: ModelConfig, training: Training, layout: Layout) -> tuple[str, ...]:
+def dispatchers(model: ModelConfig, training: Training, layout: Layout) -> tuple[str, ...]:
     """Return the dispatchers to try on a layout; the job's own where experts are not distributed.
 
     Whether packs can be gathered is decided by the rules.
     """
-    if not shape.is_moe or training.dispatcher not in ALTERNATIVES:
+    if not model.is_moe or training.dispatcher not in ALTERNATIVES:
         return (training.dispatcher,)
     if layout.pp * layout.cp > 1:
         return ALTERNATIVES[:1]
@@ -105,7 +105,7 @@ def dispatchers(shape: ModelConfig, training: Training, layout: Layout) -> tuple
 
 
 def layouts(
-    shape: ModelConfig, training: Training, *, nodes: int, gpus_per_node: int
+    model: ModelConfig, training: Training, *, nodes: int, gpus_per_node: int
 ) -> list[Layout]:
     """Return every layout that divides the model, the batch and the number of GPUs.
 
@@ -113,32 +113,32 @@ def layouts(
     ``transformer_config.py``; the batch: ms-swift ``_init_distributed``.
     """
     world = nodes * gpus_per_node
-    tensor = [t for t in divisors(world) if _heads(shape, t)]
-    stages = [p for p in divisors(world) if shape.layers % p == 0]
+    tensor = [t for t in divisors(world) if _heads(model, t)]
+    stages = [p for p in divisors(world) if model.layers % p == 0]
     found = []
     for tp in tensor:
         for pp in stages:
             for cp in divisors(world // (tp * pp)) if world % (tp * pp) == 0 else ():
                 layout = Layout(nodes=nodes, gpus_per_node=gpus_per_node, tp=tp, pp=pp, cp=cp)
                 if training.global_batch_size % (training.micro_batch_size * layout.dp) == 0:
-                    found += list(_experts(shape, layout))
+                    found += list(_experts(model, layout))
     return found
 
 
-def _experts(shape: ModelConfig, layout: Layout) -> Iterator[Layout]:
-    if not shape.is_moe:
+def _experts(model: ModelConfig, layout: Layout) -> Iterator[Layout]:
+    if not model.is_moe:
         yield layout
         return
     left = layout.world // layout.pp
     for ep in divisors(left):
         for etp in divisors(left // ep):
-            if shape.experts % ep == 0 and shape.expert_ffn % etp == 0:
+            if model.experts % ep == 0 and model.expert_ffn % etp == 0:
                 yield replace(layout, ep=ep, etp=etp)
 
 
-def _heads(shape: ModelConfig, tp: int) -> bool:
-    groups = shape.kv_heads
-    return shape.heads % tp == 0 and (groups % tp == 0 or tp % groups == 0)
+def _heads(model: ModelConfig, tp: int) -> bool:
+    groups = model.kv_heads
+    return model.heads % tp == 0 and (groups % tp == 0 or tp % groups == 0)
 
 
 def on(training: Training, layout: Layout, fields: Fields) -> Training:

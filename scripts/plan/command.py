@@ -16,7 +16,7 @@ from launchers.config.settings import from_env
 from launchers.exits import LaunchError
 from launchers.plan import plan as planning
 from launchers.plan.layout import Layout
-from launchers.plan.plan import NO_CARD, Job, Plan
+from launchers.plan.plan import NO_GPU_MODEL, Job, Plan
 from launchers.plan.plan import job_of as job_from
 from launchers.units import GIB
 from scripts.helm import template
@@ -81,7 +81,7 @@ def _plan(request: Request, console: Console) -> int:
     found = _read(request)
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)
-    searched = _search(found, plan) if verdict.is_too_big and plan.card else None
+    searched = _search(found, plan) if verdict.is_too_big and plan.gpu else None
     proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
@@ -117,18 +117,18 @@ def _search(found: Submission, plan: Plan) -> Search:
     Raises:
         Problem: a fact that the prediction needs is not known.
     """
-    job, training, card = plan.job, plan.training, plan.card
-    if job.shape is None:
-        raise Problem(job.shape_source)
+    job, training, gpu = plan.job, plan.training, plan.gpu
+    if job.model_config is None:
+        raise Problem(job.model_config_source)
     if training is None:
         raise Problem(plan.unknown["training"])
-    if card is None:
-        raise Problem(f"{NO_CARD}, or give --gpu NAME")
+    if gpu is None:
+        raise Problem(f"{NO_GPU_MODEL}, or give --gpu NAME")
     return Search(
         job=job,
-        shape=job.shape,
+        model_config=job.model_config,
         training=training,
-        card=card,
+        gpu=gpu,
         host_gib=_host_gib(found),
         gang=_gang(found, job),
     )
@@ -160,7 +160,7 @@ def _host_gib(found: Submission) -> float | None:
 def _gang(found: Submission, job: Job) -> dict[str, str]:
     """Return the values about the gang that differ between a job and its release."""
     own = (found.nodes, found.gpus_per_node, found.gpu_model)
-    searched = (job.nodes, job.gpus_per_node, job.card)
+    searched = (job.nodes, job.gpus_per_node, job.gpu_model)
     names = ("nodes", "gpusPerNode", "gpuModel")
     return {n: str(new) for n, old, new in zip(names, own, searched, strict=True) if new != old}
 
@@ -181,10 +181,17 @@ def job_of(found: Submission, request: Request) -> Job:
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}
     if request.gpu:
         env[GPU_MODEL] = request.gpu
-    shape, where = find_model(found.recipe.model, request.model_config)
+    model_config, where = find_model(found.recipe.model, request.model_config)
     try:
         settings = from_env(env)
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     dataset = find_data(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
-    return job_from(settings, found.recipe, env, shape=shape, shape_source=where, data=dataset)
+    return job_from(
+        settings,
+        found.recipe,
+        env,
+        model_config=model_config,
+        model_config_source=where,
+        data=dataset,
+    )

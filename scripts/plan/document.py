@@ -65,7 +65,7 @@ def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
         "gang": {
             "nodes": job.nodes,
             "gpus_per_node": job.gpus_per_node,
-            "card": search.card.name,
+            "card": search.gpu.name,
         },
         "considered": len(search.layouts()),
         "layouts": [_found(each, rank) for rank, each in enumerate(found, 1)],

@@ -18,9 +18,9 @@ NAMES = ("tp", "pp", "cp", "ep", "etp", "dp", "edp")
 
 def lines(plan: Plan, training: Training) -> Iterator[str]:
     """Yield the sizes, the nodes, and the groups inside a node and across nodes."""
-    layout, shape = training.layout, plan.job.shape
+    layout, model = training.layout, plan.job.model_config
     yield "  ".join(f"{name.upper()} {size(layout, name)}" for name in NAMES)
-    spans = [] if shape is None else _spans(layout.stage_layers(shape.layers))
+    spans = [] if model is None else _spans(layout.stage_layers(model.layers))
     if layout.nodes <= NODES:
         for node in range(layout.nodes):
             yield f"node {node} {_ranks(layout, node)}{_stages(layout, node, spans)}"
@@ -29,7 +29,7 @@ def lines(plan: Plan, training: Training) -> Iterator[str]:
     wide = {name: spread(layout, name) for name in NAMES if size(layout, name) > 1}
     inside = ", ".join(name.upper() for name, nodes in wide.items() if nodes == 1)
     across = ", ".join(f"{n.upper()} over {nodes}" for n, nodes in wide.items() if nodes > 1)
-    nvlink = "" if plan.card is None else f" (NVLink, {plan.card.nvlink_gbs:g} GB/s)"
+    nvlink = "" if plan.gpu is None else f" (NVLink, {plan.gpu.nvlink_gbs:g} GB/s)"
     yield f"inside a node{nvlink}: {inside or 'nothing'}"
     if layout.nodes > 1:
         yield f"across nodes ({plan.job.link.name}): {across or 'nothing'}"

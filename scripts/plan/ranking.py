@@ -20,7 +20,7 @@ SHORT = {"alltoall": "a2a", "allgather": "gather"}
 def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:
     """Return the result of a search."""
     job = search.job
-    gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.card.name}"
+    gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.gpu.name}"
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
         return Group(title, Text(search.why_none(), "bold red"))

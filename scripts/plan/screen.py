@@ -90,14 +90,14 @@ def _tuner(recipe: Recipe) -> str:
 
 
 def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
-    recipe, shape, training = submission.recipe, plan.job.shape, plan.training
+    recipe, model, training = submission.recipe, plan.job.model_config, plan.training
     yield recipe.model
-    if shape is None:
-        yield Text(plan.job.shape_source, "yellow")
+    if model is None:
+        yield Text(plan.job.model_config_source, "yellow")
     else:
-        active = f", {shape.active_parameters / 1e9:.2f} B active" if shape.is_moe else ""
-        sizes = f"{shape.parameters / 1e9:.2f} B parameters{active}, {shape.layers} layers"
-        yield f"{sizes} ({plan.job.shape_source})"
+        active = f", {model.active_parameters / 1e9:.2f} B active" if model.is_moe else ""
+        sizes = f"{model.parameters / 1e9:.2f} B parameters{active}, {model.layers} layers"
+        yield f"{sizes} ({plan.job.model_config_source})"
     more = len(recipe.dataset) - 1
     yield f"dataset {recipe.dataset[0]}" + (f" and {more} more" if more else "")
     if training is not None:
@@ -124,8 +124,8 @@ def _where(submission: Submission, plan: Plan) -> Iterator[str]:
     queue = f"queue {submission.queue}" if submission.queue else "no queue: starts at once"
     extras = (submission.priority and f"priority {submission.priority}", submission.topology)
     yield ", ".join(filter(None, [queue, *extras]))
-    card = plan.card.name if plan.card else "GPU (model not known)"
-    gpus = f"{submission.gpus_per_node} {card}" if submission.gpus_per_node else "CPU only"
+    gpu = plan.gpu.name if plan.gpu else "GPU (model not known)"
+    gpus = f"{submission.gpus_per_node} {gpu}" if submission.gpus_per_node else "CPU only"
     fabric = f", {layout_text.fabric(plan)}" if submission.nodes > 1 else ""
     yield f"{submission.nodes} nodes x {gpus}{fabric}"
     pod = submission.pod
@@ -156,10 +156,10 @@ def _memory(submission: Submission, plan: Plan) -> Iterator[str | Text]:
         yield Text(plan.unknown["memory"], "yellow")
         return
     items = bars.items_of(used)
-    if plan.card is None:
+    if plan.gpu is None:
         yield Text(f"{used.total:.1f} GiB a GPU, predicted; {plan.unknown['speed']}", "yellow")
     else:
-        size = plan.card.memory_gib
+        size = plan.gpu.memory_gib
         bar = bars.itemised(items, size, BAR)
         yield bar + Text(f" {used.total:.1f} of {size:.1f} GiB")
     yield from bars.legend(items, WIDTH)

@@ -45,9 +45,9 @@ class Search:
     """A training job and the GPUs to search layouts for."""
 
     job: Job
-    shape: ModelConfig
+    model_config: ModelConfig
     training: Training
-    card: GpuModel
+    gpu: GpuModel
     host_gib: float | None
     """Memory limit of a pod in GiB; None for no limit."""
     gang: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Search:
     def layouts(self) -> list[Layout]:
         """Return all layouts whose sizes divide the model, the batch and the GPUs."""
         sizes = {"nodes": self.job.nodes, "gpus_per_node": self.job.gpus_per_node}
-        return candidates.layouts(self.shape, self.training, **sizes)
+        return candidates.layouts(self.model_config, self.training, **sizes)
 
     @cached_property
     def possible(self) -> list[Layout]:
@@ -76,7 +76,7 @@ class Search:
         found = replace(self, host_gib=None)._fastest()
         least = min((each.memory.host for each in found), default=None)
         if least is None:
-            return "none fits: take more GPUs, or a larger card"
+            return "none fits: take more GPUs, or GPUs with more memory"
         return (
             f"none fits the {self.host_gib:.0f} GiB of a pod's host memory, the least needs "
             f"{least:.0f} (predicted): write --set resources.limits.memory={ceil(least)}Gi"
@@ -106,8 +106,8 @@ class Search:
 
     def _ways(self, layout: Layout) -> Iterator[Way]:
         """Yield, per dispatcher, the fastest way to train on a layout."""
-        recompute = candidates.recompute(self.shape.layers, layout.pp)
-        for each in candidates.dispatchers(self.shape, self.training, layout):
+        recompute = candidates.recompute(self.model_config.layers, layout.pp)
+        for each in candidates.dispatchers(self.model_config, self.training, layout):
             yield Way(layout=layout, dispatcher=each, recompute=recompute)
 
     def _exact(self, way: Way) -> Found | None:
@@ -125,10 +125,10 @@ class Search:
 
         Weights, gradients where weights are trained, and the reference; spread evenly.
         """
-        dense = self.shape.dense_parameters / (layout.tp * layout.pp)
-        experts = self.shape.expert_parameters / (layout.ep * layout.etp * layout.pp)
+        dense = self.model_config.dense_parameters / (layout.tp * layout.pp)
+        experts = self.model_config.expert_parameters / (layout.ep * layout.etp * layout.pp)
         copies = 1 + self.training.reference + (self.training.tuner == "full")
-        return 2 * copies * (dense + experts) <= self.card.memory_gib * GIB
+        return 2 * copies * (dense + experts) <= self.gpu.memory_gib * GIB
 
     def fitting(self, name: str, training: Training) -> Found | None:
         """Return a training job with its predictions; None where it does not fit or breaks a rule.
@@ -137,8 +137,8 @@ class Search:
             name: name of its optimizer.
             training: the job.
         """
-        used = memory.predict(self.shape, training)
-        if used.total > (1 - TIGHT) * self.card.memory_gib or used.host > (
+        used = memory.predict(self.model_config, training)
+        if used.total > (1 - TIGHT) * self.gpu.memory_gib or used.host > (
             self.host_gib or used.host
         ):
             return None
@@ -154,7 +154,7 @@ class Search:
         )
 
     def _speed(self, training: Training) -> Speed:
-        return speed_of(self.job, self.shape, training, self.card)
+        return speed_of(self.job, self.model_config, training, self.gpu)
 
     def left(self, found: Found) -> list[str]:
         """Return the rules that the recipe breaks, and would still break with this layout."""
@@ -173,7 +173,10 @@ class Search:
         messages = table.check(
             recipe_args.merged(job.recipe, wanted).args,
             table.Context.of(
-                job.recipe, shape=self.shape, nodes=job.nodes, gpus_per_node=job.gpus_per_node
+                job.recipe,
+                model_config=self.model_config,
+                nodes=job.nodes,
+                gpus_per_node=job.gpus_per_node,
             ),
         )
         return set(map(str, messages))
@@ -215,7 +218,7 @@ def _by_changes(search: Search) -> list[tuple[int, Layout, Fields, tuple[str, Fi
 def _recomputes(search: Search, stages: int) -> list[tuple[int, Fields]]:
     """Return the choices of recomputation, each with the number of flags that it changes."""
     own = search.training
-    choices = candidates.recompute(search.shape.layers, stages)
+    choices = candidates.recompute(search.model_config.layers, stages)
     flags_of = [recipe_args.recompute_flags(on(own, own.layout, again)) for again in choices]
     return [
         (_changed(search, flags), again) for flags, again in zip(flags_of, choices, strict=True)

@@ -42,10 +42,10 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     recipe = submission.recipe
     context = table.Context.of(
         recipe,
-        shape=plan.job.shape,
+        model_config=plan.job.model_config,
         nodes=submission.nodes,
         gpus_per_node=max(1, submission.gpus_per_node),
-        gpu_model=plan.card.name if plan.card else "",
+        gpu_model=plan.gpu.name if plan.gpu else "",
     )
     broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
@@ -60,11 +60,11 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
 
 
 def _gpu(plan: Plan) -> list[Refusal]:
-    if plan.memory is None or plan.card is None or plan.free_gib is None or plan.free_gib >= 0:
+    if plan.memory is None or plan.gpu is None or plan.free_gib is None or plan.free_gib >= 0:
         return []
     says = (
         f"the fullest GPU needs {plan.memory.total:.1f} GiB (predicted), and "
-        f"{plan.card.name} has {plan.card.memory_gib:.1f}; change the layout"
+        f"{plan.gpu.name} has {plan.gpu.memory_gib:.1f}; change the layout"
     )
     return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
 
@@ -97,11 +97,11 @@ def _disk(submission: Submission, plan: Plan) -> list[Refusal]:
 
 def _doubts(submission: Submission, plan: Plan) -> list[str]:
     found = []
-    free, card, files = plan.free_gib, plan.card, plan.footprint
-    if free is not None and card is not None and 0 <= free < TIGHT * card.memory_gib:
+    free, gpu, files = plan.free_gib, plan.gpu, plan.footprint
+    if free is not None and gpu is not None and 0 <= free < TIGHT * gpu.memory_gib:
         found.append(f"memory is tight: {free:.1f} GiB free is within the prediction's error")
-    if plan.job.shape is not None and plan.job.shape.unmodelled:
-        keys = ", ".join(plan.job.shape.unmodelled)
+    if plan.job.model_config is not None and plan.job.model_config.unmodelled:
+        keys = ", ".join(plan.job.model_config.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
     if plan.lost_seconds is not None and plan.lost_seconds > LOST_SECONDS_WARNING:
         found.append(

@@ -232,9 +232,9 @@ def _lines(chart: str, run: RunRecord) -> Iterator[Line]:
     }.get(chart)
     if isinstance(planned, int | float) and abs(planned) < LARGEST:
         yield Line(label="plan", value=planned)
-    card = memory.get("card_gib")
-    if chart == "memory" and isinstance(card, int | float) and abs(card) < LARGEST:
-        yield Line(label="GPU", value=card)
+    gpu_gib = memory.get("card_gib")
+    if chart == "memory" and isinstance(gpu_gib, int | float) and abs(gpu_gib) < LARGEST:
+        yield Line(label="GPU", value=gpu_gib)
     args = part(part(run.plan, "recipe"), "args")
     if chart == "loss" and args.get("rlhf_type") == "dpo" and _is_plain(args):
         yield Line(label="ln 2", value=math.log(2))

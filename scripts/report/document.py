@@ -1,6 +1,6 @@
 """The report as JSON. Times are Unix times or seconds, memory GiB; what is not known is null.
 
-The shape, version 1; `schema` rises when a field changes its meaning or goes:
+The format, version 1; `schema` rises when a field changes its meaning or goes:
 
     schema
     runs[{name, place, state, code, why, step, total, world, tokens, peak_gib,

@@ -163,8 +163,8 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
     gang, model, recipe = (part(run.plan, name) for name in ("gang", "model", "recipe"))
     if gang:
         gpus = gang.get("gpus_per_node")
-        card = f" {str(gang['card']).upper()}" if gang.get("card") else " GPUs"
-        what = f"{gpus} ×{card} each" if gpus else "no GPU"
+        gpu = f" {str(gang['card']).upper()}" if gang.get("card") else " GPUs"
+        what = f"{gpus} ×{gpu} each" if gpus else "no GPU"
         nodes = gang.get("nodes")
         yield "nodes", f"{nodes} node{'s' * (nodes != 1)}, {what}"
         if gang.get("network"):

@@ -1,4 +1,4 @@
-"""Every file of chart/networks: its shape, what it becomes, and what README and NOTES say of it."""
+"""Every file of chart/networks: its fields, its result, and what README and NOTES say of it."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def parsed(values: Document) -> Preflight:
     return from_env({name: value for name, value in given.items() if isinstance(value, str)})
 
 
-def test_every_card_and_every_check_may_be_named() -> None:
+def test_every_gpu_model_and_every_check_may_be_named() -> None:
     assert KEYS["gpuModel"]["enum"] == ["", *GPU_MODELS, None]
     assert KEYS["preflight"]["properties"]["skipChecks"]["items"]["enum"] == list(CHECKS)
 
@@ -27,14 +27,14 @@ def test_every_card_and_every_check_may_be_named() -> None:
 def test_the_defaults_check_everything() -> None:
     found = parsed({})
     assert all(found.wants(check) for check in CHECKS)
-    assert (found.card, found.node_floor, found.strict, found.deadline) == (None, None, False, 60)
+    assert (found.gpu, found.node_floor, found.strict, found.deadline) == (None, None, False, 60)
 
 
 def test_what_the_values_say_reaches_the_launcher() -> None:
     preflight = {"skipChecks": ["pairs", "disk"], "strict": True, "nodeFloorGBs": 187.5}
     found = parsed({"gpuModel": "h200", "preflight": {**preflight, "deadlineSeconds": 90}})
     assert found.skips == {"pairs", "disk"}
-    assert found.card is GPU_MODELS["h200"]
+    assert found.gpu is GPU_MODELS["h200"]
     assert (found.node_floor, found.strict, found.deadline) == (187.5, True, 90)
 
 

@@ -24,7 +24,7 @@ FREE = (
     *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
     *("podSpec", "jobset.spec"),
 )
-"""Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
+"""Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
 HELMS = {"global", "launcher-archive", "launcher-archive.global"}
 """Keys that Helm fills for subcharts; no user writes them, no template reads them."""
 

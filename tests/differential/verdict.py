@@ -45,7 +45,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
     ours = table.check(
         args,
         table.Context(
-            shape=model_config.parse_config(run.config),
+            model_config=model_config.parse_config(run.config),
             nodes=run.nodes,
             gpus_per_node=run.gpus,
             backend="megatron",

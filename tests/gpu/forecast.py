@@ -82,8 +82,8 @@ def _line(visit: str, line: str, options: argparse.Namespace) -> Iterator[Foreca
         training = bench_profiles.job(parsed, bench.gpus)
         rates[profile.name] = (
             training,
-            memory.predict(bench.shape, training),
-            speed.predict(bench.shape, training, bench.card, ONE_NODE, SPREAD_OF_LENGTHS),
+            memory.predict(bench.model_config, training),
+            speed.predict(bench.model_config, training, bench.gpu, ONE_NODE, SPREAD_OF_LENGTHS),
         )
     last = rates[profiles[-1].name][2].tokens_per_second_per_gpu if options.against else None
     for name, (training, needs, pace) in rates.items():

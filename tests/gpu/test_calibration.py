@@ -48,7 +48,7 @@ def test_each_measured_layout_is_a_row(tmp_path: Path) -> None:
     assert found.keys() == {f"bench-layouts-{name}" for name in runs if name != "cut"}
     full = found["bench-layouts-tp1-ep4-full"]
     assert (full.gib, full.seconds, full.tokens, full.mean_length) == (40.5, 0.8, 7800, 1100.5)
-    assert full.shape.layers == 8
+    assert full.model_config.layers == 8
     assert full.training.longest == 8192
     out = found["bench-layouts-tp1-ep4-none"]
     assert out.outOfMemory and out.gib is None

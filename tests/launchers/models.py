@@ -6,6 +6,6 @@ from launchers.plan.model_config import ModelConfig, parse_config
 from scripts.plan.inputs import known_models
 
 
-def shape_of(name: str) -> ModelConfig:
+def load_model_config(name: str) -> ModelConfig:
     """Return the configuration of a known model."""
     return parse_config(known_models()[name])

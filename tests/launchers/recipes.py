@@ -8,7 +8,7 @@ from launchers.config.recipe import Recipe, parse
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Job, link_of
 
-SHAPE = ModelConfig(
+MODEL_CONFIG = ModelConfig(
     layers=48,
     hidden=2048,
     heads=32,
@@ -48,9 +48,9 @@ def job(**fields: Any) -> Job:
         "recipe": recipe(),
         "nodes": 2,
         "gpus_per_node": 8,
-        "card": "a100-80g",
+        "gpu_model": "a100-80g",
         "link": link_of({"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_NETWORK_FLOOR_GBS": "17"}),
-        "shape": SHAPE,
-        "shape_source": "test",
+        "model_config": MODEL_CONFIG,
+        "model_config_source": "test",
     }
     return Job(**given | fields)

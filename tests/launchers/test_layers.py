@@ -39,6 +39,7 @@ LONGEST = 400
 DATA = ("launchers/upstream/known.py",)
 """Modules of data alone, which may be longer."""
 TREES = (PACKAGE, PACKAGE.parent / "scripts")
+TESTS = PACKAGE.parent / "tests"
 
 
 def test_no_module_imports_a_higher_layer() -> None:
@@ -69,7 +70,7 @@ def test_no_package_has_too_many_modules(tree: Path) -> None:
     assert [str(folder) for folder, size in sizes.items() if size > LARGEST] == []
 
 
-@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+@pytest.mark.parametrize("tree", (*TREES, TESTS), ids=lambda tree: tree.name)
 def test_no_module_is_too_long(tree: Path) -> None:
     lines = {
         path.relative_to(tree.parent).as_posix(): path.read_text(encoding="utf-8").count("\n")

@@ -36,7 +36,7 @@ class Case:
     path: str = ""
     """Key of the values, or name of the variable, that the refusal begins with."""
     gpu: str = ""
-    """The card that ``plan`` counts with."""
+    """The GPU model that ``plan`` counts with."""
     code: Exit | None = None
     """The launcher's exit code; for cases of the launcher only."""
     files: Mapping[str, Any] = field(default_factory=dict)

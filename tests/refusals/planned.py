@@ -18,7 +18,7 @@ def refusals(values: Mapping[str, Any], gpu: str, folder: Path) -> list[str]:
 
     Args:
         values: what the user wrote.
-        gpu: the card, or an empty text.
+        gpu: the GPU model, or an empty text.
         folder: where the values file goes.
     """
     file = folder / "values.yaml"

@@ -39,9 +39,9 @@ TOKENS = Cost(token=1.0, square=0.0)
 """Cost of texts in a model of unknown sizes: their tokens."""
 
 
-def cost(shape: ModelConfig) -> Cost:
+def cost(model: ModelConfig) -> Cost:
     """Return the cost of texts in a model; ``plan/flops.py`` derives the formula."""
-    return Cost(token=flops.forward(shape, 0), square=flops.parts(shape, 1).attention)
+    return Cost(token=flops.forward(model, 0), square=flops.parts(model, 1).attention)
 
 
 def deal(costs: Sequence[float], *, replicas: int, micro: int) -> list[Round]:

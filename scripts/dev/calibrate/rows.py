@@ -12,9 +12,9 @@ import yaml
 
 from launchers.config import recipe
 from launchers.config.gpu_models import GpuModel, by_name
-from launchers.plan import model_config, training_job
+from launchers.plan import training_job
 from launchers.plan.memory import FIT, Fit, Memory, host, predict
-from launchers.plan.model_config import ModelConfig
+from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.plan.parameters import shards
 from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
@@ -35,6 +35,7 @@ class Row:
     source: str
     """Its publication, or the versions it was measured with."""
     card: str
+    """The GPU model, under the key of the rows in YAML."""
     gpusPerNode: int  # noqa: N815 - the chart's spelling
     args: dict[str, Any]
     """Flags of ms-swift, as a values file has them."""
@@ -69,14 +70,14 @@ class Row:
 
     @property
     def gpu(self) -> GpuModel:
-        """Return the card."""
+        """Return the GPU model."""
         return by_name(self.card)
 
     @cached_property
-    def shape(self) -> ModelConfig:
+    def model_config(self) -> ModelConfig:
         """Return the model's sizes."""
         base = known_models()[self.model] if self.model else {}
-        return model_config.parse_config({**base, **self.config})
+        return parse_config({**base, **self.config})
 
     @cached_property
     def training(self) -> Training:
@@ -100,19 +101,19 @@ class Row:
 
     def memory(self, fit: Fit = FIT) -> Memory:
         """Predict the row's memory."""
-        return predict(self.shape, self.training, fit)
+        return predict(self.model_config, self.training, fit)
 
     def node_gib(self) -> float:
         """Predict what its node needs before it saves anything, GiB."""
-        parts = list(shards(self.shape, self.training.layout, head=True))
-        node = host(self.shape, self.training, parts)
+        parts = list(shards(self.model_config, self.training.layout, head=True))
+        node = host(self.model_config, self.training, parts)
         return (node.processes + node.offload) / GIB
 
     def speed(self, pace: Pace = PACE) -> Speed:
         """Predict the row's time."""
         link = Link(name="network", gbs=self.link_gbs or 1.0)
         return step_time(
-            self.shape,
+            self.model_config,
             self.training,
             self.gpu,
             link,

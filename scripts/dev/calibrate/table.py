@@ -22,7 +22,16 @@ def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
         crossed: name of a row to its error by constants that were fitted without it.
     """
     table = Table(title="GiB of the fullest GPU")
-    for column in ("row", "card", "reads", "measured", "predicted", "error", "left out", "note"):
+    for column in (
+        "row",
+        "GPU model",
+        "reads",
+        "measured",
+        "predicted",
+        "error",
+        "left out",
+        "note",
+    ):
         right = column in ("measured", "predicted", "error", "left out")
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in rows:
@@ -55,8 +64,8 @@ def speed_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
         crossed: name of a row to the logarithm of its error, by constants fitted without its visit.
     """
     table = Table(title="seconds of a step")
-    for column in ("row", "card", "measured", "predicted", "error", "visit left out", "MFU"):
-        table.add_column(column, justify="left" if column in ("row", "card") else "right")
+    for column in ("row", "GPU model", "measured", "predicted", "error", "visit left out", "MFU"):
+        table.add_column(column, justify="left" if column in ("row", "GPU model") else "right")
     for row in rows:
         predicted = row.speed()
         off = math.expm1(speed.error(row))

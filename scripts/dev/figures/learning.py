@@ -44,9 +44,9 @@ def _summary(record: Record) -> str:
     tests, versions = record["judged"]["tests"], record["versions"]
     others = {title: tests[side] for side, title in OTHERS.items() if tests.get(side)}
     stack = f"ms-swift {versions['ms-swift']}, Transformer Engine {versions['transformer-engine']}"
-    cards = f"{len(record['gpus'])} x {record['gpus'][0].split(',')[0]}"
+    gpus = f"{len(record['gpus'])} x {record['gpus'][0].split(',')[0]}"
     lines = [_line(name, test, list(others.values())) for name, test in tests[OURS].items()]
-    return f"{record['when'][:10]}, {cards}, {stack}:\n\n{table((*COLUMNS, *others), lines)}"
+    return f"{record['when'][:10]}, {gpus}, {stack}:\n\n{table((*COLUMNS, *others), lines)}"
 
 
 def _line(name: str, test: Record, others: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

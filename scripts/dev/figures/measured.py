@@ -23,7 +23,7 @@ class Run:
     name: str
     result: str
     """Name of the result file."""
-    card: str
+    gpu_model: str
     gpus: int
     layers: int
     experts: int
@@ -98,7 +98,7 @@ def _run(
     return Run(
         name=name,
         result=result,
-        card=record["card"],
+        gpu_model=record["card"],
         gpus=run["world"],
         layers=record["layers"],
         experts=record.get("experts", WHOLE[1]),
@@ -110,12 +110,14 @@ def _run(
     )
 
 
-def best(found: Sequence[Run], *, card: str, gpus: int, file: Path) -> Run | None:
+def best(found: Sequence[Run], *, gpu_model: str, gpus: int, file: Path) -> Run | None:
     """Return the fastest run of a profile with the whole model; None if none was measured."""
     wanted = str(file.relative_to(ROOT))
     fitting = [
         run
         for run in found
-        if run.is_whole and (run.card, run.gpus) == (card, gpus) and run.files[-1:] == (wanted,)
+        if run.is_whole
+        and (run.gpu_model, run.gpus) == (gpu_model, gpus)
+        and run.files[-1:] == (wanted,)
     ]
     return max(fitting, key=lambda run: run.rate, default=None)

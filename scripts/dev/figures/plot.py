@@ -49,7 +49,7 @@ def draw(rows: Sequence[Predicted], runs: Sequence[Run], path: Path) -> None:
         axes.barh(places, widths, left=left, color=colour, label=phase)
         left = [at + width for at, width in zip(left, widths, strict=True)]
     for place, row in enumerate(rows):
-        run = measured.best(runs, card=row.card, gpus=row.gpus, file=row.file)
+        run = measured.best(runs, gpu_model=row.gpu_model, gpus=row.gpus, file=row.file)
         if run is not None:
             label = "measured" if "measured" not in axes.get_legend_handles_labels()[1] else None
             axes.plot(1e6 / run.rate, place, "kD", markersize=5, label=label)
@@ -62,7 +62,7 @@ def draw(rows: Sequence[Predicted], runs: Sequence[Run], path: Path) -> None:
 
 def _name(row: Predicted) -> str:
     assert row.plan.training is not None
-    return f"{row.gpus} x {row.card}" + " LoRA" * (row.plan.training.tuner != "full")
+    return f"{row.gpus} x {row.gpu_model}" + " LoRA" * (row.plan.training.tuner != "full")
 
 
 def _milliseconds(row: Predicted) -> Mapping[str, float]:

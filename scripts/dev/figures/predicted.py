@@ -22,10 +22,10 @@ PAIRS = 40_000
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """One profile on one card."""
+    """One profile on one GPU model."""
 
     gpus: int
-    card: str
+    gpu_model: str
     file: Path
     """Added after ``BASE``, unless it is that."""
     plan: Plan
@@ -37,27 +37,29 @@ class Predicted:
 
 
 def predictions() -> list[Predicted]:
-    """Return all profiles by card, then by GPUs.
+    """Return all profiles by GPU model, then by GPUs.
 
     Raises:
         Problem: the chart refuses one.
     """
-    order = [card for cards in GPU_MODELS.values() for card in cards]
-    found = [_predict(file, card) for file, card in _profiles()]
-    return sorted(found, key=lambda each: (order.index(each.card), each.gpus))
+    order = [gpu_model for models in GPU_MODELS.values() for gpu_model in models]
+    found = [_predict(file, gpu_model) for file, gpu_model in _profiles()]
+    return sorted(found, key=lambda each: (order.index(each.gpu_model), each.gpus))
 
 
 def _profiles() -> Iterator[tuple[Path, str]]:
-    for card in GPU_MODELS["80g"]:
-        yield BASE, card
+    for gpu_model in GPU_MODELS["80g"]:
+        yield BASE, gpu_model
     for file in sorted(HARDWARE.glob("*.yaml")):
-        for card in GPU_MODELS[file.stem.partition("-")[0]]:
-            yield file, card
+        for gpu_model in GPU_MODELS[file.stem.partition("-")[0]]:
+            yield file, gpu_model
 
 
-def _predict(file: Path, card: str) -> Predicted:
+def _predict(file: Path, gpu_model: str) -> Predicted:
     files = [BASE] if file == BASE else [BASE, file]
-    request = Request(run="figures", files=files, gpu=card, pairs=PAIRS)
+    request = Request(run="figures", files=files, gpu=gpu_model, pairs=PAIRS)
     found = read_submission(template(request.run, files))
     plan = planning.build(job_of(found, request))
-    return Predicted(gpus=found.nodes * found.gpus_per_node, card=card, file=file, plan=plan)
+    return Predicted(
+        gpus=found.nodes * found.gpus_per_node, gpu_model=gpu_model, file=file, plan=plan
+    )

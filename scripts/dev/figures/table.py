@@ -12,8 +12,8 @@ from scripts.dev.figures.measured import WHOLE, Run
 from scripts.dev.figures.predicted import BASE, Predicted
 
 PREDICTED = (
-    *("card", "GPUs", "file", "trains", "layout", "recomputed"),
-    *("GiB of the card", "tok/s/GPU", "measured"),
+    *("GPU model", "GPUs", "file", "trains", "layout", "recomputed"),
+    *("GiB of the GPU", "tok/s/GPU", "measured"),
 )
 MEASURED = (
     *("run", "result", "layers", "GPUs", "packs a step", "s/step, p95", "tok/s/GPU", "MFU"),
@@ -31,25 +31,25 @@ SPLIT = "bench-4gpu-split"
 
 
 def predicted(rows: Sequence[Predicted], runs: Sequence[Run]) -> str:
-    """Return a line for each profile and card."""
+    """Return a line for each profile and GPU model."""
     return table(PREDICTED, [_predicted(row, runs) for row in rows])
 
 
 def _predicted(row: Predicted, runs: Sequence[Run]) -> tuple[str, ...]:
     plan = row.plan
     assert plan.training is not None and plan.memory is not None
-    assert plan.speed is not None and plan.card is not None
+    assert plan.speed is not None and plan.gpu is not None
     training, speed = plan.training, plan.speed
     layout, tokens = training.layout, speed.tokens_per_step / training.layout.world
-    run = measured.best(runs, card=row.card, gpus=row.gpus, file=row.file)
+    run = measured.best(runs, gpu_model=row.gpu_model, gpus=row.gpus, file=row.file)
     return (
-        row.card,
+        row.gpu_model,
         str(row.gpus),
         _link(row.file),
         "all parameters" if training.tuner == "full" else "LoRA",
         f"TP{layout.tp} PP{layout.pp} EP{layout.ep}",
         _recomputed(row),
-        f"{plan.memory.total:.1f} of {plan.card.memory_gib:.1f}",
+        f"{plan.memory.total:.1f} of {plan.gpu.memory_gib:.1f}",
         f"{_count(speed.tokens_per_second_per_gpu)} "
         f"({_count(tokens / speed.high)} to {_count(tokens / speed.low)})",
         "" if run is None else _measured(run),
@@ -65,14 +65,14 @@ def _link(file: Path) -> str:
 
 
 def _recomputed(row: Predicted) -> str:
-    training, shape = row.plan.training, row.plan.job.shape
-    assert training is not None and shape is not None
+    training, model = row.plan.training, row.plan.job.model_config
+    assert training is not None and model is not None
     if training.recompute != "full":
         return "nothing" if training.recompute == "none" else training.recompute
     if training.recompute_method != "block":
         return "all layers"
-    again = flops.recomputed(shape, training) * shape.layers
-    return f"{again:.0f} of {shape.layers} layers"
+    again = flops.recomputed(model, training) * model.layers
+    return f"{again:.0f} of {model.layers} layers"
 
 
 def headline(runs: Sequence[Run]) -> str:
@@ -144,7 +144,7 @@ def _ran(run: Run) -> tuple[str, ...]:
         run.name,
         f"[`{run.result}`](../tests/gpu/results/{run.result})",
         f"{run.layers}" + f", {run.experts} experts" * (run.experts != WHOLE[1]),
-        f"{run.gpus} {run.card}",
+        f"{run.gpus} {run.gpu_model}",
         str(run.packs),
         f"{seconds['median']:.2f}, {seconds['p95']:.2f}",
         f"{_count(run.rate)} ± {_count(figures['tokens_per_second_per_gpu']['mad'])}",

@@ -99,7 +99,7 @@ def prepare(options: argparse.Namespace, about: dict[str, Any], begun: float) ->
 def facts(options: argparse.Namespace, given: Bench) -> dict[str, Any]:
     """Return the record's fields about model and host."""
     model = {"layers": options.layers, "experts": options.experts}
-    return {**model, "gpus_used": given.gpus, "card": given.card.name}
+    return {**model, "gpus_used": given.gpus, "card": given.gpu.name}
 
 
 def chosen(options: argparse.Namespace) -> Choice:

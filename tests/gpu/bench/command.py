@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "layers": options.layers,
         "experts": options.experts,
         "gpus_used": bench.gpus,
-        "card": bench.card.name,
+        "card": bench.gpu.name,
         "against": against,
         "command": command(sys.argv[1:] if words is None else words, options),
         "prepared": prepare(bench, options),

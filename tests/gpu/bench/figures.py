@@ -48,9 +48,9 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 def figures(
     steps: Sequence[Step],
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
-    card: GpuModel,
+    gpu: GpuModel,
     warm_up: int = WARM_UP,
 ) -> dict[str, Any]:
     """Return a run's figures over the steps after the warm-up; fewer if no step is left.
@@ -66,10 +66,10 @@ def figures(
     s_eff = squares / max(1, tokens)
     rates = [step.tokens / step.seconds / world for step in measured]
     rate = statistics.median(rates)
-    work = rate * flops.model(shape, training, s_eff) / 1e12
+    work = rate * flops.model_flops(model, training, s_eff) / 1e12
     return {
         "steps": len(measured),
-        "overall": overall(measured, shape, training, card),
+        "overall": overall(measured, model, training, gpu),
         "seconds": _rounded(spread([step.seconds for step in measured])),
         "tokens_per_step": round(tokens / len(measured)),
         "sequences_per_step": sum(s.sequences for s in measured) / len(measured),
@@ -77,24 +77,26 @@ def figures(
         "token_balance": round(statistics.mean(step.balance for step in measured), 4),
         "tokens_per_second_per_gpu": _rounded(spread(rates)),
         "model_tflops_per_gpu": round(work, 2),
-        "hardware_tflops_per_gpu": round(rate * flops.hardware(shape, training, s_eff) / 1e12, 2),
-        "mfu": round(work / card.peak_tflops, 4),
+        "hardware_tflops_per_gpu": round(
+            rate * flops.hardware_flops(model, training, s_eff) / 1e12, 2
+        ),
+        "mfu": round(work / gpu.peak_tflops, 4),
     }
 
 
 def overall(
-    steps: Sequence[Step], shape: ModelConfig, training: Training, card: GpuModel
+    steps: Sequence[Step], model: ModelConfig, training: Training, gpu: GpuModel
 ) -> dict[str, Any]:
     """Return all tokens over all seconds of some steps: slow steps count as long as they took."""
     tokens, seconds = sum(s.tokens for s in steps), sum(s.seconds for s in steps)
     s_eff = sum(s.squares for s in steps) / max(1, tokens)
     rate = tokens / seconds / training.layout.world
-    work = rate * flops.model(shape, training, s_eff) / 1e12
+    work = rate * flops.model_flops(model, training, s_eff) / 1e12
     return {
         "tokens": tokens,
         "seconds": round(seconds, 3),
         "tokens_per_second_per_gpu": round(rate, 1),
-        "mfu": round(work / card.peak_tflops, 4),
+        "mfu": round(work / gpu.peak_tflops, 4),
     }
 
 
@@ -177,9 +179,9 @@ def product(rows: Sequence[Mapping[str, Any]], warm_up: int = WARM_UP) -> dict[s
 def self_report(
     rows: Sequence[Mapping[str, Any]],
     steps: Sequence[Step],
-    shape: ModelConfig,
+    model: ModelConfig,
     training: Training,
-    card: GpuModel,
+    gpu: GpuModel,
 ) -> dict[str, Any] | None:
     """Compare the product's ``metrics.jsonl`` with the same steps here; None without rows.
 
@@ -193,11 +195,11 @@ def self_report(
     missing: set[str] = set()
     for row, step in both:
         rate = step.tokens / row["seconds"] / training.layout.world
-        work = flops.model(shape, training, step.squares / max(1, step.tokens))
+        work = flops.model_flops(model, training, step.squares / max(1, step.tokens))
         offline = {
             "tokens": float(step.tokens),
             "tokens_per_second_per_gpu": rate,
-            "mfu": rate * work / card.peak_tflops / 1e12,
+            "mfu": rate * work / gpu.peak_tflops / 1e12,
         }
         missing |= {name for name in offline if row.get(name) is None}
         for name in off.keys() - missing:

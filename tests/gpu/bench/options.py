@@ -36,7 +36,7 @@ def parser(module: str) -> argparse.ArgumentParser:
     add("--only", default="", help="of its runs, with commas between their names")
     add("--label", default="", help="of the result file; the first profile's name by default")
     add("--layers", type=int, default=48)
-    experts = random_model.Shape.num_experts
+    experts = random_model.Config.num_experts
     add("--experts", type=int, default=experts, help="of a layer: 32 on 1 GPU are 1 GPU of EP4")
     add("--steps", type=int, default=30, help="that are measured, after the warm-up")
     add("--warm-up", type=int, default=figures.WARM_UP, help="steps that are not measured")
@@ -91,24 +91,24 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         wanted = max(1, options.gpus)
         raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
     name = seen[0].split(",")[0].strip()
-    card = gpu_models.by_smi_name(name)
-    if card is None:
+    gpu = gpu_models.by_smi_name(name)
+    if gpu is None:
         raise ValueError(f"{name} is not in launchers/config/gpu_models.py: its peak is not known")
     return Bench(
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
-        shape=model_config.parse_config(random_model.config(model_shape(options))),
-        card=card,
+        model_config=model_config.parse_config(random_model.config(random_config(options))),
+        gpu=gpu,
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,
         warm_up=0 if options.start else options.warm_up,
     )
 
 
-def model_shape(options: argparse.Namespace) -> random_model.Shape:
+def random_config(options: argparse.Namespace) -> random_model.Config:
     """Return the random model's sizes."""
-    return random_model.Shape(num_hidden_layers=options.layers, num_experts=options.experts)
+    return random_model.Config(num_hidden_layers=options.layers, num_experts=options.experts)
 
 
 def model_name(layers: int, experts: int) -> str:
@@ -117,7 +117,7 @@ def model_name(layers: int, experts: int) -> str:
     >>> model_name(48, 128), model_name(8, 32)
     ('model-48', 'model-8-32-experts')
     """
-    usual = experts == random_model.Shape.num_experts
+    usual = experts == random_model.Config.num_experts
     return f"model-{layers}" if usual else f"model-{layers}-{experts}-experts"
 
 
@@ -132,5 +132,5 @@ def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
     own = bench.own_flags
     for profile in chosen:
         parsed = bench_profiles.recipe(profile.values(), own)
-        bench_profiles.refuse(parsed, bench.shape, bench.gpus)
+        bench_profiles.refuse(parsed, bench.model_config, bench.gpus)
         bench_profiles.refuse_kept(profile, parsed)

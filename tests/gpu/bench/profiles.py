@@ -184,14 +184,14 @@ def job(parsed: Recipe, gpus: int) -> Training:
     return training_job.parse(parsed, nodes=1, gpus_per_node=gpus)
 
 
-def refuse(parsed: Recipe, shape: ModelConfig, gpus: int) -> None:
+def refuse(parsed: Recipe, model: ModelConfig, gpus: int) -> None:
     """Refuse a layout that does not fit the model or the GPUs, by the launcher's rules.
 
     Raises:
         ValueError: in the rules' words.
     """
     broken = table.check(
-        parsed.args, table.Context.of(parsed, shape=shape, nodes=1, gpus_per_node=gpus)
+        parsed.args, table.Context.of(parsed, model_config=model, nodes=1, gpus_per_node=gpus)
     )
     if broken:
         raise ValueError("\n".join(map(str, broken)))

@@ -196,7 +196,7 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
     rows = [row for path in folder.rglob("metrics.jsonl") for row in read.lines(path)]
     text = (folder / "log").read_text(encoding="utf-8", errors="replace")
     finished = seen.complete >= bench.iterations
-    found = figures.figures(steps, bench.shape, training, bench.card, bench.warm_up)
+    found = figures.figures(steps, bench.model_config, training, bench.gpu, bench.warm_up)
     rate = found.get("overall", {}).get("tokens_per_second_per_gpu")
     return {
         "finished": finished,
@@ -210,7 +210,7 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
         "start": figures.start(seen, began),
         "first_loss": figures.oracle(log, parsed.arg("rpo_alpha") not in ("", "0")),
         "load_balancing_loss": figures.balance(log),
-        "self_report": figures.self_report(rows, steps, bench.shape, training, bench.card),
+        "self_report": figures.self_report(rows, steps, bench.model_config, training, bench.gpu),
         "metrics": figures.product(rows, bench.warm_up),
         "each_step": read.columns([dataclasses.asdict(step) for step in steps]),
         "log": read.columns(log),

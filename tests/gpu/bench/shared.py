@@ -35,8 +35,8 @@ class Bench:
     """Folder of models, data and runs on the host."""
     model: Path
     data: Path
-    shape: ModelConfig
-    card: GpuModel
+    model_config: ModelConfig
+    gpu: GpuModel
     gpus: int
     steps: int
     """Measured steps, after the warm-up."""

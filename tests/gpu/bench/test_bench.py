@@ -69,7 +69,7 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     assert run["seconds"]["median"] == 2.0 and run["seconds"]["p95"] == 3.0
     assert run["tokens_per_step"] == 8000  # two replicas of two ranks that read the same
     assert run["tokens_per_second_per_gpu"]["median"] == 8000 / 2.0 / 4
-    qwen = model_config.parse_config(random_model.config(random_model.Shape(num_hidden_layers=8)))
+    qwen = model_config.parse_config(random_model.config(random_model.Config(num_hidden_layers=8)))
     work = 1000 * 4 * flops.forward(qwen, 1000.0) / 989e12
     assert run["mfu"] == pytest.approx(work, abs=1e-4)
     assert run["reserved_gib"] == 6.0
@@ -249,16 +249,16 @@ def test_what_can_not_be_measured_is_refused_before_anything_is_written(
 
 
 def test_a_self_report_is_held_against_the_formula() -> None:
-    qwen = model_config.parse_config(random_model.config(random_model.Shape()))
+    qwen = model_config.parse_config(random_model.config(random_model.Config()))
     values = {"recipe": {"backend": "megatron", "task": "rlhf", "args": {"rlhf_type": "dpo"}}}
     job = profiles.job(profiles.recipe(values, {}), 1)
     step = Step(number=4, seconds=2.1, tokens=8000, squares=16_000_000, sequences=8, balance=1.0)
-    card = gpu_models.by_name("h200")
+    gpu = gpu_models.by_name("h200")
     rate = 8000 / 2.0
-    mfu = rate * 4 * flops.forward(qwen, 2000.0) / card.peak_tflops / 1e12
+    mfu = rate * 4 * flops.forward(qwen, 2000.0) / gpu.peak_tflops / 1e12
     row = {"step": 4, "seconds": 2.0, "tokens": 8000, "tokens_per_second_per_gpu": rate, "mfu": mfu}
-    report = figures.self_report([row], [step], qwen, job, card)
+    report = figures.self_report([row], [step], qwen, job, gpu)
     assert report is not None and report["ok"] and report["mfu"] < 1e-9
-    off = figures.self_report([{**row, "tokens": 7900}], [step], qwen, job, card)
+    off = figures.self_report([{**row, "tokens": 7900}], [step], qwen, job, gpu)
     assert off is not None and not off["ok"]
-    assert figures.self_report([], [step], qwen, job, card) is None
+    assert figures.self_report([], [step], qwen, job, gpu) is None

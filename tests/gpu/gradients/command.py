@@ -78,8 +78,8 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
-    shape = model_config.parse_config(random_model.config(data.shape(options.tokenizer)))
-    return replace(variants_command.setting(options, seen), shape=shape, steps=plan.STEPS)
+    sizes = model_config.parse_config(random_model.config(data.model_config(options.tokenizer)))
+    return replace(variants_command.setting(options, seen), model_config=sizes, steps=plan.STEPS)
 
 
 def conclude(
@@ -102,7 +102,7 @@ def conclude(
         except (ValueError, OSError) as error:
             runs[side.name]["why"] = str(error)
     return {
-        "model": asdict(data.SHAPE) | {"vocab_size": bench.shape.vocab},
+        "model": asdict(data.MODEL_CONFIG) | {"vocab_size": bench.model_config.vocab},
         "pairs": [asdict(each) for each in data.CLASSES],
         "bounds": {"close": judge.CLOSE, "near": judge.NEAR, "scale": judge.SCALE},
         "judged": judge.judge(runs, compared),

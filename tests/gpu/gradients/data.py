@@ -10,9 +10,8 @@ from pathlib import Path
 
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import pairs, random_model
-from tests.gpu.model.random_model import Shape
 
-SHAPE = replace(random_model.TINY, num_experts=16, num_experts_per_tok=4)
+MODEL_CONFIG = replace(random_model.TINY, num_experts=16, num_experts_per_tok=4)
 """Four layers, with the vocabulary of the tokenizer."""
 PROMPT = 40
 """Tokens of a prompt."""
@@ -40,15 +39,15 @@ PAIRS = sum(each.pairs for each in CLASSES)
 PACKS = sum(each.pairs // each.per_pack for each in CLASSES)
 
 
-def shape(tokenizer: Path) -> Shape:
+def model_config(tokenizer: Path) -> random_model.Config:
     """Return the sizes of the model."""
-    return replace(SHAPE, vocab_size=random_model.vocabulary(tokenizer))
+    return replace(MODEL_CONFIG, vocab_size=random_model.vocabulary(tokenizer))
 
 
 def prepare(bench: Bench, tokenizer: Path) -> None:
     """Write model and pairs, and remove the files of an earlier run."""
     shutil.rmtree(bench.home, ignore_errors=True)
-    random_model.write(bench.model, shape(tokenizer), tokenizer)
+    random_model.write(bench.model, model_config(tokenizer), tokenizer)
     write(bench.data, tokenizer)
 
 

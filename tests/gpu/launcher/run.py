@@ -213,8 +213,8 @@ def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:
     if not model.exists():
         # a separate process: its CUDA contexts must be gone when training begins
         module = [sys.executable, "-m", "tests.gpu.model.random_model", str(part)]
-        shape = ["--layers", str(layers)] if layers else ["--tiny", "--vocab", str(VOCABULARY)]
-        words = ["--tokenizer", str(tokenizer.resolve()), *shape]
+        sizes = ["--layers", str(layers)] if layers else ["--tiny", "--vocab", str(VOCABULARY)]
+        words = ["--tokenizer", str(tokenizer.resolve()), *sizes]
         subprocess.run([*module, *words], cwd=bench_profiles.ROOT, env=inherited(), check=True)
         part.rename(model)
         took["model_s"] = round(time.monotonic() - begin, 1)

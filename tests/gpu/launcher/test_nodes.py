@@ -62,12 +62,12 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     parsed = recipes.parse(yaml.safe_load(text))
     layers = each.model.name.removeprefix("model-")
     tiny = replace(random_model.TINY, vocab_size=151_936)
-    seen = tiny if layers == "tiny" else random_model.Shape(num_hidden_layers=int(layers))
+    seen = tiny if layers == "tiny" else random_model.Config(num_hidden_layers=int(layers))
     broken = table.check(
         parsed.args,
         table.Context.of(
             parsed,
-            shape=model_config.parse_config(random_model.config(seen)),
+            model_config=model_config.parse_config(random_model.config(seen)),
             nodes=each.nodes,
             gpus_per_node=each.gpus_per_node,
         ),

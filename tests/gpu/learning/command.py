@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
     record = {
         **about,
         "command": said(given, options),
-        "model": asdict(data.shape(made)),
+        "model": asdict(data.model_config(made)),
         "steps": bench.steps,
         "figures": [asdict(figure) for figure in judge.FIGURES],
         "runs": {},
@@ -103,8 +103,8 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         OSError: there is no tokenizer, or there are no pairs.
     """
     gpus = plan.gpus_of_run(len(seen))
-    card = gpu_models.by_smi_name(seen[0].split(",")[0])
-    if card is None:
+    gpu = gpu_models.by_smi_name(seen[0].split(",")[0])
+    if gpu is None:
         raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     for path in (made.pairs, made.held_out):
         path.stat()
@@ -113,8 +113,8 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         home=options.home,
         model=files.model,
         data=files.pairs,
-        shape=model_config.parse_config(random_model.config(data.shape(made))),
-        card=card,
+        model_config=model_config.parse_config(random_model.config(data.model_config(made))),
+        gpu=gpu,
         gpus=gpus,
         steps=options.steps,
         warm_up=0,

@@ -116,7 +116,7 @@ def refuse(bench: Bench, runs: Sequence[Run]) -> None:
     """
     for run in runs:
         parsed = bench_profiles.recipe(run.profile.values(), bench.own_flags)
-        bench_profiles.refuse(parsed, bench.shape, bench.gpus)
+        bench_profiles.refuse(parsed, bench.model_config, bench.gpus)
         bench_profiles.refuse_kept(run.profile, parsed)
 
 

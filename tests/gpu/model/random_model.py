@@ -32,7 +32,7 @@ WRITERS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class Config:
     """Sizes in ``config.json``; the defaults are Qwen3-30B-A3B's."""
 
     num_hidden_layers: int = 48
@@ -46,7 +46,7 @@ class Shape:
     vocab_size: int = 151936
 
 
-TINY = Shape(
+TINY = Config(
     num_hidden_layers=4,
     hidden_size=256,
     num_attention_heads=4,
@@ -59,22 +59,22 @@ TINY = Shape(
 )
 
 
-def parts(shape: Shape) -> Iterator[tuple[str, Sizes]]:
+def parts(model: Config) -> Iterator[tuple[str, Sizes]]:
     """Yield the files of a model: the weights outside the layers, then one file per layer."""
-    embedding = (shape.vocab_size, shape.hidden_size)
+    embedding = (model.vocab_size, model.hidden_size)
     yield (
         "model-outside",
         {
             "model.embed_tokens.weight": embedding,
-            "model.norm.weight": (shape.hidden_size,),
+            "model.norm.weight": (model.hidden_size,),
             "lm_head.weight": embedding,
         },
     )
-    for layer in range(shape.num_hidden_layers):
-        yield f"model-{layer:05d}", _layer(shape, f"model.layers.{layer}")
+    for layer in range(model.num_hidden_layers):
+        yield f"model-{layer:05d}", _layer(model, f"model.layers.{layer}")
 
 
-def _layer(s: Shape, at: str) -> Sizes:
+def _layer(s: Config, at: str) -> Sizes:
     attention, query = f"{at}.self_attn", s.num_attention_heads * s.head_dim
     kv = s.num_key_value_heads * s.head_dim
     sizes: Sizes = {
@@ -96,13 +96,13 @@ def _layer(s: Shape, at: str) -> Sizes:
     return sizes
 
 
-def config(shape: Shape) -> dict[str, Any]:
+def config(model: Config) -> dict[str, Any]:
     """Return ``config.json``."""
     return {
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",
-        **asdict(shape),
-        "intermediate_size": 3 * shape.hidden_size,
+        **asdict(model),
+        "intermediate_size": 3 * model.hidden_size,
         "max_position_embeddings": 32768,
         "rope_theta": 1000000.0,
         "rms_norm_eps": 1e-6,
@@ -128,18 +128,18 @@ def vocabulary(tokenizer: Path) -> int:
     return -(-(max(ids) + 1) // 128) * 128
 
 
-def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7, gains: Gains = PLAIN) -> int:
+def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7, gains: Gains = PLAIN) -> int:
     """Write the model, deterministic for a seed and device type; return its parameter count."""
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)
     devices = [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cpu"]
-    files = list(parts(shape))
+    files = list(parts(model))
 
     def one(number: int) -> None:
         name, sizes = files[number]
         device = devices[number % len(devices)]
-        whole = draw(sizes, shape.num_hidden_layers, seed * 1000 + number, device, gains)
+        whole = draw(sizes, model.num_hidden_layers, seed * 1000 + number, device, gains)
         save(folder / f"{name}.safetensors", sizes, whole)
 
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -148,7 +148,7 @@ def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7, gains: Gai
     index = {weight: f"{name}.safetensors" for name, sizes in files for weight in sizes}
     header = {"metadata": {"total_size": 2 * total}, "weight_map": index}
     (folder / "model.safetensors.index.json").write_text(json.dumps(header))
-    (folder / "config.json").write_text(json.dumps(config(shape), indent=1))
+    (folder / "config.json").write_text(json.dumps(config(model), indent=1))
     for file in tokenizer.iterdir():
         if "token" in file.name or file.suffix == ".jinja":
             shutil.copy(file, folder / file.name)
@@ -161,15 +161,15 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=48)
-    parser.add_argument("--experts", type=int, default=Shape.num_experts)
+    parser.add_argument("--experts", type=int, default=Config.num_experts)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     parser.add_argument("--vocab", type=int, default=0, help="of the tiny one; 2,048 by default")
     options = parser.parse_args()
-    shape = Shape(num_hidden_layers=options.layers, num_experts=options.experts)
+    model = Config(num_hidden_layers=options.layers, num_experts=options.experts)
     if options.tiny:
-        shape = replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
+        model = replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
     begin = time.monotonic()
-    count = write(options.folder, shape, options.tokenizer)
+    count = write(options.folder, model, options.tokenizer)
     print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")
 
 

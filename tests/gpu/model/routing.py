@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--expert", type=int, default=96, help="width of an expert")
     parser.add_argument("--tokens", type=int, default=4000)
     options = parser.parse_args(arguments)
-    shape = random_model.Shape(
+    model_config = random_model.Config(
         num_hidden_layers=options.layers,
         hidden_size=options.hidden,
         moe_intermediate_size=options.expert,
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch)
-        random_model.write(model, shape, options.tokenizer)
+        random_model.write(model, model_config, options.tokenizer)
         for layer, (loss, busiest) in enumerate(measure(model, options.tokenizer, options.tokens)):
             print(f"layer={layer} loss={loss:.4f} busiest={busiest:.2f}", flush=True)
 

@@ -35,8 +35,8 @@ def test_each_weight_of_the_index_is_in_its_file_with_its_shape(tiny: Path) -> N
 
 
 def test_routers_of_many_layers_are_balanced(tokenizer: Path) -> None:
-    shape = ["--layers", "6", "--hidden", "256", "--expert", "32", "--tokens", "2000"]
-    said = in_training("-m", "tests.gpu.model.routing", str(tokenizer), *shape)
+    sizes = ["--layers", "6", "--hidden", "256", "--expert", "32", "--tokens", "2000"]
+    said = in_training("-m", "tests.gpu.model.routing", str(tokenizer), *sizes)
     losses = [float(loss) for loss in re.findall(r"loss=([\d.]+)", said)]
     assert len(losses) == 6
     assert min(losses) > 0.99 and max(losses) < 1.1, said

@@ -59,8 +59,8 @@ def main() -> int:
     tokenizer, results, stages = options.tokenizer, options.results, options.stages
     shutil.rmtree(HOME, ignore_errors=True)
     results.mkdir(parents=True, exist_ok=True)
-    shape = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
-    random_model.write(HOME / "model", shape, tokenizer)
+    model_config = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
+    random_model.write(HOME / "model", model_config, tokenizer)
     write_pairs(HOME / "pairs.jsonl")
     gpus = len(host.about()["gpus"])
     base = flags(gpus, stages)

@@ -118,15 +118,17 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
-    card = gpu_models.by_smi_name(seen[0].split(",")[0])
-    if card is None:
+    gpu = gpu_models.by_smi_name(seen[0].split(",")[0])
+    if gpu is None:
         raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     return Bench(
         home=options.home,
         model=options.home / "model",
         data=options.home / "pairs.jsonl",
-        shape=model_config.parse_config(random_model.config(data.shape(options.tokenizer))),
-        card=card,
+        model_config=model_config.parse_config(
+            random_model.config(data.model_config(options.tokenizer))
+        ),
+        gpu=gpu,
         gpus=len(seen),
         steps=variants_plan.STEPS,
         warm_up=0,
@@ -167,7 +169,7 @@ def conclude(
     runs = {each.name: _seen(bench, each, ended[each.name]) for each in plan}
     beta = float(parsed.arg("beta", "0.1"))
     return {
-        "model": asdict(data.SHAPE) | {"gains": asdict(data.GAINS)},
+        "model": asdict(data.MODEL_CONFIG) | {"gains": asdict(data.GAINS)},
         "flags": parsed.args | {"recipe.reference": parsed.reference},
         "env": bench_profiles.environment(plan[0].profile.values()),
         **{"base": BASE, "pairs": PAIRS, "beta": beta, "bound": judge.BOUND},

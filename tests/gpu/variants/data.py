@@ -10,10 +10,9 @@ from pathlib import Path
 
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import pairs, random_model
-from tests.gpu.model.random_model import Shape
 from tests.gpu.model.weights import Gains
 
-SHAPE = Shape(
+MODEL_CONFIG = random_model.Config(
     num_hidden_layers=4,
     hidden_size=1024,
     num_attention_heads=8,
@@ -35,15 +34,15 @@ LEAST, MOST = 2 * PROMPT + ANSWERS + 2, 1024
 """Tokens of a pair: any eight but no nine fit a pack of 8,192, any four a pack of 4,096."""
 
 
-def shape(tokenizer: Path) -> Shape:
+def model_config(tokenizer: Path) -> random_model.Config:
     """Return the sizes of the model."""
-    return replace(SHAPE, vocab_size=random_model.vocabulary(tokenizer))
+    return replace(MODEL_CONFIG, vocab_size=random_model.vocabulary(tokenizer))
 
 
 def prepare(bench: Bench, tokenizer: Path) -> None:
     """Write model and pairs, and remove the files of an earlier run."""
     shutil.rmtree(bench.home, ignore_errors=True)
-    random_model.write(bench.model, shape(tokenizer), tokenizer, gains=GAINS)
+    random_model.write(bench.model, model_config(tokenizer), tokenizer, gains=GAINS)
     write(bench.data, tokenizer)
 
 

@@ -29,8 +29,8 @@ def main() -> None:
     tokenizer = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        shape, gains = data.shape(tokenizer), data.GAINS
-        random_model.write(folder, shape, tokenizer, gains=gains)
+        model_config, gains = data.model_config(tokenizer), data.GAINS
+        random_model.write(folder, model_config, tokenizer, gains=gains)
         data.write(folder / "pairs.jsonl", tokenizer)
         reader: Any = AutoTokenizer.from_pretrained(tokenizer)
         rows = answers(folder / "pairs.jsonl")

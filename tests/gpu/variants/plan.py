@@ -80,7 +80,7 @@ def refuse(bench: Bench, variants: Sequence[Variant]) -> None:
     """
     for variant in variants:
         parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
-        bench_profiles.refuse(parsed, bench.shape, bench.gpus)
+        bench_profiles.refuse(parsed, bench.model_config, bench.gpus)
         extra = parsed.args.get("megatron_extra_kwargs", {})
         given = {*parsed.args, *(extra if isinstance(extra, dict) else ())}
         if wrong := given & {"moe_expert_capacity_factor", "moe_router_force_load_balancing"}:

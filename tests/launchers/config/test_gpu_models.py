@@ -8,19 +8,19 @@ from launchers.config.gpu_models import GPU_MODELS, by_name, by_smi_name
 from launchers.exits import LaunchError
 
 
-def test_cards_are_known_by_what_nvidia_smi_prints() -> None:
-    for card in GPU_MODELS.values():
-        assert all(by_smi_name(f"{name}\n") == card for name in card.smi)
+def test_gpu_models_are_known_by_what_nvidia_smi_prints() -> None:
+    for gpu in GPU_MODELS.values():
+        assert all(by_smi_name(f"{name}\n") == gpu for name in gpu.smi)
     assert by_smi_name("Tesla T4") is None
 
 
-def test_an_unknown_card_names_the_known_ones() -> None:
+def test_an_unknown_gpu_model_names_the_known_ones() -> None:
     with pytest.raises(LaunchError, match=r"gpuModel.*'h300'.*a100") as refusal:
         by_name("h300")
     assert refusal.value.id == "gpu-model-unknown"
 
 
-def test_the_issues_cards_are_there() -> None:
+def test_the_gpu_models_of_the_issue_are_listed() -> None:
     names = "a100-40g a100-80g a800-80g h100-80g h800-80g h20-96g h200 b200 gb200"
     assert set(names.split()) <= set(GPU_MODELS)
     assert by_name("h200").memory_gib == 139.72

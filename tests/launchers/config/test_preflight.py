@@ -10,7 +10,7 @@ from launchers.exits import Exit, LaunchError
 def test_without_settings_everything_is_checked() -> None:
     found = from_env({})
     assert all(found.wants(check) for check in CHECKS)
-    assert (found.card, found.transport, found.network_floor) == (None, "", None)
+    assert (found.gpu, found.transport, found.network_floor) == (None, "", None)
 
 
 def test_settings_are_read() -> None:
@@ -23,7 +23,7 @@ def test_settings_are_read() -> None:
         "DPO_NETWORK_TRANSPORT": "NET/IB",
     }
     found = from_env(env)
-    assert (found.card, found.node_floor, found.network_floor) == (GPU_MODELS["h200"], 187.5, 20.0)
+    assert (found.gpu, found.node_floor, found.network_floor) == (GPU_MODELS["h200"], 187.5, 20.0)
     assert (found.strict, found.transport) == (True, "NET/IB")
     assert [check for check in CHECKS if not found.wants(check)] == ["disk", "pairs"]
 

@@ -12,7 +12,7 @@ FLAG = "megatron_extra_kwargs"
 
 
 def refused(value: Any) -> list[tuple[str, str]]:
-    one = table.Context(shape=None, nodes=1, gpus_per_node=1, backend="megatron")
+    one = table.Context(model_config=None, nodes=1, gpus_per_node=1, backend="megatron")
     found = table.check({FLAG: value, "train_iters": "1"}, one)
     return [(each.id, each.path) for each in found]
 

@@ -26,7 +26,7 @@ def parsed(**changes: Any) -> recipe.Recipe:
 def broken(**changes: Any) -> list[tuple[str, str]]:
     """Return id and path of what the launcher refuses of it."""
     found = parsed(**changes)
-    context = table.Context.of(found, shape=None, nodes=1, gpus_per_node=4)
+    context = table.Context.of(found, model_config=None, nodes=1, gpus_per_node=4)
     refusals = table.check(found.args, context)
     return [(each.id, each.path.removeprefix("recipe.args.")) for each in refusals]
 

@@ -16,9 +16,9 @@ from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places, Shared
 from launchers.plan import flops
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-QWEN = shape_of("Qwen3-30B-A3B")
+QWEN = load_model_config("Qwen3-30B-A3B")
 DPO: dict[str, Any] = {"rlhf_type": "dpo", "tuner_type": "full"}
 
 
@@ -36,9 +36,9 @@ def row(model: Model | None, tokens: int, s_eff: float, seconds: float, world: i
     return step.row(Step(clock=clock, world=world, shared=shared), model)
 
 
-def model(card: str | None = "h200", *, precomputed: bool = False, **args: Any) -> Model:
+def model(gpu_model: str | None = "h200", *, precomputed: bool = False, **args: Any) -> Model:
     training = metrics_model.training(SimpleNamespace(**args), 16, precomputed=precomputed)
-    return Model(shape=QWEN, training=training, card=card)
+    return Model(model_config=QWEN, training=training, gpu_model=gpu_model)
 
 
 def test_the_published_throughputs_come_out_of_a_row() -> None:
@@ -110,7 +110,7 @@ def test_kto_has_flops_where_it_has_no_kl_rows(tmp_path: Path) -> None:
     assert [each is None for each in found] == [True, False]
 
 
-def test_a_card_that_is_not_listed_has_no_mfu() -> None:
+def test_a_gpu_model_that_is_not_listed_has_no_mfu() -> None:
     found = row(model(None), 1000, 100.0, 1.0, 1)
     assert found.mfu is None
     assert found.model_tflops_per_gpu is not None

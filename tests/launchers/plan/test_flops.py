@@ -9,9 +9,9 @@ import pytest
 from launchers.plan import flops
 from launchers.plan.layout import Layout
 from launchers.plan.training_job import Training
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-QWEN = shape_of("Qwen3-30B-A3B")
+QWEN = load_model_config("Qwen3-30B-A3B")
 DPO = Training(layout=Layout(nodes=1, gpus_per_node=1), recompute="full")
 
 
@@ -21,8 +21,8 @@ DPO = Training(layout=Layout(nodes=1, gpus_per_node=1), recompute="full")
 )
 def test_the_table_of_the_30b(s_eff: int, forward: float, model: float, hardware: float) -> None:
     assert flops.forward(QWEN, s_eff) / 1e9 == pytest.approx(forward, abs=0.006)
-    assert flops.model(QWEN, DPO, s_eff) / 1e9 == pytest.approx(model, abs=0.06)
-    assert flops.hardware(QWEN, DPO, s_eff) / 1e9 == pytest.approx(hardware, abs=0.06)
+    assert flops.model_flops(QWEN, DPO, s_eff) / 1e9 == pytest.approx(model, abs=0.06)
+    assert flops.hardware_flops(QWEN, DPO, s_eff) / 1e9 == pytest.approx(hardware, abs=0.06)
 
 
 def test_only_recomputed_layers_cost_a_pass_more() -> None:
@@ -42,6 +42,6 @@ def test_the_published_throughputs_are_reproduced_exactly() -> None:
 
 
 def test_a_dense_model_counts_each_weight_twice() -> None:
-    shape = shape_of("Qwen2.5-7B")
-    weights = shape.parameters - shape.embedding_parameters
-    assert flops.forward(shape, 0) == pytest.approx(2 * weights, rel=1e-4)
+    model = load_model_config("Qwen2.5-7B")
+    weights = model.parameters - model.embedding_parameters
+    assert flops.forward(model, 0) == pytest.approx(2 * weights, rel=1e-4)

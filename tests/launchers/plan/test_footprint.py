@@ -13,13 +13,13 @@ from launchers.plan import footprint
 from launchers.plan.footprint import Footprint
 from launchers.plan.parameters import IN_PEFT, whole
 from launchers.plan.training_job import parse
-from tests.launchers.recipes import SHAPE, recipe
+from tests.launchers.recipes import MODEL_CONFIG, recipe
 
 
 def files_of(*, convert: bool = False, **args: Any) -> Footprint:
     made = recipe(**args)
     training = parse(made, nodes=2, gpus_per_node=8)
-    return footprint.predict_footprint(made, training, SHAPE, convert=convert)
+    return footprint.predict_footprint(made, training, MODEL_CONFIG, convert=convert)
 
 
 NARROW: dict[str, Any] = {
@@ -32,7 +32,7 @@ NARROW: dict[str, Any] = {
 
 def test_an_exact_checkpoint_holds_weights_and_the_optimizer() -> None:
     files = files_of(save_total_limit=2, save_steps=25)
-    assert files.checkpoint == 14 * SHAPE.parameters
+    assert files.checkpoint == 14 * MODEL_CONFIG.parameters
     assert (files.every, files.kept, files.is_exact) == (25, 2, True)
     # while the third is written the first is still there; the last one has safetensors too
     assert files.exported == files.model
@@ -52,18 +52,18 @@ def test_an_exact_checkpoint_holds_weights_and_the_optimizer() -> None:
 def test_narrow_moments_and_half_masters_are_saved_as_they_are(
     changes: dict[str, Any], bytes_each: int
 ) -> None:
-    assert files_of(**NARROW | changes).checkpoint == bytes_each * SHAPE.parameters
+    assert files_of(**NARROW | changes).checkpoint == bytes_each * MODEL_CONFIG.parameters
 
 
 def test_each_checkpoint_has_safetensors_where_one_is_asked_for() -> None:
     files = files_of(save_safetensors=True, save_total_limit=2)
-    assert (files.checkpoint, files.exported) == (16 * SHAPE.parameters, 0)
+    assert (files.checkpoint, files.exported) == (16 * MODEL_CONFIG.parameters, 0)
     assert files.needed == files.model + 3 * files.checkpoint
 
 
 def test_a_save_holds_training_for_the_copy_alone() -> None:
     files = files_of(**NARROW)
-    assert files.copied == 8 * SHAPE.parameters // 16
+    assert files.copied == 8 * MODEL_CONFIG.parameters // 16
     assert files.hold_seconds == files.copied / footprint.COPY_BYTES_PER_SECOND < 5
     assert files.save_seconds > 300
     waits = files_of(**NARROW, save_safetensors=True)
@@ -76,13 +76,13 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
 def test_a_blocking_save_holds_training_until_it_is_written() -> None:
     made = dataclasses.replace(recipe(**NARROW), saving="blocking")
     training = parse(made, nodes=2, gpus_per_node=8)
-    files = footprint.predict_footprint(made, training, SHAPE, convert=False)
+    files = footprint.predict_footprint(made, training, MODEL_CONFIG, convert=False)
     assert files.hold_seconds == files.save_seconds == files.saved / 0.8e9
 
 
 def test_a_checkpoint_without_optimizer_is_the_weights() -> None:
     files = files_of(no_save_optim=True, convert=True)
-    assert files.checkpoint == files.model == files.converted == 2 * SHAPE.parameters
+    assert files.checkpoint == files.model == files.converted == 2 * MODEL_CONFIG.parameters
     assert not files.is_exact
 
 
@@ -90,9 +90,9 @@ def test_a_checkpoint_without_optimizer_is_the_weights() -> None:
 def test_an_adapters_checkpoint_holds_nothing_of_the_model(exact: bool) -> None:
     files = files_of(tuner_type="lora", no_save_optim=not exact)
     training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
-    own, in_peft = whole(SHAPE, training), whole(SHAPE, training, IN_PEFT)
+    own, in_peft = whole(MODEL_CONFIG, training), whole(MODEL_CONFIG, training, IN_PEFT)
     assert files.checkpoint == 2 * in_peft + exact * 14 * own
-    assert files.checkpoint < 0.02 * 16 * SHAPE.parameters
+    assert files.checkpoint < 0.02 * 16 * MODEL_CONFIG.parameters
     assert files.is_exact is exact
 
 

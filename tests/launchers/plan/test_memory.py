@@ -15,9 +15,9 @@ from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
 from launchers.units import GIB
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")
+MOE, DENSE = load_model_config("Qwen3-30B-A3B"), load_model_config("Qwen3-4B")
 ONE = Layout(nodes=1, gpus_per_node=1)
 
 
@@ -55,13 +55,13 @@ def test_one_gpu_holds_two_four_and_twelve_bytes_of_each_parameter() -> None:
     assert memory.optimizer == 12 * gib
 
 
-@pytest.mark.parametrize("shape", [MOE, DENSE], ids=["moe", "dense"])
-def test_no_parameter_is_lost_between_ranks(shape: ModelConfig) -> None:
-    ep = 8 if shape.is_moe else 1
-    parts = list(shards(shape, Layout(nodes=4, gpus_per_node=8, pp=4, ep=ep), head=True))
+@pytest.mark.parametrize("model", [MOE, DENSE], ids=["moe", "dense"])
+def test_no_parameter_is_lost_between_ranks(model: ModelConfig) -> None:
+    ep = 8 if model.is_moe else 1
+    parts = list(shards(model, Layout(nodes=4, gpus_per_node=8, pp=4, ep=ep), head=True))
     held = sum(p.dense + ep * p.experts for p in parts)
-    twice = shape.embedding_parameters if shape.tied else 0  # both end stages have a copy
-    assert held == shape.parameters + twice
+    twice = model.embedding_parameters if model.tied else 0  # both end stages have a copy
+    assert held == model.parameters + twice
 
 
 def test_keys_and_values_are_repeated_where_ranks_exceed_their_heads() -> None:
@@ -85,17 +85,17 @@ def test_the_items_add_up(drawn: tuple[ModelConfig, Training]) -> None:
 
 @given(jobs())
 def test_more_nodes_never_need_more_on_each_gpu(drawn: tuple[ModelConfig, Training]) -> None:
-    shape, training = drawn
+    model, training = drawn
     more = replace(training.layout, nodes=2 * training.layout.nodes)
     wider = replace(training, layout=more, global_batch_size=2 * training.global_batch_size)
-    assert predict(shape, wider).total <= predict(shape, training).total
+    assert predict(model, wider).total <= predict(model, training).total
 
 
 @given(jobs())
 def test_more_recomputing_keeps_less(drawn: tuple[ModelConfig, Training]) -> None:
-    shape, training = drawn
+    model, training = drawn
     kinds = ("full", "selective", "none")
-    kept = [predict(shape, replace(training, recompute=kind)).activations for kind in kinds]
+    kept = [predict(model, replace(training, recompute=kind)).activations for kind in kinds]
     assert kept == sorted(kept)
 
 
@@ -103,25 +103,25 @@ def test_more_recomputing_keeps_less(drawn: tuple[ModelConfig, Training]) -> Non
 def test_longer_and_larger_batches_need_more(
     drawn: tuple[ModelConfig, Training], name: str
 ) -> None:
-    shape, training = drawn
+    model, training = drawn
     larger = replace(training, global_batch_size=2 * training.global_batch_size)
-    more = predict(shape, replace(larger, **{name: 2 * getattr(training, name)}))
-    assert more.total > predict(shape, training).total
+    more = predict(model, replace(larger, **{name: 2 * getattr(training, name)}))
+    assert more.total > predict(model, training).total
 
 
 @given(jobs())
 def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[ModelConfig, Training]) -> None:
-    shape, training = drawn
+    model, training = drawn
     training = replace(training, precision_aware=True)
-    parts = [predict(shape, replace(training, optimizer_offload=f)) for f in (0.1, 0.5, 1.0)]
+    parts = [predict(model, replace(training, optimizer_offload=f)) for f in (0.1, 0.5, 1.0)]
     assert parts[0].optimizer > parts[1].optimizer > parts[2].optimizer == 0
     assert parts[0].host < parts[1].host < parts[2].host
 
 
 @given(jobs())
 def test_a_standby_takes_memory_of_the_node_only(drawn: tuple[ModelConfig, Training]) -> None:
-    shape, training = drawn
-    more, less = (predict(shape, replace(training, standby=on)) for on in (True, False))
+    model, training = drawn
+    more, less = (predict(model, replace(training, standby=on)) for on in (True, False))
     added = training.layout.gpus_per_node * STANDBY / 2**30
     assert more.host - less.host == pytest.approx(added) and more.total == less.total
 

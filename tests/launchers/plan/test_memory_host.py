@@ -10,9 +10,9 @@ from launchers.plan.layout import Layout
 from launchers.plan.memory import PROCESS, SHARD_FILE, Host, host
 from launchers.plan.parameters import IN_PEFT, shards, whole
 from launchers.plan.training_job import Training
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-MOE = shape_of("Qwen3-30B-A3B")
+MOE = load_model_config("Qwen3-30B-A3B")
 EIGHT = Layout(nodes=1, gpus_per_node=8, ep=8)
 
 

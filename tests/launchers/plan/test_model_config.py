@@ -1,4 +1,4 @@
-"""Shapes from config.json: the known models have their published parameter counts, exactly."""
+"""Model configs from config.json: the known models have exactly their published parameters."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def test_every_known_model_has_a_published_count() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_count_is_the_published_one(name: str) -> None:
-    shape = parse_config(known_models()[name])
-    assert shape.parameters == PUBLISHED[name]
-    assert shape.unmodelled == ()
+    model = parse_config(known_models()[name])
+    assert model.parameters == PUBLISHED[name]
+    assert model.unmodelled == ()
 
 
 def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
-    shape = parse_config(known_models()["Qwen3-30B-A3B"])
-    assert shape.expert_parameters == 28_991_029_248
-    assert shape.dense_parameters == 1_541_093_376
-    assert shape.active_parameters == 3_353_032_704
+    model = parse_config(known_models()["Qwen3-30B-A3B"])
+    assert model.expert_parameters == 28_991_029_248
+    assert model.dense_parameters == 1_541_093_376
+    assert model.active_parameters == 3_353_032_704
 
 
 @pytest.mark.parametrize("key", EXPERTS)
@@ -51,9 +51,9 @@ def test_each_name_for_the_experts_is_read(key: str) -> None:
 
 
 def test_a_nested_text_config_is_read_and_the_vision_part_reported() -> None:
-    shape = parse_config({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
-    assert shape.parameters == PUBLISHED["Qwen3-4B"]
-    assert shape.unmodelled == ("vision_config",)
+    model = parse_config({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
+    assert model.parameters == PUBLISHED["Qwen3-4B"]
+    assert model.unmodelled == ("vision_config",)
 
 
 def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
@@ -73,6 +73,6 @@ def test_a_wrong_size_names_its_key(key: str, value: object) -> None:
 
 
 def test_a_dense_model_has_no_experts() -> None:
-    shape = parse_config(known_models()["Qwen3-8B"])
-    assert (shape.is_moe, shape.moe_layers, shape.expert_parameters) == (False, 0, 0)
-    assert isinstance(shape, ModelConfig)
+    model = parse_config(known_models()["Qwen3-8B"])
+    assert (model.is_moe, model.moe_layers, model.expert_parameters) == (False, 0, 0)
+    assert isinstance(model, ModelConfig)

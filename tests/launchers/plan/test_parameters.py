@@ -10,9 +10,9 @@ from launchers.plan.layout import Layout
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, adapter, shards, whole
 from launchers.plan.training_job import Training
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")
+MOE, DENSE = load_model_config("Qwen3-30B-A3B"), load_model_config("Qwen3-4B")
 ONE = Training(layout=Layout(nodes=1, gpus_per_node=1))
 H, Q, KV, FFN = MOE.hidden, MOE.q_width, MOE.kv_width, MOE.expert_ffn
 ATTENTION = [(H, Q + 2 * KV), (Q, H)]
@@ -52,11 +52,11 @@ def test_what_is_named_is_adapted_alone(named: tuple[str, ...], layers: int) -> 
     assert whole(MOE, replace(ONE, lora_modules=named)) == layers
 
 
-@pytest.mark.parametrize(("shape", "ep"), [(MOE, 4), (DENSE, 1)], ids=["moe", "dense"])
-def test_stages_and_expert_ranks_hold_the_whole_between_them(shape: ModelConfig, ep: int) -> None:
+@pytest.mark.parametrize(("model", "ep"), [(MOE, 4), (DENSE, 1)], ids=["moe", "dense"])
+def test_stages_and_expert_ranks_hold_the_whole_between_them(model: ModelConfig, ep: int) -> None:
     split = replace(ONE, layout=Layout(nodes=1, gpus_per_node=8, pp=2, ep=ep))
-    parts = [adapter(shape, split, shard) for shard in shards(shape, split.layout, head=True)]
-    assert sum(dense + ep * experts for dense, experts in parts) == whole(shape, ONE)
+    parts = [adapter(model, split, shard) for shard in shards(model, split.layout, head=True)]
+    assert sum(dense + ep * experts for dense, experts in parts) == whole(model, ONE)
 
 
 def test_tensor_ranks_split_the_matrix_on_the_side_of_the_layers_split() -> None:

@@ -12,7 +12,7 @@ import pytest
 from launchers.config.recipe import Saving, parse
 from launchers.plan import document as plan_document
 from launchers.plan.footprint import SAVE_SHARE
-from launchers.plan.plan import NO_CARD, NO_DATA, build
+from launchers.plan.plan import NO_DATA, NO_GPU_MODEL, build
 from launchers.plan.run_length import Data
 from tests.launchers.recipes import FIELDS, job, recipe
 
@@ -73,16 +73,18 @@ def test_the_document_lists_the_checkpoints_with_a_merged_model() -> None:
     assert (full["merged"], full["merges"]) == (0, "never")
 
 
-def test_without_a_card_there_is_memory_and_no_speed() -> None:
-    document = plan_document.document(build(job(card="", recipe=recipe(train_iters=7))))
+def test_without_a_gpu_model_there_is_memory_and_no_speed() -> None:
+    document = plan_document.document(build(job(gpu_model="", recipe=recipe(train_iters=7))))
     assert document["speed"] is None
-    assert document["unknown"] == {"speed": NO_CARD}
+    assert document["unknown"] == {"speed": NO_GPU_MODEL}
     assert document["memory"]["total_gib"] > 0
     assert document["memory"]["card_gib"] is document["memory"]["free_gib"] is None
 
 
 def test_without_sizes_the_layout_stays_and_the_reason_is_reported() -> None:
-    document = plan_document.document(build(job(shape=None, shape_source="nobody knows")))
+    document = plan_document.document(
+        build(job(model_config=None, model_config_source="nobody knows"))
+    )
     assert document["model"] is document["memory"] is document["speed"] is None
     assert document["layout"]["stage_layers"] is None
     assert document["unknown"]["memory"] == "nobody knows"

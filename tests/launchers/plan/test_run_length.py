@@ -12,7 +12,7 @@ from launchers.config.recipe import Recipe, parse
 from launchers.plan import run_length
 from launchers.plan.run_length import PACKED, Data, Duration
 from launchers.plan.training_job import parse as parse_training
-from tests.launchers.recipes import FIELDS, SHAPE
+from tests.launchers.recipes import FIELDS, MODEL_CONFIG
 
 
 def recipe(**args: Any) -> Recipe:
@@ -56,7 +56,7 @@ def evaluations(
     made = recipe(packing=True, **args)
     training = parse_training(made, nodes=1, gpus_per_node=world)
     speed = SimpleNamespace(step_seconds=12.0, optimizer_seconds=2.0)
-    found = run_length.evaluations(made, SHAPE, training, speed, pairs, 100)  # type: ignore[arg-type]
+    found = run_length.evaluations(made, MODEL_CONFIG, training, speed, pairs, 100)  # type: ignore[arg-type]
     return found, 10.0 / 4 / training.microbatches
 
 

@@ -18,9 +18,9 @@ from launchers.plan.parameters import Shard, shards
 from launchers.plan.run_length import PACKED, duration, per_step
 from launchers.plan.step_time import PACE, Link, adapter_bytes_moved, adapter_weights, predict
 from launchers.plan.training_job import Training
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-QWEN = shape_of("Qwen3-30B-A3B")
+QWEN = load_model_config("Qwen3-30B-A3B")
 IB, TCP = Link(name="ib", gbs=180), Link(name="tcp", gbs=2.5)
 FULL = {"recompute": "full", "packing": True, "max_length": 8192}
 
@@ -86,11 +86,11 @@ def test_sizes_of_one_send_nothing() -> None:
     tp=st.sampled_from([1, 2, 4]),
     pp=st.sampled_from([1, 2]),
     ep=st.sampled_from([1, 4, 8]),
-    card=st.sampled_from(sorted(GPU_MODELS)),
+    gpu_model=st.sampled_from(sorted(GPU_MODELS)),
 )
-def test_the_parts_make_the_step(nodes: int, tp: int, pp: int, ep: int, card: str) -> None:
+def test_the_parts_make_the_step(nodes: int, tp: int, pp: int, ep: int, gpu_model: str) -> None:
     layout = Layout(nodes=nodes * pp, gpus_per_node=8, tp=tp, pp=pp, ep=ep)
-    step = predict(QWEN, job(layout), GPU_MODELS[card], IB, 2048)
+    step = predict(QWEN, job(layout), GPU_MODELS[gpu_model], IB, 2048)
     waits = sum(step.communication.values())
     known = step.compute_seconds + step.bubble_seconds + step.optimizer_seconds + waits
     assert step.step_seconds == pytest.approx(known)
@@ -146,8 +146,8 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
 ) -> None:
     online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), **recompute)
     once = replace(online, reference=False, compares=False, precomputed=True)
-    card = GPU_MODELS["h200"]
-    steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
+    gpu = GPU_MODELS["h200"]
+    steps = {t.precomputed: predict(QWEN, t, gpu, IB, 1024) for t in (online, once)}
     whole, every = (steps[way].step_seconds - steps[way].optimizer_seconds for way in (True, False))
     assert whole / every == pytest.approx(passes / (passes + 1), rel=0.01)
 

@@ -18,7 +18,7 @@ GOOD = Answer(
     got=130.01,
     nonce="n",
     port="n",
-    card="NVIDIA H200",
+    gpu_model="NVIDIA H200",
 )
 
 
@@ -58,8 +58,8 @@ def test_a_rank_that_cannot_reach_the_master_port_is_named() -> None:
     assert "timed out" in found.seen
 
 
-def test_different_cards_in_a_gang_are_a_warning() -> None:
-    assert states(replace(GOOD, card="NVIDIA H100 80GB HBM3"))["cards"] == "warning"
+def test_different_gpu_models_in_a_gang_are_a_warning() -> None:
+    assert states(replace(GOOD, gpu_model="NVIDIA H100 80GB HBM3"))["cards"] == "warning"
 
 
 def test_the_listener_answers_its_nonce_and_leaves_the_port_free() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launchers.config.preflight import Preflight, from_env
 from launchers.preflight.finding import Finding
-from launchers.preflight.judge import judge_measurements, slow_cards, slow_pairs
+from launchers.preflight.judge import judge_measurements, slow_gpus, slow_pairs
 from launchers.preflight.measurements import Pair, Record, Row, behind, record_of, rounds
 from launchers.preflight.transport import transports
 from launchers.preflight.worker import CollectivePlan
@@ -125,7 +125,7 @@ def test_strict_ends_the_run_where_a_floor_is_missed() -> None:
     assert finding.state == "failed"
 
 
-def test_a_floor_of_the_values_counts_instead_of_the_cards() -> None:
+def test_a_floor_of_the_values_replaces_that_of_the_gpu_model() -> None:
     assert bad(found(gang(), wanted(DPO_PREFLIGHT_NODE_FLOOR="440")))[0].state == "warning"
     assert bad(found(gang(), wanted(DPO_PREFLIGHT_NODE_FLOOR="5000")))[0].state == "failed"
 
@@ -164,7 +164,7 @@ def test_sockets_despite_adapters_are_an_error_unless_chosen() -> None:
     assert bad(found(records, any_fabric, NCCL_IB_DISABLE="1")) == []
 
 
-def test_a_node_without_nvlink_is_an_error_on_a_card_that_has_it() -> None:
+def test_a_node_without_nvlink_is_an_error_on_a_gpu_model_that_has_it() -> None:
     records = gang()
     records[3] = replace(records[3], inside=("NET/Socket", "P2P/CUMEM"))
     [finding] = bad(found(records, wanted()))
@@ -195,18 +195,18 @@ def test_pairs_over_sockets_only_warn() -> None:
 @given(
     st.integers(0, 7), st.floats(0.3, 0.80), st.lists(st.floats(0.97, 1.03), min_size=8, max_size=8)
 )
-def test_a_card_that_lost_a_fifth_is_named_among_healthy_ones(
+def test_a_gpu_that_lost_a_fifth_is_named_among_healthy_ones(
     slow: int, share: float, noise: list[float]
 ) -> None:
     records = gang(nodes=1)
     speeds = [750 * each * (share if rank == slow else 1) for rank, each in enumerate(noise)]
     records = [replace(r, tflops=speed) for r, speed in zip(records, speeds, strict=True)]
-    failures = [f for f in slow_cards(records) if f.state == "failed"]
+    failures = [f for f in slow_gpus(records) if f.state == "failed"]
     assert [f.who for f in failures] == [records[slow].name]
 
 
 @given(st.lists(st.floats(0.96, 1.04), min_size=16, max_size=16))
-def test_healthy_cards_and_links_never_fail(noise: list[float]) -> None:
+def test_healthy_gpus_and_links_never_fail(noise: list[float]) -> None:
     records = [
         replace(
             r,

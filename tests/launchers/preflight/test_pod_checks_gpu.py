@@ -45,7 +45,7 @@ def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:
     assert words in found.seen
 
 
-def test_fields_that_a_card_lacks_are_no_fault() -> None:
+def test_fields_that_a_gpu_lacks_are_not_a_fault() -> None:
     lacking = gpu(
         0,
         fabric_state="N/A",
@@ -68,7 +68,7 @@ def test_too_few_gpus_are_the_nodes_fault() -> None:
     assert present((), 2, None)[0].seen == "no GPU, but gpusPerNode is 2"
 
 
-def test_another_card_than_the_values_name_is_the_users_mistake() -> None:
+def test_another_gpu_model_than_the_values_name_is_the_users_mistake() -> None:
     [found] = present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["a100-80g"])
     assert (found.state, found.code) == ("failed", Exit.CONFIG)
     assert found.remedy.startswith("set gpuModel: h200, or a nodeSelector")
@@ -76,14 +76,14 @@ def test_another_card_than_the_values_name_is_the_users_mistake() -> None:
     assert strange.remedy.startswith('set gpuModel: ""')
 
 
-def test_two_kinds_of_card_in_one_pod_are_the_nodes_fault() -> None:
+def test_two_gpu_models_in_one_pod_are_the_nodes_fault() -> None:
     [found] = present(
         gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3")), 2, GPU_MODELS["h200"]
     )
     assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
 
 
-def test_the_right_cards_pass_and_more_of_them_are_a_warning() -> None:
+def test_the_right_gpus_pass_and_more_of_them_are_a_warning() -> None:
     assert present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["h200"])[0].state == "ok"
     assert present(gpus(gpu(0), gpu(1)), 1, GPU_MODELS["h200"])[0].state == "warning"
 

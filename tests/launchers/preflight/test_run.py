@@ -89,7 +89,7 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
     assert pods.progress()["code"] == Exit.PREFLIGHT
 
 
-def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
+def test_another_gpu_model_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
     env = gpus(pods, 1, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_GPU_MODEL="a100-80g")
     code, output = end(pods.start(1, **env))
     assert code == Exit.CONFIG, output

@@ -91,7 +91,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     document = {"backend": backend, "model": "m", "dataset": ["d"], **case["own"], "args": args}
     read = recipe.parse(document)
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
-    context = table.Context.of(read, shape=None, swift=STACK.swift, **sizes)
+    context = table.Context.of(read, model_config=None, swift=STACK.swift, **sizes)
     return [str(refusal) for refusal in table.check(read.args, context)]
 
 

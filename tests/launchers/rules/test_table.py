@@ -42,8 +42,8 @@ SHORT = {
 
 OTHER = "transformers"
 BF16_GRADIENTS = {"use_precision_aware_optimizer": True, "main_grads_dtype": "bf16"}
-GANG = table.Context(shape=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
-ONE = table.Context(shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
+GANG = table.Context(model_config=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
+ONE = table.Context(model_config=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 
 def read(**args: Any) -> dict[str, Any]:
@@ -54,14 +54,16 @@ def read(**args: Any) -> dict[str, Any]:
 
 
 def reported(
-    shape: ModelConfig | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
+    model_config: ModelConfig | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
 ) -> list[str]:
-    found = table.check(read(**args), replace(GANG, shape=shape, nodes=nodes, core=core))
+    found = table.check(
+        read(**args), replace(GANG, model_config=model_config, nodes=nodes, core=core)
+    )
     return [refusal.id for refusal in found]
 
 
-def warned(shape: ModelConfig | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
-    found = table.warn(read(**args), replace(GANG, shape=shape, nodes=nodes))
+def warned(model_config: ModelConfig | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
+    found = table.warn(read(**args), replace(GANG, model_config=model_config, nodes=nodes))
     return [refusal.id for refusal in found]
 
 
@@ -94,7 +96,7 @@ def _number(text: str) -> float | str:
 )
 def test_a_rule_holds_for_the_releases_that_need_it(swift: str, ids: list[str]) -> None:
     args = read(ref_adapters=["/a"], tuner_type="lora", use_megatron_fsdp=True)
-    found = table.check(args, replace(GANG, shape=None, swift=swift))
+    found = table.check(args, replace(GANG, model_config=None, swift=swift))
     assert [refusal.id for refusal in found] == ids
 
 
@@ -166,7 +168,7 @@ def test_a_refusal_counts_the_layers_that_are_left(args: dict[str, Any], counted
 
 def test_one_mistake_is_reported_once() -> None:
     assert reported(tp=2, ep=2) == ["moe-sequence-parallel"]
-    assert reported(tp=16, sp=True, shape=_six()).count("kv-heads") == 1
+    assert reported(tp=16, sp=True, model_config=_six()).count("kv-heads") == 1
 
 
 def _six() -> ModelConfig:
@@ -289,8 +291,8 @@ def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first
     from launchers.exits import LaunchError
     from launchers.plan.layout import Layout
 
-    shape = ModelConfig(**{**vars(DENSE), "layers": layers})
-    refused = "pipeline-uneven" in reported(shape, nodes=pp, pp=pp, first=first, gbs=8)
+    model_config = ModelConfig(**{**vars(DENSE), "layers": layers})
+    refused = "pipeline-uneven" in reported(model_config, nodes=pp, pp=pp, first=first, gbs=8)
     layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
     try:
         held = layout.stage_layers(layers)

@@ -14,7 +14,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.gang.protocol import Hello
 from launchers.inputs.paths import inputs_of
 from launchers.plan import document
-from launchers.plan import model_config as shape
+from launchers.plan.model_config import parse_config
 from launchers.plan.plan import build, job_of
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
@@ -95,7 +95,7 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
 def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
     env: dict[str, str],
 ) -> None:
-    seen = shape.parse_config(CONFIG)
+    seen = parse_config(CONFIG)
     rooms = []
     for merge in ({}, {"merge_lora": True}, {"merge_lora": False}):
         made = recipe(save_total_limit="2", tuner_type="lora", **merge)
@@ -112,14 +112,14 @@ def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
     env: dict[str, str],
 ) -> None:
     settings, made = from_env(env), recipe()
-    plan_file.record(settings, made, inputs_of(settings, made), env, shape.parse_config(CONFIG))
+    plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
     before = json.loads(settings.work.plan.read_text())
     assert before["memory"]["total_gib"] > 0
     assert before["model"]["source"] == f"config.json of {made.model}"
     model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
-    plan_file.record(settings, made, inputs_of(settings, made), env, shape.parse_config(CONFIG))
+    plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
     after = json.loads(settings.work.plan.read_text())
     assert after["model"]["source"] == str(model / "config.json")
     assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
@@ -133,7 +133,7 @@ def test_a_plan_is_written_again_only_if_it_has_changed(
     model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    inputs, sizes = inputs_of(settings, made), shape.parse_config(CONFIG)
+    inputs, sizes = inputs_of(settings, made), parse_config(CONFIG)
     rooms = {plan_file.record(settings, made, inputs, env, seen) for seen in (None, sizes)}
     assert caplog.text.count("plan written") == len(rooms) == 1
     (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
@@ -187,6 +187,6 @@ def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
     model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    shape, where = plan_file.read_sizes(model / "config.json")
-    plan = build(job_of(settings, made, env, shape=shape, shape_source=where))
+    model_config, where = plan_file.read_sizes(model / "config.json")
+    plan = build(job_of(settings, made, env, model_config=model_config, model_config_source=where))
     assert written(settings, made, env) == document.document(plan)

@@ -31,7 +31,7 @@ def test_a_finding_is_one_line_however_long() -> None:
     assert lines[3] == "1 ok, 1 warn, 1 fail: run dpo in namespace team of prod"
 
 
-def test_the_json_keeps_its_shape() -> None:
+def test_the_json_keeps_its_format() -> None:
     content = json.loads(as_json(REPORT))
     assert list(content) == ["schema", "context", "namespace", "run", "counts", "findings"]
     assert content["counts"] == {"ok": 1, "warn": 1, "fail": 1}

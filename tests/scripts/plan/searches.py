@@ -18,14 +18,14 @@ BATCH = {"global_batch_size": 64, "max_length": 4096, "num_train_epochs": 1}
 
 def cluster(
     nodes: int,
-    card: str = "a100-80g",
+    gpu_model: str = "a100-80g",
     name: str = "Qwen3-30B-A3B",
     gpus: int = 8,
     packing_length: int = 8192,
 ) -> Search:
     """A search whose recipe is plain: all sizes 1."""
-    shape, where = find_model(f"hf://Qwen/{name}@v1")
-    assert shape is not None
+    model_config, where = find_model(f"hf://Qwen/{name}@v1")
+    assert model_config is not None
     made = recipe(
         **BATCH,
         packing_length=packing_length,
@@ -35,12 +35,21 @@ def cluster(
         sequence_parallel=False,
     )
     described = job(
-        recipe=made, nodes=nodes, gpus_per_node=gpus, card=card, shape=shape, shape_source=where
+        recipe=made,
+        nodes=nodes,
+        gpus_per_node=gpus,
+        gpu_model=gpu_model,
+        model_config=model_config,
+        model_config_source=where,
     )
     training = build(described).training
     assert training is not None
     return Search(
-        job=described, shape=shape, training=training, card=GPU_MODELS[card], host_gib=480.0
+        job=described,
+        model_config=model_config,
+        training=training,
+        gpu=GPU_MODELS[gpu_model],
+        host_gib=480.0,
     )
 
 
@@ -50,20 +59,20 @@ def everything(search: Search) -> list[Found]:
     ways = [
         (layout, {**again, "dispatcher": dispatcher})
         for layout in search.layouts()
-        for dispatcher in candidates.dispatchers(search.shape, search.training, layout)
-        for again in candidates.recompute(search.shape.layers, layout.pp)
+        for dispatcher in candidates.dispatchers(search.model_config, search.training, layout)
+        for again in candidates.recompute(search.model_config.layers, layout.pp)
     ]
     for (layout, chosen), (name, fields) in product(ways, OPTIMIZERS):
         training = candidates.on(search.training, layout, {**chosen, **fields})
-        used = memory.predict(search.shape, training)
-        if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
+        used = memory.predict(search.model_config, training)
+        if used.total <= (1 - TIGHT) * search.gpu.memory_gib and used.host <= 480:
             wanted = recipe_args.flags(training)
             found.append(
                 Found(
                     training=training,
                     optimizer=name,
                     memory=used,
-                    speed=speed_of(search.job, search.shape, training, search.card),
+                    speed=speed_of(search.job, search.model_config, training, search.gpu),
                     changes=recipe_args.changes(search.job.recipe, wanted),
                 )
             )

@@ -155,7 +155,7 @@ def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
     assert (code, found["plan"]["model"]["layers"]) == (0, 48)
 
 
-def test_an_unknown_card_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_gpu_model_is_refused_with_the_known_ones() -> None:
     with pytest.raises(Problem, match="--gpu v100 is not known; write one of a100-40g"):
         command.run(request(files=[A100], gpu="v100"), _())
 
@@ -176,10 +176,10 @@ def test_the_seeds_own_layout_is_refused_by_nothing() -> None:
     assert "evaluation: 9 times 396 of 400 held-out rows" in text
 
 
-@pytest.mark.parametrize("row", predictions(), ids=lambda row: f"{row.file.stem}-{row.card}")
-def test_every_profile_fits_every_card_that_it_is_for(row: Predicted) -> None:
+@pytest.mark.parametrize("row", predictions(), ids=lambda row: f"{row.file.stem}-{row.gpu_model}")
+def test_every_profile_fits_every_gpu_model_that_it_is_for(row: Predicted) -> None:
     words = [word for file in row.files for word in ("-f", str(file))]
-    code, text = screen(*words, "--gpu", row.card)
+    code, text = screen(*words, "--gpu", row.gpu_model)
     assert code == 0, text
     assert max(map(len, text.splitlines())) <= 80
     assert row.plan.memory is not None and row.plan.speed is not None
@@ -188,7 +188,7 @@ def test_every_profile_fits_every_card_that_it_is_for(row: Predicted) -> None:
 ADAPTERS = [row for row in predictions() if row.plan.training and row.plan.training.tuner != "full"]
 
 
-@pytest.mark.parametrize("row", ADAPTERS, ids=lambda row: f"{row.file.stem}-{row.card}")
+@pytest.mark.parametrize("row", ADAPTERS, ids=lambda row: f"{row.file.stem}-{row.gpu_model}")
 def test_an_adapter_is_saved_so_often_that_a_cut_loses_little(row: Predicted) -> None:
     lost, files = row.plan.lost_seconds, row.plan.footprint
     assert lost is not None and 180 < lost < 600  # and saving takes 3 s of it
@@ -265,7 +265,7 @@ def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> Non
     assert experts and max(experts) <= 4
 
 
-def test_host_memory_is_judged_without_a_card() -> None:
+def test_host_memory_is_judged_without_a_gpu_model() -> None:
     code, found = document(
         "-f", str(A100), "--set", "gpuModel=", "--set", "resources.limits.memory=40Gi"
     )

@@ -68,7 +68,7 @@ ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}',
 
 
 @pytest.mark.parametrize("line", ODD)
-def test_a_row_of_another_shape_counts_and_has_no_length(tmp_path: Path, line: str) -> None:
+def test_a_row_in_another_format_counts_and_has_no_length(tmp_path: Path, line: str) -> None:
     (tmp_path / "odd.jsonl").write_text(line)
     found = find_data([f"file://{tmp_path}/odd.jsonl"])
     assert found is not None

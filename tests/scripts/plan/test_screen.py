@@ -85,9 +85,9 @@ def test_a_speed_from_the_chart_is_expected_and_another_is_assumed() -> None:
     assert layout_text.fabric(planning.build(job)) == "NET/Socket, 2.5 GB/s assumed"
 
 
-def test_without_a_card_nobody_says_that_it_fits() -> None:
+def test_without_a_gpu_model_the_plan_does_not_say_that_it_fits() -> None:
     release, plan = planned()
-    shown = text(release, replace(plan.job, card=""))
+    shown = text(release, replace(plan.job, gpu_model=""))
     assert "accepted, memory unknown" in shown
     assert "GiB a GPU, predicted; the GPU model is unknown" in shown
 
@@ -169,12 +169,12 @@ def test_a_nodes_disk_is_not_used_for_an_adapter() -> None:
 
 def test_memory_within_the_predictions_error_is_a_warning() -> None:
     release, plan = planned()
-    assert plan.memory is not None and plan.card is not None
-    tight = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total + 1))
+    assert plan.memory is not None and plan.gpu is not None
+    tight = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total + 1))
     assert any("memory is tight: 1.0 GiB free" in line for line in judge(release, tight).warnings)
-    wide = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total * 1.1))
+    wide = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total * 1.1))
     assert not any("tight" in line for line in judge(release, wide).warnings)
-    over = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total - 1))
+    over = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total - 1))
     assert judge(release, over).is_too_big
 
 

@@ -20,9 +20,9 @@ from tests.scripts.plan.searches import cluster, everything, seconds
 SMALLEST = recompute(1, 1)[-1]
 
 
-@pytest.mark.parametrize("card", ["a100-40g", "a100-80g", "h200"])
-def test_the_fastest_are_those_of_looking_at_everything(card: str) -> None:
-    search = cluster(2, card)
+@pytest.mark.parametrize("gpu_model", ["a100-40g", "a100-80g", "h200"])
+def test_the_fastest_are_those_of_looking_at_everything(gpu_model: str) -> None:
+    search = cluster(2, gpu_model)
     exact: dict[tuple[Layout, str, str, str, int, bool], float] = {}
     for each in everything(search):  # the most exact optimizer of a way comes first
         training = each.training
@@ -60,7 +60,9 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         )
         broken = table.check(
             merged.args,
-            table.Context.of(merged, shape=search.shape, nodes=nodes, gpus_per_node=gpus),
+            table.Context.of(
+                merged, model_config=search.model_config, nodes=nodes, gpus_per_node=gpus
+            ),
         )
         assert broken == [], layout
 
@@ -85,7 +87,7 @@ def test_changes_alone_are_enough() -> None:
     for found in search.best(5) + nearest(search, 3):
         merged = recipe_args.merged(search.job.recipe, found.changes)
         read = parse(merged, nodes=2, gpus_per_node=8)
-        assert memory.predict(search.shape, read).total == found.memory.total
+        assert memory.predict(search.model_config, read).total == found.memory.total
 
 
 def test_mistakes_outside_the_layout_hide_no_layout_and_are_reported() -> None:
@@ -132,9 +134,9 @@ def test_nothing_fits_where_the_model_is_too_large() -> None:
 
 
 @pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Qwen3-235B-A22B"])
-@pytest.mark.parametrize("card", ["a100-40g", "h200"])
-def test_a_search_over_128_gpus_takes_less_than_two_seconds(name: str, card: str) -> None:
-    search = cluster(16, card, name)
+@pytest.mark.parametrize("gpu_model", ["a100-40g", "h200"])
+def test_a_search_over_128_gpus_takes_less_than_two_seconds(name: str, gpu_model: str) -> None:
+    search = cluster(16, gpu_model, name)
     search = replace(search, training=replace(search.training, global_batch_size=128))
     begin = time.process_time()
     assert search.best(15)

@@ -12,7 +12,7 @@ from launchers.rules import table
 from scripts.helm import ROOT
 from tests.launchers.training_environment import STACK
 
-ONE = table.Context(shape=None, nodes=1, gpus_per_node=8, backend="megatron")
+ONE = table.Context(model_config=None, nodes=1, gpus_per_node=8, backend="megatron")
 RULE, WARNING = "adam-beta2-moments", "second-moments-fp8"
 
 pytestmark = pytest.mark.skipif(not STACK.is_installed, reason="no .tools/train: run `make setup`")

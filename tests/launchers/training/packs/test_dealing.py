@@ -15,9 +15,9 @@ from launchers.system.failures import verdict
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
 from launchers.training.packs.report import Packs, PairWeights, report
-from tests.launchers.models import shape_of
+from tests.launchers.models import load_model_config
 
-QWEN = shape_of("Qwen3-30B-A3B")
+QWEN = load_model_config("Qwen3-30B-A3B")
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4))
 
 

@@ -42,8 +42,8 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def row_of(card: str, gpus: int) -> Predicted:
-    (row,) = [row for row in ROWS if (row.card, row.gpus) == (card, gpus)]
+def row_of(gpu_model: str, gpus: int) -> Predicted:
+    (row,) = [row for row in ROWS if (row.gpu_model, row.gpus) == (gpu_model, gpus)]
     return row
 
 
@@ -52,12 +52,15 @@ def test_the_readme_holds_the_figures_of_now() -> None:
     assert page(text, ROWS, measured.runs()) == text, "run `make figures`"
 
 
-def test_every_profile_is_in_the_table_and_each_card_but_one_has_all_counts() -> None:
+def test_every_profile_is_in_the_table_and_each_gpu_model_but_one_has_all_counts() -> None:
     assert {row.file for row in ROWS} == {BASE, *HARDWARE.glob("*.yaml")}
-    counts = {card: [row.gpus for row in ROWS if row.card == card] for card in ("h200", "b200")}
+    counts = {
+        gpu_model: [row.gpus for row in ROWS if row.gpu_model == gpu_model]
+        for gpu_model in ("h200", "b200")
+    }
     assert counts == {"h200": [1, 2, 4, 8, 16], "b200": [1, 2, 4, 8, 16]}
-    for card in ("a100-80g", "a800-80g", "h100-80g"):
-        assert [row.gpus for row in ROWS if row.card == card] == [2, 4, 8, 16]
+    for gpu_model in ("a100-80g", "a800-80g", "h100-80g"):
+        assert [row.gpus for row in ROWS if row.gpu_model == gpu_model] == [2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("file", [BASE, *sorted(HARDWARE.glob("*.yaml"))], ids=lambda f: f.stem)
@@ -68,7 +71,7 @@ def test_a_pods_memory_leaves_a_tenth_above_the_prediction(file: Path) -> None:
     assert row.plan.memory.host <= 0.9 * limit / GIB
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.card}-{row.gpus}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.gpu_model}-{row.gpus}")
 def test_the_phases_of_a_step_sum_up_to_it(row: Predicted) -> None:
     assert row.plan.speed is not None
     seconds = plot.phases(row.plan.speed)
@@ -80,7 +83,7 @@ def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None
     record = {"card": "h200", "layers": 48, "experts": 32, "runs": {"tuned": FIGURES}}
     (tmp_path / "bench-part.json").write_text(json.dumps(record))
     runs = measured.runs(tmp_path)
-    assert measured.best(runs, card="h200", gpus=4, file=HARDWARE / "h200-4.yaml") is None
+    assert measured.best(runs, gpu_model="h200", gpus=4, file=HARDWARE / "h200-4.yaml") is None
     assert "| 48, 32 experts |" in table.ran(runs)
 
 
@@ -103,7 +106,7 @@ def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
 def test_runs_of_fewer_layers_are_not_the_profile(results: Path) -> None:
     (results / "bench-ab.json").unlink()
     row = row_of("h200", 4)
-    found = measured.best(measured.runs(results), card="h200", gpus=4, file=row.file)
+    found = measured.best(measured.runs(results), gpu_model="h200", gpus=4, file=row.file)
     assert found is None
 
 
@@ -215,7 +218,7 @@ def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -
     plot.draw(ROWS, measured.runs(results), path)
     text = path.read_text(encoding="utf-8")
     for row in ROWS:
-        assert f">{row.gpus} x {row.card}" in text
+        assert f">{row.gpus} x {row.gpu_model}" in text
     for word in (*plot.COLOURS, "measured"):
         assert f">{word}<" in text
     again = tmp_path / "again.svg"

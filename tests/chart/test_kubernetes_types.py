@@ -10,7 +10,7 @@ from tests.chart.test_kubeconform import definitions
 from tests.chart.test_values import SCHEMA
 
 OURS = SCHEMA["definitions"]["kubernetes"]["definitions"]
-SHAPES = sorted(name for name in OURS if name[0].isupper())
+TYPES = sorted(name for name in OURS if name[0].isupper())
 NEWER = {
     "EnvVarSource": {"fileKeyRef"},
     "Lifecycle": {"stopSignal"},
@@ -30,8 +30,8 @@ LEFT_OUT = {
 pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no go for the schemas")
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_has_the_fields_of_kubernetes(name: str) -> None:
+@pytest.mark.parametrize("name", TYPES)
+def test_a_type_has_the_fields_of_kubernetes(name: str) -> None:
     apis = ("io.k8s.api.core.v1", "io.k8s.api.networking.v1")
     groups = (*apis, "io.k8s.apimachinery.pkg.apis.meta.v1")
     [theirs] = [d for g in groups if (d := definitions().get(f"{g}.{name}"))]

@@ -1,0 +1,27 @@
+"""Files of a run, planted for the states of `why`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from launchers.metrics.rows import Row
+from scripts.observe.view import View
+from scripts.observe.workspace import RunFiles
+from tests.scripts.observe.planted import NOW, Object
+
+States = dict[str, tuple[Callable[[], View], str]]
+"""Each state by its id: its view, and a fact that its sentence must contain."""
+
+
+def files(**fields: Any) -> RunFiles:
+    return RunFiles(**{"run": "dpo", "exists": True, "now": NOW, **fields})
+
+
+def progress(**fields: Any) -> Object:
+    made = {"state": "running", "stage": "train", "attempt": 1, "updated": NOW}
+    return {**made, "phases": {"container": NOW - 60, "gang": NOW - 40}, **fields}
+
+
+def row(age: float) -> Row:
+    return Row(step=34, total=107, attempt=1, time=NOW - age, seconds=12.0)

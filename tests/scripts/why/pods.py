@@ -1,0 +1,192 @@
+"""States of pods that are not created, scheduled or started.
+
+Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kubernetes 1.34.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scripts.observe.view import View
+from tests.scripts.observe.planted import (
+    RUNNING,
+    Object,
+    condition,
+    event,
+    found,
+    jobset,
+    pod,
+    refused,
+    view,
+    waiting,
+)
+from tests.scripts.why.planted import States
+
+LOST = pod(1, RUNNING, condition("Ready", "False", ""))
+GATED = pod(0, None, condition("PodScheduled", "False", "SchedulingGated"))
+GATED["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
+LEAVING = pod(
+    1,
+    RUNNING,
+    metadata={"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 300},
+)
+INIT = pod(
+    1,
+    waiting("PodInitializing"),
+    initContainerStatuses=[{"name": "gib", "state": {"running": {}}}],
+)
+
+
+def unscheduled(said: str, **answers: Any) -> View:
+    said_of = condition("PodScheduled", "False", "Unschedulable", said)
+    return view(jobset(), pods=[pod(0, None, said_of), pod(1, None, said_of)], **answers)
+
+
+def not_created(said: str) -> View:
+    refusal = event("FailedCreate", f'Error creating: pods "dpo-node-0-0-" is forbidden: {said}')
+    return view(jobset(), events=[refusal])
+
+
+def stuck(state: Object, *events: Object) -> View:
+    return view(jobset(), pods=[pod(0, RUNNING), pod(1, state)], events=events)
+
+
+def away(pods: list[Object]) -> View:
+    return view(jobset(), pods=pods)
+
+
+STATES: States = {
+    "pods-refused-security": (
+        lambda: not_created(
+            'violates PodSecurity "restricted:latest": unrestricted capabilities (container '
+            '"launcher" must not include "IPC_LOCK" in securityContext.capabilities.add)'
+        ),
+        "IPC_LOCK",
+    ),
+    "pods-refused-quota": (
+        lambda: not_created(
+            "exceeded quota: team, requested: requests.nvidia.com/gpu=8, used: "
+            "requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
+        ),
+        "limited: requests.nvidia.com/gpu=8",
+    ),
+    "pods-refused-webhook": (
+        lambda: view(
+            jobset(),
+            events=[
+                event(
+                    "FailedCreate",
+                    'Error creating: admission webhook "policy.example.com" denied the request: no '
+                    "label team",
+                )
+            ],
+        ),
+        "no label team",
+    ),
+    "pods-refused": (
+        lambda: not_created('error looking up service account team/trainer: "trainer" not found'),
+        "trainer",
+    ),
+    "scheduling-gated": (
+        lambda: away([GATED, pod(1, RUNNING)]),
+        "kueue.x-k8s.io/topology",
+    ),
+    "claim-missing": (
+        lambda: unscheduled(
+            '0/3 nodes are available: persistentvolumeclaim "training" not found.',
+            **{"get_persistentvolumeclaims_of_training": refused(404)},
+        ),
+        "Claim training",
+    ),
+    "claim-unbound": (
+        lambda: unscheduled(
+            "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+            **{"get_persistentvolumeclaims_of_training": found({"status": {"phase": "Pending"}})},
+        ),
+        "unbound immediate PersistentVolumeClaims",
+    ),
+    "unschedulable-resources": (
+        lambda: unscheduled(
+            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are "
+            "available: 3 No preemption victims found for incoming pod."
+        ),
+        "No node has room for ranks 0-1, because nvidia.com/gpu is short",
+    ),
+    "unschedulable-taint": (
+        lambda: unscheduled(
+            "0/3 nodes are available: 3 node(s) had untolerated taint {gpu: reserved}."
+        ),
+        "{gpu: reserved}",
+    ),
+    "unschedulable-affinity": (
+        lambda: unscheduled(
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+        ),
+        "didn't match Pod's node affinity/selector",
+    ),
+    "unschedulable": (
+        lambda: unscheduled("0/3 nodes are available: 3 node(s) didn't have free ports."),
+        "free ports",
+    ),
+    "image-name-invalid": (
+        lambda: stuck(
+            waiting("InvalidImageName", 'Failed to apply default image tag "A:b": invalid format')
+        ),
+        "invalid format",
+    ),
+    "image-pull-denied": (
+        lambda: stuck(
+            waiting("ImagePullBackOff", 'Back-off pulling image "example.com/swift:1"'),
+            event("Failed", "Failed to pull image: example.com/swift:1: not found", "p"),
+            event("Failed", "Error: ImagePullBackOff", "p"),
+        ),
+        "example.com/swift:1: not found",
+    ),
+    "image-pull": (
+        lambda: stuck(waiting("ErrImagePull", "dial tcp: i/o timeout")),
+        "pulled for rank 1 (dpo-node-0-1-x7k2p on node-2): dial tcp: i/o timeout",
+    ),
+    "secret-missing": (
+        lambda: stuck(waiting("CreateContainerConfigError", 'secret "hf-token" not found')),
+        "Secret hf-token",
+    ),
+    "config-map-missing": (
+        lambda: stuck(
+            waiting("ContainerCreating"),
+            event(
+                "FailedMount",
+                'MountVolume.SetUp failed for volume "launchers" : configmap "dpo-launchers" not '
+                "found",
+            ),
+        ),
+        "ConfigMap dpo-launchers",
+    ),
+    "key-missing": (
+        lambda: stuck(
+            waiting("CreateContainerConfigError", "couldn't find key token in Secret team/hf-token")
+        ),
+        "Secret team/hf-token, required by rank 1 (dpo-node-0-1-x7k2p on node-2), has no key token",
+    ),
+    "mount-failed": (
+        lambda: stuck(
+            waiting("ContainerCreating"),
+            event("FailedMount", 'MountVolume.SetUp failed for volume "workspace" : mount failed'),
+        ),
+        "mount failed",
+    ),
+    "container-not-started": (
+        lambda: stuck(waiting("CreateContainerError", "failed to reserve container name")),
+        "CreateContainerError",
+    ),
+    "init-container": (lambda: away([pod(0, RUNNING), INIT]), "Init container gib"),
+    "node-lost": (lambda: away([pod(0, RUNNING), LOST]), "Node node-2 of rank 1"),
+    "terminating": (lambda: away([pod(0, RUNNING), LEAVING]), "node-2), awaited for 100 s"),
+    "pulling": (
+        lambda: stuck(
+            waiting("ContainerCreating"),
+            event("Pulling", "Pulling image", when="2026-11-18T10:25:40Z"),
+        ),
+        "node-2) for 60 s",
+    ),
+    "starting": (lambda: stuck(waiting("ContainerCreating")), "rank 1 (dpo-node-0-1-x7k2p"),
+}
