@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from launchers.config import gpu_models
+from launchers.config.gpu_models import GpuModel
 from launchers.system.process import Stopped, raise_on_signals
 
 HOME = Path("/data/dpo")
@@ -42,6 +44,19 @@ def about() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES},
     }
+
+
+def gpu_model(gpus: Sequence[str]) -> GpuModel:
+    """Return the model of the host's first GPU, of the GPUs of ``about``.
+
+    Raises:
+        ValueError: the model is unknown.
+    """
+    name = gpus[0].split(",")[0].strip()
+    found = gpu_models.by_smi_name(name)
+    if found is None:
+        raise ValueError(f"{name} is not in launchers/config/gpu_models.py: its peak is not known")
+    return found
 
 
 def version(package: str) -> str:

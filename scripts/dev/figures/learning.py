@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from scripts.dev.figures.markdown import table
 from scripts.dev.figures.measured import RESULTS
@@ -90,6 +91,7 @@ def draw(record: Record, path: Path) -> None:
             )
         pane.set(title=f"held-out {name}", xlabel="seed")
     for pane in panes:
+        pane.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         pane.grid(alpha=0.3)
         pane.legend(fontsize=7)
     figure.savefig(path, metadata={"Date": None})

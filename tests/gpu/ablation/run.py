@@ -20,6 +20,7 @@ from tests.gpu.bench import read as bench_read
 from tests.gpu.bench import run as bench_run
 from tests.gpu.bench.profiles import Profile
 from tests.gpu.bench.shared import PLUGINS, Bench, Extras
+from tests.gpu.record import write
 
 PLUGIN = PLUGINS / "swift_ablation.py"
 STILL = {
@@ -180,7 +181,7 @@ class Ablation:
             name: {"why": whys[name], **row} if name in whys else row
             for name, row in self.rows.items()
         }
-        bench.write(self.path, self.record)
+        write(self.path, self.record)
 
     def said(self) -> str:
         """Return the table and the problems."""

@@ -11,13 +11,11 @@ runs upstream with the same flags and without the launcher's plugins (``profiles
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from launchers.exits import LaunchError
@@ -30,6 +28,7 @@ from tests.gpu.bench.profiles import Profile
 from tests.gpu.bench.run import inherited
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import pairs
+from tests.gpu.record import write
 
 SHORTEST = 60
 """Minimum seconds left to start a run: imports and loading alone take as long."""
@@ -100,7 +99,6 @@ def measure(
     """Run all profiles; write the record after each; print the table."""
     runs: dict[str, Any] = {}
     record["runs"] = runs
-    options.results.mkdir(parents=True, exist_ok=True)
     label = options.label or profiles[0].name.replace("/", "_")
     path, caches = options.results / f"bench-{label}.json", bench.home / "caches"
     for profile in profiles:
@@ -137,9 +135,3 @@ def verdict(runs: dict[str, Any]) -> int:
             print(f"{name}: features=none, but {', '.join(run['loaded'])} were loaded")
             wrong = 1
     return wrong
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    """Write a result without paths of this checkout."""
-    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
-    path.write_text(text + "\n", encoding="utf-8")

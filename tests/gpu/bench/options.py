@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from launchers.config import gpu_models
 from launchers.plan import model_config
+from tests.gpu import host
 from tests.gpu.bench import figures
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.profiles import Profile
@@ -90,16 +90,12 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     if len(seen) < max(1, options.gpus):
         wanted = max(1, options.gpus)
         raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
-    name = seen[0].split(",")[0].strip()
-    gpu = gpu_models.by_smi_name(name)
-    if gpu is None:
-        raise ValueError(f"{name} is not in launchers/config/gpu_models.py: its peak is not known")
     return Bench(
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
         model_config=model_config.parse_config(random_model.config(random_config(options))),
-        gpu=gpu,
+        gpu=host.gpu_model(seen),
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,
         warm_up=0 if options.start else options.warm_up,

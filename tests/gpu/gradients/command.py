@@ -11,9 +11,7 @@ test. RESULTS/gradients-<N>gpu.json has the errors of each parameter; exit code 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -22,7 +20,7 @@ from typing import Any
 
 from launchers.exits import LaunchError
 from launchers.plan import model_config
-from tests.gpu import host, side_by_side
+from tests.gpu import host, record, side_by_side
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import PLUGINS, Bench
 from tests.gpu.gradients import data, errors, judge, plan
@@ -63,12 +61,10 @@ def main(words: Sequence[str] | None = None) -> int:
         limit=options.limit,
         total=options.total,
     )
-    record = {**about, "gpus_used": bench.gpus, **conclude(bench, sides, ended)}
-    options.results.mkdir(parents=True, exist_ok=True)
-    path = options.results / f"gradients-{bench.gpus}gpu.json"
-    path.write_text(_text_of(record) + "\n", encoding="utf-8")
-    print(judge.table(record["judged"]))
-    return 0 if record["judged"]["passed"] else 1
+    result = {**about, "gpus_used": bench.gpus, **conclude(bench, sides, ended)}
+    record.write(options.results / f"gradients-{bench.gpus}gpu.json", result)
+    print(judge.table(result["judged"]))
+    return 0 if result["judged"]["passed"] else 1
 
 
 def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
@@ -138,9 +134,3 @@ def _seen(bench: Bench, side: Variant, end: side_by_side.Ended) -> dict[str, Any
         "ranks": errors.ranks(folder),
         "tail": "" if end.code == 0 else log[-TAIL:],
     }
-
-
-def _text_of(record: dict[str, Any]) -> str:
-    """Serialize a record, with each list of plain values on one line."""
-    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
-    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -20,11 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from launchers.config import gpu_models
 from launchers.exits import LaunchError
 from launchers.plan import model_config
 from scripts.demo.sources import Sources
-from tests.gpu import host, side_by_side
+from tests.gpu import host, record, side_by_side
 from tests.gpu.bench import command as bench_command
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles
@@ -76,7 +74,7 @@ def main(words: Sequence[str] | None = None) -> int:
     shutil.rmtree(bench.home, ignore_errors=True)
     data.write(bench.home, made, seeds)
     given = sys.argv[1:] if words is None else words
-    record = {
+    result = {
         **about,
         "command": said(given, options),
         "model": asdict(data.model_config(made)),
@@ -84,9 +82,9 @@ def main(words: Sequence[str] | None = None) -> int:
         "figures": [asdict(figure) for figure in judge.FIGURES],
         "runs": {},
     }
-    train(bench, runs, options, made, record)
-    print(judge.table(record["judged"]))
-    return 0 if record["judged"]["passed"] else 1
+    train(bench, runs, options, made, result)
+    print(judge.table(result["judged"]))
+    return 0 if result["judged"]["passed"] else 1
 
 
 def said(words: Sequence[str], options: argparse.Namespace) -> str:
@@ -103,9 +101,6 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         OSError: there is no tokenizer, or there are no pairs.
     """
     gpus = plan.gpus_of_run(len(seen))
-    gpu = gpu_models.by_smi_name(seen[0].split(",")[0])
-    if gpu is None:
-        raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     for path in (made.pairs, made.held_out):
         path.stat()
     files = data.of_seed(options.home, 0)
@@ -114,7 +109,7 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         model=files.model,
         data=files.pairs,
         model_config=model_config.parse_config(random_model.config(data.model_config(made))),
-        gpu=gpu,
+        gpu=host.gpu_model(seen),
         gpus=gpus,
         steps=options.steps,
         warm_up=0,
@@ -126,17 +121,16 @@ def train(
     runs: Sequence[Run],
     options: argparse.Namespace,
     made: Sources,
-    record: dict[str, Any],
+    result: dict[str, Any],
 ) -> None:
     """Train and score all; write the record after each run."""
-    host_gpus, by_name = len(record["gpus"]), {run.name: run for run in runs}
+    host_gpus, by_name = len(result["gpus"]), {run.name: run for run in runs}
     path = options.results / f"learning-{host_gpus}gpu.json"
-    options.results.mkdir(parents=True, exist_ok=True)
 
     def after(name: str, end: side_by_side.Ended) -> None:
-        record["runs"][name] = seen(bench, by_name[name], end)
-        record["judged"] = judge.judge(record["runs"])
-        path.write_text(text_of(record) + "\n", encoding="utf-8")
+        result["runs"][name] = seen(bench, by_name[name], end)
+        result["judged"] = judge.judge(result["runs"])
+        record.write(path, result)
 
     side_by_side.run(
         [
@@ -182,9 +176,3 @@ def seen(bench: Bench, run: Run, end: side_by_side.Ended) -> dict[str, Any]:
         **(json.loads(scored.read_text(encoding="utf-8")) if finished else {}),
         "tail": "" if finished or not text.exists() else text.read_text(errors="replace")[-TAIL:],
     }
-
-
-def text_of(record: dict[str, Any]) -> str:
-    """Serialize a record, with each list of plain values on one line."""
-    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
-    return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text)

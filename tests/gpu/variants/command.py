@@ -9,20 +9,17 @@ bound or did not run.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from launchers.config import gpu_models
 from launchers.config.rank import Place
 from launchers.exits import LaunchError
 from launchers.plan import model_config
-from tests.gpu import host, side_by_side
+from tests.gpu import host, record, side_by_side
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import run as bench_run
@@ -80,12 +77,10 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"variants: {error}", file=sys.stderr)
         return 2
     ended = train(bench, plan, options)
-    record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
-    options.results.mkdir(parents=True, exist_ok=True)
-    path = options.results / f"variants-{bench.gpus}gpu.json"
-    path.write_text(_serialized(record) + "\n", encoding="utf-8")
-    print(judge.table(record["variants"], record["runs"]))
-    return 0 if record["passed"] else 1
+    result = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
+    record.write(options.results / f"variants-{bench.gpus}gpu.json", result)
+    print(judge.table(result["variants"], result["runs"]))
+    return 0 if result["passed"] else 1
 
 
 def train(
@@ -118,9 +113,6 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
-    gpu = gpu_models.by_smi_name(seen[0].split(",")[0])
-    if gpu is None:
-        raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     return Bench(
         home=options.home,
         model=options.home / "model",
@@ -128,7 +120,7 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         model_config=model_config.parse_config(
             random_model.config(data.model_config(options.tokenizer))
         ),
-        gpu=gpu,
+        gpu=host.gpu_model(seen),
         gpus=len(seen),
         steps=variants_plan.STEPS,
         warm_up=0,
@@ -188,9 +180,3 @@ def _seen(bench: Bench, variant: Variant, end: side_by_side.Ended) -> dict[str, 
         "tail": "" if end.code == 0 else log[-TAIL:],
         **read.run(folder),
     }
-
-
-def _serialized(record: dict[str, Any]) -> str:
-    """Serialize a record, with each list of numbers on one line."""
-    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
-    return re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)

@@ -208,6 +208,7 @@ def test_the_proof_of_learning_has_tables_and_a_plot(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for word in ("gradient norm", "held-out margin", "upstream, mean of 2 seeds"):
         assert f">{word}<" in text
+    assert text.count(">1</text>") == text.count(">2</text>") == 4, "steps and seeds are integers"
     again = tmp_path / "again.svg"
     learning.draw(record, again)
     assert again.read_bytes() == path.read_bytes()
@@ -221,6 +222,7 @@ def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -
         assert f">{row.gpus} x {row.gpu_model}" in text
     for word in (*plot.COLOURS, "measured"):
         assert f">{word}<" in text
+    assert text.count(">1</text>") == text.count(">2</text>") == 4, "steps and seeds are integers"
     again = tmp_path / "again.svg"
     plot.draw(ROWS, measured.runs(results), again)
     assert again.read_bytes() == path.read_bytes()
