@@ -87,6 +87,18 @@ def test_the_fullest_host_counts(share: int, verdict: str) -> None:
     assert (found.verdict, "rank 3" in found.measured) == (verdict, True)
 
 
+def test_files_on_a_tmpfs_are_shown_and_are_not_in_the_plan() -> None:
+    host = Host(rank=0, peak=90 * GIB, peak_at_save=40 * GIB, limit=100 * GIB, files=45 * GIB)
+    found = figure("host-memory", replace(GOOD, hosts=(host,)))
+    assert found.measured.endswith(
+        "90.0 GiB on rank 0, 40.0 at the save, 45.0 of it files on a tmpfs"
+    )
+    assert found.against == "100.0 GiB, planned 100.0 without files"
+    assert found.remedy.startswith("keep the workspace on a disk")
+    few = figure("host-memory", replace(GOOD, hosts=(replace(host, files=GIB),)))
+    assert "files" not in few.measured + few.against + few.remedy
+
+
 def test_a_grace_period_that_is_too_short_gets_one_that_fits() -> None:
     found = figure("grace", replace(GOOD, save_seconds=400.0))
     assert "terminationGracePeriodSeconds: 514" in found.remedy
