@@ -95,7 +95,7 @@ def _gpu_memory(id: str, m: Measured, c: Context) -> Figure:
     limit = m.gpu_limit_gib or c.planned("memory", "card_gib")
     if m.gpu_gib is None or limit is None:
         raise Unknown("no GPU, or its memory is unknown: set gpuModel")
-    plan = c.planned("memory", "total_gib")
+    plan = c.planned("memory", "reserved_gib")  # the total has what PyTorch does not count
     too_much = m.gpu_gib > GPU_SHARE * limit
     return Figure(
         id=id,
