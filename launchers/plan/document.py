@@ -15,7 +15,8 @@ not known is null, and ``unknown`` has its reason under its name:
              recompute_method, recompute_num_layers, attention_backend, precision_aware,
              optimizer_offload, exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype,
              main_params_dtype}
-    memory{card_gib, total_gib, free_gib, items{name: gib}, stages_gib[], host_gib_per_node}
+    memory{card_gib, total_gib, reserved_gib (by PyTorch), free_gib, items{name: gib}, stages_gib[],
+           host_gib_per_node}
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
     length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
@@ -148,6 +149,7 @@ def _memory(plan: Plan) -> dict[str, Any] | None:
     return {
         "card_gib": plan.gpu.memory_gib if plan.gpu else None,
         "total_gib": _round(used.total),
+        "reserved_gib": _round(used.reserved),
         "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
         "items": {name: _round(getattr(used, name)) for name in ITEMS},
         "stages_gib": [_round(total) for total in used.per_stage],

@@ -200,6 +200,8 @@ class Training:
     imbalance: float = 0.0
     """Rows of the fullest rank's experts over the mean, if known (1: forced balance)."""
     saves_optimizer: bool = True
+    in_background: bool = True
+    """Whether a save keeps a copy of all state in host memory (``recipe.saving``)."""
     reshardable: bool = False
     """Whether the optimizer's state is saved for any layout of the ranks, in fp32."""
     standby: bool = False
@@ -249,7 +251,12 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
         )
     a = Arguments(args=recipe.args)
     layout = a.layout(nodes, gpus_per_node)
-    training = Training(layout=layout, **_plain(a), **_derived(a, recipe.preference, layout.tp))
+    training = Training(
+        layout=layout,
+        in_background=recipe.saves_in_background,
+        **_plain(a),
+        **_derived(a, recipe.preference, layout.tp),
+    )
     if recipe.reference == "precomputed":
         return replace(training, reference=False, compares=False, precomputed=True)
     return training

@@ -21,6 +21,9 @@ GPU_SHARE = 0.95
 """Largest share of a GPU's memory without a warning: fragmentation grows with longer packs."""
 HOST_SHARES = (0.85, 0.95)
 """Shares of the host memory's limit from which on a rehearsal warns and fails."""
+FILES_SHARE = 0.05
+"""Share of the host memory's peak from which on files on a tmpfs are shown: those of Kubernetes and
+NCCL take less."""
 SPEED_SHARE = 0.8
 """Smallest share of the predicted tokens/s without a warning."""
 
@@ -92,7 +95,7 @@ def _gpu_memory(id: str, m: Measured, c: Context) -> Figure:
     limit = m.gpu_limit_gib or c.planned("memory", "card_gib")
     if m.gpu_gib is None or limit is None:
         raise Unknown("no GPU, or its memory is unknown: set gpuModel")
-    plan = c.planned("memory", "total_gib")
+    plan = c.planned("memory", "reserved_gib")  # the total has what PyTorch does not count
     too_much = m.gpu_gib > GPU_SHARE * limit
     return Figure(
         id=id,
@@ -117,15 +120,20 @@ def _host_memory(id: str, m: Measured, c: Context) -> Figure:
     verdict: Verdict = "fail" if used >= fail else "warn" if used >= warn else "ok"
     save = "" if host.peak_at_save is None else f", {host.peak_at_save / GIB:.1f} at the save"
     plan = c.planned("memory", "host_gib_per_node")
+    files = host.files or 0
+    has_files = files > FILES_SHARE * host.peak
+    held = f", {files / GIB:.1f} of it files on a tmpfs" if has_files else ""
+    planned = "" if plan is None else f", planned {plan:.1f}" + " without files" * has_files
+    remedy = "raise resources.limits.memory, or use fewer workers "
+    remedy += "(recipe.args.dataloader_num_workers)"
+    if has_files:
+        remedy = "keep the workspace on a disk or a network file system, or " + remedy
     return Figure(
         id=id,
         verdict=verdict,
-        measured=f"{host.peak / GIB:.1f} GiB on rank {host.rank}{save}",
-        against=f"{limit / GIB:.1f} GiB" + ("" if plan is None else f", planned {plan:.1f}"),
-        remedy=""
-        if verdict == "ok"
-        else "raise resources.limits.memory, or use fewer workers "
-        "(recipe.args.dataloader_num_workers)",
+        measured=f"{host.peak / GIB:.1f} GiB on rank {host.rank}{save}{held}",
+        against=f"{limit / GIB:.1f} GiB{planned}",
+        remedy="" if verdict == "ok" else remedy,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +12,21 @@ from launchers.system.memory_events import cgroup_folders
 from launchers.system.process import descendants
 
 _FILES = {
-    2: ("memory.current", "memory.max", ("active_file", "inactive_file")),
+    2: (
+        *("memory.current", "memory.max", "shmem"),
+        ("active_file", "inactive_file", "slab_reclaimable"),
+    ),
     1: (
-        *("memory.usage_in_bytes", "memory.limit_in_bytes"),
+        *("memory.usage_in_bytes", "memory.limit_in_bytes", "total_shmem"),
         ("total_active_file", "total_inactive_file"),
     ),
 }
-"""Per version of cgroups: bytes in use, limit, and the fields of ``memory.stat`` with the page
-cache of files, which the kernel frees before it kills a process; shared memory is not part of it
-(cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation)."""
+"""Per version of cgroups: bytes in use, limit, and fields of ``memory.stat``: shared memory, and
+what the kernel frees before it kills a process, the page cache of files and (v2) caches of their
+names. Shared memory, files on a tmpfs among it, is in use (cgroup-v2.rst and cgroup-v1/memory.rst
+of the kernel's documentation)."""
+_MOUNT = re.compile(r"^\S+ \S+ (\S+) \S+ (\S+) .* - tmpfs ", re.MULTILINE)
+"""Device and mount point of a tmpfs, in ``/proc/self/mountinfo`` (proc(5))."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,28 +37,57 @@ class HostMemory:
     """In use without the page cache of files: what leads to an OOM kill at the limit."""
     limit: int | None
     """The container's limit, at most the host's memory; None if unknown."""
+    files: int | None = None
+    """Files on a tmpfs in ``used``, at most: another pod may have written some of a tmpfs that both
+    mount. None without a cgroup: they are not in ``used`` then."""
 
 
-def read(root: Path = Path("/")) -> HostMemory | None:
+def _stored(mount: Path) -> int:
+    """Return the bytes that a file system holds, 0 if it can't be asked."""
+    try:
+        found = os.statvfs(mount)
+    except OSError:
+        return 0
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def read(root: Path = Path("/"), stored: Callable[[Path], int] = _stored) -> HostMemory | None:
     """Return the memory of this container; None if neither cgroup nor /proc can be read.
 
-    Without a cgroup, the resident memory of this process and its descendants counts, in which pages
-    that several processes share count several times, and the host's memory is the limit.
+    Without a cgroup, the memory of this process and its descendants counts, without files that they
+    map. Shared memory that several processes map counts several times, and the host's memory is the
+    limit.
 
     Args:
         root: folder that holds ``proc`` and ``sys``.
+        stored: returns the bytes that a mounted file system holds.
     """
     total = _meminfo(root)
     for folder, version in cgroup_folders(root):
-        usage, limit, caches = _FILES[version]
+        usage, limit, shared, caches = _FILES[version]
         used = _number(folder / usage)
         if used is None:
             continue
-        cached = sum(_stat(folder / "memory.stat", field) for field in caches)
+        stat = _stat(folder / "memory.stat")
+        cached = sum(stat.get(field, 0) for field in caches)
         bounds = [each for each in (_number(folder / limit), total) if each is not None]
-        return HostMemory(used=max(0, used - cached), limit=min(bounds, default=None))
+        return HostMemory(
+            used=max(0, used - cached),
+            limit=min(bounds, default=None),
+            files=min(stat.get(shared, 0), _on_tmpfs(root, stored)),
+        )
     used = sum(_resident(root, pid) for pid in (os.getpid(), *descendants(os.getpid())))
     return HostMemory(used=used, limit=total) if used else None
+
+
+def _on_tmpfs(root: Path, stored: Callable[[Path], int]) -> int:
+    """Return the bytes of files on all tmpfs that this container mounts."""
+    try:
+        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    mounts = dict(_MOUNT.findall(text))  # a tmpfs may be mounted at several places
+    return sum(stored(Path(place.replace("\\040", " "))) for place in mounts.values())
 
 
 def _number(path: Path) -> int | None:
@@ -62,12 +98,13 @@ def _number(path: Path) -> int | None:
         return None
 
 
-def _stat(path: Path, field: str) -> int:
+def _stat(path: Path) -> dict[str, int]:
+    """Return the fields of ``memory.stat``."""
     try:
-        found = re.search(rf"^{field} (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        text = path.read_text(encoding="utf-8")
     except OSError:
-        return 0
-    return int(found[1]) if found else 0
+        return {}
+    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
 
 
 def _meminfo(root: Path) -> int | None:
@@ -80,9 +117,9 @@ def _meminfo(root: Path) -> int | None:
 
 
 def _resident(root: Path, pid: int) -> int:
-    """Return the resident bytes of a process, 0 once it has ended (proc(5), ``statm``)."""
+    """Return the bytes of a process without files, 0 once it has ended (proc(5), ``status``)."""
     try:
-        pages = int((root / f"proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
-    except (OSError, ValueError, IndexError):
+        text = (root / f"proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return sum(1024 * int(kb) for kb in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", text, re.M))

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Sample:
     used: int
     """Bytes."""
     limit: int | None
+    files: int | None = None
+    """Files on a tmpfs in ``used``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,10 @@ class Samples:
     complete: dict[int, float] = field(default_factory=dict)
     """Unix time at which the checkpoint of a step was first seen complete."""
 
-    def peak(self, begin: float = 0.0, end: float = float("inf")) -> int | None:
-        """Return the most bytes in use between two times; None without a reading."""
-        return max((each.used for each in self.samples if begin <= each.time <= end), default=None)
+    def fullest(self, begin: float = 0.0, end: float = float("inf")) -> Sample | None:
+        """Return the reading with the most bytes in use between two times; None without one."""
+        within = (each for each in self.samples if begin <= each.time <= end)
+        return max(within, key=lambda each: each.used, default=None)
 
 
 @contextmanager
@@ -61,7 +64,7 @@ def sampling(folder: Path, rank: int, checkpoints: Path) -> Iterator[None]:
     def work() -> None:
         lines: list[dict[str, Any]] = []
         if (found := host_memory.read()) is not None:
-            lines.append({"time": time.time(), "used": found.used, "limit": found.limit})
+            lines.append({"time": time.time(), **asdict(found)})
         if rank == 0:
             new = set(_complete(checkpoints)) - seen
             lines += [{"time": time.time(), "complete": step} for step in sorted(new)]

@@ -15,7 +15,7 @@ from launchers.metrics import evaluations, rows
 from launchers.metrics.rows import Row
 from launchers.progress import phases
 from launchers.rehearsal import host_samples
-from launchers.rehearsal.host_samples import Samples
+from launchers.rehearsal.host_samples import Sample, Samples
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal
 from launchers.storage import disk
 from launchers.system.atomic_file import read_object
@@ -30,6 +30,9 @@ class Host:
     peak_at_save: int | None
     """From the end of the saved step to its complete checkpoint."""
     limit: int | None
+    files: int | None = None
+    """Files on a tmpfs at the peak: they count towards the limit, and are not in the plan."""
+    files_at_save: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,24 +151,29 @@ def hosts(samples: Iterable[Samples], window: tuple[float, float] | None) -> lis
         samples: of all ranks and attempts.
         window: begin and end of the save, as Unix times; clocks of nodes may differ by a second.
     """
-    found: dict[int, Host] = {}
+    found: dict[int, list[tuple[Sample, Sample | None]]] = {}
     for each in samples:
-        peak = each.peak()
+        peak = each.fullest()
         if peak is None:
             continue
-        save = None if window is None else each.peak(window[0] - 1, window[1] + 1)
-        before = found.get(each.rank)
-        found[each.rank] = Host(
-            rank=each.rank,
-            peak=max(peak, before.peak if before else 0),
-            peak_at_save=_most(save, before.peak_at_save if before else None),
-            limit=each.samples[-1].limit,
-        )
-    return [found[rank] for rank in sorted(found)]
+        save = None if window is None else each.fullest(window[0] - 1, window[1] + 1)
+        found.setdefault(each.rank, []).append((peak, save))
+    return [_host(rank, readings) for rank, readings in sorted(found.items())]
 
 
-def _most(one: int | None, other: int | None) -> int | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+def _host(rank: int, readings: Sequence[tuple[Sample, Sample | None]]) -> Host:
+    """Return the memory of a rank from each attempt's fullest readings, of all and at the save."""
+    peak = max((peak for peak, _ in readings), key=lambda each: each.used)
+    saves = (save for _, save in readings if save is not None)
+    save = max(saves, key=lambda each: each.used, default=None)
+    return Host(
+        rank=rank,
+        peak=peak.used,
+        peak_at_save=None if save is None else save.used,
+        limit=peak.limit,
+        files=peak.files,
+        files_at_save=None if save is None else save.files,
+    )
 
 
 def _save(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from launchers.gang.stop_agreement import END_SECONDS, seconds_to_save
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
+from launchers.plan.memory import HOST_ERROR_SHARE
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
@@ -100,6 +101,14 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     free, gpu, files = plan.free_gib, plan.gpu, plan.footprint
     if free is not None and gpu is not None and 0 <= free < TIGHT * gpu.memory_gib:
         found.append(f"memory is tight: {free:.1f} GiB free is within the prediction's error")
+    limit = submission.pod.memory
+    if plan.memory is not None and limit is not None:
+        left = limit / GIB - plan.memory.host
+        if 0 <= left < HOST_ERROR_SHARE * plan.memory.host:
+            found.append(
+                f"host memory is tight: {left:.0f} GiB above the prediction is within its error; "
+                "raise resources.limits.memory"
+            )
     if plan.job.model_config is not None and plan.job.model_config.unmodelled:
         keys = ", ".join(plan.job.model_config.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")

@@ -5,7 +5,7 @@
 writes the visit ``bench-layouts`` of ``scripts/dev/calibrate/rows/bench.yaml``; ``make calibrate``
 then prints the predictors' error of each row and the constants that fit best. A run with measured
 steps gives memory and time, one that ran out of GPU memory a row that must be refused; others are
-left out.
+left out. A rehearsal gives the host memory of rank 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Any
 
 import yaml
 
+from launchers.config import gpu_models
+from launchers.units import GIB
 from scripts.dev.calibrate.rows import ROWS
+from tests.gpu.bench import profiles as bench_profiles
 
 MODEL = "Qwen3-30B-A3B"
 SEPARATOR = "---\n"
@@ -84,6 +87,53 @@ def _row(
     }
 
 
+def rehearsal(record: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the row of a rehearsal's result: its host memory.
+
+    Its GPU memory and time are not fitted: it trains few layers for four steps.
+
+    Args:
+        record: the result of ``launcher/rehearse.py``.
+        source: its path in this repository.
+    """
+    card = gpu_models.by_smi_name(record["gpus"][0].rpartition(",")[0])
+    assert card is not None
+    profile = bench_profiles.parse(record["profile"])
+    flags = bench_profiles.recipe(profile.values(), {}).args
+    versions = ", ".join(f"{k} {v}" for k, v in record["versions"].items() if v)
+    return {
+        "name": source.rpartition("/")[2].removesuffix(".json"),
+        "source": f"measured here by tests/gpu/launcher/rehearse.py ({source}); {versions}",
+        "card": card.name,
+        "model": MODEL,
+        "config": {SIZES["layers"][0]: record["layers"]},
+        "gpusPerNode": record["gpus_used"],
+        "args": {k: v for k, v in flags.items() if _matters(k)},
+        "host": host_readings(record["report"]["measured"]),
+    }
+
+
+def host_readings(measured: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the host memory of rank 0 in the save and at its peak, with the files on a tmpfs.
+
+    Earlier results do not have the bytes of files. Their workspace was a tmpfs: in the save it held
+    the model and a checkpoint; at the peak, which is the end of the last save, two checkpoints, and
+    safetensors as large as the model.
+
+    Args:
+        measured: ``measured`` of the rehearsal's report.
+    """
+    (host,) = (each for each in measured["hosts"] if each["rank"] == 0)
+    model, checkpoint = measured["export"]["bytes"], measured["checkpoint_bytes"]
+    files_at_save = host.get("files_at_save", model + checkpoint)
+    files = host.get("files", 2 * (model + checkpoint))
+    readings = [("save", host["peak_at_save"], files_at_save), ("peak", host["peak"], files)]
+    return [
+        {"when": when, "gib": round(used / GIB, 3), "filesGib": round((held or 0) / GIB, 3)}
+        for when, used, held in readings
+    ]
+
+
 def _matters(flag: str) -> bool:
     """Return whether a flag changes memory or time.
 
@@ -97,7 +147,8 @@ def write(result: Path, folder: Path = ROWS) -> Path:
     """Write the rows of a result as one visit, in place of an earlier one; return the file."""
     record = json.loads(result.read_text(encoding="utf-8"))
     source = f"tests/gpu/results/{result.name}"
-    document = {"visit": result.stem, "rows": rows(record, source)}
+    found = [rehearsal(record, source)] if "report" in record else rows(record, source)
+    document = {"visit": result.stem, "rows": found}
     path = folder / "bench.yaml"
     texts = path.read_text(encoding="utf-8").split(SEPARATOR) if path.exists() else []
     others = [text for text in texts if yaml.safe_load(text)["visit"] != result.stem]

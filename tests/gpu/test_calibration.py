@@ -1,9 +1,12 @@
 """Conversion of results into calibration rows."""
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from launchers.plan import training_job
 from scripts.dev.calibrate.rows import load
@@ -86,3 +89,25 @@ def test_a_result_replaces_its_own_visit_and_keeps_the_others(tmp_path: Path) ->
     found = load(tmp_path)
     assert {row.visit for row in found} == {"bench-layouts", "bench-other"}
     assert len({row.name for row in found}) == len(found)
+
+
+@pytest.mark.parametrize("name", ["rehearse-2xh200", "rehearse-pipeline-2xh100"])
+def test_the_rows_of_rehearsals_have_the_readings_of_their_results(name: str) -> None:
+    source = f"tests/gpu/results/{name}.json"
+    made = calibration.rehearsal(json.loads((ROOT / source).read_text()), source)
+    (row,) = (row for row in load() if row.name == name)
+    assert [dataclasses.asdict(each) for each in row.host] == made["host"]
+    assert (row.card, row.gpusPerNode, row.config) == tuple(
+        made[key] for key in ("card", "gpusPerNode", "config")
+    )
+
+
+def test_a_result_that_has_the_bytes_of_files_on_a_tmpfs_needs_no_estimate() -> None:
+    host = {"rank": 0, "peak": 9 << 30, "peak_at_save": 8 << 30, "files": 2 << 30}
+    measured = {"hosts": [host], "export": {"bytes": 1 << 30}, "checkpoint_bytes": 1 << 30}
+    save, peak = calibration.host_readings(measured)
+    assert (peak["gib"], peak["filesGib"], save["filesGib"]) == (9.0, 2.0, 2.0)
+    save, peak = calibration.host_readings(
+        {**measured, "hosts": [{**host, "files": None, "files_at_save": 0}]}
+    )
+    assert (peak["filesGib"], save["filesGib"]) == (0, 0)

@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
+from launchers.plan.memory import BUFFER_SPARE
 from launchers.storage.node_disk import Written
 from launchers.training import heartbeat
 from launchers.training.saving.files import Failure, File, Stored
@@ -39,8 +40,6 @@ CHUNK = 4 * 1024**2
 """Bytes of one value in the store: torch's takes at most 8 MiB (``TCPStoreLibUvBackend.cpp``)."""
 KEPT_FREE = 0.9
 """Share of the free memory that copies may take: data loaders and caches use the rest."""
-SPARE = 1.05
-"""Factor of the buffer's size over the estimate; a buffer that is too small is reallocated."""
 
 
 class Store(Protocol):
@@ -171,7 +170,7 @@ class Writes:
             self._process.close()
         if self._buffer is not None:
             self._buffer.close()
-        self._buffer = HostBuffer(int(size * SPARE))
+        self._buffer = HostBuffer(int(size * BUFFER_SPARE))
         self._buffer.prepare(pins=pins)
         self._process = WriteProcess(self._buffer)
 

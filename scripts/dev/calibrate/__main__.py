@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from launchers.plan.memory import FIT, MEMORY_ERROR_SHARE
+from launchers.plan.memory import FIT, HOST_ERROR_SHARE, MEMORY_ERROR_SHARE, PROCESS
 from launchers.plan.step_time import PACE
-from scripts.dev.calibrate import memory, speed
+from launchers.units import GIB
+from scripts.dev.calibrate import host, memory, speed
 from scripts.dev.calibrate.rows import Row, load
-from scripts.dev.calibrate.table import GOAL, memory_table, speed_table
+from scripts.dev.calibrate.table import GOAL, host_table, memory_table, speed_table
 from scripts.problem import Problem
 
 
@@ -27,6 +28,7 @@ def main() -> int:
         console.print(f"[red]{problem}")
         return 2
     wrong = _memory(console, rows)
+    _host(console, rows)
     _speed(console, rows)
     return 1 if wrong else 0
 
@@ -60,13 +62,24 @@ def _memory(console: Console, rows: Sequence[Row]) -> list[str]:
         f"{MEMORY_ERROR_SHARE:.1%}); of {len(ran)} runs that ran "
         f"{len(refused)} would have been refused {' '.join(refused)}"
     )
+    return wrong
+
+
+def _host(console: Console, rows: Sequence[Row]) -> None:
+    """Print the table of host memory, its one constant, and the runs that did not fit."""
+    console.print(host_table(rows))
+    errors = [abs(host.error(read)) for read in host.readings(rows)]
+    console.print(
+        f"  a rank: in the code {PROCESS / GIB:.4g} GiB, fits best {host.refit(rows):.4g}; mean "
+        f"|error| {statistics.mean(errors):.1%}, worst {max(errors):.1%} (allowed "
+        f"{HOST_ERROR_SHARE:.0%})"
+    )
     for row in rows:
         if row.hostGibOver is not None:
             console.print(
                 f"  {row.name}: its node needed more than {row.hostGibOver:.0f} GiB; predicted "
                 f"{row.node_gib():.0f}"
             )
-    return wrong
 
 
 def _speed(console: Console, rows: Sequence[Row]) -> None:

@@ -13,7 +13,7 @@ import yaml
 from launchers.config import recipe
 from launchers.config.gpu_models import GpuModel, by_name
 from launchers.plan import training_job
-from launchers.plan.memory import FIT, Fit, Memory, host, predict
+from launchers.plan.memory import FIT, Fit, Host, Memory, host, predict
 from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.plan.parameters import shards
 from launchers.plan.step_time import PACE, Link, Pace, Speed
@@ -25,6 +25,24 @@ from scripts.problem import Problem
 
 ROWS = Path(__file__).with_name("rows")
 READINGS = ("reserved", "device", "allocated")
+HOST_READINGS = ("save", "peak")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostReading:
+    """Host memory of a row's fullest node, from a rehearsal."""
+
+    when: str
+    """``save``: the most during the save of a step; ``peak``: the most of all attempts."""
+    gib: float
+    """Charged to the container, without the page cache of files."""
+    filesGib: float = 0.0  # noqa: N815
+    """Files on a tmpfs among them: they are the workspace's, not the run's processes'."""
+
+    @property
+    def own(self) -> float:
+        """Return the GiB that the plan predicts."""
+        return self.gib - self.filesGib
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +70,7 @@ class Row:
     outOfMemory: bool = False  # noqa: N815
     hostGibOver: float | None = None  # noqa: N815
     """The node needed more GiB than this."""
+    host: tuple[HostReading, ...] = ()
     seconds: float | None = None
     """Seconds per step."""
     tokens: int = 0
@@ -103,11 +122,15 @@ class Row:
         """Predict the row's memory."""
         return predict(self.model_config, self.training, fit)
 
+    @cached_property
+    def node(self) -> Host:
+        """Predict the bytes of host memory on its fullest node."""
+        parts = list(shards(self.model_config, self.training.layout, head=True))
+        return host(self.model_config, self.training, parts)
+
     def node_gib(self) -> float:
         """Predict what its node needs before it saves anything, GiB."""
-        parts = list(shards(self.model_config, self.training.layout, head=True))
-        node = host(self.model_config, self.training, parts)
-        return (node.processes + node.offload) / GIB
+        return (self.node.processes + self.node.offload) / GIB
 
     def speed(self, pace: Pace = PACE) -> Speed:
         """Predict the row's time."""
@@ -146,6 +169,8 @@ def load(folder: Path = ROWS) -> list[Row]:
             raise Problem(f"{row.name}: set note to the reason why it is not fitted")
         if row.gib is not None and row.reads not in READINGS:
             raise Problem(f"{row.name}: reads={row.reads!r}; use {' or '.join(READINGS)}")
+        if wrong := [each.when for each in row.host if each.when not in HOST_READINGS]:
+            raise Problem(f"{row.name}: when={wrong[0]!r}; use {' or '.join(HOST_READINGS)}")
     return sorted(rows, key=lambda row: row.visit)
 
 
@@ -155,7 +180,8 @@ def _rows(file: Path, document: dict[str, Any]) -> list[Row]:
     for each in document["rows"]:
         facts = document.get("facts", {}) | each.get("facts", {})
         try:
-            rows.append(Row(**each | {"facts": facts, "visit": visit}))
+            host = tuple(HostReading(**reading) for reading in each.get("host", ()))
+            rows.append(Row(**each | {"facts": facts, "visit": visit, "host": host}))
         except TypeError as error:
             raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
     return rows

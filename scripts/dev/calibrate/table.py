@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from scripts.dev.calibrate import memory, speed
+from scripts.dev.calibrate import host, memory, speed
 from scripts.dev.calibrate.rows import Row
 
 GOAL = 0.05
@@ -53,6 +53,22 @@ def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
             f"{crossed[row.name]:+.1%}" if row.name in crossed else "",
             row.note if not row.fit or abs(off) > GOAL else "",
         )
+    return table
+
+
+def host_table(rows: Sequence[Row]) -> Table:
+    """Build the table of host memory, one line for each reading.
+
+    Args:
+        rows: all rows.
+    """
+    table = Table(title="GiB of host memory, without files on a tmpfs")
+    for column in ("row", "when", "charged", "files", "measured", "predicted", "error"):
+        table.add_column(column, justify="left" if column in ("row", "when") else "right")
+    for row, reading in host.readings(rows):
+        gib = (reading.gib, reading.filesGib, reading.own, host.predicted((row, reading)))
+        off = host.error((row, reading))
+        table.add_row(row.name, reading.when, *(f"{each:.1f}" for each in gib), f"{off:+.1%}")
     return table
 
 

@@ -14,7 +14,12 @@ from launchers.rehearsal.rehearsal import Rehearsal
 from launchers.units import GIB
 
 PLAN = {
-    "memory": {"total_gib": 70.0, "card_gib": 80.0, "host_gib_per_node": 100.0},
+    "memory": {
+        "total_gib": 70.0,
+        "reserved_gib": 65.0,
+        "card_gib": 80.0,
+        "host_gib_per_node": 100.0,
+    },
     "speed": {"tokens_per_second_per_gpu": 5000},
     "footprint": {"save_seconds": 60, "hold_seconds": 60},
     "length": {"steps": 1000},
@@ -85,6 +90,22 @@ def test_the_fullest_host_counts(share: int, verdict: str) -> None:
     full = Host(rank=3, peak=share * GIB, peak_at_save=None, limit=100 * GIB)
     found = figure("host-memory", replace(GOOD, hosts=(*GOOD.hosts, full)))
     assert (found.verdict, "rank 3" in found.measured) == (verdict, True)
+
+
+def test_memory_that_pytorch_reserves_is_compared_with_the_same_part_of_the_plan() -> None:
+    assert figure("gpu-memory", GOOD).against == "80.0 GiB, planned 65.0"
+
+
+def test_files_on_a_tmpfs_are_shown_and_are_not_in_the_plan() -> None:
+    host = Host(rank=0, peak=90 * GIB, peak_at_save=40 * GIB, limit=100 * GIB, files=45 * GIB)
+    found = figure("host-memory", replace(GOOD, hosts=(host,)))
+    assert found.measured.endswith(
+        "90.0 GiB on rank 0, 40.0 at the save, 45.0 of it files on a tmpfs"
+    )
+    assert found.against == "100.0 GiB, planned 100.0 without files"
+    assert found.remedy.startswith("keep the workspace on a disk")
+    few = figure("host-memory", replace(GOOD, hosts=(replace(host, files=GIB),)))
+    assert "files" not in few.measured + few.against + few.remedy
 
 
 def test_a_grace_period_that_is_too_short_gets_one_that_fits() -> None:

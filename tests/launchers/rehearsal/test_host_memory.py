@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def test_the_page_cache_of_files_does_not_count(tmp_path: Path) -> None:
+def test_what_the_kernel_frees_first_does_not_count(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -24,10 +26,12 @@ def test_the_page_cache_of_files_does_not_count(tmp_path: Path) -> None:
             "proc/meminfo": MEMINFO,
             "sys/fs/cgroup/memory.current": "500\n",
             "sys/fs/cgroup/memory.max": "800\n",
-            "sys/fs/cgroup/memory.stat": "anon 1\nshmem 7\nactive_file 50\ninactive_file 150\n",
+            "sys/fs/cgroup/memory.stat": (
+                "anon 1\nshmem 7\nactive_file 50\ninactive_file 140\nslab_reclaimable 10\nslab 30\n"
+            ),
         },
     )
-    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800)
+    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800, files=0)
 
 
 @pytest.mark.parametrize("limit", ["max", "99999999"])
@@ -41,7 +45,7 @@ def test_without_a_smaller_limit_the_hosts_memory_is_the_limit(tmp_path: Path, l
             "sys/fs/cgroup/a/memory.max": limit,
         },
     )
-    assert host_memory.read(tmp_path) == HostMemory(used=500, limit=1_024_000)
+    assert host_memory.read(tmp_path) == HostMemory(used=500, limit=1_024_000, files=0)
 
 
 def test_cgroup_v1_has_other_names(tmp_path: Path) -> None:
@@ -56,10 +60,53 @@ def test_cgroup_v1_has_other_names(tmp_path: Path) -> None:
             ),
         },
     )
-    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800)
+    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800, files=0)
 
 
-def test_without_a_cgroup_the_processes_of_the_launcher_count(tmp_path: Path) -> None:
-    assert host_memory.read(tmp_path) is None
-    found = host_memory.read()
-    assert found is not None and found.used > 1 << 20
+MOUNTS = (
+    "28 1 254:0 / / rw - ext4 /dev/root rw\n"
+    "29 28 0:30 / /dev/shm rw,nosuid master:9 - tmpfs shm rw\n"
+    "30 28 0:31 / /my\\040workspace rw - tmpfs tmpfs rw,size=9k\n"
+    "31 28 0:31 /models /models ro - tmpfs tmpfs rw,size=9k\n"
+)
+
+
+@pytest.mark.parametrize(("shared", "files"), [(400, 330), (100, 100)])
+def test_files_on_each_tmpfs_count_and_are_named_up_to_the_shared_memory(
+    tmp_path: Path, shared: int, files: int
+) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "4:memory:/pod\n",
+            "proc/self/mountinfo": MOUNTS,
+            "sys/fs/cgroup/memory/pod/memory.usage_in_bytes": "500",
+            "sys/fs/cgroup/memory/pod/memory.stat": f"shmem 1\ntotal_shmem {shared}\n",
+        },
+    )
+    held = {"/dev/shm": 30, "/my workspace": 300, "/models": 300}
+    found = host_memory.read(tmp_path, lambda mount: held[str(mount)])
+    assert found == HostMemory(used=500, limit=None, files=files)
+
+
+def test_a_file_on_a_tmpfs_is_seen_in_this_container() -> None:
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK) or (before := host_memory.read()) is None:
+        pytest.skip("no /dev/shm, or no reading")
+    if before.files is None:
+        pytest.skip("no cgroup of memory")
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        file.write(bytes(64 << 20))
+        file.flush()
+        after = host_memory.read()
+    assert after is not None and after.files is not None
+    assert after.files - before.files > 32 << 20
+
+
+def test_without_a_cgroup_the_processes_of_the_launcher_count_without_their_files(
+    tmp_path: Path,
+) -> None:
+    status = "VmRSS:\t900 kB\nRssAnon:\t     500 kB\nRssFile:\t 300 kB\nRssShmem:\t 100 kB\n"
+    write(tmp_path, {"proc/meminfo": MEMINFO, f"proc/{os.getpid()}/status": status})
+    assert host_memory.read(tmp_path) == HostMemory(used=600 * 1024, limit=1_024_000)
+    assert host_memory.read(tmp_path / "empty") is None

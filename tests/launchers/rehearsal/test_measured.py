@@ -41,11 +41,13 @@ def work(tmp_path: Path) -> Workspace:
     made.metrics.write_text("".join(rows.line(each) + "\n" for each in found))
     (made.home / KILL_RECORD).write_text(json.dumps({"time": 20.0, "step": 4, "rank": 8}))
     samples = [{"time": t, "used": used, "limit": 100} for t, used in ((9, 50), (13, 30), (17, 10))]
+    samples[0]["files"], samples[1]["files"] = 9, 6
     complete = {"time": 15.0, "complete": 2}
     lines = [json.dumps(each) for each in (*samples, complete)]
     (made.attempts / "1" / "host-0.jsonl").write_text("\n".join([*lines, '{"time": 1']))
     (made.attempts / "1" / "host-1.jsonl").write_text(json.dumps(samples[2]))
-    (made.attempts / "2" / "host-1.jsonl").write_text(json.dumps({**samples[2], "used": 70}))
+    later = {**samples[2], "used": 70, "files": 20}
+    (made.attempts / "2" / "host-1.jsonl").write_text(json.dumps(later))
     before = {"process": 1.0, "optimizer": 2.0, "checkpoint": 99.0}
     (made.attempts / "1" / "phases-0.json").write_text(json.dumps(before))
     after = {"process": 30.0, "optimizer": 40.0, "checkpoint": 47.0}
@@ -68,7 +70,8 @@ def test_save_load_kill_and_resume_are_measured(work: Workspace) -> None:
 def test_host_memory_is_the_most_of_all_attempts_and_of_the_save(work: Workspace) -> None:
     first, second = gather(work, Rehearsal(), None).hosts
     assert (first.rank, first.peak, first.peak_at_save, first.limit) == (0, 50, 30, 100)
-    assert (second.peak, second.peak_at_save) == (70, None)
+    assert (first.files, first.files_at_save) == (9, 6)
+    assert (second.peak, second.peak_at_save, second.files) == (70, None, 20)
 
 
 def test_the_rehearsals_own_files_count_as_free(work: Workspace) -> None:
@@ -105,4 +108,5 @@ def test_readings_and_complete_checkpoints_are_written_while_a_block_runs(tmp_pa
     leader, follower = host_samples.read(tmp_path / "attempts")
     assert (leader.rank, list(leader.complete)) == (0, [2])
     assert (follower.rank, follower.complete) == (1, {})
-    assert leader.samples and leader.peak()
+    fullest = leader.fullest()
+    assert fullest is not None and fullest.used

@@ -12,6 +12,7 @@ from rich.console import Console
 from launchers.config.recipe import Backend
 from launchers.plan import plan as planning
 from launchers.plan.plan import Job, link_of
+from launchers.units import GIB
 from scripts.plan import bars, layout_text, screen
 from scripts.plan.submission import Submission
 from scripts.plan.units import time_text
@@ -176,6 +177,16 @@ def test_memory_within_the_predictions_error_is_a_warning() -> None:
     assert not any("tight" in line for line in judge(release, wide).warnings)
     over = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total - 1))
     assert judge(release, over).is_too_big
+
+
+@pytest.mark.parametrize(("gib", "is_tight"), [(1.14, True), (1.16, False), (0.99, False)])
+def test_host_memory_within_the_predictions_error_is_a_warning(gib: float, is_tight: bool) -> None:
+    release, plan = planned()
+    assert plan.memory is not None
+    pod = replace(release.pod, memory=gib * plan.memory.host * GIB)
+    verdict = judge(replace(release, pod=pod), plan)
+    assert any("host memory is tight" in line for line in verdict.warnings) == is_tight
+    assert verdict.is_too_big == (gib < 1)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers.plan.memory import FIT
+from launchers.plan.memory import FIT, HOST_ERROR_SHARE, PROCESS
 from launchers.plan.step_time import PACE
-from scripts.dev.calibrate import memory, speed
+from launchers.units import GIB
+from scripts.dev.calibrate import host, memory, speed
 from scripts.dev.calibrate.__main__ import main
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.dev.calibrate.rows import Row, load
@@ -69,6 +70,32 @@ def test_a_run_that_ran_is_not_refused(row: Row) -> None:
 @pytest.mark.parametrize("row", [r for r in ROWS if r.hostGibOver], ids=lambda row: row.name)
 def test_the_host_that_killed_a_run_is_said_to_be_too_small(row: Row) -> None:
     assert row.node_gib() > (row.hostGibOver or 0)
+
+
+def test_host_memory_has_the_readings_of_both_rehearsals() -> None:
+    found = [(row.name, reading.when) for row, reading in host.readings(ROWS)]
+    names = ("rehearse-2xh200", "rehearse-pipeline-2xh100")
+    assert found == [(name, when) for name in names for when in ("save", "peak")]
+
+
+@pytest.mark.parametrize(
+    "read", host.readings(ROWS), ids=lambda read: f"{read[0].name}-{read[1].when}"
+)
+def test_host_memory_is_predicted_within_its_error(read: host.Read) -> None:
+    assert abs(host.error(read)) <= HOST_ERROR_SHARE
+
+
+def test_the_memory_of_a_rank_is_that_which_fits_best() -> None:
+    assert pytest.approx(host.refit(ROWS), rel=0.02) == PROCESS / GIB
+
+
+def test_a_reading_of_host_memory_names_when_it_was_taken(tmp_path: Path) -> None:
+    row = "{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, host: [{when: W, gib: 1}]}"
+    (tmp_path / "a.yaml").write_text(f"rows: [{row.replace('W', 'start')}]")
+    with pytest.raises(Problem, match="x: when='start'; use save or peak"):
+        load(tmp_path)
+    (tmp_path / "a.yaml").write_text(f"rows: [{row.replace('W', 'save')}]")
+    assert load(tmp_path)[0].host[0].own == 1
 
 
 def test_offloading_saves_in_a_row_what_it_saved() -> None:
