@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.config.flag_value import Value, spell, switch
+from launchers.config.flag_value import Value, as_text, switch
 from launchers.refusal import Refusal
 
 _SIZE = re.compile(r"[1-9][0-9]{0,5}")
@@ -82,7 +82,7 @@ def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> li
 
 def _wrong_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> Iterator[Refusal]:
     for name, value in sorted(args.items()):
-        text = spell(value)
+        text = as_text(value)
         if name in types and text and (wrong := types[name].wrong(text)):
             says = f'"{text}" {wrong}'
             yield Refusal(id=f"flag-{types[name].type}", path=f"recipe.args.{name}", says=says)

@@ -75,7 +75,7 @@ class Verdict:
     failure_class: FailureClass = FailureClass.UNKNOWN
 
     @property
-    def tells_abort(self) -> bool:
+    def explains_abort(self) -> bool:
         """Return whether it explains why a rank aborted itself (SIGABRT, SIGBUS)."""
         return self.cascade or self.id in _ABORTS or self.failure_class in _ABORTING
 

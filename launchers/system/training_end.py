@@ -130,7 +130,7 @@ def attribute(
         )
     if number == 0 and found is None:
         return _of_agent(agent, started=started)
-    if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
+    if number in (0, signal.SIGTERM) or (found is not None and found.explains_abort):
         return found
     return Verdict(
         code=Exit.PEER,

@@ -72,7 +72,7 @@ def run(request: Request, console: Console) -> int:
     if state.found and not ended(state):
         raise Problem(
             f"{request.release} is already running; wait for its end, or stop it with "
-            + _spell(uninstall(request, api))
+            + _command_line(uninstall(request, api))
         )
     _helm(uninstall(request, api))
     _helm(install(request, api))
@@ -85,7 +85,8 @@ def run(request: Request, console: Console) -> int:
         _helm(uninstall(request, api))
     else:
         console.print(
-            f"the pods stay; remove them with {_spell(uninstall(request, api))}", soft_wrap=True
+            f"the pods stay; remove them with {_command_line(uninstall(request, api))}",
+            soft_wrap=True,
         )
     return 0 if passed else 1
 
@@ -213,7 +214,7 @@ def _where(api: Api) -> list[str]:
     return ["--namespace", api.namespace, "--kube-context", api.context]
 
 
-def _spell(words: Sequence[str]) -> str:
+def _command_line(words: Sequence[str]) -> str:
     return " ".join(["helm", *words])
 
 

@@ -31,7 +31,7 @@ class FailureRule:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression."""
+        """Return the compiled expression."""
         return re.compile(self.expression)
 
     def code_at(self, *, started: bool) -> Exit:
