@@ -16,8 +16,8 @@ from launchers.config.flag_value import Value, as_text, switch
 from launchers.refusal import Refusal
 
 _SIZE = re.compile(r"[1-9][0-9]{0,5}")
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
-_NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
+NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
 
 TypeName = Literal["switch", "whole", "number", "choice"]
 _NAMES: dict[str, TypeName] = {"bool": "switch", "int": "whole", "float": "number"}
@@ -35,7 +35,7 @@ def is_size(text: str) -> bool:
 
 def is_whole(text: str) -> bool:
     """Return whether a text is a whole number."""
-    return _WHOLE.fullmatch(text) is not None
+    return WHOLE.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:
@@ -44,7 +44,7 @@ def is_number(text: str) -> bool:
     >>> [t for t in ("5e-6", "1.", ".5", "nan", "1e999", "") if is_number(t)]
     ['5e-6', '1.', '.5']
     """
-    return _NUMBER.fullmatch(text) is not None
+    return NUMBER.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,7 @@ from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
+from launchers.system.remedies import STORAGE_REMEDY
 
 CASCADE_DELAY_SECONDS = 2.0
 """Time that a rank waits before it exits because of a peer: Kubernetes must see the peer's exit
@@ -319,7 +320,7 @@ def _await_checkpoint(
             raise LaunchError(
                 Exit.IO,
                 f"{work.checkpoints / name} is not complete on this node after {timeout:.0f} s",
-                "check the storage of the workspace",
+                STORAGE_REMEDY,
                 id="checkpoint-incomplete",
             )
         time.sleep(POLL_INTERVAL_SECONDS)

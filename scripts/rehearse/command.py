@@ -22,7 +22,8 @@ from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
 from scripts.helm import CHART, find_helm, template
 from scripts.local.command import Request as LocalRequest
 from scripts.local.command import run_locally
-from scripts.manifest import Release, parse_release
+from scripts.manifest import GANG, Release, parse_release
+from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
 from scripts.problem import Problem
 
 SETS = ("rehearse=true",)
@@ -175,9 +176,9 @@ def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SEC
 def log_of_rank_0(api: Api, name: str) -> list[str]:
     """Return the lines of the log of rank 0's newest pod; empty if it can't be read."""
     labels = {
-        "jobset.sigs.k8s.io/jobset-name": name,
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "batch.kubernetes.io/job-completion-index": "0",
+        NAME_LABEL: name,
+        JOB_LABEL: GANG,
+        INDEX_LABEL: "0",
     }
     selector = ",".join(f"{label}={value}" for label, value in labels.items())
     pods = api.get(PODS.path(api.namespace), labelSelector=selector).items
