@@ -183,7 +183,7 @@ lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff format --quiet --check
 	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh
 	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
-	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e values chart/templates Makefile README.md
+	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
 
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
@@ -358,4 +358,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

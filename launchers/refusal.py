@@ -17,7 +17,7 @@ class Refusal:
     """Cause and remedy."""
 
     def __str__(self) -> str:
-        """Spell it as one line.
+        """Format it as one line.
 
         >>> str(Refusal(id="flag-empty", path="recipe.args.lr", says="empty; write null"))
         'recipe.args.lr: empty; write null [flag-empty]'

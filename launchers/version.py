@@ -51,7 +51,7 @@ def own_digest(given: str = "") -> str:
 
 
 def of_wheel(version: str) -> str:
-    """Return a version of the chart (SemVer) as a wheel's name and metadata spell it (PEP 440).
+    """Return a version of the chart (SemVer) as a wheel's name and metadata write it (PEP 440).
 
     >>> of_wheel("0.2.0-rc.1")
     '0.2.0rc1'

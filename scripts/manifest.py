@@ -45,12 +45,12 @@ class ReplicatedJob:
 
     @property
     def count(self) -> int:
-        """Number of its pods."""
+        """Return the number of its pods."""
         return self.replicas * self.completions
 
     @property
     def container(self) -> Fields:
-        """The only container."""
+        """Return the only container."""
         container: Fields = self.pod["containers"][0]
         return container
 
@@ -61,18 +61,18 @@ class ReplicatedJob:
 
     @property
     def env(self) -> dict[str, str]:
-        """Plain variables of the container; those from a Secret or a field are left out."""
+        """Return the container's plain variables, without those from a Secret or a field."""
         items = self.container.get("env") or []
         return {item["name"]: str(item["value"]) for item in items if "value" in item}
 
     @property
     def requests(self) -> dict[str, Decimal]:
-        """Requested resources of one pod."""
+        """Return the requested resources of one pod."""
         return pod_requests(self.pod)
 
     @property
     def total(self) -> dict[str, Decimal]:
-        """Requested resources of all its pods."""
+        """Return the requested resources of all its pods."""
         return {name: amount * self.count for name, amount in self.requests.items()}
 
 
@@ -96,7 +96,7 @@ class JobSet:
 
     @property
     def gang(self) -> ReplicatedJob:
-        """The replicated job that trains.
+        """Return the replicated job that trains.
 
         Raises:
             Problem: there is none of that name.
@@ -108,7 +108,7 @@ class JobSet:
 
     @property
     def gpu_model(self) -> str:
-        """The chart's `gpuModel`; empty when the values do not name one."""
+        """Return the chart's `gpuModel`; empty when the values do not name one."""
         return self.gang.env.get(GPU_MODEL, "")
 
     @property
@@ -136,7 +136,7 @@ class Release:
 
     @property
     def gang(self) -> ReplicatedJob:
-        """The replicated job that trains."""
+        """Return the replicated job that trains."""
         return self.jobset.gang
 
     @property

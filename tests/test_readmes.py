@@ -32,6 +32,10 @@ FOUND_FROM = ("", "launchers", "scripts", "chart", "tests", "values", "chart/tem
 """Folders to which a path in a README may be relative, in addition to the README's own."""
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
+NAMED = re.compile(r"(?:[\w.-]+/)*[a-z0-9_-]+\.(?:py|tpl|md|sh|yaml)|(?:[\w.-]+/)*[A-Z]+\.md")
+"""Any file of these kinds, as READMEs name them; a placeholder in capitals is none."""
+WRITTEN = {"recipe.yaml", "defaults.yaml", "CONTENTS.md", "notes.md"}
+"""Files that commands write: in a ConfigMap, in the chart, in a bundle and for a release."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
 LONGEST = 80
 """Lines that a README may have: one page."""
@@ -85,6 +89,34 @@ def test_source_files_that_are_named_exist(page: str) -> None:
         and not any(str(PurePosixPath(base, name)) in FILES for base in (own, *FOUND_FROM))
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith("README")])
+def test_files_that_a_readme_names_exist(page: str) -> None:
+    own = str(PurePosixPath(page).parent)
+    named = {n for n in CODE.findall((ROOT / page).read_text()) if NAMED.fullmatch(n)} - WRITTEN
+    missing = [
+        name
+        for name in sorted(named)
+        if not any(str(PurePosixPath(base, name)) in FILES for base in (own, *FOUND_FROM))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_modules_that_are_run_exist(page: str) -> None:
+    run = [
+        words[words.index("-m") + 1].replace(".", "/")
+        for words in commands((ROOT / page).read_text())
+        if words[0] in ("python", "python3") and "-m" in words
+    ]
+    own = [module for module in run if module.startswith(("launchers", "scripts", "tests"))]
+    assert [each for each in own if not {f"{each}.py", f"{each}/__main__.py"} & FILES] == []
+
+
+def test_no_target_is_taken_for_a_file() -> None:
+    phony = re.findall(r"^\.PHONY: (.*)$", Path(ROOT, "Makefile").read_text(), re.M)
+    assert set(" ".join(phony).split()) == TARGETS
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,10 +19,10 @@ def words(value: Value) -> list[str]:
     return value if isinstance(value, list) else str(value).split()
 
 
-def spell(value: Value) -> str:
+def as_text(value: Value) -> str:
     """Return a value as one text.
 
-    >>> spell(["core_attn", "mlp"]), spell({"a": 1}), spell("x")
+    >>> as_text(["core_attn", "mlp"]), as_text({"a": 1}), as_text("x")
     ('core_attn mlp', '{"a": 1}', 'x')
     """
     if isinstance(value, dict):

@@ -29,7 +29,7 @@ class GpuModel:
     """Bus bandwidth (GB/s) of a large all-reduce over the GPUs of one host, as nccl-tests
     defines it. Where none was published, scaled from the same NVLink generation by link count."""
     arch: str
-    """Compute capability as the CUDA compiler spells it, e.g. ``sm90``."""
+    """Compute capability as the CUDA compiler writes it, e.g. ``sm90``."""
     source: str
     """Source of the bandwidths."""
 

@@ -1,7 +1,7 @@
 """Node rank, rendezvous address and number of processes of this pod.
 
-Read from the JobSet (downward API), else from the variables that a user sets on bare hosts
-(``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), else from those of the program that started the
+Read from the JobSet (downward API), otherwise from the variables that a user sets on bare hosts
+(``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), otherwise from those of the program that started the
 launcher: Slurm, torchrun, PyTorchJob, DLC, MPI. Without any of them the run has one node. Variables
 that leave this node's rank open are refused: each node would train alone as rank 0 into the same
 folder. The launcher starts torchrun itself, so there is one launcher per node.
@@ -39,7 +39,7 @@ _UNREAD = (
     *("LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID"),
 )
 """Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker,
-TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold tell a process which one it is; the
+TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold let a process know which one it is; the
 launcher does not read them."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
@@ -103,7 +103,7 @@ def place_of(env: Mapping[str, str]) -> Place:
 def gpus_of(env: Mapping[str, str], source: str) -> int:
     """Read the GPUs of this node, on each of which one process trains; 0 trains on CPU.
 
-    ``DPO_GPUS_PER_NODE``, else the number of processes that the starter of a bare host states.
+    ``DPO_GPUS_PER_NODE``, otherwise the number of processes that the starter of a bare host states.
 
     Args:
         env: the environment.

@@ -14,7 +14,7 @@ from typing import Literal, cast
 import yaml
 
 from launchers import suggestion
-from launchers.config.flag_value import Value, is_zero, spell, switch, words
+from launchers.config.flag_value import Value, as_text, is_zero, switch, words
 from launchers.exits import Exit, LaunchError
 
 Backend = Literal["megatron", "transformers"]
@@ -164,7 +164,7 @@ class Recipe:
         >>> Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={}).preference
         'dpo'
         """
-        return spell(self.args.get("rlhf_type", "dpo")) if self.task == "rlhf" else ""
+        return as_text(self.args.get("rlhf_type", "dpo")) if self.task == "rlhf" else ""
 
     def arg(self, name: str, default: str = "") -> str:
         """Return the value of a flag that takes one value."""
@@ -177,7 +177,7 @@ class Recipe:
         Raises:
             LaunchError: CONFIG for a value that ms-swift's parser refuses.
         """
-        text = spell(self.args.get(name, "")) or default
+        text = as_text(self.args.get(name, "")) or default
         value = switch(text)
         if value is None:
             raise LaunchError(

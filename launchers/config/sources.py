@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os.path
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -128,6 +129,19 @@ def parse_source(text: str, key: str) -> Source:
         path="" if path is None else _relative(path, key, text),
         sample=sample,
     )
+
+
+def parse_datasets(dataset: Iterable[str]) -> dict[str, Source]:
+    """Return the sources of ``recipe.dataset`` by their keys, in order.
+
+    Raises:
+        LaunchError: CONFIG, as of ``parse_source``.
+
+    >>> list(parse_datasets(["pairs.jsonl"]))
+    ['recipe.dataset[0]']
+    """
+    named = ((f"recipe.dataset[{index}]", text) for index, text in enumerate(dataset))
+    return {key: parse_source(text, key) for key, text in named}
 
 
 def _split_sample(text: str, key: str) -> tuple[str, int | None]:

@@ -179,12 +179,12 @@ def flatten(flags: Mapping[str, Value]) -> list[str]:
     """
     words: list[str] = []
     for name, value in sorted(flags.items()):
-        values = [json.dumps(value)] if isinstance(value, dict) else _spell(value)
+        values = [json.dumps(value)] if isinstance(value, dict) else _words(value)
         words += [f"--{name}", *values]
     return words
 
 
-def _spell(value: str | list[str]) -> list[str]:
+def _words(value: str | list[str]) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 

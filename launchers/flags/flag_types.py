@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.config.flag_value import Value, spell, switch
+from launchers.config.flag_value import Value, as_text, switch
 from launchers.refusal import Refusal
 
 _SIZE = re.compile(r"[1-9][0-9]{0,5}")
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
-_NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
+WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
+NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
 
 TypeName = Literal["switch", "whole", "number", "choice"]
 _NAMES: dict[str, TypeName] = {"bool": "switch", "int": "whole", "float": "number"}
@@ -35,7 +35,7 @@ def is_size(text: str) -> bool:
 
 def is_whole(text: str) -> bool:
     """Return whether a text is a whole number."""
-    return _WHOLE.fullmatch(text) is not None
+    return WHOLE.fullmatch(text) is not None
 
 
 def is_number(text: str) -> bool:
@@ -44,7 +44,7 @@ def is_number(text: str) -> bool:
     >>> [t for t in ("5e-6", "1.", ".5", "nan", "1e999", "") if is_number(t)]
     ['5e-6', '1.', '.5']
     """
-    return _NUMBER.fullmatch(text) is not None
+    return NUMBER.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> li
 
 def _wrong_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> Iterator[Refusal]:
     for name, value in sorted(args.items()):
-        text = spell(value)
+        text = as_text(value)
         if name in types and text and (wrong := types[name].wrong(text)):
             says = f'"{text}" {wrong}'
             yield Refusal(id=f"flag-{types[name].type}", path=f"recipe.args.{name}", says=says)

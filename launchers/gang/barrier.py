@@ -62,10 +62,10 @@ def missing(nodes: int, present: Collection[int]) -> list[int]:
     return [rank for rank in range(1, nodes) if rank not in present]
 
 
-def spell_ranks(ranks: Collection[int]) -> str:
+def format_ranks(ranks: Collection[int]) -> str:
     """Format ranks briefly.
 
-    >>> spell_ranks([3]), spell_ranks([1, 2, 3, 7])
+    >>> format_ranks([3]), format_ranks([1, 2, 3, 7])
     ('rank 3', 'ranks 1-3, 7')
     """
     spans: list[list[int]] = []
@@ -86,8 +86,8 @@ def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> L
     """
     absent = missing(nodes, joined)
     mute = [rank for rank in missing(nodes, ready) if rank not in absent]
-    what = [f"{spell_ranks(absent)} did not join"] if absent else []
-    what += [f"{spell_ranks(mute)} joined but was not ready"] if mute else []
+    what = [f"{format_ranks(absent)} did not join"] if absent else []
+    what += [f"{format_ranks(mute)} joined but was not ready"] if mute else []
     return LaunchError(
         Exit.UNAVAILABLE,
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",

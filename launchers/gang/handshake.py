@@ -43,7 +43,7 @@ class RefusalLog:
     _hidden: int = 0
 
     def note(self, cause: str, **fields: object) -> None:
-        """Log a refused connection, unless there were many lately."""
+        """Log a refused connection, unless there were many recently."""
         now = time.monotonic()
         if self._lines == 0 or now - self._since >= LOG_INTERVAL_SECONDS:
             if self._hidden:

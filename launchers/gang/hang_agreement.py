@@ -100,7 +100,7 @@ class HangAgreement(Agreement):
                 self._present.discard(rank)
 
     def await_decision(self) -> None:
-        """Wait, while rank 0 decides on a hang, until this node's processes are ended or go on.
+        """Wait, while rank 0 decides on a hang, until this node's processes are ended or continue.
 
         The processes of a node may end in between, because those of the other nodes were ended
         first; the hang is the cause all the same. Returns after ``DECISION_SECONDS`` at the latest.

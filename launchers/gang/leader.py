@@ -14,11 +14,11 @@ from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import (
     JudgeAnswers,
+    format_ranks,
     incomplete,
     missing,
     refusal,
     seconds_until,
-    spell_ranks,
 )
 from launchers.gang.handshake import Handshakes, RefusalLog
 from launchers.gang.hang_agreement import HangAgreement
@@ -27,8 +27,8 @@ from launchers.gang.protocol import (
     Closed,
     Connection,
     Hello,
-    Loss,
     Message,
+    PeerLoss,
     StartMessage,
     end_message,
     server,
@@ -69,7 +69,7 @@ class Leader:
         self._sent: dict[int, float] = {}
         """Unix time at which each rank was sent the start message."""
         self._stage = ""
-        self._fatal_loss: Loss | None = None
+        self._fatal_loss: PeerLoss | None = None
         """A peer's user error before the start: no restart can help."""
         self._final_message: Message | None = None
         self._refused = RefusalLog()
@@ -141,14 +141,14 @@ class Leader:
             connection.send({"refused": no[1], "code": int(no[0])})
         connection.close()
         if self.generation and no[0] == Exit.PEER:
-            self.peers.record_loss(Loss(who=peer.name, cause="its pod was replaced"))
+            self.peers.record_loss(PeerLoss(who=peer.name, cause="its pod was replaced"))
         return False
 
     def _drop_ended(self, peer: Hello, answer: Message) -> None:
         """Drop a peer that left before the start; a user error of the peer ends the gang."""
         cause = str(answer.get("cause", "unknown"))
         if answer.get("left") in USER:
-            self._fatal_loss = Loss(who=peer.name, cause=cause)
+            self._fatal_loss = PeerLoss(who=peer.name, cause=cause)
         self._drop(peer, cause)
 
     def _drop(self, peer: Hello, cause: str) -> None:
@@ -160,7 +160,7 @@ class Leader:
             self._ready.pop(peer.rank, None)
             self._sent.pop(peer.rank, None)
             if self.generation:
-                self.peers.record_loss(Loss(who=peer.name, cause=cause))
+                self.peers.record_loss(PeerLoss(who=peer.name, cause=cause))
             self._change.notify_all()
 
     def _note(self, ranks: set[int], rank: int) -> None:
@@ -207,7 +207,7 @@ class Leader:
         with self._change:
             if absent := missing(self.own.nodes, self._hellos.keys()):
                 # `why` reads this line: in a gang of two no other one says that a rank is missing.
-                logs.info("gang awaited", missing=spell_ranks(absent), of=self.own.nodes)
+                logs.info("gang awaited", missing=format_ranks(absent), of=self.own.nodes)
             while len(self._ready) < self.own.nodes - 1:
                 for rank in self._connections.keys() - self._sent:
                     self._sent[rank] = time.time()

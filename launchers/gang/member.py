@@ -17,8 +17,8 @@ from launchers.gang.protocol import (
     Closed,
     Connection,
     Hello,
-    Loss,
     Message,
+    PeerLoss,
     StartMessage,
     end_message,
 )
@@ -108,7 +108,7 @@ class Member:
                 "start all ranks of a run with the same recipe, launcher and number of nodes",
                 id="gang-refused",
             )
-        loss = Loss.from_wire(message, "rank 0")
+        loss = PeerLoss.from_wire(message, "rank 0")
         if loss is not None:
             self.peers.record_loss(loss)  # this rank exits after the failed one: see run.leaving
             raise loss.error()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from launchers import logs
 from launchers.exits import Exit
 from launchers.gang.hang_agreement import HangAgreement
-from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
+from launchers.gang.protocol import KEEPALIVE, Closed, Connection, PeerLoss
 from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 from launchers.system.threads import place_of
@@ -29,7 +29,7 @@ class PeerMonitor:
 
     lost: threading.Event = field(default_factory=threading.Event)
     """Set once a peer was lost."""
-    loss: Loss | None = None
+    loss: PeerLoss | None = None
     """The first loss."""
     announce_end: Callable[[Exit, str], None] = lambda code, cause: None
     """Announces to the gang, before the process ends, how this rank is about to end."""
@@ -42,7 +42,7 @@ class PeerMonitor:
     _stopped: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def record_loss(self, loss: Loss) -> None:
+    def record_loss(self, loss: PeerLoss) -> None:
         """Record the first loss; later ones are its consequences."""
         with self._lock:
             is_first = self.loss is None and not self._stopped.is_set()
@@ -88,7 +88,7 @@ class PeerMonitor:
         try:
             while not self.is_stopped:
                 message = connection.receive()
-                loss = Loss.from_wire(message, peer)
+                loss = PeerLoss.from_wire(message, peer)
                 if loss is not None:
                     self.record_loss(loss)
                 self.restarts.hear(rank, message)
@@ -99,10 +99,10 @@ class PeerMonitor:
                 self.agreement.hear(rank, message)
                 self.hangs.hear(rank, message)
         except Closed as error:
-            self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
+            self.record_loss(PeerLoss(who=peer, cause=f"its connection failed: {error}"))
         except Exception as error:  # nobody would read its messages any more
             at = place_of(error)
             cause = f"its message was not handled: {error!r} ({at})"
-            self.record_loss(Loss(who=peer, cause=cause))
+            self.record_loss(PeerLoss(who=peer, cause=cause))
         finally:
             on_end()

@@ -228,7 +228,7 @@ class StartMessage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class PeerLoss:
     """A peer that ended before the run did."""
 
     who: str
@@ -252,14 +252,14 @@ class Loss:
         return {"lost": self.who, "cause": self.cause, "code": int(self.code)}
 
     @classmethod
-    def from_wire(cls, message: Message, sender: str) -> Loss | None:
+    def from_wire(cls, message: Message, sender: str) -> PeerLoss | None:
         """Parse a rank's end with an error, or a loss passed on; None for any other message.
 
         A rank ends with PREEMPTED only when all ranks have saved and stopped, so nothing is lost.
 
-        >>> Loss.from_wire({"left": 78, "cause": "bad flag"}, "rank 1")
-        Loss(who='rank 1', cause='bad flag', code=78)
-        >>> Loss.from_wire({"left": 0, "cause": ""}, "rank 1") is None
+        >>> PeerLoss.from_wire({"left": 78, "cause": "bad flag"}, "rank 1")
+        PeerLoss(who='rank 1', cause='bad flag', code=78)
+        >>> PeerLoss.from_wire({"left": 0, "cause": ""}, "rank 1") is None
         True
         """
         cause = str(message.get("cause", "unknown"))

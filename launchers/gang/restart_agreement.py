@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from launchers.gang.agreement import Agreement
-from launchers.gang.protocol import Loss, Message
+from launchers.gang.protocol import Message, PeerLoss
 
 AGREEMENT_SECONDS = 120.0
 """Time in which all ranks must have ended their training processes; rank 0 decides after it, and
@@ -64,9 +64,9 @@ class Declined:
     cascade."""
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> PeerLoss:
         """Return the loss with which the other ranks end."""
-        return Loss(who=self.first.who, cause=self.first.cause, code=self.first.code)
+        return PeerLoss(who=self.first.who, cause=self.first.cause, code=self.first.code)
 
 
 Decide = Callable[[Ended], Begin | str]
@@ -90,7 +90,7 @@ class RestartAgreement(Agreement):
         self._ended: dict[int, Ended] = {}
         self._finished: set[int] = set()
         self._answer: Begin | Declined | None = None
-        self._is_telling = False
+        self._is_announcing = False
         """Whether rank 0 still sends that all must end: its decision must not overtake it, or a
         rank would end the processes that it has just started."""
         self.is_enabled = False
@@ -194,10 +194,10 @@ class RestartAgreement(Agreement):
             self.settles, self.is_asked = settles, True
             if 0 in self._finished:
                 return
-            self._is_telling = True
+            self._is_announcing = True
         self._send({"restart": "end", "settles": settles})
         with self._change:
-            self._is_telling = False
+            self._is_announcing = False
             self._change.notify_all()
 
     def _finish(self, rank: int) -> None:
@@ -222,7 +222,7 @@ class RestartAgreement(Agreement):
 
     def _has_all(self) -> bool:
         everyone = len(self._ended.keys() | self._finished) == self._nodes
-        return everyone and not self._is_telling
+        return everyone and not self._is_announcing
 
     def _missing(self) -> str:
         """Return why rank 0 can't decide for all; empty if it can."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
+from launchers.system.remedies import MOUNT_REMEDY
 from launchers.system.threads import in_thread
 
 PROBES = 10
@@ -74,7 +75,7 @@ class WorkspaceWatch:
         return LaunchError(
             Exit.IO,
             f"{self._folder} has given no answer for {self._limit:g} s after training had ended",
-            "check the mount of the workspace on this node, and its server",
+            MOUNT_REMEDY,
             id="workspace-stalled",
         )
 

@@ -25,9 +25,7 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
     work = settings.work
     clone = clone_path(settings.code, work)
     model = sources.parse_source(recipe.model, "recipe.model")
-    datasets = [
-        sources.parse_source(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)
-    ]
+    datasets = sources.parse_datasets(recipe.dataset).values()
     why = conversion_skip_reason(recipe, is_skipped="convert" in settings.skips)
     return Inputs(
         model=sources.local(model, "model", work, clone),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.config.flag_value import Value, spell, switch
+from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import TRACKERS, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
@@ -138,7 +138,7 @@ def _refused(id: str, flag: str, says: str) -> Refusal:
 
 def _is_off(recipe: Recipe, name: str) -> bool:
     """Return whether a flag is given as no; a list of one value reaches ms-swift as that value."""
-    return switch(spell(recipe.args.get(name, ""))) is False
+    return switch(as_text(recipe.args.get(name, ""))) is False
 
 
 def known_flags(recipe: Recipe) -> Known:

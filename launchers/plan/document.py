@@ -55,7 +55,7 @@ ITEMS = (
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """Spell a plan as JSON data: the same plan, the same document."""
+    """Return a plan as JSON data: the same plan, the same document."""
     job = plan.job
     recipe = job.recipe
     return {

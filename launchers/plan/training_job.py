@@ -122,8 +122,6 @@ _FLAGS = {
     "reshardable": "dist_ckpt_optim_fully_reshardable",
     "distributed_optimizer": "use_distributed_optimizer",
     "cross_entropy_fusion": "cross_entropy_loss_fusion",
-    "grouped_gemm": "moe_grouped_gemm",
-    "permute_fusion": "moe_permute_fusion",
 }
 _CHOICES = {
     "optimizer": ("optimizer", ("adam", "sgd", "muon", "dist_muon")),
@@ -190,8 +188,6 @@ class Training:
     cross_entropy_impl: str = "native"
     overlap_grad_reduce: bool = False
     overlap_param_gather: bool = False
-    grouped_gemm: bool = True
-    permute_fusion: bool = False
     dispatcher: str = "alltoall"
     capacity_factor: float = 0.0
     """Capacity of an expert as a multiple of its balanced number of rows; 0: dropless."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from launchers.exits import Exit
 from launchers.gang.protocol import Message
 from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.storage.visible import SHARED_REMEDY
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Clock differences, seconds: a warning (timestamps of logs and files mislead) and a failure
@@ -100,7 +101,7 @@ def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
         failed(
             "workspace",
             "it does not see the file that rank 0 wrote: the workspace is not shared",
-            "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)",
+            SHARED_REMEDY,
             who=answer.name,
             code=Exit.CONFIG,
         )

@@ -16,7 +16,7 @@ from launchers import logs
 from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
-from launchers.gang.protocol import Loss
+from launchers.gang.protocol import PeerLoss
 from launchers.progress.phases import (
     CONTAINER,
     FAILED,
@@ -179,7 +179,7 @@ def reporting(progress: Progress, peers: PeerMonitor | None = None) -> Iterator[
         raise
 
 
-def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
+def _fate(error: BaseException, loss: PeerLoss | None) -> tuple[str, int]:
     """Return why the run failed, and its exit code.
 
     A peer's user error fails the JobSet for good, which then ends this pod, too: this rank's own

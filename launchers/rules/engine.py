@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from launchers.config.flag_value import Value, spell, switch
+from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import ADAPTERS, OWN, TASK, TRAINS, TUNER
 from launchers.flags.core_overrides import read_overrides
 from launchers.flags.flag_types import is_number, is_size, is_whole
@@ -81,7 +81,7 @@ def facts(
         gpu_model: the chart's ``gpuModel``; empty if it is not known.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
-    given = {name: text for name, value in args.items() if (text := spell(value))}
+    given = {name: text for name, value in args.items() if (text := as_text(value))}
     texts = {**defaults, **own, GPU_MODEL: gpu_model, **given}
     is_full = texts.get(TUNER, "full") == "full" and not any(map(texts.get, ADAPTERS))
     return Facts(

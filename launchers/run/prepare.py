@@ -110,9 +110,7 @@ def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: b
     """
     model_files.check_local_source(recipe.model)
     datasets = []
-    for number, text in enumerate(recipe.dataset):
-        key = f"recipe.dataset[{number}]"
-        found = sources.parse_source(text, key)
+    for key, found in sources.parse_datasets(recipe.dataset).items():
         path = sources.local(found, "dataset", settings.work, inputs.clone)
         datasets.append(dataset_check.Dataset(key=key, path=path, sample=found.sample))
     dataset_check.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)

@@ -31,9 +31,9 @@ from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, summarising
 from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
-from launchers.run.prepare import prepare
+from launchers.run.prepare import Prepared, prepare
 from launchers.run.restart import Restarts
-from launchers.stages.attempt import Attempt, decide_start
+from launchers.stages.attempt import Attempt, StartDecision, decide_start
 from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
@@ -44,6 +44,7 @@ from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
+from launchers.system.remedies import STORAGE_REMEDY
 
 CASCADE_DELAY_SECONDS = 2.0
 """Time that a rank waits before it exits because of a peer: Kubernetes must see the peer's exit
@@ -141,24 +142,14 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         leader.announce("train")
         progress.begin("train")
         with during("train"):
-            joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
-            if any(node_disk.pending(work.checkpoints)):
-                node_disk.push(settings.local, work.checkpoints)
-                leader.await_joined(joined_by)  # a rank joins when it has copied its part
-                node_disk.finish(work.checkpoints)
-            decision = decide_start(settings, trained, prepared.digests)
-            folder = decision.attempt.folder(work)
-            with preflight.meeting(folder, decision.skip) as (question, judge):
-                start = decision.message(prepared.outputs, question)
-                joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
-                leader.start(start, joined_by, judge)
+            decision, start = _gather(settings, trained, prepared, preflight, leader, deadline)
             if decision.skip:
                 logs.info("train skipped", why=decision.skip)
                 state = "up to date" if decision.skip == "up to date" else "skipped"
                 progress.end(state, decision.skip)
             else:
                 # Train: until all steps are done or a rank ends.
-                begin(folder, decision.attempt.resume)
+                begin(decision.attempt.folder(work), decision.attempt.resume)
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
                 with summarising(progress, work.metrics, measure=Measure.of(recipe)):
@@ -175,6 +166,39 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 progress.end("done")
             rehearse.finish(settings, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")
+
+
+def _gather(
+    settings: Settings,
+    recipe: Recipe,
+    prepared: Prepared,
+    preflight: Preflight,
+    leader: Leader,
+    deadline: float,
+) -> tuple[StartDecision, StartMessage]:
+    """Decide what is trained, and start the gang once every rank is ready for it.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the recipe that is trained.
+        prepared: outputs of the earlier stages.
+        preflight: this pod's preflight.
+        leader: the gang.
+        deadline: monotonic time by which the ranks must join.
+    """
+    checkpoints = settings.work.checkpoints
+    joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
+    if any(node_disk.pending(checkpoints)):
+        node_disk.push(settings.local, checkpoints)
+        leader.await_joined(joined_by)  # a rank joins when it has copied its part
+        node_disk.finish(checkpoints)
+    decision = decide_start(settings, recipe, prepared.digests)
+    folder = decision.attempt.folder(settings.work)
+    with preflight.meeting(folder, decision.skip) as (question, judge):
+        start = decision.message(prepared.outputs, question)
+        joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
+        leader.start(start, joined_by, judge)
+    return decision, start
 
 
 def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
@@ -296,7 +320,7 @@ def _await_checkpoint(
             raise LaunchError(
                 Exit.IO,
                 f"{work.checkpoints / name} is not complete on this node after {timeout:.0f} s",
-                "check the storage of the workspace",
+                STORAGE_REMEDY,
                 id="checkpoint-incomplete",
             )
         time.sleep(POLL_INTERVAL_SECONDS)

@@ -24,6 +24,7 @@ from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL
 from launchers.storage.trainer_log import last_step
+from launchers.system.remedies import STORAGE_REMEDY
 
 POLL_INTERVAL_SECONDS = 1.0
 LOG_INTERVAL_SECONDS = 30.0
@@ -180,7 +181,7 @@ def _verify_files(path: Path, there: Marker) -> None:
         raise LaunchError(
             Exit.IO,
             f"{path}: {problems[0]}",
-            "check the storage of the workspace",
+            STORAGE_REMEDY,
             id="export-damaged",
         )
 

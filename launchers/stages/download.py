@@ -47,16 +47,16 @@ def download(
             UNAVAILABLE, QUOTA or IO when the download fails. No incomplete output is left under a
             final name.
     """
-    wanted: list[tuple[Source, RepoType, Path]] = []
-    keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
-    for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
-        parsed = sources.parse_source(text, key)
-        kind: RepoType = "model" if key == "recipe.model" else "dataset"
-        wanted.append((parsed, kind, sources.local(parsed, kind, workspace, clone)))
-    model, *datasets = wanted
-    made = [_one(*each, workspace, skip=skip, holder=holder) for each in datasets]
+
+    def fetch(source: Source, kind: RepoType) -> Outcome:
+        place = sources.local(source, kind, workspace, clone)
+        return _one(source, kind, place, workspace, skip=skip, holder=holder)
+
+    model = sources.parse_source(recipe_model, "recipe.model")
+    datasets = sources.parse_datasets(recipe_dataset).values()
+    made = [fetch(each, "dataset") for each in datasets]
     judge()
-    return [_one(*model, workspace, skip=skip, holder=holder), *made]
+    return [fetch(model, "model"), *made]
 
 
 def _one(

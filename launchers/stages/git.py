@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from launchers.exits import Exit, LaunchError
+from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 
 COMMAND_TIMEOUT_SECONDS = 3600
 SECRET = "set code.existingSecret to a Secret with a token, or an ssh-privatekey, that may read it"
@@ -31,13 +32,13 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
         "git-disk-full",
         r"No space left|[Qq]uota exceeded",
         Exit.QUOTA,
-        "free space on the workspace or enlarge it",
+        SPACE_REMEDY,
     ),
     (
         "git-disk-fault",
         r"Input/output error|Stale file handle",
         Exit.IO,
-        "check the storage of the workspace",
+        STORAGE_REMEDY,
     ),
     (
         "git-host-key",

@@ -22,7 +22,7 @@ from launchers import logs
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
-from launchers.gang.protocol import Loss
+from launchers.gang.protocol import PeerLoss
 from launchers.hang import culprit, flight_recorder, report, stacks
 from launchers.hang.culprit import Culprit
 from launchers.hang.evidence import Scene
@@ -100,7 +100,7 @@ def watching(
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
-                peers.record_loss(Loss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
+                peers.record_loss(PeerLoss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
 
         def end_own(silence: Silence, found: Culprit, workers: Sequence[Worker]) -> None:
             cause = report.sentence(silence, found)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from launchers.exits import FREE, USER, Exit, FailureClass, LaunchError
 from launchers.stages.attempt_record import AttemptRecord
+from launchers.system.remedies import GPU_MEMORY_REMEDY
 
 ATTEMPTS = 3
 """Attempts in a row without progress after which the run ends (``--ft-max-no-progress-cycles`` of
@@ -100,7 +101,7 @@ def _out_of_memory(failed: Sequence[AttemptRecord]) -> LaunchError:
     return LaunchError(
         Exit.OUT_OF_MEMORY,
         cause,
-        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
+        GPU_MEMORY_REMEDY,
         id="gpu-memory-again",
     )
 

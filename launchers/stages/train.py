@@ -25,8 +25,8 @@ from launchers.flags.command_line import (
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
 from launchers.stages.attempt import Attempt
-from launchers.stages.hang import END_SECONDS, watching
-from launchers.stages.stop import stopping
+from launchers.stages.hang import END_SECONDS, HangWatch, watching
+from launchers.stages.stop import StopOnRequest, stopping
 from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
@@ -98,26 +98,7 @@ def train(
         log = folder / f"{ranks.name}.log"
         child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
         watch.torchrun = child.pid
-        grace = TERMINATION_GRACE_SECONDS
-        workspace_watch.pause()
-        try:
-            code = stop.wait(child, peers, lambda: watch.has_ended)
-            if code and not (stop.has_saved() or peers.agreement.is_asked):
-                peers.restarts.announce_failure()
-            settles = peers.restarts.is_asked and peers.restarts.settles
-            if code is None and settles and not stop.has_saved():
-                code = _settled(child, peers)
-            if code is None:
-                grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
-                if peers.restarts.is_asked:  # nothing to save, and the others wait
-                    grace = 0.0
-        except Stopped as stopped:
-            grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
-            peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
-            raise
-        finally:
-            workspace_watch.resume()
-            child.end(grace, spare=standby.pids)
+        code = _wait(child, stop, watch, peers, standby)
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
@@ -131,6 +112,40 @@ def train(
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         ooms = _since(kills, oom_kills())
         raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
+
+
+def _wait(
+    child: Child, stop: StopOnRequest, watch: HangWatch, peers: PeerMonitor, standby: Standby
+) -> int | None:
+    """Wait until torchrun ends, a peer is lost, a rank hangs or the pod is stopped; then end it.
+
+    Returns:
+        torchrun's exit code; None if it did not end by itself.
+
+    Raises:
+        Stopped: SIGTERM was received, and nothing could be saved.
+    """
+    grace = TERMINATION_GRACE_SECONDS
+    workspace_watch.pause()
+    try:
+        code = stop.wait(child, peers, lambda: watch.has_ended)
+        if code and not (stop.has_saved() or peers.agreement.is_asked):
+            peers.restarts.announce_failure()
+        settles = peers.restarts.is_asked and peers.restarts.settles
+        if code is None and settles and not stop.has_saved():
+            code = _settled(child, peers)
+        if code is None:
+            grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
+            if peers.restarts.is_asked:  # nothing to save, and the others wait
+                grace = 0.0
+        return code
+    except Stopped as stopped:
+        grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
+        peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
+        raise
+    finally:
+        workspace_watch.resume()
+        child.end(grace, spare=standby.pids)
 
 
 def _environment(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
 from launchers.system.atomic_file import flush
+from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 from launchers.system.threads import each
 
 _MEANING = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT),
-        (Exit.QUOTA, "free space on the workspace or enlarge it", "disk-full"),
+        (Exit.QUOTA, SPACE_REMEDY, "disk-full"),
     ),
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
@@ -29,7 +30,7 @@ _MEANING = {
     ),
     **dict.fromkeys(
         (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
-        (Exit.IO, "check the storage of the workspace", "disk-fault"),
+        (Exit.IO, STORAGE_REMEDY, "disk-fault"),
     ),
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
@@ -76,7 +77,7 @@ def require_space(folder: Path, needed: int) -> None:
         raise LaunchError(
             Exit.QUOTA,
             f"{folder} has {free / 1e9:.3f} GB free, but {needed / 1e9:.3f} GB are needed",
-            "free space on the workspace or enlarge it",
+            SPACE_REMEDY,
             id="disk-space",
         )
 

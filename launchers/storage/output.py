@@ -20,6 +20,7 @@ from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
 from launchers.storage.partial import partial_path
 from launchers.system.log_periodically import log_periodically
+from launchers.system.remedies import STORAGE_REMEDY
 from launchers.units import GIB
 
 FULL = GIB
@@ -197,7 +198,7 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
         raise LaunchError(
             Exit.IO,
             f"{folder}: {problems[0]}",
-            "check the storage of the workspace",
+            STORAGE_REMEDY,
             id="output-damaged",
         )
     disk.flush_tree(folder)

@@ -11,6 +11,7 @@ from launchers.storage import marker
 
 VISIBILITY_TIMEOUT_SECONDS = 60.0
 """Time for rank 0's files to appear on other nodes: NFS clients cache attributes."""
+SHARED_REMEDY = "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)"
 
 
 def await_outputs(
@@ -30,7 +31,7 @@ def await_outputs(
                 raise LaunchError(
                     Exit.CONFIG,
                     f"{path} {what} on this node after {timeout:.0f} s",
-                    "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)",
+                    SHARED_REMEDY,
                     id="workspace-not-shared",
                 )
             time.sleep(0.5)

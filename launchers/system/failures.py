@@ -14,12 +14,12 @@ from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules.causes import CAUSES
 from launchers.system.failure_rules.rule import (
     CASCADE,
-    RECIPE_REMEDY,
     TERMINATED,
     WRAPPERS,
     FailureRule,
 )
 from launchers.system.failure_rules.rules import RULES
+from launchers.system.remedies import RECIPE_REMEDY
 
 TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""
@@ -75,7 +75,7 @@ class Verdict:
     failure_class: FailureClass = FailureClass.UNKNOWN
 
     @property
-    def tells_abort(self) -> bool:
+    def explains_abort(self) -> bool:
         """Return whether it explains why a rank aborted itself (SIGABRT, SIGBUS)."""
         return self.cascade or self.id in _ABORTS or self.failure_class in _ABORTING
 

@@ -128,7 +128,7 @@ class StepBoard:
 
     @property
     def stop_at(self) -> int:
-        """The boundary to stop at, with a checkpoint of its step, or ``NOWHERE``; 0 until then."""
+        """Return the boundary to stop and save at, or ``NOWHERE``; 0 until it is known."""
         return self._cells[_STOP_AT]
 
     @stop_at.setter

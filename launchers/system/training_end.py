@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from launchers.exits import Exit, FailureClass
-from launchers.system.failure_rules.rule import MEMORY_REMEDY
 from launchers.system.failures import Verdict, tail, verdict, worst
+from launchers.system.remedies import MEMORY_REMEDY, MOUNT_REMEDY
 
 _ROOT_EXIT = re.compile(
     r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
@@ -77,7 +77,7 @@ def _away(folder: Path) -> Verdict | None:
             code=Exit.IO,
             id="workspace-away",
             cause=f"{folder}, which this attempt has made, is gone: {error.strerror}",
-            remedy="check the mount of the workspace on this node, and its server",
+            remedy=MOUNT_REMEDY,
             failure_class=FailureClass.STORAGE,
         )
     return None
@@ -130,7 +130,7 @@ def attribute(
         )
     if number == 0 and found is None:
         return _of_agent(agent, started=started)
-    if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
+    if number in (0, signal.SIGTERM) or (found is not None and found.explains_abort):
         return found
     return Verdict(
         code=Exit.PEER,

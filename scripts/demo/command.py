@@ -16,6 +16,7 @@ from rich.console import Console
 
 from launchers.config.workspace import Workspace
 from launchers.rules.table import SWIFT
+from launchers.storage.trainer_log import LOG
 from scripts.demo import report, sources
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
@@ -51,22 +52,22 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
     if code:
         console.print(f"the run ended with exit code {code}", style="red")
         return code
-    home = workspace / "runs" / RUN
-    phases |= report.read_phases(home / "progress.json")
+    work = Workspace(root=workspace, run=RUN)
+    phases |= report.read_phases(work.progress)
     with phase("score", phases, console) as note:
-        score, state = scored(made, home / "export", python, folder / "score.json")
+        score, state = scored(made, work.export, python, folder / "score.json")
         note(state)
     shown = report.Report(
-        steps=read_steps(home / "checkpoints" / "logging.jsonl"),
+        steps=read_steps(work.checkpoints / LOG),
         score=score,
         pairs_per_step=pairs_per_step(),
         phases=phases,
     )
     picture = report.write(shown, folder)
     console.print(report.phase_table(shown), report.table(shown))
-    console.print(f"plot        {picture}\ncheckpoint  {home / 'export'}", soft_wrap=True)
+    console.print(f"plot        {picture}\ncheckpoint  {work.export}", soft_wrap=True)
     page = folder / "report.html"
-    page.write_text(reporting.render([reading.read(Workspace.of(home))]), encoding="utf-8")
+    page.write_text(reporting.render([reading.read(work)]), encoding="utf-8")
     console.print(f"report      {page}", soft_wrap=True)
     return verdict(score.accuracy_after, console)
 

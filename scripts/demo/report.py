@@ -38,7 +38,7 @@ class Report:
 
     @property
     def tokens_per_second(self) -> float:
-        """Training tokens (chosen and rejected conversations) per second over all nodes.
+        """Return training tokens (chosen and rejected conversations) per second over all nodes.
 
         A step's seconds are the trainer's; tokens per pair are the held-out pairs' mean.
         """

@@ -43,22 +43,22 @@ class Sources:
 
     @property
     def code(self) -> Path:
-        """The git repository with the dataset plugin."""
+        """Return the git repository with the dataset plugin."""
         return self.root / "code"
 
     @property
     def model(self) -> Path:
-        """Model and tokenizer in Hugging Face format."""
+        """Return the folder of model and tokenizer in Hugging Face format."""
         return self.root / "model"
 
     @property
     def pairs(self) -> Path:
-        """The training pairs."""
+        """Return the training pairs."""
         return self.root / "pairs.jsonl"
 
     @property
     def held_out(self) -> Path:
-        """The held-out pairs, which the run does not read."""
+        """Return the held-out pairs, which the run does not read."""
         return self.root / "heldout.jsonl"
 
     @property
@@ -68,7 +68,7 @@ class Sources:
 
     @property
     def key(self) -> Path:
-        """Written last: the digest of the inputs of all sources."""
+        """Return the file, written last, with the digest of the inputs of all sources."""
         return self.root / "key"
 
 

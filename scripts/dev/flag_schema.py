@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from launchers.flags.flag_types import FlagType
+from launchers.flags.flag_types import NUMBER, WHOLE, FlagType
 from launchers.rules.engine import Range
 
 PLACE = re.compile(r'^    "flags": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
@@ -20,7 +20,6 @@ DIGITS = 15
 """Most digits of a whole number (``launchers``: ``is_whole``)."""
 _MOST = 10**DIGITS - 1
 _POINTER = "#/definitions/flags/definitions"
-_NUMBER = "[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?"
 _SWITCH = "true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|[TtFfYyNn01]"
 # `multipleOf: 1` and not the type integer: Helm would say of 0.5 that it wants "integer or string"
 _TYPES: dict[str, dict[str, object]] = {
@@ -31,9 +30,9 @@ _TYPES: dict[str, dict[str, object]] = {
     "whole": {
         "type": ["number", "string", "null"],
         **{"multipleOf": 1, "minimum": -_MOST, "maximum": _MOST},
-        "pattern": "^-?(0|[1-9][0-9]{0,14})$",
+        "pattern": f"^{WHOLE.pattern}$",
     },
-    "number": {"type": ["number", "string", "null"], "pattern": f"^{_NUMBER}$"},
+    "number": {"type": ["number", "string", "null"], "pattern": f"^{NUMBER.pattern}$"},
 }
 Schema = Mapping[str, object]
 Taken = tuple[str, FlagType | None]

@@ -128,29 +128,29 @@ class Answer:
 
     @property
     def found(self) -> bool:
-        """True when the object exists, or was accepted."""
+        """Return whether the object exists, or was accepted."""
         return 200 <= self.status < 300
 
     @property
     def absent(self) -> bool:
-        """True when the object is known not to exist."""
+        """Return whether the object is known not to exist."""
         return self.status == 404
 
     @property
     def items(self) -> list[Object]:
-        """The objects of a list."""
+        """Return the objects of a list."""
         found: list[Object] = self.content.get("items") or []
         return found
 
     @property
     def cause(self) -> str:
-        """The reason of a refusal or of a lost connection, on one line."""
+        """Return the reason of a refusal or of a lost connection, on one line."""
         text = str(self.content.get("message") or f"the API server answered {self.status}")
         return " ".join(text.split())
 
     @property
     def why(self) -> str:
-        """The cause for a sentence that does not say whether a server answered."""
+        """Return the cause for a sentence that does not say whether a server answered."""
         return self.cause if self.status else f"no answer ({self.cause})"
 
     def item(self, name: str) -> Answer:

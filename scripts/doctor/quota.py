@@ -187,7 +187,7 @@ class _Flavors:
 
     specs: Mapping[str, Object]
     borrows: bool
-    """True when there are Cohort objects, whose own quota or parent may lend more."""
+    """Return whether there are Cohort objects, whose own quota or parent may lend more."""
 
     def refusal(self, name: str, job: ReplicatedJob) -> str:
         """Return why Kueue would not assign a flavor to pods; empty if it would.

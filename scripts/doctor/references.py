@@ -136,7 +136,7 @@ def _secret(release: Release, snapshot: Snapshot, reference: Reference) -> Findi
 
 
 def code_keys(release: Release) -> frozenset[str]:
-    """Return the keys of `code.existingSecret`: for ssh a key and known hosts, else a token.
+    """Return the keys of `code.existingSecret`: for ssh a key and known hosts, otherwise a token.
 
     Source: the launcher's clone stage, which reads them.
     """
@@ -175,7 +175,7 @@ def _config_map(snapshot: Snapshot, reference: Reference) -> Finding:
 def _unread(
     id: str, subject: str, answer: Answer, reference: Reference, create: str
 ) -> Finding | None:
-    """Return the finding on an object that does not exist or could not be read; else None."""
+    """Return the finding on an object that does not exist or could not be read; otherwise None."""
     if answer.absent:
         return fail(f"{id}-missing", subject, f"does not exist ({reference.place})", create)
     return None if answer.found else unchecked(id, subject, answer)

@@ -12,6 +12,8 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from launchers.config.workspace import Workspace
+from launchers.storage.trainer_log import LOG
 from scripts import manifest
 from scripts.helm import ROOT, template
 from scripts.local import overlay, runner
@@ -70,6 +72,6 @@ def run_locally(request: Request, console: Console) -> int:
         caller=os.environ,
         gpu_resource=request.gpu_resource,
     )
-    trainer_log = workspace / "runs" / jobset.name / "checkpoints" / "logging.jsonl"
+    trainer_log = Workspace(root=workspace, run=jobset.name).checkpoints / LOG
     with make_display(console, trainer_log, verbose=request.verbose) as display:
         return runner.run(jobset, machine, display)

@@ -29,7 +29,7 @@ def resolve(
     addresses: Iterable[str],
     mounts: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of the pod's process.
+    """Return the environment of the pod's process.
 
     Args:
         pod: the pod.

@@ -30,7 +30,7 @@ LOOPBACK: dict[str, Any] = {
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct free ports of the loopback interface."""
+    """Return distinct free ports of the loopback interface."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

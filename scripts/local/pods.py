@@ -33,7 +33,7 @@ class Pod:
 
 
 def expand(jobset: JobSet, restarts: int = 0) -> list[Pod]:
-    """All pods of the attempt after `restarts` restarts, in the order of the manifest."""
+    """Return all pods of the attempt after `restarts` restarts, in the order of the manifest."""
     return [
         _pod(jobset, job, replica, index, restarts)
         for job in jobset.jobs
@@ -106,7 +106,7 @@ def requested(job: ReplicatedJob, resource: str) -> int:
 
 
 def share(counts: Sequence[int], devices: Sequence[str]) -> list[tuple[str, ...]]:
-    """Disjoint devices for pods that run at once and ask for `counts` of them.
+    """Return disjoint devices for pods that run at once and ask for `counts` of them.
 
     >>> share([2, 0, 1], ["0", "1", "2", "3"])
     [('0', '1'), (), ('2',)]

@@ -47,12 +47,12 @@ class PodProcess:
 
     @property
     def name(self) -> str:
-        """The pod's name."""
+        """Return the pod's name."""
         return self.start.pod.name
 
     @property
     def log(self) -> Path:
-        """The file with its output."""
+        """Return the file with its output."""
         return self.start.folder / "log"
 
     def _copy(self) -> None:

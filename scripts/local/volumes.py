@@ -60,7 +60,7 @@ def inside(folder: Path, path: str) -> Path:
 
 
 def working_dir(pod: Pod, roots: Sequence[Path], mounts: Mapping[str, str]) -> Path:
-    """The pod's workingDir: below the first of `roots` that has a mount there, else this machine's.
+    """Return the pod's workingDir: below the first of `roots` with a mount there, or the machine's.
 
     Args:
         pod: the pod.

@@ -161,7 +161,7 @@ def metrics(path: Path, resumes: Mapping[int, int | None], problems: list[str]) 
                 str(number): span(handle, size, number, next_resume(number, resumes))
                 for number in resumes
             }
-            return {"bytes": size, "tail": [line for line in lines if line], "attempts": spans}
+            return {"tail": [line for line in lines if line], "attempts": spans}
     except FileNotFoundError:
         return None
     except OSError as error:

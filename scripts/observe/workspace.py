@@ -111,7 +111,6 @@ class RunFiles:
     checkpoints: tuple[Checkpoint, ...] = ()
     """In the order of steps."""
     has_export: bool = False
-    metrics_bytes: int = 0
     torn: tuple[str, ...] = ()
     """Names of files that are not whole; the rest is shown."""
     problems: tuple[str, ...] = ()
@@ -202,7 +201,6 @@ def parse_run(document: Document) -> RunFiles:
         attempts=tuple(_attempts(document.get("attempts") or [], metrics.get("attempts") or {})),
         checkpoints=tuple(sorted(_checkpoints(document), key=lambda each: each.step)),
         has_export=bool(document.get("export")),
-        metrics_bytes=int(metrics.get("bytes") or 0),
         torn=tuple(torn),
         problems=tuple(problems),
         known=tuple(document.get("runs") or ()),

@@ -52,7 +52,7 @@ class Way:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Sort key between two ways of the same speed: the simpler first."""
+        """Return the sort key between two ways of the same speed: the simpler first."""
         sizes = self.layout
         groups = (sizes.tp, sizes.cp, sizes.etp, sizes.pp, sizes.ep)
         gathers = self.dispatcher == equal_packs.NAME

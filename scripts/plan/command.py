@@ -77,7 +77,7 @@ def run(request: Request, console: Console) -> int:
 
 def _plan(request: Request, console: Console) -> int:
     if request.nodes or request.gpus_per_node:
-        raise Problem("--nodes and --gpus-per-node belong to --search; else write --set nodes=N")
+        raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found = _read(request)
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)

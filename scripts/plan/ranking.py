@@ -14,7 +14,7 @@ from scripts.plan.units import time_text
 
 SIZES = ("tp", "pp", "cp", "ep", "etp", "dp")
 SHORT = {"alltoall": "a2a", "allgather": "gather"}
-"""Dispatchers, abbreviated in the table; the values lines spell them out."""
+"""Dispatchers, abbreviated in the table; the values lines have them in full."""
 
 
 def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:

@@ -35,7 +35,7 @@ class Verdict:
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
     is_too_big: bool
-    """True when memory is among the refusals, so that another layout may help."""
+    """Return whether memory is among the refusals, so that another layout may help."""
 
 
 def judge(submission: Submission, plan: Plan) -> Verdict:

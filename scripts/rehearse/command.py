@@ -22,7 +22,8 @@ from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
 from scripts.helm import CHART, find_helm, template
 from scripts.local.command import Request as LocalRequest
 from scripts.local.command import run_locally
-from scripts.manifest import Release, parse_release
+from scripts.manifest import GANG, Release, parse_release
+from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
 from scripts.problem import Problem
 
 SETS = ("rehearse=true",)
@@ -72,7 +73,7 @@ def run(request: Request, console: Console) -> int:
     if state.found and not ended(state):
         raise Problem(
             f"{request.release} is already running; wait for its end, or stop it with "
-            + _spell(uninstall(request, api))
+            + _command_line(uninstall(request, api))
         )
     _helm(uninstall(request, api))
     _helm(install(request, api))
@@ -85,7 +86,8 @@ def run(request: Request, console: Console) -> int:
         _helm(uninstall(request, api))
     else:
         console.print(
-            f"the pods stay; remove them with {_spell(uninstall(request, api))}", soft_wrap=True
+            f"the pods stay; remove them with {_command_line(uninstall(request, api))}",
+            soft_wrap=True,
         )
     return 0 if passed else 1
 
@@ -174,9 +176,9 @@ def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SEC
 def log_of_rank_0(api: Api, name: str) -> list[str]:
     """Return the lines of the log of rank 0's newest pod; empty if it can't be read."""
     labels = {
-        "jobset.sigs.k8s.io/jobset-name": name,
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-        "batch.kubernetes.io/job-completion-index": "0",
+        NAME_LABEL: name,
+        JOB_LABEL: GANG,
+        INDEX_LABEL: "0",
     }
     selector = ",".join(f"{label}={value}" for label, value in labels.items())
     pods = api.get(PODS.path(api.namespace), labelSelector=selector).items
@@ -213,7 +215,7 @@ def _where(api: Api) -> list[str]:
     return ["--namespace", api.namespace, "--kube-context", api.context]
 
 
-def _spell(words: Sequence[str]) -> str:
+def _command_line(words: Sequence[str]) -> str:
     return " ".join(["helm", *words])
 
 

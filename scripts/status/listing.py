@@ -206,7 +206,7 @@ def line(status: Status) -> Line:
 def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
     """Print the lines, on a narrow terminal without the columns that matter least.
 
-    What is no terminal, such as a pipe, has no width: it gets whole lines of all columns.
+    Output to a pipe or file, which has no width, has whole lines and all columns.
     """
     if not lines:
         console.print(f"no runs {place(seen.namespace, seen.context, 'in ')}", highlight=False)

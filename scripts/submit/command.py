@@ -135,12 +135,12 @@ def _submit(request: Request, console: Console, outcome: Outcome) -> int:
         return follow(look, request.until, console, outcome.see)
     messages = QueueMessages(api=api, note=lambda text: _note(text, console))
 
-    def tell(view: View, first: Reason) -> None:
+    def report_change(view: View, first: Reason) -> None:
         outcome.see(view, first)
         messages.look(view, first)
 
     try:
-        return follow(look, request.until, console, tell)
+        return follow(look, request.until, console, report_change)
     finally:
         messages.close()
 

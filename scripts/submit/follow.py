@@ -68,7 +68,7 @@ def follow(
     look: Look,
     until: Until,
     console: Console,
-    tell: Callable[[View, Reason], None] = lambda view, first: None,
+    report: Callable[[View, Reason], None] = lambda view, first: None,
 ) -> int:
     """Print each new state of a run with the time; return the exit code of the last.
 
@@ -76,7 +76,7 @@ def follow(
         look: reads the run.
         until: what is waited for.
         console: where to print.
-        tell: called with each reading, to send the run's messages.
+        report: called with each reading, to send the run's messages.
     """
     before, said = "", set[str]()
     while True:
@@ -89,7 +89,7 @@ def follow(
             # Such as a refused exec, without which the first step is not seen.
             console.print(Text(f"          note: {note}", style="dim"), soft_wrap=True)
             said.add(note)
-        tell(view, first)
+        report(view, first)
         if is_reached(view, first, until):
             return int(exit_code(first.kind, until))
         time.sleep(POLL_SECONDS)

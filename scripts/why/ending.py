@@ -18,7 +18,6 @@ OWN_STATES = frozenset(
 """Exit codes with a state of their own."""
 OOM_KILLED = "OOMKilled"
 FIRST_JOB = r"first failed job: (?P<job>[^)]+)\)"
-RULE = r"matching FailJob rule at index (?P<index>\d+)"
 
 
 def _succeeded(view: View) -> Facts | None:
@@ -115,7 +114,7 @@ def _terminated(view: View) -> Facts | None:
 
 
 def _rank_failed(view: View) -> Facts | None:
-    """Ends without a state of their own, with or without a termination message."""
+    """Match ends without a state of their own, with or without a termination message."""
     if view.terminal == "Completed":
         return None
     end = _root(view)

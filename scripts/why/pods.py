@@ -119,7 +119,7 @@ def _init_container(view: View) -> Facts | None:
 
 
 def _node_lost(view: View) -> Facts | None:
-    """A node that does not answer: its pods are not Ready, though their containers were."""
+    """Match a node that does not answer: its pods are not Ready, though their containers were."""
     by_pod = {rank.pod: rank for rank in view.ranks}
     for pod in view.snapshot.pods:
         rank = by_pod.get(pod["metadata"]["name"])

@@ -139,7 +139,7 @@ def _cluster_queue_inactive(view: View) -> Facts | None:
 
 
 def _flavor_missing(view: View) -> Facts | None:
-    """Of a queue that is not active for that reason, or of the moment before it is known."""
+    """Match a queue that is not active for that reason, or for one that is not known yet."""
     said = str(_activity(view).get("message") or "")
     found = matched(NO_FLAVORS, said) or matched(NO_FLAVOR, view.pending_message)
     return None if found is None else {"cause": clean(found["cause"])}
@@ -251,7 +251,7 @@ def _check_in(states: Iterable[str]) -> Condition:
 
 
 def _check_rejected(view: View) -> Facts | None:
-    """Of a state, or of the message of the deactivation, which resets the state to Pending."""
+    """Match the check's state, or the deactivation's message: that resets the state to Pending."""
     found = _check_in(["Rejected"])(view)
     said = rejection(view)
     if found is None and said is not None:

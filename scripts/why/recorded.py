@@ -59,7 +59,7 @@ def _is_quiet(files: RunFiles) -> bool:
 
 
 def _running(view: View) -> Facts | None:
-    """Also where an API server answers that it has no such JobSet: the run is not the cluster's."""
+    """Match also where an API server has no such JobSet: the run is not the cluster's."""
     files = _files(view)
     if files is None or files.progress.get("state") != "running" or _is_quiet(files):
         return None

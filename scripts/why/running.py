@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.gang.barrier import spell_ranks
+from launchers.gang.barrier import format_ranks
 from scripts.doctor.api import Object
 from scripts.manifest import GANG
 from scripts.observe.cluster import JOB_LABEL, condition
@@ -52,7 +52,7 @@ def _ranks_missing(view: View) -> Facts | None:
         for number in missing
     ]
     return {
-        "missing": spell_ranks(missing),
+        "missing": format_ranks(missing),
         "nodes": view.nodes,
         "detail": ": " + "; ".join(details[:4]) if details else "",
         "first": missing[0],
@@ -124,7 +124,7 @@ def _training(view: View) -> Facts | None:
 
 
 def _pods_awaited(view: View) -> Facts | None:
-    """Between the admission, or the installation without a queue, and the last pod's start."""
+    """Match from the admission, or the installation without a queue, to the last pod's start."""
     may_start = view.is_admitted or not view.is_suspended
     ended = [rank for rank in view.ranks if rank.phase not in ("Pending", "Running")]
     is_known = view.gang and view.snapshot.answer("list pods").found

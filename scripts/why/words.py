@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-from launchers.gang.barrier import spell_ranks
+from launchers.gang.barrier import format_ranks
 from scripts.observe.view import Rank, View
 from scripts.plan.units import time_text
 
@@ -78,7 +78,7 @@ def who(ranks: Sequence[Rank]) -> str:
     """
     if len(ranks) == 1:
         return ranks[0].name
-    return spell_ranks({rank.number for rank in ranks})
+    return format_ranks({rank.number for rank in ranks})
 
 
 def lasting(view: View, when: float | None) -> str:

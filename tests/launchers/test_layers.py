@@ -63,6 +63,11 @@ def test_every_package_has_a_layer() -> None:
     assert {package(name) for name in modules()} - {"training"} == set(LEVEL)
 
 
+def test_the_readme_has_the_order() -> None:
+    order = " < ".join(" | ".join(f"`{each}`" for each in layer) for layer in LAYERS[1:])
+    assert order in " ".join((PACKAGE / "README.md").read_text(encoding="utf-8").split())
+
+
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 def test_no_package_has_too_many_modules(tree: Path) -> None:
     sizes = Counter(path.parent for path in tree.rglob("*.py") if path.name != "__init__.py")

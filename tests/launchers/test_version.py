@@ -38,7 +38,7 @@ def test_an_images_launcher_must_have_the_charts_version(monkeypatch: pytest.Mon
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", lambda name: "0.9rc1")
-    version.check_installed("0.9-rc.1")  # as a chart and a wheel spell it
+    version.check_installed("0.9-rc.1")  # as a chart and a wheel write it
     monkeypatch.setattr(metadata, "version", lambda name: "0.9")
     version.check_installed("0.9")
     version.check_installed("")

@@ -1,5 +1,5 @@
 {{/*
-What Kubernetes stores at most: 256 KiB of annotations of an object (TotalAnnotationSizeLimitB), of which controllers take
+Limits of what Kubernetes stores: 256 KiB of annotations of an object (TotalAnnotationSizeLimitB), of which controllers take
 some, 1 MiB in a ConfigMap, and 1.5 MiB of an object (etcd, --max-request-bytes). Linux passes at most 128 KiB as one
 variable or argument (MAX_ARG_STRLEN).
 */}}

@@ -70,7 +70,7 @@ what is renamed or set by the launcher) and "word" (for the search of the neares
 {{- end }}
 
 {{/*
-What to do about an unknown key: a name that differs in case, - and _ only, else the nearest of all keys, flags and
+The remedy for an unknown key: a name that differs in case, - and _ only, otherwise the nearest of all keys, flags and
 renames; those of the same map come first, and in maps but recipe no flag is near by chance. Takes (level, key, keys, names).
 */}}
 {{- define "megatron-dpo.unknown.remedy" -}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from launchers.exits import Exit, FailureClass
-from launchers.system.failure_rules.rule import MEMORY_REMEDY, STORAGE_REMEDY, FailureRule
+from launchers.system.failure_rules.rule import FailureRule
+from launchers.system.remedies import GPU_MEMORY_REMEDY, MEMORY_REMEDY, STORAGE_REMEDY
 
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
 _STORAGE_ERRNO = r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|5[123]\d)"
@@ -75,7 +76,7 @@ CAUSES = (
         Exit.OUT_OF_MEMORY,
         r"(?i:cuda).*out of memory|OutOfMemoryError|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
         r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
-        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
+        GPU_MEMORY_REMEDY,
         later=Exit.PEER,
         in_log=True,
     ),
@@ -158,7 +159,7 @@ CAUSES = (
         Exit.PEER,
         # usually no memory is left for its handle, but a failed kernel ends so, too
         r"CU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_NOT_INITIALIZED",
-        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
+        GPU_MEMORY_REMEDY,
         weak=True,
         in_log=True,
     ),

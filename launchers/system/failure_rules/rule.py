@@ -31,7 +31,7 @@ class FailureRule:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled expression."""
+        """Return the compiled expression."""
         return re.compile(self.expression)
 
     def code_at(self, *, started: bool) -> Exit:
@@ -53,9 +53,3 @@ CASCADE = re.compile(
 TERMINATED = re.compile(r"SignalException|SIGTERM")
 WRAPPERS = re.compile(r"DatasetGenerationError")
 """Exceptions that only wrap another one."""
-
-MEMORY_REMEDY = (
-    "raise the pod's memory limit (resources.limits.memory) or lower the number of workers"
-)
-RECIPE_REMEDY = "correct the recipe or plugin: a restart would fail again before the first step"
-STORAGE_REMEDY = "check the storage of the workspace"

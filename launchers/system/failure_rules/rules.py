@@ -7,7 +7,8 @@ same exception may be transient once a step was completed: ``early`` rows then n
 from __future__ import annotations
 
 from launchers.exits import Exit, FailureClass
-from launchers.system.failure_rules.rule import RECIPE_REMEDY, STORAGE_REMEDY, FailureRule
+from launchers.system.failure_rules.rule import FailureRule
+from launchers.system.remedies import RECIPE_REMEDY, SPACE_REMEDY, STORAGE_REMEDY
 
 RULES = (
     FailureRule(
@@ -33,7 +34,7 @@ RULES = (
         # the last but one is torch.save's only message for a full disk
         r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
         r"|inline_container\.cc.*unexpected pos|[Nn]ot enough disk space|File too large|Errno 27\b",
-        "free space on the workspace or enlarge it",
+        SPACE_REMEDY,
     ),
     FailureRule(
         "workspace-permission",

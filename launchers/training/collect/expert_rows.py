@@ -33,7 +33,7 @@ class ExpertRows:
     """Rows of each expert since the step began, of chosen and rejected texts together."""
 
     def __init__(self, models: Iterable[Any]) -> None:
-        """Hook into the policy's layers with experts; the reference is another model."""
+        """Register hooks in the policy's layers with experts; the reference is another model."""
         self._parts: list[Part] = []
         for module in (module for model in models for module in model.modules()):
             if isinstance(module, MoELayer) and not module.is_mtp_layer:

@@ -45,6 +45,6 @@ def restore(trainer: Any) -> None:
         return
     state.best_metric = found.values[args.metric_for_best_model]
     state.best_global_step = found.step
-    state.best_model_checkpoint = os.path.join(  # noqa: PTH118 - as upstream spells and compares it
+    state.best_model_checkpoint = os.path.join(  # noqa: PTH118 - as upstream writes and compares it
         args.output_dir, f"checkpoint-{found.step}"
     )

@@ -79,7 +79,7 @@ class Machine:
     versions: Mapping[str, str]
     """By the names of ``PACKAGES``; empty for a package that is not installed."""
     gpu: str = ""
-    """The model's name, as CUDA spells it."""
+    """The model's name, as CUDA writes it."""
     features: Sequence[str] = ()
     """The launcher's installed features."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -201,7 +201,7 @@ def _list(args: object, name: str) -> Sequence[str]:
 
 
 def _word(value: object) -> str:
-    """Spell an argument; an enum by its name."""
+    """Return an argument as text; an enum by its name."""
     if isinstance(value, dict | list):
         return json.dumps(value, sort_keys=True, default=str)
     return str(getattr(value, "name", value))

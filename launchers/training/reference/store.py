@@ -91,7 +91,7 @@ def begin(folder: Path, facts: Mapping[str, str]) -> None:
     """Create a store's folder and write its facts; several writers may do so at once."""
     (folder / _PARTS).mkdir(parents=True, exist_ok=True)
     if read_facts(folder) != dict(facts):
-        write(folder / _FACTS, _spell(facts))
+        write(folder / _FACTS, _encoded(facts))
 
 
 def read_facts(folder: Path) -> dict[str, str]:
@@ -136,7 +136,7 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
     digest = hashlib.sha256(data).hexdigest()
     write(_pairs(folder, digest), data)
     seal = {"pairs": len(pairs), "sha256": digest, "cost": dict(cost)}
-    write(folder / _COMPLETE, _spell(seal))
+    write(folder / _COMPLETE, _encoded(seal))
     for path in (folder / _PARTS).glob("*.bin"):
         path.unlink(missing_ok=True)
 
@@ -162,5 +162,5 @@ def _pairs(folder: Path, digest: str) -> Path:
     return folder / f"pairs-{digest[:16]}.bin"
 
 
-def _spell(document: Mapping[str, object]) -> bytes:
+def _encoded(document: Mapping[str, object]) -> bytes:
     return (json.dumps(dict(document), indent=1, sort_keys=True) + "\n").encode()

@@ -110,7 +110,7 @@ class Boundary:
             self._board.write(self._local, phase=Phase.SAVE if saves else Phase.STEP)
 
     def stop(self) -> None:
-        """Tell the launcher that this process has stopped; the checkpoint is complete."""
+        """Report to the launcher that this process has stopped; the checkpoint is complete."""
         if self._board is not None:
             self._board.write(self._local, phase=Phase.STOPPED)
 

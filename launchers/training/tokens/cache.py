@@ -20,6 +20,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
+from launchers.system.remedies import STORAGE_REMEDY
 from launchers.training.tokens import fingerprint
 from launchers.training.tokens.make import make
 
@@ -119,7 +120,7 @@ def _verify(folder: Path) -> None:
         raise LaunchError(
             Exit.IO,
             f"{folder}: {problems[0]} on this node, but not on rank 0",
-            "check the storage of the workspace",
+            STORAGE_REMEDY,
             id="tokens-not-shared",
         )
 

@@ -115,7 +115,7 @@ class Row:
 
     @property
     def ours(self) -> bool:
-        """True when this project measured it; other rows were published."""
+        """Return whether this project measured it; other rows were published."""
         return self.source.startswith("measured")
 
     def memory(self, fit: Fit = FIT) -> Memory:

@@ -40,7 +40,7 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """True when it ran the whole model."""
+        """Return whether it ran the whole model."""
         return (self.layers, self.experts) == WHOLE
 
     @property
@@ -50,13 +50,13 @@ class Run:
 
     @property
     def overall(self) -> float | None:
-        """All tokens over all seconds, per GPU; None where the bench did not write them."""
+        """Return all tokens over all seconds, per GPU; None where the bench did not write them."""
         found = self.figures.get("overall")
         return float(found["tokens_per_second_per_gpu"]) if found else None
 
     @property
     def over_one_epoch(self) -> float | None:
-        """The same with the reference's pass over one epoch; None where it was not measured."""
+        """Return the same with the reference's pass over one epoch; None if not measured."""
         if self.figures.get("reference") == "online":
             return self.overall
         cost = self.figures.get("reference_pass") or {}
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def is_bare(self) -> bool:
-        """True when upstream ran without the launcher's features."""
+        """Return whether upstream ran without the launcher's features."""
         return bool(self.figures["profile"].get("kept") == [])
 
 

@@ -54,7 +54,7 @@ def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: 
 
 @pytest.mark.parametrize("mcore", [None, MCORE])
 @pytest.mark.parametrize("given", [{"tuner_type": "lora"}, {"adapters": ["/w/a"]}])
-def test_an_adapter_is_resumed_beside_the_models_own_weights(
+def test_an_adapter_is_resumed_with_the_models_own_weights(
     tmp_path: Path, mcore: Path | None, given: dict[str, Any]
 ) -> None:
     checkpoint = saved(tmp_path, state=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from launchers.exits import Exit, LaunchError
 from launchers.gang import leader, member, peer_monitor
-from launchers.gang.barrier import missing, refusal, spell_ranks
+from launchers.gang.barrier import format_ranks, missing, refusal
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Connection, Hello, StartMessage
@@ -335,7 +335,7 @@ def test_missing_and_present_ranks_make_the_gang(nodes: int, joined: set[int]) -
 
 @given(ranks=st.sets(st.integers(0, 200), min_size=1))
 def test_ranks_are_abbreviated_without_loss(ranks: set[int]) -> None:
-    text = spell_ranks(ranks).removeprefix("ranks ").removeprefix("rank ")
+    text = format_ranks(ranks).removeprefix("ranks ").removeprefix("rank ")
     parsed: set[int] = set()
     for span in text.split(", "):
         low, _, high = span.partition("-")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.exits import Exit
-from launchers.gang.protocol import Loss, Message, end_message
+from launchers.gang.protocol import Message, PeerLoss, end_message
 from launchers.gang.stop_agreement import Answer, StopAgreement, decide
 from launchers.system.step_board import (
     NOWHERE,
@@ -63,8 +63,8 @@ def test_no_process_has_passed_the_agreed_boundary(
 
 
 def test_an_end_after_a_common_save_is_no_loss() -> None:
-    assert Loss.from_wire(end_message(Exit.PREEMPTED, "saved"), "rank 1") is None
-    assert Loss.from_wire(end_message(Exit.TERMINATED, "SIGTERM"), "rank 1") is not None
+    assert PeerLoss.from_wire(end_message(Exit.PREEMPTED, "saved"), "rank 1") is None
+    assert PeerLoss.from_wire(end_message(Exit.TERMINATED, "SIGTERM"), "rank 1") is not None
 
 
 @pytest.mark.parametrize("asks", [0, 1])

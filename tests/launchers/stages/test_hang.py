@@ -19,7 +19,7 @@ from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import PeerMonitor
-from launchers.gang.protocol import Loss
+from launchers.gang.protocol import PeerLoss
 from launchers.hang import stacks
 from launchers.stages import hang
 from launchers.stages.hang import _looking, watching
@@ -157,7 +157,7 @@ def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
     peers = PeerMonitor(hangs=hangs)
     with watching(member, board, peers, tmp_path, {}) as watch:
         hangs.hear(0, {"hang": "gather"})
-        peers.record_loss(Loss(who="rank 0", cause="ended because another rank failed"))
+        peers.record_loss(PeerLoss(who="rank 0", cause="ended because another rank failed"))
     end = {"hang": "end", "node": culprit, "cause": "hang: rank 2 is stopped"}
     threading.Timer(0.5, hangs.hear, (0, end)).start()
     error = watch.verdict(peers)

@@ -7,7 +7,7 @@ import pytest
 
 from launchers.exits import Exit, FailureClass
 from launchers.gang.peer_monitor import PeerMonitor
-from launchers.gang.protocol import Loss
+from launchers.gang.protocol import PeerLoss
 from launchers.stages.train import SIGNLESS_SECONDS, _failure
 
 
@@ -96,21 +96,21 @@ def test_a_rank_that_nccls_watchdog_aborts_is_a_cascade(
     ranks = logs(tmp_path, "torch.distributed.DistBackendError: NCCL communicator was aborted\n")
     agent(ranks, -6)
     peers = PeerMonitor()
-    threading.Timer(0.2, peers.record_loss, (Loss(who="rank 3", cause="bad flag"),)).start()
+    threading.Timer(0.2, peers.record_loss, (PeerLoss(who="rank 3", cause="bad flag"),)).start()
     assert _failure(ranks, peers, started=True).cause == "rank 3 ended: bad flag"
 
 
 def test_a_user_error_of_its_own_wins_over_a_peer_that_ended_because_of_it(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "ValueError: heads\n")
     peers = PeerMonitor()
-    peers.record_loss(Loss(who="rank 1", cause="Connection closed by peer"))
+    peers.record_loss(PeerLoss(who="rank 1", cause="Connection closed by peer"))
     assert _failure(ranks, peers, started=False).code == Exit.CONFIG
 
 
 def test_an_unknown_error_of_its_own_gives_way_to_the_peers(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: CUDA error: unspecified launch failure\n")
     peers = PeerMonitor()
-    peers.record_loss(Loss(who="rank 1", cause="node drained", code=Exit.TERMINATED))
+    peers.record_loss(PeerLoss(who="rank 1", cause="node drained", code=Exit.TERMINATED))
     error = _failure(ranks, peers, started=True)
     assert (error.code, error.cause) == (Exit.TERMINATED, "rank 1 ended: node drained")
 
@@ -118,7 +118,7 @@ def test_an_unknown_error_of_its_own_gives_way_to_the_peers(tmp_path: Path) -> N
 def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: NCCL error\n")
     peers = PeerMonitor()
-    threading.Timer(0.2, peers.record_loss, (Loss(who="rank 3", cause="out of disk"),)).start()
+    threading.Timer(0.2, peers.record_loss, (PeerLoss(who="rank 3", cause="out of disk"),)).start()
     error = _failure(ranks, peers, started=True)
     assert error.code == Exit.PEER
     assert error.cause == "rank 3 ended: out of disk"
@@ -155,7 +155,7 @@ def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_p
         "torch.distributed.DistNetworkError: Connection reset by peer\n"
     )
     peers = PeerMonitor()
-    lost = Loss(who="rank 3", cause="out of disk")
+    lost = PeerLoss(who="rank 3", cause="out of disk")
     threading.Timer(SIGNLESS_SECONDS + 1.0, peers.record_loss, (lost,)).start()
     error = _failure(ranks, peers, started=True, code=1)
     assert error.cause == "rank 3 ended: out of disk"
