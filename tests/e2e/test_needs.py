@@ -78,10 +78,15 @@ def together(name: str) -> Object:
             "containers": [{"name": "launcher", "stdin": True}],
         },
         "extraObjects": [LIMITS],
-        "monitoring": {"events": True},
+        "monitoring": {"events": True, "port": 9400},
+        "podAnnotations": CALM,
     }
 
 
+CALM: Object = {
+    "karpenter.sh/do-not-disrupt": True,
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": False,
+}
 LIMITS: Object = {
     "apiVersion": "v1",
     "kind": "LimitRange",
@@ -215,6 +220,8 @@ def _pods(run: Run) -> None:
     chosen = f"jobset.sigs.k8s.io/jobset-name={run.name},{GANG}"
     for pod in run.space.kubectl.items("pods", selector=chosen):
         spec, status = pod["spec"], pod["status"]
+        calm = {name: str(value).lower() for name, value in CALM.items()}
+        assert calm.items() <= pod["metadata"]["annotations"].items()
         assert spec["runtimeClassName"] == run.space.name
         assert spec["serviceAccountName"] == run.name
         assert spec["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]
