@@ -30,6 +30,9 @@ APPLY = f"kubectl apply --server-side the CRDs of {NEEDED[JOBSET]}: Helm does no
 NAME_LABEL = "app.kubernetes.io/name"
 """Label of the controllers' Deployments in the released manifests and charts of both."""
 CONTROLLERS = ("jobset", "kueue")
+IN_PLACE_KUBERNETES = (1, 36)
+"""Restart of all containers of a pod by an exit code is on by default there
+(RestartAllContainersOnContainerExits in kubernetes/kubernetes:pkg/features)."""
 
 
 def check_server(snapshot: Snapshot) -> list[Finding]:
@@ -40,12 +43,18 @@ def check_server(snapshot: Snapshot) -> list[Finding]:
         if answer.status in (0, 401):
             return [fail("api-server-no-answer", subject, answer.why, remedy)]
         return [unchecked("api-server", subject, answer, remedy)]
-    text = str(answer.content.get("gitVersion", ""))
-    match = re.match(r"v(\d+)\.(\d+)", text)
-    if match and (int(match[1]), int(match[2])) < OLDEST_KUBERNETES:
+    text, version = _kubernetes(snapshot)
+    if version and version < OLDEST_KUBERNETES:
         remedy = "use a cluster of Kubernetes {}.{} or newer".format(*OLDEST_KUBERNETES)
         return [fail("kubernetes-too-old", subject, f"Kubernetes {text}", remedy)]
     return [ok("api-server-ok", subject, f"Kubernetes {text}")]
+
+
+def _kubernetes(snapshot: Snapshot) -> tuple[str, tuple[int, int] | None]:
+    """Return the API server's version as text, and its major and minor number."""
+    text = str(snapshot.version.content.get("gitVersion", ""))
+    match = re.match(r"v(\d+)\.(\d+)", text)
+    return text, (int(match[1]), int(match[2])) if match else None
 
 
 def answers(snapshot: Snapshot) -> bool:
@@ -59,9 +68,27 @@ def check_apis(release: Release, snapshot: Snapshot) -> list[Finding]:
     found = [jobset]
     if not jobset.remedy:
         found.append(_fields(release, snapshot))
+    found += _in_place(release, snapshot)
     if release.jobset.queue:
         found.append(_served(snapshot, KUEUE, "v1beta2"))
     return found
+
+
+def _in_place(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check that the kubelets can restart pods in place, if JobSet's agent is to ask for it.
+
+    JobSet's own part, its feature gate, is shown by the dry run: the webhook refuses without it.
+    """
+    policy = release.jobset.manifest["spec"].get("failurePolicy") or {}
+    text, version = _kubernetes(snapshot)
+    if policy.get("restartStrategy") != "InPlaceRestart" or not version:
+        return []
+    subject = "restarts.agentImage"
+    if version < IN_PLACE_KUBERNETES:
+        found = f"Kubernetes {text} does not restart the containers of a pod by an exit code"
+        remedy = "use Kubernetes {}.{} or newer, or remove it".format(*IN_PLACE_KUBERNETES)
+        return [fail("agent-kubernetes", subject, found, remedy)]
+    return [ok("agent-ok", subject, f"Kubernetes {text} restarts containers in place")]
 
 
 def _served(snapshot: Snapshot, group: str, version: str) -> Finding:

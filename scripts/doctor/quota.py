@@ -49,6 +49,8 @@ class KueueConfig:
     ready_seconds: float = 1800
     """waitForPodsReady.timeout; on by default since Kueue 0.19
     (its apis/config/v1beta2/defaults.go)."""
+    recovery_seconds: float = 1800
+    """waitForPodsReady.recoveryTimeout, for a run that restarts; by default the timeout."""
 
     def counted(self, total: Amounts, covered: Collection[str]) -> dict[str, Decimal]:
         """Return the resources that need a quota.
@@ -76,13 +78,15 @@ def read_kueue_config(answer: Answer) -> KueueConfig:
     if not isinstance(content, dict):
         return KueueConfig()
     resources: Object = content.get("resources") or {}
+    patience: Object = content.get("waitForPodsReady") or {}
+    ready_seconds = _seconds(patience.get("timeout")) or KueueConfig.ready_seconds
     return KueueConfig(
         known=True,
         excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
         ignores_undeclared=resources.get("quotaCheckStrategy") == "IgnoreUndeclared",
         transformed=frozenset(each["input"] for each in resources.get("transformations") or []),
-        ready_seconds=_seconds((content.get("waitForPodsReady") or {}).get("timeout"))
-        or KueueConfig.ready_seconds,
+        ready_seconds=ready_seconds,
+        recovery_seconds=_seconds(patience.get("recoveryTimeout")) or ready_seconds,
     )
 
 
@@ -104,7 +108,13 @@ def check_ready_time(release: Release, snapshot: Snapshot) -> list[Finding]:
     image pull counts.
     """
     config, staged = read_kueue_config(snapshot.kueue_config), len(release.jobset.jobs) > 1
-    if not release.jobset.queue or not (staged or config.ready_seconds < SHORT_SECONDS):
+    if not release.jobset.queue:
+        return []
+    return [*_start_time(config, staged=staged), *_recovery_time(config)]
+
+
+def _start_time(config: KueueConfig, *, staged: bool) -> list[Finding]:
+    if not (staged or config.ready_seconds < SHORT_SECONDS):
         return []
     known = "" if config.known else ", the default since 0.19: its configuration may not be read"
     what = "clone, download and image pull" if staged else "the image pull"
@@ -112,6 +122,17 @@ def check_ready_time(release: Release, snapshot: Snapshot) -> list[Finding]:
     remedy = "stages.placement: inline, or " if staged else "pull the image before, or "
     remedy += "the administrator raises waitForPodsReady.timeout"
     return [warn("ready-time", "time to become ready", found, remedy)]
+
+
+def _recovery_time(config: KueueConfig) -> list[Finding]:
+    """Warn where Kueue may evict a run that restarts; a shorter start is warned of already."""
+    seconds = config.recovery_seconds
+    if seconds >= min(SHORT_SECONDS, config.ready_seconds):
+        return []
+    found = f"Kueue evicts a run that restarts if its pods are not ready again in {seconds:g} s, "
+    found += "and pods of a lost node are replaced after about 2 minutes, with an image pull"
+    remedy = "the administrator raises waitForPodsReady.recoveryTimeout"
+    return [warn("recovery-time", "time to become ready again", found, remedy)]
 
 
 def check_quota(release: Release, snapshot: Snapshot) -> list[Finding]:

@@ -53,4 +53,6 @@ def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]
         "rendezvous": {"masterPort": master_port, "gangPort": gang_port},
         "kueue": NO_QUEUE,
         "network": LOOPBACK,
+        # Its agent is a second process, and needs an API server.
+        "restarts": {"agentImage": ""},
     }

@@ -117,9 +117,15 @@ class View:
 
     @property
     def restarts(self) -> tuple[int, int]:
-        """Return the restarts of the JobSet: all, and those that count towards the limit."""
+        """Return the restarts of the JobSet: all, and those that count towards the limit.
+
+        With JobSet's agent the pods' attempts include the JobSet's own restarts
+        (exceededMaxRestarts in kubernetes-sigs/jobset:pkg/controllers/in_place_restart.go).
+        """
         status: Object = self.jobset.get("status") or {}
-        return status.get("restarts") or 0, status.get("restartsCountTowardsMax") or 0
+        every, counted = status.get("restarts") or 0, status.get("restartsCountTowardsMax") or 0
+        in_place = status.get("currentInPlaceRestartAttempt") or 0
+        return max(every, in_place), max(counted, in_place - (every - counted))
 
     @property
     def max_restarts(self) -> int:

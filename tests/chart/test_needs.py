@@ -13,6 +13,7 @@ from tests.chart.helm import (
     BASE,
     CHART,
     KUBERNETES,
+    ROOT,
     Document,
     Refused,
     env,
@@ -321,6 +322,36 @@ def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) ->
     found = render(merged(BASE, NEUTRAL, values))
     assert mistakes(kind(found, "JobSet")) == []
     assert found != render(merged(BASE, NEUTRAL))
+
+
+KEYS = (
+    *("runtimeClassName", "jobset.labels", "jobset.annotations", "resourceClaims"),
+    *("extraInitContainers", "network.imageRegistry", "stages.nodeSelector", "stages.image"),
+    *("dnsConfig", "hostAliases", "hostUsers", "envFrom", "workspace.csi", "workspace.pvc"),
+    *("jobset.activeDeadlineSeconds", "topologySpreadConstraints", "jobset.managedBy"),
+    *("networkPolicy.enabled", "networkPolicy.egress", "monitoring.port", "monitoring.podMonitor"),
+    *("serviceAccount.create", "serviceAccount.annotations", "tmp.sizeLimit", "schedulerName"),
+    *("restarts.agentImage", "podSpec.containers", "jobset.spec", "extraObjects"),
+)
+"""Keys that exist for clusters only, each of which the page has to show."""
+
+
+def test_the_page_has_a_row_for_every_key_that_is_for_clusters() -> None:
+    shown = set[str]()
+    for _, values in rows():
+        for key, value in values.items():
+            below = value if isinstance(value, dict) else {}
+            shown |= {key, *(f"{key}.{name}" for name in below)}
+    assert set(KEYS) - shown == set()
+
+
+def test_the_page_names_the_test_of_a_row_that_ran_alone() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    results = re.findall(r"^\| [^|]+ \| `[^|`]+` \|[^|]+\| ([a-z ]+) \|$", text, re.M)
+    assert len(results) == len(rows())
+    assert {*results} == {"ran", "admitted", "ran alone"}
+    for name in re.findall(r"`(tests/e2e/test_\w+[.]py)`", text):
+        assert (ROOT / name).is_file()
 
 
 NEUTRAL: Document = {**IMAGE, "kueue": {"queue": "team"}}

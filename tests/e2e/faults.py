@@ -29,7 +29,7 @@ class Faults:
     _off: set[str] = field(default_factory=set)
     _api_away: bool = False
     _was_away: bool = False
-    _configured: bool = False
+    _configured: set[str] = field(default_factory=set)
 
     def stop_kubelet(self, node: str) -> None:
         """Stop a kubelet; its pods keep running."""
@@ -63,15 +63,22 @@ class Faults:
 
     def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
         """Restart Kueue with configuration overrides."""
-        self._configured = True
-        self.cluster.configure_kueue(overrides)
+        self._configure("kueue", overrides)
+
+    def configure_jobset(self, overrides: Mapping[str, Any]) -> None:
+        """Restart JobSet with configuration overrides."""
+        self._configure("jobset", overrides)
+
+    def _configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
+        self._configured.add(controller)
+        self.cluster.configure(controller, overrides)
 
     def repair(self) -> None:
         """Undo all faults, and wait until all nodes are ready and schedulable."""
         with contextlib.ExitStack() as stack:  # a failure must not prevent the other repairs
             stack.callback(self._await_nodes)
-            if self._configured:
-                stack.callback(self.cluster.configure_kueue, {})
+            for controller in self._configured:
+                stack.callback(self.cluster.configure, controller, {})
             for node in self._off:
                 stack.callback(self.cluster.power_on, node)
             for node in self._kubelets:

@@ -36,8 +36,10 @@ class Release:
     values: Values
     """Values that override the files."""
     helm: Path = HELM4
-    chart: Path = CHART
-    """Folder or package of the chart."""
+    chart: Path | str = CHART
+    """Folder or package of the chart, or its address in a registry."""
+    source: Sequence[str] = ()
+    """Options of Helm that say how the chart is fetched."""
 
     def install(self, *words: str) -> str:
         """Install the release; return Helm's output."""
@@ -73,7 +75,7 @@ class Release:
             file.write_text(text, encoding="utf-8")
             files.append(file)
         given = [word for file in files for word in ("--values", str(file))]
-        return self._run(verb, self.name, str(self.chart), *given, *words)
+        return self._run(verb, self.name, str(self.chart), *self.source, *given, *words)
 
     def _run(self, *words: str) -> str:
         scope = (f"--namespace={self.space.name}", f"--kubeconfig={self.space.kubectl.kubeconfig}")

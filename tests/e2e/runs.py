@@ -129,15 +129,20 @@ class Run:
 
         return until(f"{count} pods of {self.name} run", probe, seconds=seconds)
 
-    def training(self, attempt: int = 1) -> list[Pod]:
-        """Wait until both ranks' stand-in trainers have started; return their pods."""
+    def training(self, attempt: int = 1, *, but: Iterable[str] = ()) -> list[Pod]:
+        """Wait until both ranks' stand-in trainers have started; return their pods.
+
+        Args:
+            attempt: the attempt.
+            but: uids of pods of earlier attempts.
+        """
         folder = self.home / "attempts" / str(attempt)
 
         def started() -> bool:
             return len(list(folder.rglob("argv.json"))) == 2
 
         until(f"both ranks of {self.name} train in attempt {attempt}", started, seconds=60)
-        return self.running(2)
+        return self.running(2, but=but)
 
     def ended(self, state: str = "Completed", *, seconds: float = 90) -> Object:
         """Wait until the JobSet has ended, and assert its final state."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
-from scripts.helm import CHART
+from scripts.helm import CHART, ROOT
 from tests.e2e import space as spaces
 from tests.e2e import standin
 from tests.e2e.cluster.cluster import Cluster
@@ -27,6 +29,8 @@ NEUTRAL: Object = {"launcher": {"from": "image"}, "kueue": {"queue": "team"}}
 """Values that some rows require and no row changes."""
 ANNOTATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
 LABEL = "kai.scheduler/queue"
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+POD_MONITORS = "podmonitors.monitoring.coreos.com"
 ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/dpo"}
 WAITS = "trap 'exit 0' TERM; echo sidecar runs; sleep infinity & wait"
 """Program of a sidecar; without the trap pid 1 would ignore SIGTERM for the whole grace period."""
@@ -78,10 +82,15 @@ def together(name: str) -> Object:
             "containers": [{"name": "launcher", "stdin": True}],
         },
         "extraObjects": [LIMITS],
-        "monitoring": {"events": True},
+        "monitoring": {"events": True, "port": 9400},
+        "podAnnotations": CALM,
     }
 
 
+CALM: Object = {
+    "karpenter.sh/do-not-disrupt": True,
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": False,
+}
 LIMITS: Object = {
     "apiVersion": "v1",
     "kind": "LimitRange",
@@ -132,7 +141,22 @@ def admitting(
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "dpo"}}
         made.kubectl.apply([runtime_class("nvidia"), account])
         made.queues.append("runtimeclass/nvidia")
+        _serve_pod_monitors(made)
         yield made
+
+
+def _serve_pod_monitors(space: Space) -> None:
+    """Install the CRD of PodMonitors from a release of Prometheus's operator, if Go has it."""
+    command = ["go", "mod", "download", "-json", OPERATOR]
+    done = subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        return
+    folder = Path(json.loads(done.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
+    file = folder / "monitoring.coreos.com_podmonitors.yaml"
+    space.kubectl.apply([yaml.safe_load(file.read_text(encoding="utf-8"))])
+    space.queues.append(f"crd/{POD_MONITORS}")
+    ready = ("--for=condition=Established", "--timeout=60s")
+    space.kubectl.run("wait", f"crd/{POD_MONITORS}", *ready)
 
 
 def admit(space: Space, rendered: list[Object]) -> None:
@@ -152,9 +176,15 @@ def admit(space: Space, rendered: list[Object]) -> None:
 
 @pytest.mark.parametrize("values", [pytest.param(values, id=need) for need, values, _ in rows()])
 def test_each_need_of_the_page_is_admitted(admitting: Space, values: Object) -> None:
+    if "podMonitor" in values.get("monitoring", {}) and not _serves_pod_monitors(admitting):
+        pytest.skip(f"Go cannot fetch {OPERATOR}, which has the CRD of PodMonitors")
     base = merge(standin.values(), NEUTRAL)
     release, _ = standin.release(admitting, "dpo", merge(base, values))
     admit(admitting, release.render())
+
+
+def _serves_pod_monitors(space: Space) -> bool:
+    return space.kubectl.find("crd", POD_MONITORS) is not None
 
 
 def test_a_pod_that_the_api_server_refuses_is_found(admitting: Space) -> None:
@@ -215,6 +245,8 @@ def _pods(run: Run) -> None:
     chosen = f"jobset.sigs.k8s.io/jobset-name={run.name},{GANG}"
     for pod in run.space.kubectl.items("pods", selector=chosen):
         spec, status = pod["spec"], pod["status"]
+        calm = {name: str(value).lower() for name, value in CALM.items()}
+        assert calm.items() <= pod["metadata"]["annotations"].items()
         assert spec["runtimeClassName"] == run.space.name
         assert spec["serviceAccountName"] == run.name
         assert spec["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]
@@ -257,12 +289,3 @@ def _removed(release: Release) -> None:
     kubectl = release.space.kubectl
     for kind, name in (("serviceaccount", release.name), ("limitrange", "limits")):
         assert kubectl.find(kind, name) is None
-
-
-def test_a_pod_monitor_is_accepted(admitting: Space) -> None:
-    kinds = admitting.kubectl.run("api-resources", "--api-group=monitoring.coreos.com", "-o=name")
-    if "podmonitors" not in kinds:
-        pytest.skip("the cluster has no CRD of PodMonitor")
-    over = {**NEUTRAL, "monitoring": {"port": 9400, "podMonitor": True}}
-    release, _ = standin.release(admitting, "dpo", over)
-    admit(admitting, release.render())

@@ -5,7 +5,8 @@ spec:
   completionMode: Indexed
   completions: {{ int .pods }}
   parallelism: {{ int .pods }}
-  backoffLimit: 0
+  {{- /* With JobSet's agent a failed pod is replaced alone: its webhook demands this number. */}}
+  backoffLimit: {{ ternary 2147483647 0 (ne .root.Values.restarts.agentImage "") }}
   {{- with .root.Values.jobset.activeDeadlineSeconds }}
   activeDeadlineSeconds: {{ int . }}
   {{- end }}

@@ -45,7 +45,7 @@ the restart counts against maxRestarts.
 {{- $exits := .Files.Get "exits.yaml" | fromYaml -}}
 maxRestarts: {{ int .Values.restarts.max }}
 # Old and new pods never join the same rendezvous.
-restartStrategy: BlockingRecreate
+restartStrategy: {{ ternary "InPlaceRestart" "BlockingRecreate" (ne .Values.restarts.agentImage "") }}
 rules:
   - name: disruption
     action: RestartJobSetAndIgnoreMaxRestarts

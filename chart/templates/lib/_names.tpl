@@ -59,9 +59,9 @@ the gang's as a whole, since a tag and a digest belong to one repository. Takes 
 {{- pick $own "resources" "nodeSelector" "tolerations" "affinity" | merge (dict "image" $image) | toJson }}
 {{- end }}
 
-{{/* "true" if the chart creates the pods' service account: where it is asked to, or for events without an account given. */}}
+{{/* "true" if the chart creates the pods' service account: where it is asked to, or for events or JobSet's agent without an account given. */}}
 {{- define "megatron-dpo.serviceAccount.isCreated" -}}
-{{- if or .Values.serviceAccount.create (and .Values.monitoring.events (not .Values.serviceAccountName)) }}true{{ end }}
+{{- if or .Values.serviceAccount.create (and (or .Values.monitoring.events .Values.restarts.agentImage) (not .Values.serviceAccountName)) }}true{{ end }}
 {{- end }}
 
 {{/* Service account of the pods, by default the release's own if it is created; empty for the namespace's default. */}}

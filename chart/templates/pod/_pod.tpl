@@ -28,7 +28,10 @@ spec:
     - name: {{ . | quote }}
     {{- end }}
   {{- end }}
-  {{- with and $gang (include "megatron-dpo.network" .root | fromJson).initContainers }}
+  {{- $init := ternary (include "megatron-dpo.network" .root | fromJson).initContainers list $gang }}
+  {{- $agent := and $gang .root.Values.restarts.agentImage }}
+  {{- if $agent }}{{ $init = append $init (include "megatron-dpo.agent" .root | fromYaml) }}{{ end }}
+  {{- with $init }}
   initContainers:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -59,6 +62,9 @@ spec:
           {{- end }}
         {{- end }}
       terminationMessagePolicy: FallbackToLogsOnError
+      {{- if $agent }}
+      {{- include "megatron-dpo.agent.rules" .root | nindent 6 }}
+      {{- end }}
       {{- if and $gang (dig "hang" "enabled" true .root.Values.restarts) }}
       {{- include "megatron-dpo.pod.liveness" .root | nindent 6 }}
       {{- end }}

@@ -29,6 +29,9 @@
 - name: local-checkpoints
   {{- include "megatron-dpo.local" .root | nindent 2 }}
 {{- end }}
+{{- if and (eq .role "node") $v.restarts.agentImage }}
+- {{ include "megatron-dpo.agent.volume" .root | nindent 2 | trim }}
+{{- end }}
 - name: tmp
   emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ quote . }}}{{ else }}{}{{ end }}
 {{- if $isTest }}

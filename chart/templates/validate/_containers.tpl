@@ -4,7 +4,7 @@
 {{- $merged := dict -}}
 {{- range (include "megatron-dpo.network" . | fromJson).initContainers }}{{ $_ := set $merged .name . }}{{ end -}}
 {{- range $key, $given := dict "network.initContainers" .Values.network.initContainers "extraInitContainers" .Values.extraInitContainers -}}
-{{- $names := list "launcher" -}}
+{{- $names := list "launcher" "restart-agent" -}}
 {{- range $position, $container := $given }}
 {{- $path := printf "%s[%d]" $key $position }}
 {{- if has $container.name $names }}

@@ -55,6 +55,9 @@ characters.
 {{- if and (eq .Values.recipe.backend "megatron") (not .Values.stages.convert.skip) }}
 - stages.placement: jobs runs stages without a GPU, and convert requires one; set stages.convert.skip: true or placement: inline [stages-convert]
 {{- end }}
+{{- if .Values.restarts.agentImage }}
+- restarts.agentImage: JobSet waits for an agent in every pod, and stages.placement: jobs adds pods without one; use placement: inline [agent-stages]
+{{- end }}
 {{- if kindIs "map" .Values.workspace.emptyDir }}
 - stages.placement: jobs passes the data to other pods, and workspace.emptyDir ends with its pod; use another workspace or placement: inline [stages-empty-dir]
 {{- end }}

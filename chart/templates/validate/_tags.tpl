@@ -7,6 +7,10 @@
 - {{ $path }}.tag: {{ $tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set {{ $path }}.digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
+{{- $agent := .Values.restarts.agentImage }}
+{{- if and (not (contains "@" $agent)) (include "megatron-dpo.isMovingTag" (regexFind ":[^/:]*$" $agent | trimPrefix ":" | default "latest")) $agent }}
+- restarts.agentImage: its tag moves, and a restart may get other code than the run began with; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
+{{- end }}
 {{- range $key, $containers := dict "network.initContainers" .Values.network.initContainers "extraInitContainers" .Values.extraInitContainers }}
 {{- range $position, $container := $containers }}
 {{- $name := .image | default "" | toString }}

@@ -88,7 +88,7 @@
 - extraVolumeMounts[{{ $position }}].mountPropagation: Bidirectional requires a privileged container; use HostToContainer, or securityContext: {privileged: true} [mount-propagation]
 {{- end }}
 {{- end }}
-{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" }}
+{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" "agent-token" }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
 {{- end }}

@@ -64,8 +64,8 @@ class Cluster(Protocol):
     def start_api(self) -> None:
         """Start the API server with the same data."""
 
-    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with these overrides over its configuration; {} restores it."""
+    def configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
+        """Restart jobset or kueue with overrides over its configuration; {} restores it."""
 
 
 @dataclass(frozen=True, kw_only=True)

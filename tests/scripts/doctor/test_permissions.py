@@ -77,6 +77,15 @@ def test_old_servers_and_missing_controllers_are_named() -> None:
     assert [each.subject for each in failed] == ["JobSet", "Kueue"]
 
 
+@pytest.mark.parametrize(("version", "level"), [("v1.35.6", "fail"), ("v1.36.0-gke.100", "ok")])
+def test_jobsets_agent_needs_kubelets_that_restart_pods_in_place(version: str, level: str) -> None:
+    wanted = release("restarts.agentImage=example.com/agent:v1")
+    there = snapshot(wanted, version=found({"gitVersion": version}))
+    [line] = [each for each in examine(wanted, there) if each.subject == "restarts.agentImage"]
+    assert (line.level.value, version in line.found) == (level, True)
+    assert not [each for each in examine(release(), there) if each.subject == line.subject]
+
+
 @pytest.mark.parametrize(
     ("asked", "plural"),
     [("claim", "persistentvolumeclaims"), ("account", "serviceaccounts")]

@@ -74,6 +74,9 @@ def test_a_resource_that_kueue_transforms_is_said_to_be_unchecked() -> None:
         (JOBS, {}, "1800 s"),
         (JOBS, {"waitForPodsReady": {"timeout": "1h30m0s"}}, "5400 s"),
         (JOBS, None, "may not be read"),
+        ([], {"waitForPodsReady": {"recoveryTimeout": "3m"}}, "ready again in 180 s"),
+        ([], {"waitForPodsReady": {"timeout": "1h", "recoveryTimeout": "30m"}}, None),
+        ([], {"waitForPodsReady": {"timeout": "5m", "recoveryTimeout": "5m"}}, "300 s"),
     ],
 )
 def test_a_run_that_may_not_be_ready_in_time_is_warned_of(

@@ -50,3 +50,12 @@ def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
     [job] = parse(rendered).jobs
     env = {item["name"]: item.get("value") for item in job.container["env"]}
     assert env["DPO_NETWORK_TRANSPORT"] == "NET/Socket"
+
+
+def test_the_overlay_takes_jobsets_agent_away(tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
+    agent = tmp_path / "agent.yaml"
+    agent.write_text("restarts: {agentImage: example.com/agent:v1}\n")
+    assert "restart-agent" in template("run", [VALUES, agent])
+    assert "restart-agent" not in template("run", [VALUES, agent, file])

@@ -27,6 +27,9 @@ from tests.e2e.merge import merge
 
 CONTROL_PLANE = f"{NAME}-control-plane"
 MANIFEST = "kube-apiserver.yaml"
+CONTROLLERS = ("jobset", "kueue")
+CONFIG = "controller_manager_config.yaml"
+"""Key of a controller's ConfigMap."""
 PROBES: tuple[dict[str, Any], ...] = (
     {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}},
     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "spec": {}},
@@ -70,7 +73,9 @@ class Kind:
             words = config.helm_install(name, version)
             run((find_helm(), *words, "--kubeconfig", self.layout.kubeconfig))
         kubectl.create(self.layout, storage.objects(self.layout))
-        self._kueue_base.write_text(self._kueue_config(), encoding="utf-8")
+        for name in CONTROLLERS:
+            text = self._config(name)["data"][CONFIG]
+            self._base(name).write_text(text, encoding="utf-8")
         for node in self.nodes:
             self._fake_devices(node)
         self._wait_webhooks()
@@ -106,7 +111,7 @@ class Kind:
 
     def restart(self, controller: str) -> None:
         """Restart a controller and wait until it is ready."""
-        if controller in ("jobset", "kueue"):
+        if controller in CONTROLLERS:
             rollout = (f"-n{controller}-system", "rollout")
             kubectl.run(self.layout, *rollout, "restart", "deployment")
             kubectl.run(self.layout, *rollout, "status", "deployment", "--timeout=5m")
@@ -129,21 +134,23 @@ class Kind:
         self._in(CONTROL_PLANE, "mv", f"/{MANIFEST}", f"/etc/kubernetes/manifests/{MANIFEST}")
         wait_until("the API server is not ready", lambda: kubectl.api_ready(self.layout))
 
-    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with these overrides over its configuration; {} restores it."""
-        base = yaml.safe_load(self._kueue_base.read_text(encoding="utf-8"))
-        data = {"controller_manager_config.yaml": yaml.safe_dump(merge(base, overrides))}
-        words = ("-nkueue-system", "patch", "configmap", "kueue-manager-config", "--type=merge")
+    def configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
+        """Restart jobset or kueue with overrides over its configuration; {} restores it."""
+        base = yaml.safe_load(self._base(controller).read_text(encoding="utf-8"))
+        data = {CONFIG: yaml.safe_dump(merge(base, overrides))}
+        name = self._config(controller)["metadata"]["name"]
+        words = (f"-n{controller}-system", "patch", "configmap", name, "--type=merge")
         kubectl.run(self.layout, *words, f"--patch={json.dumps({'data': data})}")
-        self.restart("kueue")
+        self.restart(controller)
 
-    @property
-    def _kueue_base(self) -> Path:
-        return self.layout.run / "kueue.yaml"
+    def _base(self, controller: str) -> Path:
+        """Return the file with the configuration that a controller was installed with."""
+        return self.layout.run / f"{controller}.yaml"
 
-    def _kueue_config(self) -> str:
-        found = kubectl.get(self.layout, "configmap", "kueue-manager-config", "-nkueue-system")
-        return str(found["data"]["controller_manager_config.yaml"])
+    def _config(self, controller: str) -> dict[str, Any]:
+        """Return the ConfigMap with a controller's configuration."""
+        found = kubectl.get(self.layout, "configmaps", f"-n{controller}-system")["items"]
+        return next(item for item in found if CONFIG in item.get("data", {}))
 
     def _containers(self, name: str) -> set[str]:
         """Return the ids of the running containers of a static pod."""

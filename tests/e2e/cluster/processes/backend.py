@@ -98,9 +98,9 @@ class Processes:
         """Start the API server with the same data."""
         self.control_plane.start_api()
 
-    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with these overrides over its configuration; {} restores it."""
-        self.control_plane.configure_kueue(overrides)
+    def configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
+        """Restart jobset or kueue with overrides over its configuration; {} restores it."""
+        self.control_plane.configure(controller, overrides)
 
     def _node(self, name: str) -> Node:
         for it in self.layout.nodes:

@@ -77,11 +77,11 @@ class ControlPlane:
         supervise.stop(self.layout, name)
         self._start(name)
 
-    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with these overrides over its configuration."""
-        shipped = manifests.shipped_config(self.released["kueue"])
-        managers.write(self.layout, "kueue", shipped, overrides)
-        self.restart("kueue")
+    def configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
+        """Restart jobset or kueue with these overrides over its configuration."""
+        shipped = manifests.shipped_config(self.released[controller])
+        managers.write(self.layout, controller, shipped, overrides)
+        self.restart(controller)
 
     def _objects(self) -> list[manifests.Object]:
         authority = base64.b64encode((self.layout.pki / "ca.crt").read_bytes()).decode("ascii")

@@ -2,7 +2,10 @@ module megatron-dpo/tests/e2e/tools/jobset
 
 go 1.26.0
 
-tool sigs.k8s.io/jobset
+tool (
+	sigs.k8s.io/jobset
+	sigs.k8s.io/jobset/cmd/in-place-restart-agent
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

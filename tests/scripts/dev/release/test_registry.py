@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +14,12 @@ from scripts.dev.release import package, provenance
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.chart.helm import KUBERNETES
+from tests.scripts.dev.release import keyring as keys
 from tests.scripts.dev.release import loopback
+from tests.scripts.dev.release.keyring import USER
 from tests.scripts.dev.release.loopback import helm
 
 VALUES = ROOT / "values" / "a100-2node.yaml"
-USER = "signer@dpo.test"
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +32,8 @@ def registry() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def keyring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Make a key in a GnuPG home of its own; return its public keyring, as Helm reads it."""
-    if shutil.which("gpg") is None:
-        pytest.skip("no gpg on PATH")
-    home = tmp_path_factory.mktemp("gnupg")
-    home.chmod(0o700)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GNUPGHOME", str(home))
-        gpg = ["gpg", "--batch", "--quiet", "--passphrase", ""]
-        key = ["--quick-generate-key", USER, "rsa3072", "sign", "never"]
-        subprocess.run([*gpg, "--pinentry-mode", "loopback", *key], check=True, capture_output=True)
-        public = home / "public.gpg"
-        subprocess.run([*gpg, "--output", str(public), "--export", USER], check=True)
+    with keys.made(tmp_path_factory.mktemp("gnupg")) as public:
         yield public
-        subprocess.run(["gpgconf", "--kill", "all"], check=True)
 
 
 @pytest.fixture(scope="module")
