@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import yaml
-from kubernetes import client, config
-from kubernetes.client.exceptions import OpenApiException
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.stream import ws_client
 from urllib3.exceptions import HTTPError
 
+from scripts import official_client
 from scripts.manifest import KUEUE
 from scripts.problem import Problem, UnknownState
 
@@ -27,6 +24,7 @@ FOLLOW_TIMEOUT_SECONDS = (5, 3600)
 """The same for a log that is followed: a gang may write nothing for minutes."""
 BLOCK_BYTES = 64 * 1024
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +240,7 @@ class Api:
             header_params={"Accept": "*/*"},
             auth_settings=["BearerToken"],
         )
-        call: Callable[..., Any] = ws_client.websocket_call
+        call = official_client.part("stream.ws_client").websocket_call
         options = {"binary": True, "capture_all": False, "_preload_content": False}
         return call(self.client.configuration, method, url, headers=headers, **options)
 
@@ -278,6 +276,8 @@ class Api:
     ) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Accept": "application/json", "Content-Type": kind}
+        if method == "GET" and timeout is not FOLLOW_TIMEOUT_SECONDS:
+            headers["Accept-Encoding"] = "gzip"
         method, url, headers, body, _ = self.client.param_serialize(
             method,
             path,
@@ -299,18 +299,16 @@ def connect(context: str | None, namespace: str | None) -> Api:
     Raises:
         UnknownState: the context does not exist, or the kubeconfig can't be read.
     """
-    # The client is untyped; the aliases are named for what the functions return.
-    list_contexts: Callable[[], Any] = config.list_kube_config_contexts
-    new_client: Callable[..., Any] = config.new_client_from_config
+    config, rest = official_client.part("config"), official_client.part("client.rest")
     try:
-        contexts, active = list_contexts()
+        contexts, active = config.list_kube_config_contexts()
         known = {each["name"]: each for each in contexts}
         if context and context not in known:
             names = ", ".join(sorted(known))
             raise UnknownState(f"no context {context}; the kubeconfig has {names}")
         chosen = known[context] if context else active
-        made = new_client(context=chosen["name"])
-    except ConfigException as error:
+        made = config.new_client_from_config(context=chosen["name"])
+    except config.ConfigException as error:
         said = str(error).rstrip(".")
         why = "there is no kubeconfig" if "No configuration found" in said else said
         raise UnknownState(f"{why}; set KUBECONFIG, or `kubectl config use-context`") from None
@@ -318,7 +316,7 @@ def connect(context: str | None, namespace: str | None) -> Api:
         why = " ".join(str(error).split())
         raise UnknownState(f"the file of KUBECONFIG is not a kubeconfig: {why}") from None
     made.configuration.retries = False
-    made.rest_client = client.rest.RESTClientObject(made.configuration)
+    made.rest_client = rest.RESTClientObject(made.configuration)
     usual = chosen["context"].get("namespace") or "default"
     given = namespace or usual
     other = {"context": chosen["name"] != (active or {}).get("name"), "namespace": given != usual}

@@ -18,6 +18,7 @@ from scripts.observe.cluster import (
     CHART,
     CHART_LABEL,
     NAME_LABEL,
+    OWN_WORKLOADS,
     UID_LABEL,
     Snapshot,
 )
@@ -167,7 +168,7 @@ def _snapshot(
             "get jobsets": Answer(status=200, content=jobset),
             "list pods": chosen(pods, NAME_LABEL, meta["name"]),
             "list workloads": chosen(workloads, UID_LABEL, meta["uid"]),
-            "list workloads of the namespace": workloads,
+            OWN_WORKLOADS: workloads,
             "get /apis": groups,
             "get localqueues": NO_ANSWER,
         },
