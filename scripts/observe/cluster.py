@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from scripts.doctor.api import (
@@ -26,6 +25,7 @@ from scripts.doctor.api import (
     Object,
 )
 from scripts.manifest import GANG, KUEUE
+from scripts.observe.concurrent import start
 
 NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -42,11 +42,10 @@ the same way."""
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
-CONNECTIONS = 12
-"""Requests that are sent at once."""
-
 EVERYWHERE = "list jobsets everywhere"
 ALL_WORKLOADS, OWN_WORKLOADS = "list workloads everywhere", "list workloads of the namespace"
+VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
+"""Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
     {
         *("get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE),
@@ -132,6 +131,14 @@ class Snapshot:
         return frozenset(each["name"] for each in found.content.get("groups") or [])
 
     @property
+    def lost(self) -> str:
+        """Return why a vital answer is missing; empty if none is, or no cluster is selected."""
+        if self.unselected:
+            return ""
+        sent = ((key, self.answers[key]) for key in VITAL if key in self.answers)
+        return next((f"{key}: {answer.why}" for key, answer in sent if answer.lost), "")
+
+    @property
     def missing_permissions(self) -> list[str]:
         """Return the permissions in the namespace that the user lacks."""
         refused = {key.partition(" of ")[0] for key, a in self.answers.items() if a.status == 403}
@@ -154,30 +161,28 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         queue: read also what explains waiting: the queue with its other workloads, and events.
     """
     sent_at = time.time()
-    with ThreadPoolExecutor(CONNECTIONS) as pool:
-        answers = _ask(api, pool, _of_run(api.namespace, run))
-        now = answers["get jobsets"].time
-        found = Snapshot(
-            context=api.context,
-            namespace=api.namespace,
-            run=run,
-            chosen=api.chosen,
-            unselected=api.unselected,
-            now=now or sent_at,
-            skew=sent_at - now if now else 0.0,
-            answers=answers,
-        )
-        if answers["get jobsets"].status == 0:
-            return found  # each further request would wait for its time limit, too
-        leader = _leader(found)
-        path = PODS.path(api.namespace, f"{leader}/log")
-        lines = {"tailLines": str(LOG_LINES), "container": "launcher"}
-        log = pool.submit(api.text, path, **lines) if leader else None
-        rounds = (_of_waiting, _of_queue, _of_own_namespace) if queue else (_of_jobset,)
-        for wanted in rounds:
-            more = _ask(api, pool, wanted(found))
-            found = replace(found, answers={**found.answers, **more})
-        return replace(found, log=(log.result() if log else None) or "")
+    answers = _ask(api, _of_run(api.namespace, run))
+    now = answers["get jobsets"].time
+    found = Snapshot(
+        context=api.context,
+        namespace=api.namespace,
+        run=run,
+        chosen=api.chosen,
+        unselected=api.unselected,
+        now=now or sent_at,
+        skew=sent_at - now if now else 0.0,
+        answers=answers,
+    )
+    if answers["get jobsets"].lost:
+        return found  # each further request would wait for its time limit, too
+    leader = _leader(found)
+    path = PODS.path(api.namespace, f"{leader}/log")
+    lines = {"tailLines": str(LOG_LINES), "container": "launcher"}
+    log = start(api.text, path, **lines) if leader else None
+    rounds = (_of_waiting, _of_queue, _of_own_namespace) if queue else (_of_jobset,)
+    for wanted in rounds:
+        found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
+    return replace(found, log=(log.result() if log else None) or "")
 
 
 def with_config_map(api: Api, found: Snapshot, name: str) -> Snapshot:
@@ -190,8 +195,8 @@ Requests = Mapping[str, tuple[str, Mapping[str, str]]]
 """Path and query by permission."""
 
 
-def _ask(api: Api, pool: Executor, wanted: Requests) -> dict[str, Answer]:
-    sent = {key: pool.submit(api.get, path, **query) for key, (path, query) in wanted.items()}
+def _ask(api: Api, wanted: Requests) -> dict[str, Answer]:
+    sent = {key: start(api.get, path, **query) for key, (path, query) in wanted.items()}
     return {key: each.result() for key, each in sent.items()}
 
 
