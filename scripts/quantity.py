@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from scripts import official_client
 from scripts.problem import Problem
 
 Object = Mapping[str, Any]
@@ -21,10 +22,8 @@ def parse_quantity(written: object) -> Decimal:
     Raises:
         Problem: it is not a Kubernetes quantity.
     """
-    # Importing the client takes 0.7 s, and hosts that only run `megatron-dpo local` lack it.
-    from kubernetes.utils import quantity
-
-    parse: Callable[[object], Decimal] = quantity.parse_quantity
+    # Here, as hosts that only run `megatron-dpo local` lack the client.
+    parse: Callable[[object], Decimal] = official_client.part("utils.quantity").parse_quantity
     try:
         number = parse(written)
     except ValueError:

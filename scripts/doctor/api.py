@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import yaml
-from kubernetes import client, config
-from kubernetes.client.exceptions import OpenApiException
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.stream import ws_client
 from urllib3.exceptions import HTTPError
 
+from scripts import official_client
 from scripts.manifest import KUEUE
 from scripts.problem import Problem, UnknownState
 
@@ -23,10 +20,14 @@ Object = Mapping[str, Any]
 JOBSET = "jobset.x-k8s.io"
 TIMEOUT_SECONDS = (5, 20)
 """To connect and to read; listing a thousand nodes takes seconds."""
-FOLLOW_TIMEOUT_SECONDS = (5, 3600)
-"""The same for a log that is followed: a gang may write nothing for minutes."""
+FOLLOW_TIMEOUT_SECONDS = (5, 60)
+"""The same for a log that is followed. A gang may write nothing for longer; a connection that has
+stalled looks the same, so the reader connects again."""
 BLOCK_BYTES = 64 * 1024
+CONNECTIONS = 32
+"""Connections that are kept; the client warns of each that it would close."""
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +138,11 @@ class Answer:
         return self.status == 404
 
     @property
+    def lost(self) -> bool:
+        """True when nothing is known: no answer, or a server that is overloaded or fails."""
+        return self.status == 0 or self.status == 429 or self.status >= 500
+
+    @property
     def items(self) -> list[Object]:
         """Return the objects of a list."""
         found: list[Object] = self.content.get("items") or []
@@ -168,6 +174,10 @@ class Answer:
 
 
 NO_ANSWER = Answer(status=0)
+
+
+class LostAnswer(Problem):
+    """The server did not answer; it may do so later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,20 +220,22 @@ class Api:
     def follow(self, path: str, **query: str) -> Iterator[bytes]:
         """Read a text in blocks as it is written, such as the log of a running container.
 
-        It ends with the text, or with the connection.
+        The first block is empty: the server has accepted the request.
 
         Raises:
+            LostAnswer: the connection is lost, or silent for a minute.
             Problem: the server refuses it.
         """
         try:
             response = self._send("GET", path, query, timeout=FOLLOW_TIMEOUT_SECONDS)
             if response.status == 200:
+                yield b""
                 yield from response.response.stream(BLOCK_BYTES)
                 return
             refusal = Answer(status=response.status, content=_content(response.read()))
-        except (HTTPError, OSError, OpenApiException):
-            return
-        raise Problem(refusal.why)
+        except (HTTPError, OSError, OpenApiException) as error:
+            raise LostAnswer(_cause(error)) from None
+        raise (LostAnswer if refusal.lost else Problem)(refusal.why)
 
     def open_exec(self, pod: str, container: str, command: Sequence[str]) -> Any:
         """Start a command in a container; return the connection, a `WSClient` that reads bytes.
@@ -242,7 +254,7 @@ class Api:
             header_params={"Accept": "*/*"},
             auth_settings=["BearerToken"],
         )
-        call: Callable[..., Any] = ws_client.websocket_call
+        call = official_client.part("stream.ws_client").websocket_call
         options = {"binary": True, "capture_all": False, "_preload_content": False}
         return call(self.client.configuration, method, url, headers=headers, **options)
 
@@ -274,10 +286,12 @@ class Api:
         path: str,
         query: Mapping[str, str],
         body: Object | None = None,
-        timeout: tuple[float, float] = TIMEOUT_SECONDS,
+        timeout: tuple[float, float] | None = None,
     ) -> Any:
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Accept": "application/json", "Content-Type": kind}
+        if method == "GET" and timeout is None:
+            headers["Accept-Encoding"] = "gzip"
         method, url, headers, body, _ = self.client.param_serialize(
             method,
             path,
@@ -286,7 +300,8 @@ class Api:
             body=body,
             auth_settings=["BearerToken"],
         )
-        return self.client.call_api(method, url, headers, body, _request_timeout=timeout)
+        limit = timeout or TIMEOUT_SECONDS
+        return self.client.call_api(method, url, headers, body, _request_timeout=limit)
 
 
 def connect(context: str | None, namespace: str | None) -> Api:
@@ -299,18 +314,16 @@ def connect(context: str | None, namespace: str | None) -> Api:
     Raises:
         UnknownState: the context does not exist, or the kubeconfig can't be read.
     """
-    # The client is untyped; the aliases are named for what the functions return.
-    list_contexts: Callable[[], Any] = config.list_kube_config_contexts
-    new_client: Callable[..., Any] = config.new_client_from_config
+    config, rest = official_client.part("config"), official_client.part("client.rest")
     try:
-        contexts, active = list_contexts()
+        contexts, active = config.list_kube_config_contexts()
         known = {each["name"]: each for each in contexts}
         if context and context not in known:
             names = ", ".join(sorted(known))
             raise UnknownState(f"no context {context}; the kubeconfig has {names}")
         chosen = known[context] if context else active
-        made = new_client(context=chosen["name"])
-    except ConfigException as error:
+        made = config.new_client_from_config(context=chosen["name"])
+    except config.ConfigException as error:
         said = str(error).rstrip(".")
         why = "there is no kubeconfig" if "No configuration found" in said else said
         raise UnknownState(f"{why}; set KUBECONFIG, or `kubectl config use-context`") from None
@@ -318,7 +331,8 @@ def connect(context: str | None, namespace: str | None) -> Api:
         why = " ".join(str(error).split())
         raise UnknownState(f"the file of KUBECONFIG is not a kubeconfig: {why}") from None
     made.configuration.retries = False
-    made.rest_client = client.rest.RESTClientObject(made.configuration)
+    made.configuration.connection_pool_maxsize = CONNECTIONS
+    made.rest_client = rest.RESTClientObject(made.configuration)
     usual = chosen["context"].get("namespace") or "default"
     given = namespace or usual
     other = {"context": chosen["name"] != (active or {}).get("name"), "namespace": given != usual}
@@ -369,4 +383,7 @@ def _unix_time(header: str | None) -> float | None:
 def _cause(error: BaseException) -> str:
     """Return the innermost cause of a connection error, without the objects urllib3 prints."""
     reason = getattr(error, "reason", None) or error
+    inner = reason.args[-1] if isinstance(reason, HTTPError) and reason.args else None
+    if isinstance(inner, BaseException):
+        return str(inner)
     return str(reason).rpartition(": ")[2]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scripts.doctor.api import Api
 from scripts.logs.files import Wanted, read_log
-from scripts.logs.follow import Reader
+from scripts.logs.follow import LONGEST_SECONDS, POLL_SECONDS, Reader
 from scripts.logs.lines import Format, batches, compile_pattern
 from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
@@ -41,7 +42,7 @@ def run(target: Target, chosen: Selection) -> int:
     """
     pattern = compile_pattern(chosen.grep)
     api = target.reach()
-    view, _ = observe(target, api, queue=False, reader=False)
+    view = _first_view(target, api, chosen)
     ranks = _ranks(view, chosen)
     width = len(str(max(ranks)))
     formats = {
@@ -55,6 +56,7 @@ def run(target: Target, chosen: Selection) -> int:
             formats=formats,
             follow=chosen.follow,
             tail=chosen.tail,
+            note=_note,
         )
         reader.read(_write)
         formats = {each: formats[each] for each in sorted(reader.missing)}
@@ -63,6 +65,20 @@ def run(target: Target, chosen: Selection) -> int:
     if formats:
         _print_files(api, view, target, chosen, list(formats.values()))
     return int(Exit.OK)
+
+
+def _first_view(target: Target, api: Api, chosen: Selection) -> View:
+    """Return the run; with `--follow`, once its objects can be read."""
+    wait, noted = POLL_SECONDS, ""
+    while True:
+        view, _ = observe(target, api, queue=False, reader=False)
+        lost = view.snapshot.lost
+        if not lost or not chosen.follow:
+            return view
+        if lost != noted:
+            _note(f"no answer of the API server ({lost}); it is asked again")
+        noted, wait = lost, min(2 * wait, LONGEST_SECONDS)
+        time.sleep(wait)
 
 
 def _ranks(view: View, chosen: Selection) -> list[int]:

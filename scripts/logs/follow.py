@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.doctor.api import JOBSETS, PODS, Api, Object
+from scripts.doctor.api import JOBSETS, PODS, Api, LostAnswer, Object
 from scripts.logs.lines import Format, batches
 from scripts.manifest import GANG
 from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
@@ -19,7 +19,12 @@ POLL_SECONDS = 2.0
 """Time between two looks for the next pod of a rank."""
 SETTLE_SECONDS = 10.0
 """Time that a container may be reported as running after the end of its log."""
+LONGEST_SECONDS = 60.0
+"""Longest time between two connections."""
+IDLE = "Read timed out"
+"""Begin of the cause if a connection was silent: no reason for a note."""
 STARTED = ("running", "terminated")
+Texts = Iterator[str]
 Write = Callable[[str], None]
 
 
@@ -42,8 +47,12 @@ class Reader:
     follow: bool
     tail: int | None
     """Last lines of each rank's first pod; None for all."""
+    note: Callable[[str], None] = lambda text: None
+    """Prints what keeps lines from coming."""
     missing: dict[int, str] = field(default_factory=dict)
     """Ranks without a log in the cluster, and why."""
+    _is_lost: threading.Event = field(default_factory=threading.Event)
+    """Set while no answer comes: all ranks lose theirs together, and one note suffices."""
 
     def read(self, write: Write) -> None:
         """Write the lines of all ranks as they come, until all have ended."""
@@ -71,12 +80,12 @@ class Reader:
         finally:
             found.put(Output(text="", is_last=True))
 
-    def _texts(self, form: Format, ended: threading.Event) -> Iterator[str]:
+    def _texts(self, form: Format, ended: threading.Event) -> Texts:
         last: Object | None = None
         while not ended.is_set():
             pod = self._pod(form.rank, last)
             if pod is not None:
-                yield from self._log(pod, form, is_first=last is None)
+                yield from self._log(pod, form, ended, is_first=last is None)
                 last = pod
             elif not self.follow or self._is_over() or ended.wait(POLL_SECONDS):
                 break
@@ -85,10 +94,10 @@ class Reader:
         if last is None:
             self.missing[form.rank] = f"no pod of rank {form.rank} has a log"
 
-    def _log(self, pod: Object, form: Format, *, is_first: bool) -> Iterator[str]:
+    def _log(self, pod: Object, form: Format, ended: threading.Event, *, is_first: bool) -> Texts:
         """Yield the lines of a pod, over connections that break while it runs.
 
-        A new connection begins a second before the loss of the last, so lines may be repeated.
+        A new connection begins a second before the last block, so lines may be repeated.
         """
         query = {"container": LAUNCHER}
         if self.follow:
@@ -96,39 +105,73 @@ class Reader:
         if is_first and self.tail is not None:
             query["tailLines"] = str(self.tail)
         path = PODS.path(self.api.namespace, pod["metadata"]["name"])
-        while True:
-            for lines in batches(self.api.follow(f"{path}/log", **query)):
-                yield form.apply(lines)
-            lost = time.monotonic()
-            if not self.follow or not self._runs(path, pod):
+        failures, received = 0, 0.0
+        while not ended.is_set():
+            lost = False
+            try:
+                for lines in batches(self.api.follow(f"{path}/log", **query)):
+                    received = time.monotonic()
+                    failures = 0
+                    self._is_lost.clear()
+                    yield form.apply(lines)
+            except LostAnswer as problem:
+                if not self.follow:
+                    raise
+                failures, lost = failures + 1, True
+                if IDLE not in str(problem):
+                    self._lose(str(problem))
+            except Problem:
+                if not self.follow or self._continues(path, pod, ended):
+                    raise
                 return
-            query.pop("tailLines", None)
-            query["sinceSeconds"] = str(round(time.monotonic() - lost) + 1)
+            if not self.follow or not self._continues(path, pod, ended, after_loss=lost):
+                return
+            if failures > 1:
+                ended.wait(min(POLL_SECONDS * 2.0 ** min(failures, 10), LONGEST_SECONDS))
+            if received:
+                query.pop("tailLines", None)
+                query["sinceSeconds"] = str(round(time.monotonic() - received) + 1)
 
-    def _runs(self, path: str, pod: Object) -> bool:
-        """Return whether the launcher of this pod still runs although its log has ended.
+    def _lose(self, cause: str) -> None:
+        if not self._is_lost.is_set():
+            self._is_lost.set()
+            self.note(f"no answer of the API server ({cause}); it is asked again")
 
-        The kubelet reports the end of a container some seconds after that of its log.
+    def _continues(
+        self, path: str, pod: Object, ended: threading.Event, *, after_loss: bool = False
+    ) -> bool:
+        """Return whether this pod has more lines: its launcher runs although its log has ended.
+
+        The kubelet reports the end of a container some seconds after that of its log. After a loss
+        the log of a container that has ended has more lines, too.
         """
-        limit = time.monotonic() + SETTLE_SECONDS
-        while True:
+        limit = time.monotonic() + SETTLE_SECONDS * (not after_loss)
+        states = STARTED if after_loss else ("running",)
+        while not ended.is_set():
             answer = self.api.get(path)
             if answer.found:
                 same = answer.content["metadata"]["uid"] == pod["metadata"]["uid"]
-                if not same or not has_log(answer.content, "running"):
+                if not same or not has_log(answer.content, *states):
                     return False
-                if time.monotonic() > limit:
+                if time.monotonic() >= limit:
                     return True
-            elif 400 <= answer.status < 500:
+            elif answer.lost:
+                self._lose(answer.cause)
+            else:
                 return False
-            time.sleep(POLL_SECONDS)
+            ended.wait(POLL_SECONDS)
+        return False
 
     def _pod(self, rank: int, last: Object | None) -> Object | None:
         """Return the youngest pod of a rank that has a log; None without one after the last."""
         labels = {NAME_LABEL: self.run, JOB_LABEL: GANG, INDEX_LABEL: str(rank)}
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        items = self.api.get(PODS.path(self.api.namespace), labelSelector=selector).items
-        found = max(filter(has_log, items), key=_created, default=None)
+        answer = self.api.get(PODS.path(self.api.namespace), labelSelector=selector)
+        if answer.lost:
+            if not self.follow:
+                raise LostAnswer(f"the pods cannot be listed: {answer.why}")
+            self._lose(answer.cause)
+        found = max(filter(has_log, answer.items), key=_created, default=None)
         if found is None or last is None:
             return found
         is_other = found["metadata"]["uid"] != last["metadata"]["uid"]
@@ -137,7 +180,7 @@ class Reader:
     def _is_over(self) -> bool:
         """Return whether no pod will follow: the run has ended, or may not be read."""
         found = self.api.get(JOBSETS.path(self.api.namespace, self.run))
-        is_gone = 400 <= found.status < 500
+        is_gone = not found.found and not found.lost
         return is_gone or bool((found.content.get("status") or {}).get("terminalState"))
 
 

@@ -58,6 +58,8 @@ def compile_pattern(text: str | None) -> re.Pattern[str] | None:
 def batches(blocks: Iterable[bytes]) -> Iterator[list[str]]:
     r"""Yield the whole lines of each block; a line that no newline ends at the end.
 
+    An empty block, which opens a log that is followed, yields no lines.
+
     >>> list(batches([b"a\nb", b"c\n", b"d"]))
     [['a'], ['bc'], ['d']]
     """
@@ -66,7 +68,7 @@ def batches(blocks: Iterable[bytes]) -> Iterator[list[str]]:
         *whole, rest = (rest + block).split(b"\n")
         if len(rest) > MAX_LINE_BYTES:
             whole, rest = [*whole, rest], b""
-        if whole:
+        if whole or not block:
             yield [line.decode(errors="replace").rstrip("\r") for line in whole]
     if rest:
         yield [rest.decode(errors="replace")]

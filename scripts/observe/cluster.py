@@ -6,8 +6,7 @@ Every request needs a right in the run's namespace only, except those in `OPTION
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from scripts.doctor.api import (
@@ -26,6 +25,7 @@ from scripts.doctor.api import (
     Object,
 )
 from scripts.manifest import GANG, KUEUE
+from scripts.observe.concurrent import start
 
 NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -36,15 +36,19 @@ UID_LABEL = f"{KUEUE}/job-uid"
 CHART_LABEL = "app.kubernetes.io/part-of"
 CHART = "megatron-dpo"
 VISIBILITY = f"visibility.{KUEUE}"
-EVENT_OBJECTS = 12
-"""Objects whose events are read at most: in a large gang all pods fail in the same way."""
+EVENT_OBJECTS = 11
+"""Objects other than the Workload whose events are read at most: in a large gang all pods fail in
+the same way."""
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
 EVERYWHERE = "list jobsets everywhere"
+ALL_WORKLOADS, OWN_WORKLOADS = "list workloads everywhere", "list workloads of the namespace"
+VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
+"""Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
     {
-        *("get clusterqueues", "list pendingworkloads", "list workloads everywhere", EVERYWHERE),
+        *("get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE),
     }
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
@@ -127,6 +131,14 @@ class Snapshot:
         return frozenset(each["name"] for each in found.content.get("groups") or [])
 
     @property
+    def lost(self) -> str:
+        """Return why a vital answer is missing; empty if none is, or no cluster is selected."""
+        if self.unselected:
+            return ""
+        sent = ((key, self.answers[key]) for key in VITAL if key in self.answers)
+        return next((f"{key}: {answer.why}" for key, answer in sent if answer.lost), "")
+
+    @property
     def missing_permissions(self) -> list[str]:
         """Return the permissions in the namespace that the user lacks."""
         refused = {key.partition(" of ")[0] for key, a in self.answers.items() if a.status == 403}
@@ -150,7 +162,6 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
     """
     sent_at = time.time()
     answers = _ask(api, _of_run(api.namespace, run))
-    is_silent = answers["get jobsets"].status == 0
     now = answers["get jobsets"].time
     found = Snapshot(
         context=api.context,
@@ -162,20 +173,22 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         skew=sent_at - now if now else 0.0,
         answers=answers,
     )
-    if is_silent:
+    if answers["get jobsets"].lost:
         return found  # each further request would wait for its time limit, too
-    for wanted in (_of_jobset, _of_queue, _of_own_namespace) if queue else (_of_jobset,):
-        found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
     leader = _leader(found)
     path = PODS.path(api.namespace, f"{leader}/log")
-    log = api.text(path, tailLines=str(LOG_LINES), container="launcher") if leader else None
-    return replace(found, log=log or "")
+    lines = {"tailLines": str(LOG_LINES), "container": "launcher"}
+    log = start(api.text, path, **lines) if leader else None
+    rounds = (_of_waiting, _of_queue, _of_own_namespace) if queue else (_of_jobset,)
+    for wanted in rounds:
+        found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
+    return replace(found, log=(log.result() if log else None) or "")
 
 
 def with_config_map(api: Api, found: Snapshot, name: str) -> Snapshot:
     """Return a snapshot with a ConfigMap; it holds the launcher's archive, some 300 kB."""
-    wanted: Requests = {"get configmaps": (CONFIG_MAPS.path(found.namespace, name), {})}
-    return replace(found, answers={**found.answers, **_ask(api, wanted)})
+    path = CONFIG_MAPS.path(found.namespace, name)
+    return replace(found, answers={**found.answers, "get configmaps": api.get(path)})
 
 
 Requests = Mapping[str, tuple[str, Mapping[str, str]]]
@@ -183,9 +196,8 @@ Requests = Mapping[str, tuple[str, Mapping[str, str]]]
 
 
 def _ask(api: Api, wanted: Requests) -> dict[str, Answer]:
-    with ThreadPoolExecutor(8) as pool:
-        sent = {key: pool.submit(api.get, path, **query) for key, (path, query) in wanted.items()}
-        return {key: each.result() for key, each in sent.items()}
+    sent = {key: start(api.get, path, **query) for key, (path, query) in wanted.items()}
+    return {key: each.result() for key, each in sent.items()}
 
 
 def _of_run(space: str, run: str) -> Requests:
@@ -215,24 +227,40 @@ def _of_jobset(found: Snapshot) -> Requests:
     return wanted
 
 
+def _of_waiting(found: Snapshot) -> Requests:
+    """Return those of `_of_jobset`, and what explains waiting and needs no other object.
+
+    A suspended run waits for its quota, mostly: the list of all Workloads, the longest answer, is
+    asked for before its own Workload is known.
+    """
+    space, jobset = found.namespace, found.jobset
+    wanted = dict(_of_jobset(found))
+    if not jobset:
+        return wanted
+    if queue_name(jobset) and (jobset.get("spec") or {}).get("suspend"):
+        wanted |= _of_all_workloads(found)
+    for claim in sorted(claims(jobset)):
+        wanted[f"get persistentvolumeclaims of {claim}"] = (CLAIMS.path(space, claim), {})
+    return {**wanted, **_of_events(found, [jobset, *found.jobs, *_not_ready(found)])}
+
+
 def _of_queue(found: Snapshot) -> Requests:
-    """Return the requests that explain why a run waits."""
-    space = found.namespace
+    """Return the requests that need the run's LocalQueue and Workload."""
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
         wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
-    if found.workload and not is_true(found.workload, "QuotaReserved"):
-        everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
-        wanted["list workloads everywhere"] = (everywhere, {})
-        path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
-        root = f"/apis/{VISIBILITY}/v1beta2/namespaces/{space}"
-        wanted["list pendingworkloads"] = (f"{root}/{path}", {"limit": "5000"})
-    for claim in sorted(claims(found.jobset)):
-        wanted[f"get persistentvolumeclaims of {claim}"] = (CLAIMS.path(space, claim), {})
-    for name in _event_objects(found):
-        chosen = {"fieldSelector": f"involvedObject.name={name}"}
-        wanted[f"list events of {name}"] = (EVENTS.path(space), chosen)
-    return wanted
+    waits = found.workload and not is_true(found.workload, "QuotaReserved")
+    if waits and ALL_WORKLOADS not in found.answers:
+        wanted |= _of_all_workloads(found)
+    return {**wanted, **_of_own_namespace(found), **_of_events(found, [found.workload])}
+
+
+def _of_all_workloads(found: Snapshot) -> Requests:
+    everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
+    path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
+    root = f"/apis/{VISIBILITY}/v1beta2/namespaces/{found.namespace}"
+    pending = (f"{root}/{path}", {"limit": "5000"})
+    return {ALL_WORKLOADS: (everywhere, {}), "list pendingworkloads": pending}
 
 
 def _of_own_namespace(found: Snapshot) -> Requests:
@@ -240,17 +268,24 @@ def _of_own_namespace(found: Snapshot) -> Requests:
 
     A thousand of them are 10 MB: they are read once.
     """
-    asked = "list workloads everywhere"
-    if asked not in found.answers or found.answer(asked).found:
+    is_read = OWN_WORKLOADS in found.answers or found.answer(ALL_WORKLOADS).found
+    if is_read or ALL_WORKLOADS not in found.answers:
         return {}
-    return {"list workloads of the namespace": (WORKLOADS.path(found.namespace), {})}
+    return {OWN_WORKLOADS: (WORKLOADS.path(found.namespace), {})}
 
 
-def _event_objects(found: Snapshot) -> list[str]:
-    """Return the objects whose events explain a state: those of pods that run are not read."""
-    items = [found.jobset, found.workload, *found.jobs]
-    items += [each for each in found.pods if not _is_ready(each)]
-    return [each["metadata"]["name"] for each in items if each][:EVENT_OBJECTS]
+def _of_events(found: Snapshot, items: Sequence[Object]) -> Requests:
+    names = [each["metadata"]["name"] for each in items if each][:EVENT_OBJECTS]
+    path = EVENTS.path(found.namespace)
+    return {
+        f"list events of {name}": (path, {"fieldSelector": f"involvedObject.name={name}"})
+        for name in names
+    }
+
+
+def _not_ready(found: Snapshot) -> list[Object]:
+    """Return the pods whose events explain a state: those of pods that run are not read."""
+    return [each for each in found.pods if not _is_ready(each)]
 
 
 def _is_ready(pod: Object) -> bool:

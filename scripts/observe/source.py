@@ -18,11 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
-import websocket
-from kubernetes.client.exceptions import OpenApiException
 from urllib3.exceptions import HTTPError
 
-from scripts.doctor.api import PODS, Api, Object
+from scripts.doctor.api import PODS, Api, Object, OpenApiException
 from scripts.observe import collect
 from scripts.observe.cluster import is_true
 from scripts.observe.view import LAUNCHER, View
@@ -167,6 +165,8 @@ def run_in_pod(api: Api, pod: str, command: Sequence[str], seconds: float = EXEC
     Raises:
         Problem: it is refused, fails, or takes longer than the limit.
     """
+    import websocket  # most readings need no exec
+
     websocket.setdefaulttimeout(EXEC_SECONDS)  # the client sets none, also not to connect
     try:
         running = api.open_exec(pod, LAUNCHER, command)

@@ -88,7 +88,7 @@ class View:
     @property
     def is_answered(self) -> bool:
         """Return whether an API server answered, also by a refusal."""
-        return self.snapshot.answer("get jobsets").status != 0
+        return not self.snapshot.answer("get jobsets").lost
 
     @property
     def queue(self) -> str:

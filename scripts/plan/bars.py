@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from launchers.plan.memory import Memory
+if TYPE_CHECKING:
+    from launchers.plan.memory import Memory
 
 COLOURS = {
     "weights": "blue",

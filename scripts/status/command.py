@@ -12,8 +12,10 @@ from rich.console import Console
 
 from scripts.doctor.api import NODES, Api
 from scripts.observe.command import Target, notes, observe, print_json
-from scripts.observe.source import Reading
+from scripts.observe.concurrent import call_each
 from scripts.observe.view import View
+from scripts.observe.watch import Look, Watch
+from scripts.plan.units import time_text
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
 from scripts.why.command import EXITS
@@ -34,46 +36,77 @@ def run(target: Target, console: Console, *, as_data: bool = False, watch: bool 
         as_data: print one JSON document.
         watch: print again every `WATCH_SECONDS`, until the run has ended or Ctrl-C.
     """
+    if watch:
+        return _watch(target, console, as_data=as_data)
     api = target.reach()
+    view, reading = observe(target, api)
+    look = Look(view=view, reading=reading)
+    status = summarise(view, topology(api, view))
+    _print(status, look, notes(view, reading), console, as_data=as_data)
+    return int(EXITS[status.state])
+
+
+def _watch(target: Target, console: Console, *, as_data: bool) -> int:
+    """Print the status periodically; while no answer comes, the last one with its age.
+
+    Without a terminal to clear this is a series of reports; a reader pod for each of them would be
+    many. It ends with the run, or where no later answer is possible: it is gone, the user lacks the
+    permission, or the context is gone.
+    """
+    watch = Watch(target=target, interval=WATCH_SECONDS)
+    domains: Mapping[str, str] = {}
     while True:
-        # Without a terminal to clear, a watch is a series of reports; a reader pod for each of
-        # them would be many.
-        view, reading = observe(target, api, reader=not watch)
-        status = summarise(view, topology(api, view))
-        if watch and console.is_terminal:
+        look = watch.look()
+        view = look.view
+        domains = domains if look.lost else topology(watch.api, view)
+        status = summarise(view, domains)
+        said = [*stale_notes(look, watch.wait), *notes(view, look.reading)]
+        if console.is_terminal:
             console.clear()
-        if as_data:
-            print_json(console, document(status, view, reading))
-        else:
-            show(status, console, reading.how, notes(view, reading))
-        if not watch or view.terminal or not (view.jobset or status.state is Kind.RUNNING):
+        _print(status, look, said, console, as_data=as_data)
+        may_change = look.lost or view.jobset or status.state is Kind.RUNNING
+        if view.terminal or not may_change:
             return int(EXITS[status.state])
-        time.sleep(WATCH_SECONDS)
+        time.sleep(watch.wait)
 
 
-def document(status: Status, view: View, reading: Reading) -> Mapping[str, Any]:
+def _print(status: Status, look: Look, said: list[str], console: Console, *, as_data: bool) -> None:
+    if as_data:
+        print_json(console, document(status, look, said))
+    else:
+        show(status, console, look.reading.how, said)
+
+
+def document(status: Status, look: Look, said: list[str]) -> Mapping[str, Any]:
     """Return the status as JSON data; names and units are those of `summary.Status`."""
     return {
         "schema": SCHEMA,
         **asdict(status),
-        "workspace": reading.how,
-        "notes": notes(view, reading),
+        "stale_seconds": look.stale_seconds,
+        "workspace": look.reading.how,
+        "notes": said,
     }
+
+
+def stale_notes(look: Look, wait: float) -> list[str]:
+    """Return what a state without a newer answer says about itself."""
+    if not look.lost:
+        return []
+    age = f"; this state is {time_text(look.stale_seconds)} old" if look.stale_seconds else ""
+    again = f"the next attempt is in {time_text(wait)}"
+    return [f"no newer answer of the API server ({look.lost}){age}; {again}"]
 
 
 def topology(api: Api, view: View) -> dict[str, str]:
     """Return each node's value of the run's topology key; empty where nodes may not be read."""
     metadata = view.gang_pod.get("metadata") or {}
-    found = metadata.get("annotations") or {}
-    keys = [value for name, value in found.items() if TOPOLOGY.fullmatch(name)]
+    noted = metadata.get("annotations") or {}
+    keys = [value for name, value in noted.items() if TOPOLOGY.fullmatch(name)]
     used = {rank.node for rank in view.ranks if rank.node}
     if not keys or not used:
         return {}
-    names = {}
-    for name in sorted(used):
-        answer = api.get(NODES.path("", name))
-        if not answer.found:
-            return {}
-        labels = answer.content["metadata"].get("labels") or {}
-        names[name] = str(labels.get(keys[0]) or "")
-    return names
+    nodes = call_each(lambda name: api.get(NODES.path("", name)), sorted(used))
+    if not all(each.found for each in nodes):
+        return {}
+    found = [each.content["metadata"] for each in nodes]
+    return {each["name"]: str((each.get("labels") or {}).get(keys[0]) or "") for each in found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,10 +17,12 @@ from scripts.observe.cluster import (
     CHART,
     CHART_LABEL,
     NAME_LABEL,
+    OWN_WORKLOADS,
     UID_LABEL,
     Snapshot,
 )
 from scripts.observe.command import Exit, Target, place, print_json
+from scripts.observe.concurrent import call_each
 from scripts.observe.source import Reading, Source, read_files
 from scripts.observe.view import View
 from scripts.observe.workspace import run_names
@@ -31,8 +32,6 @@ from scripts.status.summary import Status, summarise
 from scripts.why.command import COLOURS
 
 SCHEMA = 1
-READERS = 8
-"""Runs whose progress is read at once."""
 UNBOUNDED = 10_000
 WIDE = 100
 """Columns from which all columns are shown."""
@@ -79,9 +78,8 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
         notes.append(str(problem))
         views = _recorded(api, target)
         code = Exit.UNKNOWN if views is None else Exit.OK
-    with ThreadPoolExecutor(READERS) as pool:
-        found = list(pool.map(lambda view: _status(api, view, target), views or []))
-    lines = [line(each) for each in found]
+    found = call_each(lambda view: _status(api, view, target), views or [])
+    lines = [line(status) for status in found]
     if as_data:
         content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
         content |= {"runs": [asdict(each) for each in lines], "notes": notes}
@@ -104,16 +102,14 @@ def snapshots(api: Api) -> list[View]:
     if api.unselected:
         raise UnknownState(f"no cluster was asked: {api.unselected}")
     space = api.namespace
-    with ThreadPoolExecutor(4) as pool:
-        jobsets, pods, workloads, groups = pool.map(
-            lambda asked: api.get(asked[0], **asked[1]),
-            [
-                (JOBSETS.path(space), {"labelSelector": f"{CHART_LABEL}={CHART}"}),
-                (PODS.path(space), {"labelSelector": f"{CHART_LABEL}={CHART}"}),
-                (WORKLOADS.path(space), {}),
-                ("/apis", {}),
-            ],
-        )
+    chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
+    wanted: list[tuple[str, dict[str, str]]] = [
+        *((JOBSETS.path(space), chart), (PODS.path(space), chart)),
+        *((WORKLOADS.path(space), {}), ("/apis", {})),
+    ]
+    jobsets, pods, workloads, groups = call_each(
+        lambda asked: api.get(asked[0], **asked[1]), wanted
+    )
     if not jobsets.found:
         kind = Problem if jobsets.absent else UnknownState
         raise kind(f"the runs of namespace {space} cannot be listed: {jobsets.why}")
@@ -167,7 +163,7 @@ def _snapshot(
             "get jobsets": Answer(status=200, content=jobset),
             "list pods": chosen(pods, NAME_LABEL, meta["name"]),
             "list workloads": chosen(workloads, UID_LABEL, meta["uid"]),
-            "list workloads of the namespace": workloads,
+            OWN_WORKLOADS: workloads,
             "get /apis": groups,
             "get localqueues": NO_ANSWER,
         },

@@ -14,11 +14,13 @@ from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm
-from scripts.observe.command import Exit, Target, notes, observe, print_json
+from scripts.observe.command import Exit, Target, notes, print_json
 from scripts.observe.view import View
+from scripts.observe.watch import Look, Watch
 from scripts.plan import command as planning
 from scripts.problem import Problem
-from scripts.submit.follow import Until, follow
+from scripts.submit import follow
+from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
 from scripts.why.reasons import Reason
 
@@ -125,24 +127,33 @@ def _submit(request: Request, console: Console, outcome: Outcome) -> int:
     outcome.submitted = True
     place = f"namespace {report.namespace} of {report.context}"
     console.print(f"submitted {target.run} to {place}", soft_wrap=True, highlight=False)
-    api = replace(target, namespace=report.namespace, context=report.context).connect()
+    chosen = replace(target, namespace=report.namespace, context=report.context)
+    watch = Watch(target=chosen, interval=follow.POLL_SECONDS)
 
     def look() -> tuple[View, Sequence[str]]:
-        view, reading = observe(target, api, reader=False)
-        return view, notes(view, reading)
+        seen = watch.look()
+        return seen.view, [*lost_notes(seen), *notes(seen.view, seen.reading)]
 
     if request.until is Until.SUBMITTED:
-        return follow(look, request.until, console, outcome.see)
-    messages = QueueMessages(api=api, note=lambda text: _note(text, console))
+        return follow.follow(look, request.until, console, outcome.see)
+    messages = QueueMessages(api=watch.api, note=lambda text: _note(text, console))
 
     def report_change(view: View, first: Reason) -> None:
         outcome.see(view, first)
         messages.look(view, first)
 
     try:
-        return follow(look, request.until, console, report_change)
+        return follow.follow(look, request.until, console, report_change, lambda: watch.wait)
     finally:
         messages.close()
+
+
+def lost_notes(look: Look) -> list[str]:
+    """Return what a state without a newer answer says about itself, the same for one outage."""
+    if not look.lost:
+        return []
+    since = f", so this is the state at {look.read_at:%H:%M:%SZ}" if look.read_at else ""
+    return [f"no newer answer of the API server ({look.lost}){since}; it is asked again"]
 
 
 def _note(text: str, console: Console) -> None:

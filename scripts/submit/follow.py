@@ -20,6 +20,10 @@ STEPPED = frozenset({"training", "stalled"})
 """States of a run that has made a step."""
 
 
+UNREADABLE = frozenset({"no-cluster", "no-permission", "not-authenticated"})
+"""States that no later answer changes: the context, a permission or the login is missing."""
+
+
 class Until(StrEnum):
     """State that a submission waits for."""
 
@@ -39,7 +43,8 @@ def is_reached(view: View, first: Reason, until: Until) -> bool:
         first: its first reason.
         until: what is waited for.
     """
-    if first.kind in (Kind.FAILED, Kind.DONE) or until is Until.SUBMITTED:
+    is_over = first.kind in (Kind.FAILED, Kind.DONE) or first.id in UNREADABLE
+    if is_over or until is Until.SUBMITTED:
         return True
     if until is Until.RUNNING:
         return view.is_running
@@ -69,6 +74,7 @@ def follow(
     until: Until,
     console: Console,
     report: Callable[[View, Reason], None] = lambda view, first: None,
+    wait: Callable[[], float] = lambda: POLL_SECONDS,
 ) -> int:
     """Print each new state of a run with the time; return the exit code of the last.
 
@@ -77,6 +83,7 @@ def follow(
         until: what is waited for.
         console: where to print.
         report: called with each reading, to send the run's messages.
+        wait: returns the seconds until the next reading.
     """
     before, said = "", set[str]()
     while True:
@@ -92,7 +99,7 @@ def follow(
         report(view, first)
         if is_reached(view, first, until):
             return int(exit_code(first.kind, until))
-        time.sleep(POLL_SECONDS)
+        time.sleep(wait())
 
 
 def _say(reason: Reason, console: Console) -> None:

@@ -22,6 +22,11 @@ def _cluster_unreachable(view: View) -> Facts | None:
     return {"context": view.snapshot.context, "why": clean(answer.cause)}
 
 
+def _cluster_error(view: View) -> Facts | None:
+    lost = view.snapshot.lost
+    return {"context": view.snapshot.context, "why": clean(lost)} if lost else None
+
+
 def _not_authenticated(view: View) -> Facts | None:
     answer = view.snapshot.answer("get jobsets")
     if answer.status != 401:
@@ -78,6 +83,7 @@ def _foreign_jobset(view: View) -> Facts | None:
 CONDITIONS: dict[str, Condition] = {
     "no-cluster": _no_cluster,
     "cluster-unreachable": _cluster_unreachable,
+    "cluster-error": _cluster_error,
     "not-authenticated": _not_authenticated,
     "jobset-api-missing": _jobset_api_missing,
     "no-permission": _no_permission,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scripts.doctor.api import Object
-from scripts.observe.cluster import is_true
+from scripts.observe.cluster import ALL_WORKLOADS, OWN_WORKLOADS, is_true
 from scripts.observe.view import View
 
 
 def workloads(view: View) -> list[Object]:
     """Return all Workloads that may be read: of all namespaces, otherwise of the run's."""
-    everywhere = view.snapshot.answer("list workloads everywhere")
+    everywhere = view.snapshot.answer(ALL_WORKLOADS)
     if everywhere.found:
         return everywhere.items
-    return view.snapshot.answer("list workloads of the namespace").items
+    return view.snapshot.answer(OWN_WORKLOADS).items
 
 
 @dataclass(frozen=True, kw_only=True)

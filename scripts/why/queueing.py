@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from scripts.doctor.api import Object
-from scripts.observe.cluster import condition, is_true
+from scripts.observe.cluster import ALL_WORKLOADS, condition, is_true
 from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
@@ -209,7 +209,7 @@ def _holders(view: View, resource: str, flavor: str) -> str:
     ]
     rest = len(amounts) - len(named)
     more = f" and {rest} more runs hold the rest" if rest else ""
-    everywhere = view.snapshot.answer("list workloads everywhere").found
+    everywhere = view.snapshot.answer(ALL_WORKLOADS).found
     unseen = "" if everywhere else " (other namespaces may not be read)"
     return "; " + ", ".join(named) + more + unseen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,9 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == "/proxy":
             return self._say(502, b"<html>bad gateway</html>")
+        if path == "/long":
+            assert self.headers["Accept-Encoding"] == "gzip"
+            return self._say(200, gzip.compress(b'{"items": [1]}'), encoding="gzip")
         if path.endswith("/secrets/preferences-git"):
             return self._say(200, json.dumps(SECRET).encode())
         if path in ("/version", "/apis"):
@@ -40,8 +44,9 @@ class Handler(BaseHTTPRequestHandler):
             201, json.dumps({"path": self.path, "spec": {}}).encode(), '299 - "would \\"x\\""'
         )
 
-    def _say(self, status: int, body: bytes, warning: str = "") -> None:
+    def _say(self, status: int, body: bytes, warning: str = "", encoding: str = "identity") -> None:
         self.send_response(status)
+        self.send_header("Content-Encoding", encoding)
         if warning:
             self.send_header("Warning", warning)
         self.send_header("Content-Length", str(len(body)))
@@ -102,6 +107,12 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
     assert (refused.status, refused.why) == (403, "nodes is forbidden")
     broken = api.get("/proxy")
     assert (broken.status, broken.why) == (502, "<html>bad gateway</html>")
+
+
+def test_a_long_answer_is_compressed(api: Api) -> None:
+    """A queue of 1,000 Workloads is 6 MB, and a thirtieth of that compressed."""
+    answer = api.get("/long")
+    assert (answer.status, answer.content) == (200, {"items": [1]})
 
 
 def test_a_dry_run_is_dry_and_its_warnings_are_kept(api: Api) -> None:

@@ -31,6 +31,10 @@ MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of the WebSocket handshake (RFC 6455, 1.3)."""
 
 
+STALL_SECONDS = 2.0
+"""Longer than the time limit of the tests' requests."""
+
+
 @dataclass(kw_only=True)
 class Cluster:
     """Objects by path, and what was asked."""
@@ -52,6 +56,9 @@ class Cluster:
     """True if exec ends with a closing frame."""
     frame_bytes: int = 30000
 
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    """By the end of a path: what happens to the next requests, see `_fail`."""
+
     def put(self, collection: str, *items: Object) -> None:
         """Add objects to a collection, such as `/api/v1/namespaces/team/pods`."""
         for item in items:
@@ -61,6 +68,8 @@ class Cluster:
         """Return status and body of a request."""
         parts, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
         self.asked.append(f"{method} {parts}")
+        if (failed := self._fail(parts)) is not None:
+            return failed
         if any(f"{method} {parts}".find(each.split()[1]) > 0 for each in self._denied(method)):
             return 403, _status(f"{parts} is forbidden: User eve cannot {method.lower()} it")
         if parts == "/apis":
@@ -78,6 +87,16 @@ class Cluster:
         content: Object = json.loads(body or b"{}")
         self.changes.append((method, parts, content))
         return self._change(method, parts, content)
+
+    def _fail(self, path: str) -> tuple[int, bytes] | None:
+        """Return the status that a request fails with, drop or stall it; None: it is answered."""
+        left = next((found for end, found in self.faults.items() if path.endswith(end)), [])
+        fault = left.pop(0) if left else ""
+        if fault == "stall":
+            threading.Event().wait(STALL_SECONDS)  # tests replace time.sleep
+        if fault in ("drop", "stall"):
+            raise ConnectionAbortedError
+        return (int(fault), _status(f"failed with {fault}")) if fault else None
 
     def _denied(self, method: str) -> Iterator[str]:
         yield from (each for each in self.forbidden if each.startswith(f"{method} "))
@@ -163,7 +182,10 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 return self._exec()
-            return self._say(*cluster.answer(self.command, self.path, body))
+            try:
+                return self._say(*cluster.answer(self.command, self.path, body))
+            except ConnectionAbortedError:
+                self.close_connection = True  # without an answer
 
         def _say(self, status: int, content: bytes) -> None:
             self.send_response(status)

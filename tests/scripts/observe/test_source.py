@@ -42,6 +42,15 @@ def test_the_objects_of_a_run_are_gathered_with_rights_in_its_namespace_only(
     }
 
 
+def test_all_workloads_are_listed_before_the_run_s_own_is_known(api: Api, cluster: Cluster) -> None:
+    """The longest answer is not waited for last."""
+    cluster.put(JOBSETS, suspended())
+    gather(api, "dpo")
+    asked = [each.removeprefix("GET ") for each in cluster.asked]
+    (everywhere,) = (n for n, path in enumerate(asked) if path.endswith("v1beta2/workloads"))
+    assert everywhere < asked.index("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/gpus")
+
+
 def test_each_missing_permission_is_named_and_the_rest_is_there(api: Api, cluster: Cluster) -> None:
     cluster.forbidden |= {"GET /events", "GET /workloads", "GET /clusterqueues"}
     found = gather(api, "dpo")

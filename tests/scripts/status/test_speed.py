@@ -21,8 +21,8 @@ from tests.scripts.status.recorded import make_run
 
 WORKLOADS = 1000
 ROWS = 100_000
-STATUS_SECONDS, WHY_SECONDS = 1.0, 2.0
-"""Promised on a machine that is not busy; asserted of the processor's time."""
+LIMIT_SECONDS = 0.8
+"""Of the processor; on a machine that is not busy both verbs take 0.5 s."""
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
 
 
@@ -85,9 +85,9 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stor
         yield made, api
 
 
-@pytest.mark.parametrize(("verb", "limit"), [("status", STATUS_SECONDS), ("why", WHY_SECONDS)])
+@pytest.mark.parametrize("verb", ["status", "why"])
 def test_a_busy_queue_and_a_long_run_are_answered_in_time(
-    verb: str, limit: float, busy: tuple[Stored, Api], tmp_path: Path, home: Path
+    verb: str, busy: tuple[Stored, Api], tmp_path: Path, home: Path
 ) -> None:
     cluster, _ = busy
     times = []
@@ -95,7 +95,7 @@ def test_a_busy_queue_and_a_long_run_are_answered_in_time(
         made = timed(tmp_path, verb, "dpo", "--json", "--workspace", str(home))
         assert made.done.returncode == Exit.WAITING, made.done.stderr
         times.append(made.seconds)
-    assert min(times) < limit, times
+    assert min(times) < LIMIT_SECONDS, times
     found = json.loads(made.done.stdout)
     asked = [each for each in cluster.asked if each.endswith("/workloads")]
     assert len([each for each in asked if "/namespaces/" not in each]) == 1 + 3

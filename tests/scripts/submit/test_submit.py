@@ -22,7 +22,7 @@ from scripts.problem import Problem
 from scripts.submit import command, follow
 from scripts.submit.command import Request
 from scripts.submit.follow import Until
-from tests.scripts.observe.fixtures import CORE
+from tests.scripts.observe.fixtures import CORE, JOBSETS
 from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, workload
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.states import STATES
@@ -96,6 +96,28 @@ def test_a_run_is_planned_checked_installed_and_its_state_is_said(
     assert "submitted dpo to namespace team of here" in output
     assert "running All 2 ranks run" in output
     assert cluster.changes == [], "only Helm changes the cluster"
+
+
+def test_a_wait_outlives_lost_answers_and_says_so_once(
+    steps: Steps, api: Api, cluster: Cluster
+) -> None:
+    cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
+    cluster.faults[f"{JOBSETS}/dpo"] = ["drop", "500", "503"]
+    code, output = submitted(replace(REQUEST, until=Until.RUNNING))
+    assert code == Exit.OK
+    assert output.count("note: no newer answer of the API server") == 3, "each has another cause"
+    cluster.faults[f"{JOBSETS}/dpo"] = ["drop", "drop", "drop"]
+    code, output = submitted(replace(REQUEST, until=Until.RUNNING))
+    assert output.count("note: no newer answer of the API server") == 1
+    assert "running All 2 ranks run" in output
+
+
+def test_a_wait_ends_without_the_permission_to_see_the_run(
+    steps: Steps, api: Api, cluster: Cluster
+) -> None:
+    cluster.forbidden.add("GET /jobsets")
+    code, output = submitted(replace(REQUEST, until=Until.DONE))
+    assert (code, "You may not read JobSets" in output) == (Exit.UNKNOWN, True)
 
 
 def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps, api: Api) -> None:

@@ -48,6 +48,10 @@ STATES: States = {
         lambda: view(get_jobsets=refused(0, "Connection refused")),
         "context here does not answer: Connection refused.",
     ),
+    "cluster-error": (
+        lambda: view(jobset(), list_pods=refused(503, "apiserver is shutting down")),
+        "context here left a request without an answer: list pods: apiserver is shutting down.",
+    ),
     "not-authenticated": (lambda: view(get_jobsets=refused(401, "Unauthorized")), "here"),
     "jobset-api-missing": (
         lambda: view(groups=["kueue.x-k8s.io"], get_jobsets=refused(404, "404 page not found")),

@@ -1,0 +1,141 @@
+"""The official client: what no verb uses is imported only when it is used, and works then."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.helm import ROOT
+from tests.scripts.doctor.test_api import write
+
+HEAVY = (
+    *("jsonschema", "kubernetes_validate", "kubernetes.dynamic", "kubernetes.informer"),
+    *("oauthlib", "requests_oauthlib", "requests", "websocket"),
+)
+"""Modules that take as long to import as all others together."""
+CONNECT = """
+from scripts.doctor.api import connect
+api = connect(None, None)
+"""
+
+
+def printed(code: str, config: Path) -> str:
+    """What a new interpreter prints."""
+    own = {"KUBECONFIG": str(config), "OAUTHLIB_INSECURE_TRANSPORT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("verb", ["status", "why"])
+def test_a_verb_that_reads_the_api_imports_no_heavy_module(verb: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+import scripts.{verb}.command
+{CONNECT}
+assert api.get("/apis").status == 0
+print(*sorted(set({HEAVY}) & set(sys.modules)))
+"""
+    assert printed(code, write(tmp_path, "http://127.0.0.1:9")) == ""
+
+
+def test_the_other_modules_are_found_when_they_are_used(tmp_path: Path) -> None:
+    code = f"""
+{CONNECT}
+import kubernetes
+import kubernetes.client
+print(kubernetes.watch.Watch.__name__, kubernetes.client.CoreV1Api.__name__)
+print(hasattr(kubernetes, "nothing"))
+import requests_oauthlib
+print(requests_oauthlib.OAuth2Session.__module__)
+"""
+    assert printed(code, write(tmp_path, "http://127.0.0.1:9")).splitlines() == [
+        "Watch CoreV1Api",
+        "False",
+        "requests_oauthlib.oauth2_session",
+    ]
+
+
+def part_of(token: dict[str, float]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(token).encode()).decode().rstrip("=")
+
+
+def token_until(when: float) -> str:
+    """A token of OpenID Connect; nothing checks its signature here."""
+    return f"e30.{part_of({'exp': int(when)})}.c2ln"
+
+
+class Issuer(BaseHTTPRequestHandler):
+    """An issuer of tokens, and the API server that is asked with one."""
+
+    asked: list[str]
+    fresh: str
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/openid-configuration"):
+            host = f"http://{self.headers['Host']}"
+            return self._say({"token_endpoint": f"{host}/token"})
+        self.asked.append(self.headers["Authorization"])
+        return self._say({"groups": []})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        made = {"access_token": "x", "token_type": "bearer", "refresh_token": "second"}
+        self._say({**made, "id_token": self.fresh})
+
+    def _say(self, content: dict[str, object]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[ThreadingHTTPServer]:
+    Issuer.asked, Issuer.fresh = [], token_until(time.time() + 3600)
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def test_an_expired_token_of_openid_connect_is_replaced(
+    issuer: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    """The only use of the OAuth modules."""
+    url = f"http://127.0.0.1:{issuer.server_port}"
+    file = write(tmp_path, url)
+    config = yaml.safe_load(file.read_text())
+    own = {"idp-issuer-url": url, "client-id": "dpo", "client-secret": "s"}
+    tokens = {"id-token": token_until(time.time() - 60), "refresh-token": "first"}
+    provider = {"name": "oidc", "config": own | tokens}
+    for each in config["users"]:
+        each["user"] = {"auth-provider": provider}
+    file.write_text(yaml.safe_dump(config))
+    code = f"{CONNECT}\nprint(api.get('/apis').status)"
+    assert printed(code, file) == "200"
+    assert Issuer.asked == [f"Bearer {Issuer.fresh}"]
