@@ -37,14 +37,19 @@ def losses(pods: Trained) -> list[tuple[int, float]]:
     return [(row.step, row.values["loss"] or 0.0) for row in written(pods)]
 
 
+def train_undisturbed(folder: Path, given: Sources) -> list[tuple[int, float]]:
+    """Train to the end; return the loss of each step."""
+    pods = Trained(folder, given=given, args={"save_steps": SAVES})
+    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
+    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
+    return losses(pods)
+
+
 @pytest.fixture(scope="module")
 def undisturbed(
     given: Sources, tmp_path_factory: pytest.TempPathFactory
 ) -> list[tuple[int, float]]:
-    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given, args={"save_steps": SAVES})
-    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
-    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
-    return losses(pods)
+    return train_undisturbed(tmp_path_factory.mktemp("undisturbed"), given)
 
 
 def worker(launcher: int) -> int:

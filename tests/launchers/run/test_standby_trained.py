@@ -13,11 +13,17 @@ import pytest
 from launchers.exits import Exit
 from launchers.standby.standby import AGENT
 from launchers.system.process import descendants
-from scripts.demo import sources
 from scripts.demo.sources import Sources
-from tests.launchers.run.test_restart_trained import SAVES, by_step, losses, reached, written
-from tests.launchers.run.test_stop import LONG, STEPS, Trained, stopped
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.run.test_restart_trained import (
+    SAVES,
+    by_step,
+    losses,
+    reached,
+    train_undisturbed,
+    written,
+)
+from tests.launchers.run.test_stop import LONG, Trained, short_sources, stopped
+from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(1800)]
 RESTARTS = {"DPO_RESTARTS_IN_PLACE": "1", "DPO_STANDBY": "1"}
@@ -25,21 +31,14 @@ RESTARTS = {"DPO_RESTARTS_IN_PLACE": "1", "DPO_STANDBY": "1"}
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    made = Sources(root=tmp_path_factory.mktemp("sources"))
-    sources.make_pairs(made)
-    sources.make_model(made, PYTHON)
-    lines = made.pairs.read_text().splitlines(keepends=True)
-    made.pairs.write_text("".join(lines[: 4 * STEPS]))
-    return made
+    return short_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="module")
 def undisturbed(
     given: Sources, tmp_path_factory: pytest.TempPathFactory
 ) -> list[tuple[int, float]]:
-    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given, args={"save_steps": SAVES})
-    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
-    return losses(pods)
+    return train_undisturbed(tmp_path_factory.mktemp("undisturbed"), given)
 
 
 def started(pods: Trained, **change: str) -> list[subprocess.Popen[str]]:

@@ -15,6 +15,15 @@ from scripts.local.runner import training_python
 
 ACCEPTED = {ACCEPT: ",".join(patch.name for patch in PATCHES)}
 """Environment in which patches are installed on stubs, too."""
+CALLBACKS = {
+    "swift/megatron/callbacks/base.py": """
+class MegatronCallback:
+    def __init__(self, trainer):
+        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
+""",
+    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+}
+"""ms-swift's base class of Megatron callbacks, and its table of them."""
 
 
 def lay(folder: Path, files: Mapping[str, str]) -> None:

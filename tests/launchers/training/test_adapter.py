@@ -10,12 +10,7 @@ from launchers.upstream.record import PACKAGES
 from tests.launchers.training import fake_upstream
 
 UPSTREAM = {
-    "swift/megatron/callbacks/base.py": """
-class MegatronCallback:
-    def __init__(self, trainer):
-        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
-""",
-    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+    **fake_upstream.CALLBACKS,
     "torch/distributed.py": """
 def barrier(): pass
 def get_rank(): return 0

@@ -39,6 +39,12 @@ def queue(kind: str, **spec: Any) -> Object:
     return {"metadata": {"name": kind}, "spec": {"clusterQueue": "gpus", **spec}}
 
 
+def without(reason: str, missing: str) -> Object:
+    """A ClusterQueue that is inactive, since it refers to something that does not exist."""
+    said = f"Can't admit new workloads: references missing {missing}"
+    return {**queue("gpus"), "status": {"conditions": [condition("Active", "False", reason, said)]}}
+
+
 def check(state: str, said: str) -> Object:
     made = {"name": "capacity", "state": state, "message": said}
     reserved = condition("QuotaReserved", "True", "QuotaReserved")
@@ -83,20 +89,7 @@ STATES: States = {
     "cluster-queue-inactive": (
         lambda: waits(
             pending("ClusterQueue gpus is inactive", "Suspended"),
-            cluster={
-                **queue("gpus"),
-                "status": {
-                    "conditions": [
-                        condition(
-                            "Active",
-                            "False",
-                            "AdmissionCheckNotFound",
-                            "Can't admit new workloads: references missing AdmissionCheck(s): "
-                            "capacity.",
-                        )
-                    ]
-                },
-            },
+            cluster=without("AdmissionCheckNotFound", "AdmissionCheck(s): capacity."),
         ),
         "missing AdmissionCheck(s): capacity",
     ),
@@ -169,20 +162,7 @@ STATES: States = {
     "flavor-missing": (
         lambda: waits(
             pending("ClusterQueue gpus is inactive", "Inadmissible"),
-            cluster={
-                **queue("gpus"),
-                "status": {
-                    "conditions": [
-                        condition(
-                            "Active",
-                            "False",
-                            "FlavorNotFound",
-                            "Can't admit new workloads: references missing ResourceFlavor(s): "
-                            "a100.",
-                        )
-                    ]
-                },
-            },
+            cluster=without("FlavorNotFound", "ResourceFlavor(s): a100."),
         ),
         "does not exist: a100.",
     ),

@@ -11,14 +11,6 @@ import pytest
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
-UPSTREAM = {
-    "swift/megatron/callbacks/base.py": """
-class MegatronCallback:
-    def __init__(self, trainer):
-        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
-""",
-    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
-}
 FIRST_STEP = """
 import json, sys, types
 import torch
@@ -60,7 +52,7 @@ except LaunchError as error:
 
 
 def first_step(folder: Path, **asked: Any) -> str:
-    fake_upstream.lay(folder, UPSTREAM)
+    fake_upstream.lay(folder, fake_upstream.CALLBACKS)
     program = f"import sys; sys.argv.append({json.dumps(json.dumps(asked))})\n{FIRST_STEP}"
     return fake_upstream.run(folder, program)
 
@@ -151,7 +143,7 @@ print(error(1, "the gradients of bucket 0", float("nan")))
 
 @needs_training
 def test_the_rows_of_the_microbatch_are_reported_while_workers_read_ahead(tmp_path: Path) -> None:
-    fake_upstream.lay(tmp_path, UPSTREAM)
+    fake_upstream.lay(tmp_path, fake_upstream.CALLBACKS)
     attempt = tmp_path / "attempt"
     attempt.mkdir()
     program = f"import os; os.environ['DPO_ATTEMPT_FOLDER'] = {str(attempt)!r}\n{ROWS}"

@@ -8,7 +8,6 @@ with the source of a release of Transformer Engine. Each rank prints a line of J
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import sys
 import types
@@ -20,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.training.stop import finished
-from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu, module_file
 from tests.launchers.training.saving.save_ranks import strategies
 
 METADATA = {"distrib_optim_sharding_type": "dp_reshardable"}
@@ -49,12 +48,7 @@ def enter(engine: Path) -> None:
         vars(module).update(members)
         sys.modules[module.__name__] = module
     path = engine / "transformer_engine/pytorch/optimizers/fused_adam.py"
-    name = "transformer_engine.pytorch.optimizers.fused_adam"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    adam = importlib.util.module_from_spec(spec)
-    sys.modules[name] = adam
-    spec.loader.exec_module(adam)
+    adam = module_file.load("transformer_engine.pytorch.optimizers.fused_adam", path)
     vars(sys.modules["transformer_engine.pytorch.optimizers"])["FusedAdam"] = adam.FusedAdam
     for name in ("megatron.core.optimizer", "megatron.core.optimizer.distrib_optimizer"):
         vars(importlib.import_module(name)).update(

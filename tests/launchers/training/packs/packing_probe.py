@@ -7,7 +7,6 @@ ms-swift's; with ``--without-figures`` only the latter.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import math
@@ -18,6 +17,8 @@ import traceback
 import types
 from pathlib import Path
 from typing import Any
+
+from tests.launchers.training import module_file
 
 PAIRS, SEED = 40_000, 11
 LENGTHS = (8192, 16384, 32768)
@@ -54,12 +55,7 @@ def without_megatron() -> None:
     sys.modules["swift.megatron.arguments"].MegatronArguments = arguments  # type: ignore[attr-defined]
     trainer = type("BaseMegatronTrainer", (), {"_create_dataloader": lambda *given: given})
     sys.modules["swift.megatron.trainers.base"].BaseMegatronTrainer = trainer  # type: ignore[attr-defined]
-    name = "swift.megatron.trainers.batch_sampler"
-    spec = importlib.util.spec_from_file_location(name, sampler)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    module_file.load("swift.megatron.trainers.batch_sampler", sampler)
 
 
 class Rows:
