@@ -39,6 +39,7 @@ def gather(api: Api, release: Release) -> Snapshot:
         queue=queue,
         account=bool(release.of_kind("ServiceAccount")),
         policy=bool(release.of_kind("NetworkPolicy")),
+        role=bool(release.of_kind("Role")),
     )
     reviews = kinds.REVIEWS.path("")
     return Snapshot(

@@ -10,6 +10,8 @@ from scripts.doctor.api import (
     JOBSETS,
     PODS,
     POLICIES,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     WORKLOADS,
     Kind,
@@ -23,7 +25,12 @@ INSTALL = "helm install"
 
 
 def needed_permissions(
-    *, claim: bool, queue: bool, account: bool = False, policy: bool = False
+    *,
+    claim: bool,
+    queue: bool,
+    account: bool = False,
+    policy: bool = False,
+    role: bool = False,
 ) -> list[Permission]:
     """Return the permissions that a release needs.
 
@@ -32,6 +39,7 @@ def needed_permissions(
         queue: it is submitted to Kueue.
         account: it creates a ServiceAccount.
         policy: it creates a NetworkPolicy.
+        role: it creates a Role and its RoleBinding.
     """
     found = [
         *_permissions(SECRETS, INSTALL, "get", "list", "create", "update"),
@@ -40,6 +48,8 @@ def needed_permissions(
         *(_permissions(CLAIMS, INSTALL, "get", "create", "patch") if claim else []),
         *(_permissions(ACCOUNTS, INSTALL, "get", "create", "patch") if account else []),
         *(_permissions(POLICIES, INSTALL, "get", "create", "patch") if policy else []),
+        *(_permissions(ROLES, INSTALL, "get", "create", "patch") if role else []),
+        *(_permissions(ROLE_BINDINGS, INSTALL, "get", "create", "patch") if role else []),
         *_permissions(SECRETS, "helm uninstall", "delete", required=False),
         *_permissions(CONFIG_MAPS, "helm uninstall", "delete", required=False),
         *_permissions(JOBSETS, "helm uninstall", "delete", required=False),

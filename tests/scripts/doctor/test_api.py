@@ -138,6 +138,18 @@ def test_no_value_of_a_secret_gets_past_the_edge(api: Api) -> None:
     assert HIDDEN not in repr(read)
 
 
+@pytest.mark.parametrize(
+    ("sets", "are_needed"),
+    [([], False), (["monitoring.events=true"], True), (["restarts.agentImage=a.com/b:v1"], True)],
+)
+def test_the_right_to_create_roles_is_asked_for_where_the_run_has_one(
+    api: Api, sets: list[str], are_needed: bool
+) -> None:
+    asked = {f"{each}" for each in gather(api, release(*sets)).permissions}
+    for plural in ("roles", "rolebindings"):
+        assert (f"create {plural}.rbac.authorization.k8s.io" in asked) == are_needed
+
+
 @pytest.mark.parametrize("content", [b"\xff", b"a: [", b"- a", b"text"])
 def test_a_file_that_is_no_kubeconfig_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes

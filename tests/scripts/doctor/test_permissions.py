@@ -87,14 +87,15 @@ def test_jobsets_agent_needs_kubelets_that_restart_pods_in_place(version: str, l
 
 
 @pytest.mark.parametrize(
-    ("asked", "plural"),
-    [("claim", "persistentvolumeclaims"), ("account", "serviceaccounts")]
-    + [("policy", "networkpolicies"), ("queue", "workloads")],
+    ("asked", "plurals"),
+    [("claim", {"persistentvolumeclaims"}), ("account", {"serviceaccounts"})]
+    + [("policy", {"networkpolicies"}), ("queue", {"workloads"})]
+    + [("role", {"roles", "rolebindings"})],
 )
-def test_an_object_that_the_values_ask_for_needs_rights(asked: str, plural: str) -> None:
+def test_an_object_that_the_values_ask_for_needs_rights(asked: str, plurals: set[str]) -> None:
     least = {each.kind.plural for each in needed_permissions(claim=False, queue=False)}
     more = {
         each.kind.plural
         for each in needed_permissions(**{"claim": False, "queue": False, asked: True})
     }
-    assert more - least == {plural}
+    assert more - least == plurals
