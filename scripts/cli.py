@@ -347,7 +347,7 @@ run_verbs.register(app)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected failure prints one message and exits with its code, mostly 1.
 
-    With ``--json`` a state that is unknown is a document, too. A path that no file can have exits
+    With ``--json`` an error is a document, too. A path that no file can have exits
     with 2. Errors of the operating system (a full disk, a file in place of a folder) are expected
     too. A terminal whose locale is not UTF-8 shows question marks for bars and boxes. A reader that
     closes the pipe, such as `head`, has what it wants: nothing is said.
@@ -368,14 +368,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
         said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
         console.print(f"error: {said}", markup=False, highlight=False)
-        code = problem.code if isinstance(problem, Problem) else 1
-        if code == UnknownState.code and "--json" in (
-            sys.argv[1:] if arguments is None else arguments
-        ):
-            print(json.dumps({"schema": 1, "state": "unknown", "why": said}))
-        raise SystemExit(2 if is_too_long else code) from None
+        code = 2 if is_too_long else problem.code if isinstance(problem, Problem) else 1
+        if getattr(problem, "errno", None) not in (errno.ENOSPC, errno.EIO):
+            _print_error(arguments, code, said)  # stdout is not what failed
+        raise SystemExit(code) from None
+    except SystemExit as ended:
+        if ended.code == 2:  # typer has printed why
+            _print_error(arguments, 2, "the options are wrong; stderr has the message")
+        raise
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _print_error(arguments: Sequence[str] | None, code: int, why: str) -> None:
+    """Print the document of a verb that ends before it has one of its own, with ``--json``."""
+    if "--json" in (sys.argv[1:] if arguments is None else arguments):
+        state = "unknown" if code == UnknownState.code else "error"
+        print(json.dumps({"schema": 1, "state": state, "why": why}))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ Together they take half of the time that the client takes to import.
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,20 @@ class _Session(ModuleType):
     def OAuth2Session(*words: Any, **options: Any) -> Any:  # noqa: N802, the module's name for it
         """Return a session of the module itself."""
         return importlib.import_module(SESSION).OAuth2Session(*words, **options)
+
+
+@contextmanager
+def errors() -> Iterator[list[str]]:
+    """Collect the errors that the client only logs, such as of a login program that fails."""
+    found: list[str] = []
+    collect = logging.Handler(logging.ERROR)
+    collect.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    root.addHandler(collect)
+    try:
+        yield found
+    finally:
+        root.removeHandler(collect)
 
 
 @contextmanager

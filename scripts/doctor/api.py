@@ -324,14 +324,23 @@ def connect(context: str | None, namespace: str | None) -> Api:
             names = ", ".join(sorted(known))
             raise UnknownState(f"no context {context}; the kubeconfig has {names}")
         chosen = known[context] if context else active
-        made = config.new_client_from_config(context=chosen["name"])
+        with official_client.errors() as errors:
+            made = config.new_client_from_config(context=chosen["name"])
     except config.ConfigException as error:
         said = str(error).rstrip(".")
         why = "there is no kubeconfig" if "No configuration found" in said else said
         raise UnknownState(f"{why}; set KUBECONFIG, or `kubectl config use-context`") from None
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, IsADirectoryError) as error:
         why = " ".join(str(error).split())
         raise UnknownState(f"the file of KUBECONFIG is not a kubeconfig: {why}") from None
+    except UnknownState:
+        raise
+    except Exception as error:  # of a login: any of three libraries, or a file that is not readable
+        why = " ".join(_cause(error).split())
+        raise UnknownState(f"the kubeconfig or its login does not work: {why}") from None
+    if errors:
+        why = " ".join(errors[0].split())
+        raise UnknownState(f"the login of context {chosen['name']} failed: {why}")
     made.configuration.retries = False
     made.configuration.connection_pool_maxsize = CONNECTIONS
     made.rest_client = rest.RESTClientObject(made.configuration)

@@ -148,7 +148,7 @@ def read_run(root: Path, run: str) -> RunFiles:
     Raises:
         Problem: the folder is not a workspace.
     """
-    _check_folder(root)
+    check_folder(root)
     return parse_run(collect.collect(root, run))
 
 
@@ -158,12 +158,17 @@ def run_names(root: Path) -> list[str]:
     Raises:
         Problem: the folder is not a workspace.
     """
-    _check_folder(root)
+    check_folder(root)
     found = collect.names(root / "runs", [])
     return [name for name in found if is_name(name) and (root / "runs" / name).is_dir()]
 
 
-def _check_folder(root: Path) -> None:
+def check_folder(root: Path) -> None:
+    """Verify that a workspace that is mounted here is a folder.
+
+    Raises:
+        Problem: it is not.
+    """
     if not root.is_dir():
         raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
 

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from scripts.doctor.api import JOBSETS, NO_ANSWER, PODS, WORKLOADS, Answer, Api, Object
+from scripts.doctor.api import JOBSETS, PODS, WORKLOADS, Answer, Api, Object
 from scripts.observe.cluster import (
     CHART,
     CHART_LABEL,
@@ -25,7 +25,7 @@ from scripts.observe.command import Exit, Target, place, print_json
 from scripts.observe.concurrent import call_each
 from scripts.observe.source import Reading, Source, read_files
 from scripts.observe.view import View
-from scripts.observe.workspace import run_names
+from scripts.observe.workspace import check_folder, run_names
 from scripts.plan.units import time_text
 from scripts.problem import Problem, UnknownState
 from scripts.status.summary import Status, summarise
@@ -69,6 +69,8 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
         Problem: there is no JobSet API, or the mounted folder is none.
     """
     api = target.reach()
+    if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
+        check_folder(target.workspace)
     notes: list[str] = []
     views: list[View] | None
     code = Exit.OK
@@ -165,7 +167,6 @@ def _snapshot(
             "list workloads": chosen(workloads, UID_LABEL, meta["uid"]),
             OWN_WORKLOADS: workloads,
             "get /apis": groups,
-            "get localqueues": NO_ANSWER,
         },
     )
 

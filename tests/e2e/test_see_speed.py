@@ -22,8 +22,8 @@ from tests.e2e.until import until
 from tests.scripts.observe.timed import timed
 
 WORKLOADS, ADMITTED, ROWS = 1000, 200, 100_000
-LIMITS = {"status": 1.5, "why": 2.0}
-"""Seconds of the processor. Promised are 1 s and 2 s of an idle machine, which this one is not."""
+LIMIT_SECONDS = 0.9
+"""Of the processor, twice that of an idle machine; promised are 1 s and 2 s of the clock there."""
 TRIES = 5
 
 
@@ -39,7 +39,7 @@ def test_a_busy_queue_and_a_long_run_are_answered_in_time(unqueued: Space) -> No
     _write(run)
     shutil.copy(space.kubectl.kubeconfig, space.folder / "kubeconfig")
     of = ("dpo", "--json", "--workspace", str(space.workspace), "--namespace", space.name)
-    for verb, limit in LIMITS.items():
+    for verb in ("status", "why"):
         used, waited = [], []
         for _ in range(TRIES):
             began = time.monotonic()
@@ -58,7 +58,7 @@ def test_a_busy_queue_and_a_long_run_are_answered_in_time(unqueued: Space) -> No
             [reason] = found["reasons"]
             assert reason["id"] == "quota-short"
             assert f"and {ADMITTED - 3} more runs hold the rest" in reason["sentence"]
-        assert min(used) < limit, used
+        assert min(used) < LIMIT_SECONDS, used
 
 
 def _fill(space: Space, rendered: list[Object]) -> None:

@@ -130,7 +130,8 @@ def test_logs_are_a_document_a_line(said: Said, cluster: Cluster) -> None:
 
 def test_stop_and_resume(said: Said, cluster: Cluster) -> None:
     refused, output = said("stop", "dpo", "--json")
-    assert (refused, output) == (1, ""), "a question has no place in a document: --yes"
+    validate("an error", json.loads(output))
+    assert refused == 1 and "use --yes" in output, "a question has no place in a document"
     assert cluster.changes == []
     for verb in ("stop", "resume"):
         code, output = said(verb, "dpo", "--json", "--yes")
@@ -142,6 +143,40 @@ def test_stop_and_resume(said: Said, cluster: Cluster) -> None:
             again = json.loads(said(verb, "dpo", "--json")[1])
             validate(verb, again)
             assert again["requests"] == [], "it is stopped: there is nothing to confirm"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (("logs", "nope"), 1, "There is no run nope"),
+        (("stop", "nope", "--yes"), 1, "There is no run nope"),
+        (("rerun", "nope", "--yes"), 1, "There is no run nope"),
+        (("report", "nope", "--workspace", "/"), 1, "no run 'nope'"),
+        (("bundle", "nope", "--workspace", "/"), 1, "no run 'nope'"),
+        (("clean", "nope", "--workspace", "/dev/null", "--yes"), 1, "/dev/null is not a folder"),
+        (("list", "--workspace", "/dev/null"), 1, "/dev/null is not a folder"),
+        (("status", "dpo", "--workspace", "/dev/null"), 1, "/dev/null is not a folder"),
+        (("submit",), 1, "no values given"),
+        (("doctor", "-f", "/none.yaml"), 1, "/none.yaml is not a file"),
+        (("status", "dpo", "--source", "mount"), 2, "no folder given"),
+        (("status", "dpo", "--source", "x"), 2, "stderr has the message"),
+        (("status",), 2, "stderr has the message"),
+        (("status", "dpo", "--context", "gone", "--source", "pod"), 4, ""),
+        (("stop", "dpo", "--context", "gone", "--yes"), 4, "no context gone"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_error_is_a_document_too(
+    words: tuple[str, ...], code: int, why: str, said: Said
+) -> None:
+    ended, output = said(*words, "--json")
+    document = json.loads(output)
+    assert ended == code
+    if why:
+        validate("an error", document)
+        assert why in document["why"]
+    else:
+        validate(words[0], document)
 
 
 def test_rerun(

@@ -105,7 +105,8 @@ def _subtitle(runs: Sequence[RunRecord]) -> str:
 def _section(at: int, title: str, content: Html) -> Html:
     name = f"s{at}"
     heading = tag("h2", tag("span", at, class_="number"), title, id=f"{name}-title")
-    return tag("section", heading, content, id=name, aria_labelledby=f"{name}-title")
+    kind = title.lower().replace(" ", "-")
+    return tag("section", heading, content, id=name, class_=kind, aria_labelledby=f"{name}-title")
 
 
 def _patterns() -> Html:

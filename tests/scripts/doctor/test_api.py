@@ -15,7 +15,7 @@ import yaml
 
 from scripts.doctor.api import Api, connect
 from scripts.doctor.gather import gather
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from tests.scripts.doctor.healthy import release
 
 HIDDEN = base64.b64encode(b"hunter2-very-secret").decode("ascii")
@@ -155,7 +155,55 @@ def test_a_file_that_is_no_kubeconfig_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     (tmp_path / "kubeconfig").write_bytes(content)
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(tmp_path / "kubeconfig"))
     with pytest.raises(Problem, match="the file of KUBECONFIG is not a kubeconfig: "):
-        connect(None, None)
+        connected(tmp_path / "kubeconfig", monkeypatch)
+
+
+def connected(file: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(file))
+    return connect(None, None)
+
+
+def exec_of(command: str) -> dict[str, object]:
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": command}}
+
+
+EXPIRED = "e30.eyJleHAiOiAxMDB9.c2ln"
+LOGINS: dict[str, tuple[dict[str, object], str]] = {
+    "no-program": (exec_of("/none/login"), "the login of context here failed: .*/none/login"),
+    "program-fails": (exec_of("false"), "the login of context here failed: .* returned 1"),
+    "no-issuer": (
+        {
+            "auth-provider": {
+                "name": "oidc",
+                "config": {
+                    **{"idp-issuer-url": "http://127.0.0.1:9", "id-token": EXPIRED},
+                    **{"client-id": "x", "client-secret": "y", "refresh-token": "r"},
+                },
+            }
+        },
+        "the kubeconfig or its login does not work: .*Connection refused",
+    ),
+}
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_a_login_that_fails_is_named_and_no_request_is_sent_without_it(
+    login: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user, why = LOGINS[login]
+    file = write(tmp_path, "http://127.0.0.1:9")
+    config = yaml.safe_load(file.read_text())
+    config["users"] = [{"name": "u", "user": user}]
+    file.write_text(yaml.safe_dump(config))
+    with pytest.raises(UnknownState, match=why):
+        connected(file, monkeypatch)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_in_place_of_a_kubeconfig_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnknownState, match="is not a kubeconfig: .*Is a directory"):
+        connected(tmp_path, monkeypatch)

@@ -165,7 +165,7 @@ def test_a_verb_that_needs_the_cluster_says_that_it_did_not_answer(verb: str, ru
     for config in CONFIGS:
         code, out, err = run(config, verb, "dpo-42", "--json")
         document = json.loads(out)
-        validate("unknown state", document)
+        validate("an error", document)
         assert code == 4, (config, err)
         assert "there is no run dpo-42" not in err.lower()
         assert " ".join(err.split()).removeprefix("error: ").endswith(document["why"])

@@ -125,12 +125,50 @@ def test_paper_has_what_is_folded_on_the_screen(shown: Browser, pages: dict[str,
     assert shown.run(state) == [True, False, False]
 
 
+LINES = (
+    "lines = (each) => { const range = document.createRange(); range.selectNodeContents(each);"
+    "return range.getClientRects().length; }"
+)
+
+
+@pytest.mark.parametrize("width", [900, 1280])
+def test_names_of_pods_and_nodes_stand_on_one_line(
+    shown: Browser, pages: dict[str, Path], width: int
+) -> None:
+    """Also where the last column is long."""
+    shown.open(pages["one"], width=width)
+    shown.run(LINES)
+    texts = ("dpo-41-node-0-0-x7k2p", "node-1", "passed: all; " * 40)
+    for column, text in enumerate(texts, start=2):
+        cells = f"document.querySelectorAll('.pods tbody tr > :nth-child({column})')"
+        shown.run(f"{cells}.forEach(each => each.textContent = {text!r})")
+    cells = "[...document.querySelectorAll('.pods tbody tr')].flatMap(row => [...row.cells])"
+    names = f"{cells}.filter(each => each.cellIndex < 3)"
+    assert set(shown.run(f"{names}.map(lines)")) == {1}
+    sums = "[...document.querySelectorAll('.sums tbody tr')].map(row => row.cells[0])"
+    heights = f"{sums}.map(each => Math.round(each.getBoundingClientRect().height))"
+    assert len(set(shown.run(heights))) == 1
+
+
+def test_titles_stand_under_each_other_whatever_their_number(
+    shown: Browser, pages: dict[str, Path]
+) -> None:
+    shown.open(pages["one"])
+    widths = (
+        "[...document.querySelectorAll('h2 .number')]"
+        ".map(each => Math.round(each.getBoundingClientRect().width))"
+    )
+    found = shown.run(widths)
+    assert len(found) >= 10 and len(set(found)) == 1
+    needed = "Math.max(...[...document.querySelectorAll('h2 .number')].map(each => { "
+    needed += "const range = document.createRange(); range.selectNodeContents(each); "
+    needed += "return range.getBoundingClientRect().width; }))"
+    assert found[0] - shown.run(needed) >= 8, "a gap before the title"
+
+
 def test_a_row_is_named_by_whole_words_on_a_phone(shown: Browser, pages: dict[str, Path]) -> None:
     shown.open(pages["two"], width=390)
-    shown.run(
-        "lines = (each) => { const range = document.createRange(); range.selectNodeContents(each);"
-        "return range.getClientRects().length; }"
-    )
+    shown.run(LINES)
     names = "[...document.querySelectorAll('#s6 tbody th')]"
     words = f"{names}.filter(each => !each.textContent.includes(' '))"
     assert set(shown.run(f"{words}.map(lines)")) == {1}
