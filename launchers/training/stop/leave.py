@@ -43,7 +43,21 @@ def leave(boundary: Boundary, step: int, close: Callable[[], object]) -> None:
     if os.environ.get("RANK", "0") == "0":
         print(logs.format_event("training stopped", step=step), flush=True)
     close()
-    boundary.stop()
+    boundary.stop(step)
+    _exit()
+
+
+def finish(close: Callable[[], object]) -> None:
+    """End this process with exit code 0 because no step is left; ``close`` as of ``leave``.
+
+    It has resumed from the last step, whose checkpoint an earlier attempt has completed.
+    """
+    close()
+    await_seal()
+    _exit()
+
+
+def _exit() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
