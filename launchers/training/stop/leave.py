@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from launchers import logs
+from launchers.training.stop import finished
 from launchers.training.stop.boundary import Boundary
 
 
@@ -42,6 +43,7 @@ def leave(boundary: Boundary, step: int, close: Callable[[], object]) -> None:
     """
     if os.environ.get("RANK", "0") == "0":
         print(logs.format_event("training stopped", step=step), flush=True)
+    finished.note_leaving()
     close()
     boundary.stop(step)
     _exit()
@@ -53,7 +55,7 @@ def finish(close: Callable[[], object]) -> None:
     It has resumed from the last step, whose checkpoint an earlier attempt has completed.
     """
     close()
-    await_seal()
+    await_seal()  # until rank 0 has recorded the end
     _exit()
 
 

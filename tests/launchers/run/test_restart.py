@@ -227,6 +227,6 @@ def test_of_the_corpus_no_user_error_and_nothing_that_needs_new_pods_is_restarte
 
 
 @pytest.mark.parametrize("code", Exit)
-def test_only_three_exit_codes_allow_a_restart(code: Exit) -> None:
+def test_only_four_exit_codes_allow_a_restart(code: Exit) -> None:
     allowed = is_allowed(LaunchError(code, "", "", id="x", failure_class=FailureClass.UNKNOWN))
-    assert allowed == (code in (Exit.PEER, Exit.UNAVAILABLE, Exit.HANG))
+    assert allowed == (code in (Exit.PEER, Exit.UNAVAILABLE, Exit.HANG, Exit.INCOMPLETE))

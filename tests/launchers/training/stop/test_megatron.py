@@ -14,6 +14,7 @@ import pytest
 from launchers.gang.stop_agreement import Answer, decide
 from launchers.preflight.gang_probes import free_port
 from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
+from launchers.system.trained import Trained, read
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -28,7 +29,7 @@ class Ranks:
     def __init__(self, folder: Path, case: str) -> None:
         self.folder, self.board = folder, StepBoard.make(folder / "board", 2)
         env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
-        env |= {"PARTS": str(PARTS)}
+        env |= {"PARTS": str(PARTS), "DPO_ATTEMPT_FOLDER": str(folder)}
         words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         words += ["--master-port", str(free_port()), "-m"]
         self.process = subprocess.Popen(
@@ -86,7 +87,7 @@ def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
     assert ranks.steps("saved") == [[step], [step]]
     assert ranks.steps("logged") == [[1, step], [1, step]]  # nothing accumulated is dropped
     assert ranks.steps("closed") == [[step], [step]] and ranks.steps("finished") == [[], []]
-    assert ranks.phases() == {Phase.STOPPED}
+    assert ranks.phases() == {Phase.STOPPED} and read(tmp_path) is None
 
 
 def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
@@ -147,4 +148,5 @@ def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
     assert ranks.stop() != NOWHERE
     ranks.end()
     assert ranks.steps("finished") == [[4], [4]]
+    assert read(tmp_path) == Trained(step=4, planned=4, reason="finished")
     assert Phase.STOPPED not in ranks.phases()
