@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest
 from launchers.storage.chunk_digests import Comparison
@@ -255,21 +256,10 @@ def _inspect(folder: Path) -> _Seal | Rejected:
 def _foreign(folder: Path, seal: _Seal) -> str:
     """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
     work = Workspace.of(folder.parent.parent)
-    own = read_object(work.inputs)
-    if not seal.run or not own:
-        return ""
-    changed = sorted(k for k in {*own, *seal.inputs} if own.get(k) != seal.inputs.get(k))
-    if changed:
-        return f"it is of run {seal.run}, with another {', '.join(changed)}"
-    if seal.run == work.run or seal.run in _former_names(work):
-        return ""
-    return f"it is of run {seal.run}"
-
-
-def _former_names(work: Workspace) -> set[str]:
-    """Return the names that a run had in its attempts: its folder may have been moved."""
     starts = work.attempts.glob(f"*/{START}")
-    return {str(read_object(path).get("run", "")) for path in starts}
+    names = {work.run, *(str(read_object(path).get("run", "")) for path in starts)}
+    manifest = {"run": seal.run, "inputs": seal.inputs}
+    return other_run(manifest, read_object(work.inputs), names)
 
 
 def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
