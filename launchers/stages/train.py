@@ -95,7 +95,9 @@ def train(
         watching(settings, stop.board, peers, folder, env) as watch,
         standby.during(command, stop.board),
     ):
+        owes = attempt.resume is not None and attempt.resume.owes_evaluation
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
+        own |= {features.EVALUATE_VARIABLE: "1" if owes else "0"}
         log = folder / f"{ranks.name}.log"
         child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
         watch.torchrun = child.pid

@@ -57,6 +57,11 @@ class Checkpoint:
         return any(self.path.glob("iter_*/.metadata"))
 
     @property
+    def owes_evaluation(self) -> bool:
+        """Return whether the run was stopped before the evaluation of its step had ended."""
+        return bool(read_object(self.path / FEATURES).get("owes_evaluation"))
+
+    @property
     def is_merged_whole(self) -> bool:
         """Return whether the merged model of an adapter's checkpoint is complete."""
         found = _inspect(merged(self.path))

@@ -9,6 +9,7 @@ reads every held-out row once, in the same order, and averages DPO's numbers ove
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -21,6 +22,7 @@ from swift.megatron.trainers import base
 from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingSampler
 
+from launchers.flags.features import EVALUATE_VARIABLE
 from launchers.training.evaluation import best
 from launchers.training.evaluation.rounds import HeldOut, in_parts, microbatches
 
@@ -74,12 +76,16 @@ def prepare_data_iterator(
 
 
 def setup_training(self: Any, train_dataset: Any, val_dataset: Any) -> Any:
-    """Prepare training as upstream does; evaluate before the first step of a run."""
+    """Prepare training as upstream does; evaluate before the first step of a run.
+
+    A run that resumes evaluates its checkpoint if it was stopped before that had ended.
+    """
     made = _setup(self, train_dataset, val_dataset)
     if not self.args.eval_iters:
         return made
     if self.state.iteration:
         best.restore(self)
+    if self.state.iteration and os.environ.get(EVALUATE_VARIABLE) != "1":
         return made
     self.evaluate(made[1])
     for model in self.wrapped_models:

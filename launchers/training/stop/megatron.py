@@ -12,6 +12,7 @@ from typing import Any
 from swift.megatron.callbacks.default_flow import DefaultFlowCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
+from launchers.training import loading
 from launchers.training.saving import background
 from launchers.training.stop.boundary import Boundary
 from launchers.training.stop.leave import await_seal, from_rank_0, leave
@@ -46,6 +47,8 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
             write_seconds=0.0 if writes is None else writes.expected_seconds,
         )
         if self._stops:
+            if state.should_eval:
+                loading.note_evaluation_left()
             state.should_log, state.should_eval, state.should_save = True, False, True
 
     def on_eval_begin(self) -> None:
@@ -67,6 +70,7 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
         """
         if self._boundary.end_batch(self.state.iteration):
             self._stops, trainer = True, self.trainer
+            loading.note_evaluation_left()
             trainer.save_checkpoint()
             trainer.call_event("on_save", output_dir=self.state.last_model_checkpoint)
 

@@ -12,6 +12,7 @@ from typing import Any
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
+from launchers.training import loading
 from launchers.training.stop.boundary import Boundary
 from launchers.training.stop.leave import await_seal, finish, from_rank_0, leave
 
@@ -40,6 +41,8 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
             evaluates=control.should_evaluate,
         )
         if self._stops:
+            if control.should_evaluate:
+                loading.note_evaluation_left()
             control.should_log, control.should_evaluate, control.should_save = True, False, True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -55,6 +58,7 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
         """
         if self._boundary.end_batch(state.global_step):
             self._stops, trainer = True, self.trainer
+            loading.note_evaluation_left()
             trainer._save_checkpoint(trainer.model, None)
             trainer.callback_handler.on_save(args, state, control)
 

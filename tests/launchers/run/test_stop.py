@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from launchers.exits import Exit
+from launchers.metrics import evaluations
 from launchers.storage import checkpoint
 from launchers.storage.trainer_log import LOG, read_losses
 from scripts.demo import sources
@@ -194,6 +195,12 @@ HELD_OUT = {"eval_strategy": "steps", "split_dataset_ratio": 0.25, "max_steps": 
 HELD_OUT |= {"per_device_eval_batch_size": 2}
 
 
+def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
+    """Return step and loss of each evaluation."""
+    found = evaluations.read(pods.run / "metrics.jsonl")
+    return [(each.step, each.values["loss"]) for each in found]
+
+
 def test_an_evaluation_is_left_and_its_step_saved(tmp_path: Path, given: Sources) -> None:
     """Also the one after the last step; the losses are those of a run that was not stopped."""
     args = HELD_OUT | {"eval_steps": 3}
@@ -214,3 +221,5 @@ def test_an_evaluation_is_left_and_its_step_saved(tmp_path: Path, given: Sources
     again = [pods.start(rank) for rank in (0, 1)]
     assert stopped(pods, again) == [0, 0], pods.said()
     assert pods.losses() == whole.losses()
+    assert [step for step, _ in evaluated(whole)] == [0, 3, 6]
+    assert evaluated(pods) == evaluated(whole)  # each of the two by the attempt after

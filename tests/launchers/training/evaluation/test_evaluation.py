@@ -23,6 +23,7 @@ SHOWN = (
     "eval_iters 0 evaluates nothing",
     "eval_iters limits the rows",
     "a resumed run knows the best checkpoint",
+    "a run that was stopped in an evaluation makes it first",
 )
 
 

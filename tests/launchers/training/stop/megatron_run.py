@@ -21,6 +21,7 @@ from typing import Any
 import torch.distributed as dist
 
 from launchers.flags.features import SAVE_VARIABLE
+from launchers.training import loading
 from launchers.training.evaluation.rounds import in_parts
 from launchers.training.stop import finished
 
@@ -68,7 +69,9 @@ def recorder() -> Any:
         """Records the end of training."""
 
         def on_save(self, output_dir: str) -> None:
-            """There is nothing to seal."""
+            """Note what the seal would record."""
+            if loading._left:
+                note("left", self.state.iteration)
 
     return Recorder
 

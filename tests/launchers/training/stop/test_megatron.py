@@ -122,6 +122,7 @@ def test_an_evaluation_is_left_after_its_part_and_the_step_is_saved(
     parts = ranks.steps("part")
     assert parts[0] == parts[1] and len(parts[0]) < PARTS
     assert ranks.steps("evaluated") == [[], []] and ranks.steps("closed") == [[3], [3]]
+    assert ranks.steps("left") == [[3], [3]]  # the next attempt evaluates first
     assert ranks.phases() == {Phase.STOPPED}
 
 
@@ -131,6 +132,7 @@ def test_a_stop_after_the_last_part_saves_once_with_the_evaluation(tmp_path: Pat
     ranks.stop()
     ranks.end()
     assert ranks.steps("evaluated") == [[3], [3]] and ranks.steps("saved") == [[3], [3]]
+    assert ranks.steps("left") == [[], []]
     assert ranks.phases() == {Phase.STOPPED}
 
 
