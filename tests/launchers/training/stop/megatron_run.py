@@ -36,7 +36,12 @@ CASES: dict[str, dict[str, Any]] = {
     "time": {"train_iters": 100_000, "save_steps": 100_000, "save_seconds": 0.01},
     "last": {"train_iters": 4, "save_steps": 100_000, "save_seconds": 2.0},
 }
-ARGS = {"global_batch_size": 8, "logging_steps": 1000, "eval_steps": 0, "eval_iters": 0}
+ARGS: dict[str, Any] = {
+    "global_batch_size": 8,
+    "logging_steps": 1000,
+    "eval_steps": 0,
+    "eval_iters": 0,
+}
 ARGS |= {
     "save_total_limit": None,
     "manual_gc": False,
