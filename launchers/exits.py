@@ -32,6 +32,8 @@ class Exit(IntEnum):
     OUT_OF_MEMORY = 79
     PREFLIGHT = 80
     HANG = 81
+    INCOMPLETE = 82
+    """Training has ended with exit code 0 before its last step."""
     NO_PROGRESS = 93
     TERMINATED = 143
 
@@ -70,6 +72,8 @@ class FailureClass(StrEnum):
     """RAM of the pod, and its ``/dev/shm``."""
     GPU_MEMORY = "gpu-memory"
     HANG = "hang"
+    INCOMPLETE = "incomplete"
+    """Training has ended without an error before its last step."""
     STORAGE = "storage"
     """A full, unwritable or faulty workspace."""
     UNKNOWN = "unknown"
@@ -90,6 +94,7 @@ CLASSES = {
     Exit.OUT_OF_MEMORY: FailureClass.GPU_MEMORY,
     Exit.PREFLIGHT: FailureClass.INFRA,
     Exit.HANG: FailureClass.HANG,
+    Exit.INCOMPLETE: FailureClass.INCOMPLETE,
     Exit.NO_PROGRESS: FailureClass.UNKNOWN,
     Exit.TERMINATED: FailureClass.PREEMPTION,
 }

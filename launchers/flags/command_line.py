@@ -118,12 +118,13 @@ def training_flags(
 
 
 def evaluates_on_start(recipe: Recipe, resume: Checkpoint | None) -> bool:
-    """Return whether the transformers trainer evaluates before the first step of a run.
+    """Return whether the transformers trainer evaluates before the first step.
 
-    On Megatron, which has no such flag, the feature ``evaluation`` does.
+    It does in the first attempt, and where the run was stopped before an evaluation had ended. On
+    Megatron, which has no such flag, the feature ``evaluation`` does.
     """
     is_off = switch(recipe.arg("eval_strategy", "steps")) is False
-    starts = recipe.backend == "transformers" and resume is None
+    starts = recipe.backend == "transformers" and (resume is None or resume.owes_evaluation)
     return starts and features.evaluates(recipe) and not is_off
 
 

@@ -23,6 +23,9 @@ launcher sets it; in the launcher's own environment it is refused like any unkno
 SAVE_VARIABLE = "DPO_SAVE_SECONDS"
 """Environment variable of the training processes: seconds of work that an interruption may lose; 0
 where ms-swift chooses the steps to save. The launcher sets it, as above."""
+EVALUATE_VARIABLE = "DPO_EVALUATE_FIRST"
+"""Environment variable of the training processes: 1 if a run that resumes evaluates its checkpoint,
+since it was stopped before that evaluation had ended. The launcher sets it, as above."""
 PLUGIN = PACKAGE / "training" / "swift_plugin.py"
 """The launcher's only entry in ``--external_plugins``; it stands before the user's."""
 _OLD_FOLDER = "launchers"

@@ -46,7 +46,8 @@ class Answer:
     why: str = ""
     """The reason if they cannot."""
     needs_seconds: float = 0.0
-    """Measured duration of a step and a save; 0 without a save in this attempt."""
+    """Measured duration of what is under way, a step or a batch of an evaluation, and a save; 0
+    without a save in this attempt."""
 
     @classmethod
     def of_processes(cls, readings: Iterable[Reading]) -> Answer:
@@ -58,15 +59,17 @@ class Answer:
         phases = {each.phase for each in found}
         if not found or phases & {Phase.START, Phase.REFERENCE}:
             return cls(boundary=0, why="training has not begun")
-        if Phase.EVALUATION in phases:
-            return cls(boundary=0, why="an evaluation is running")
-        step, save = (
-            max(getattr(each, name) for each in found) for name in ("step_seconds", "save_seconds")
+        if any(each.boundary == 0 for each in found):
+            return cls(boundary=0, why="no step has ended since the last checkpoint")
+        step, batch, save = (
+            max(getattr(each, f"{name}_seconds") for each in found)
+            for name in ("step", "batch", "save")
         )
-        is_new = phases == {Phase.STEP} and save > 0
+        runs = (step if Phase.STEP in phases else 0) + (batch if Phase.EVALUATION in phases else 0)
+        is_new = phases <= {Phase.STEP, Phase.EVALUATION} and save > 0
         return cls(
             boundary=max(each.boundary for each in found),
-            needs_seconds=step + save if is_new else 0.0,
+            needs_seconds=runs + save if is_new else 0.0,
         )
 
 
@@ -80,7 +83,7 @@ def decide(answers: Mapping[int, Answer], seconds_left: float) -> tuple[int, str
     >>> decide({0: Answer(boundary=14), 1: Answer(boundary=16)}, 100.0)
     (16, '')
     >>> decide({0: Answer(boundary=14, needs_seconds=70.0)}, 20.0)
-    (-1, 'a step and a save take 70 s (measured), and 20 s are left')
+    (-1, 'a step or batch and a save take 70 s (measured), and 20 s are left')
     """
     for rank, answer in sorted(answers.items()):
         if answer.boundary == 0:
@@ -88,7 +91,8 @@ def decide(answers: Mapping[int, Answer], seconds_left: float) -> tuple[int, str
     needs = max(answer.needs_seconds for answer in answers.values())
     if needs > seconds_left:
         return NOWHERE, (
-            f"a step and a save take {needs:.0f} s (measured), and {seconds_left:.0f} s are left"
+            f"a step or batch and a save take {needs:.0f} s (measured), and "
+            f"{seconds_left:.0f} s are left"
         )
     return max(answer.boundary for answer in answers.values()), ""
 
@@ -107,7 +111,7 @@ class StopAgreement(Agreement):
         self._answers: dict[int, Answer] = {}
         self._deadline = 0.0
         self.boundary = 0
-        """Step at which all ranks stop, ``NOWHERE`` if they do not; 0 until it is decided."""
+        """From it on all ranks stop, ``NOWHERE`` if they do not; 0 until it is decided."""
         self.why = ""
 
     def attach(self, hold: Callable[[], Answer], release: Callable[[int], None]) -> None:

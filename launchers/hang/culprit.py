@@ -13,6 +13,7 @@ from itertools import combinations
 
 from launchers.hang.flight_recorder import Group
 from launchers.hang.worker import STOPPED, Worker
+from launchers.system.step_board import name_of
 
 UNKNOWN = "unknown"
 
@@ -189,13 +190,14 @@ def _out_of_step(workers: Sequence[Worker]) -> Culprit | None:
         few, many = split
         last = few[0].boundary < many[0].boundary
         what = "behind" if last else "ahead"
-        what += f": at boundary {few[0].boundary}, most others at {many[0].boundary}"
+        what += f": before {name_of(few[0].boundary)}, most others before "
+        what += name_of(many[0].boundary)
         return _answer("boundary", workers, few, what, all_may=False)
     lowest = min((each.boundary for each in workers), default=0)
     behind = [each for each in workers if each.boundary == lowest]
     if any(each.waits for each in behind):
         return None  # it waits for the others as they wait for it
-    what = f"behind: at boundary {lowest}"
+    what = f"behind: before {name_of(lowest)}"
     return _answer("boundary", workers, behind, what, all_may=False)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from launchers.system.step_board import Phase, Reading
+from launchers.system.step_board import Phase, Reading, step_of
 
 STEPS = 5
 """Median steps without a heartbeat after which a process is silent, if that exceeds the floor."""
@@ -44,12 +44,12 @@ class StepTimes:
     """The last steps of one node."""
 
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    _boundary: int = 0
+    _step: int = 0
 
     def note(self, readings: Sequence[Reading]) -> None:
         """Add the step that the first process has finished since the last call."""
-        if readings and readings[0].boundary != self._boundary:
-            self._boundary = readings[0].boundary
+        if readings and step_of(readings[0].boundary) != self._step:
+            self._step = step_of(readings[0].boundary)
             if readings[0].step_seconds:
                 self._seconds.append(readings[0].step_seconds)
 

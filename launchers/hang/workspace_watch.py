@@ -1,9 +1,10 @@
 """End a launcher that waits for a workspace which does not answer, once training has ended.
 
-It then reads logs and writes records. A call into a mount whose server is away blocks in the
-kernel, where no signal is handled, while the liveness file is renewed: the pod would keep its GPUs
-until a person deletes it. Therefore a thread touches the run's folder from then on, which asks the
-server, and ends the launcher when the answer takes too long. A slow workspace answers in time.
+It then reads logs and writes records, as does a launcher that ends before training. A call into a
+mount whose server is away blocks in the kernel, where no signal is handled, while the liveness file
+is renewed: the pod would keep its GPUs until a person deletes it. Therefore a thread touches the
+run's folder from then on, which asks the server, and ends the launcher when the answer takes too
+long. A slow workspace answers in time.
 
 While training runs the limits of the hang watchdog apply (``silence.py``).
 """
@@ -54,8 +55,9 @@ class WorkspaceWatch:
             self._thread.start()
 
     def note(self, error: LaunchError) -> None:
-        """Note why this rank ends, before it writes that to the workspace."""
+        """Note why this rank ends, before it writes that to the workspace, also before training."""
         self._error = error
+        self.resume()
 
     def _work(self) -> None:
         while self._is_active.wait():

@@ -24,7 +24,7 @@ from launchers.stages.attempt_record import PEER_ENDED, begin
 from launchers.storage import node_disk
 from launchers.system.process import kill_descendants
 
-CODES = frozenset({Exit.PEER, Exit.UNAVAILABLE, Exit.HANG})
+CODES = frozenset({Exit.PEER, Exit.UNAVAILABLE, Exit.HANG, Exit.INCOMPLETE})
 """Exit codes of failures that may pass in the same pod. A user error fails again. A faulty GPU or a
 node's limit (80) and an I/O error of the workspace (74) need new pods, perhaps on other nodes."""
 NEW_PODS = frozenset({FailureClass.HOST_MEMORY, FailureClass.STORAGE, FailureClass.PREEMPTION})

@@ -63,9 +63,14 @@ class StopOnRequest:
 
     def has_checkpoint(self, checkpoints: Path) -> bool:
         """Return whether the checkpoint on which the gang has agreed is complete."""
-        boundary = self._agreement.boundary
-        name = f"checkpoint-{step_of(boundary)}"
-        return boundary > 0 and read_checkpoint(checkpoints / name) is not None
+        name = f"checkpoint-{self._step}"
+        return self._agreement.boundary > 0 and read_checkpoint(checkpoints / name) is not None
+
+    @property
+    def _step(self) -> int:
+        """Return the step that was saved: of a process that has stopped, if there is one."""
+        stopped = (r.boundary for r in self.board.read() if r.phase == Phase.STOPPED)
+        return step_of(max(stopped, default=self._agreement.boundary))
 
     def wait(self, child: Child, peers: PeerMonitor, hangs: Callable[[], bool]) -> int | None:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.
@@ -110,11 +115,10 @@ class StopOnRequest:
 
     def preempted(self) -> LaunchError:
         """Return the error that ends a rank whose training processes have saved and stopped."""
-        step = step_of(self._agreement.boundary)
         return LaunchError(
             Exit.PREEMPTED,
-            f"stopped by SIGTERM after step {step}, with a checkpoint",
-            f"the next attempt resumes from checkpoint-{step}",
+            f"stopped by SIGTERM after step {self._step}, with a checkpoint",
+            f"the next attempt resumes from checkpoint-{self._step}",
             id="preempted",
         )
 

@@ -30,7 +30,7 @@ from launchers.stages.stop import StopOnRequest, stopping
 from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
-from launchers.system import training_end
+from launchers.system import trained, training_end
 from launchers.system.failures import Verdict
 from launchers.system.memory_events import oom_kills
 from launchers.system.ms_swift import swift_folder
@@ -75,7 +75,8 @@ def train(
 
     Raises:
         LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
-            on SIGTERM, HANG when a rank of this node hangs.
+            on SIGTERM, HANG when a rank of this node hangs, INCOMPLETE when it ended without an
+            error before its last step.
         Stopped: SIGTERM was received, and nothing could be saved.
     """
     work = settings.work
@@ -94,7 +95,9 @@ def train(
         watching(settings, stop.board, peers, folder, env) as watch,
         standby.during(command, stop.board),
     ):
+        owes = attempt.resume is not None and attempt.resume.owes_evaluation
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
+        own |= {features.EVALUATE_VARIABLE: "1" if owes else "0"}
         log = folder / f"{ranks.name}.log"
         child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
         watch.torchrun = child.pid
@@ -112,6 +115,29 @@ def train(
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         ooms = _since(kills, oom_kills())
         raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
+    if settings.place.rank == 0:  # its node has the process that writes the record
+        _check_end(folder)
+
+
+def _check_end(folder: Path) -> None:
+    """Check that the training of an attempt has ended by itself.
+
+    Raises:
+        LaunchError: INCOMPLETE if its processes have ended without that.
+    """
+    found = trained.read(folder)
+    if found is None:
+        raise LaunchError(
+            Exit.INCOMPLETE,
+            "training ended with exit code 0 before its last step: "
+            f"its trainer has not written {folder / trained.NAME}",
+            "find out what ended the processes, such as a plugin that calls sys.exit: see the logs",
+            id="train-incomplete",
+        )
+    if found.reason != trained.FINISHED:
+        logs.warning(
+            "training ended early", why=found.reason, step=found.step, planned=found.planned
+        )
 
 
 def _wait(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest
 from launchers.storage.chunk_digests import Comparison
@@ -54,6 +55,11 @@ class Checkpoint:
     def has_megatron_state(self) -> bool:
         """Return whether it holds Megatron's distributed checkpoint (weights, optimizer)."""
         return any(self.path.glob("iter_*/.metadata"))
+
+    @property
+    def owes_evaluation(self) -> bool:
+        """Return whether the run was stopped before the evaluation of its step had ended."""
+        return bool(read_object(self.path / FEATURES).get("owes_evaluation"))
 
     @property
     def is_merged_whole(self) -> bool:
@@ -255,21 +261,10 @@ def _inspect(folder: Path) -> _Seal | Rejected:
 def _foreign(folder: Path, seal: _Seal) -> str:
     """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
     work = Workspace.of(folder.parent.parent)
-    own = read_object(work.inputs)
-    if not seal.run or not own:
-        return ""
-    changed = sorted(k for k in {*own, *seal.inputs} if own.get(k) != seal.inputs.get(k))
-    if changed:
-        return f"it is of run {seal.run}, with another {', '.join(changed)}"
-    if seal.run == work.run or seal.run in _former_names(work):
-        return ""
-    return f"it is of run {seal.run}"
-
-
-def _former_names(work: Workspace) -> set[str]:
-    """Return the names that a run had in its attempts: its folder may have been moved."""
     starts = work.attempts.glob(f"*/{START}")
-    return {str(read_object(path).get("run", "")) for path in starts}
+    names = {work.run, *(str(read_object(path).get("run", "")) for path in starts)}
+    manifest = {"run": seal.run, "inputs": seal.inputs}
+    return other_run(manifest, read_object(work.inputs), names)
 
 
 def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:

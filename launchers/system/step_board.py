@@ -7,11 +7,12 @@ A file of 64-bit integers, mapped by all of them, on the node's own disk. Readin
 takes well under a microsecond, so that a training process can look for a request after every step
 without a collective. Each cell has one writer: the launcher or one process.
 
-A *boundary* is a place where a process looks for a request: the end of an optimizer step, and the
-end of a save. Boundaries have increasing numbers, the same in all processes of a run. A process
-raises its ``boundary`` cell to the next one before it looks. So once the launcher has written a
-request and then read that cell, the process does not pass the boundary read without having seen
-the request.
+A *boundary* is a place where a process looks for a request: the end of an optimizer step, of a
+batch of an evaluation, and of a save. Boundaries have increasing numbers, the same in all processes
+of a run. A process raises its ``boundary`` cell beyond the number at which it looks before it does.
+So once the launcher has written a request and then read that cell, the process has not passed the
+number read. It stops at its first boundary from ``stop_at`` on: the number that it had announced
+may turn out not to exist, such as a further batch, for all processes alike.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ _VISIBLE_SECONDS = 0.01
 _WORD = 8
 _REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
 """Cells of the launcher, and their number."""
-_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _CELLS = range(9)
+_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _BATCH_MS = range(9)
+_CELLS = 9
 """Cells of a process, and their number."""
+_PER_STEP = 1 << 20
+"""Numbers of boundaries per step: its end, the batches of an evaluation, its save."""
 
 
 NOWHERE = -1
@@ -57,20 +61,45 @@ class Phase(IntEnum):
 def end_of_step(step: int) -> int:
     """Return the number of the boundary at the end of an optimizer step.
 
-    >>> end_of_step(7), end_of_save(7), step_of(end_of_save(7))
-    (14, 15, 7)
+    >>> numbers = end_of_step(7), end_of_batch(7, 1), end_of_batch(7, 2), end_of_save(7)
+    >>> sorted(numbers) == list(numbers) and numbers[-1] < end_of_step(8), step_of(numbers[-1])
+    (True, 7)
     """
-    return 2 * step
+    return _PER_STEP * step
+
+
+def end_of_batch(step: int, number: int) -> int:
+    """Return the number of the boundary at the end of a batch of an evaluation after a step.
+
+    Args:
+        step: the number of completed steps.
+        number: of the batch, from 1 on; the end of the evaluation counts as one.
+    """
+    return end_of_step(step) + min(number, _PER_STEP - 2)
 
 
 def end_of_save(step: int) -> int:
     """Return the number of the boundary after the checkpoint of a step is complete."""
-    return 2 * step + 1
+    return end_of_step(step + 1) - 1
 
 
 def step_of(boundary: int) -> int:
     """Return the number of steps that are done at a boundary."""
-    return boundary // 2
+    return boundary // _PER_STEP
+
+
+def name_of(boundary: int) -> str:
+    """Return a boundary in words.
+
+    >>> [name_of(each) for each in (end_of_step(7), end_of_batch(7, 3), end_of_save(7))]
+    ['the end of step 7', 'batch 3 of the evaluation after step 7', 'the save of step 7']
+    """
+    step, part = divmod(boundary, _PER_STEP)
+    if part == 0:
+        return f"the end of step {step}"
+    if boundary == end_of_save(step):
+        return f"the save of step {step}"
+    return f"batch {part} of the evaluation after step {step}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +107,8 @@ class Reading:
     """The cells of one training process."""
 
     boundary: int
-    """The boundary at which it next looks for a request; 0 before training."""
+    """The boundary at which it next looks for a request; 0 while there is nothing new to save:
+    before training, and in an evaluation before the first step of an attempt."""
     phase: Phase
     step_seconds: float
     """Duration of its last step; 0 before the first."""
@@ -93,6 +123,8 @@ class Reading:
     write_began: float = 0.0
     """Monotonic time at which it began the part of a checkpoint that it is writing in the
     background; 0 if it is not, also while it waits for the other ranks' parts."""
+    batch_seconds: float = 0.0
+    """Duration of the last batch of an evaluation; 0 before the first."""
 
 
 class StepBoard:
@@ -147,6 +179,7 @@ class StepBoard:
                 loads=self._cells[first + _LOADS] != 0,
                 pid=self._cells[first + _PID],
                 write_began=self._cells[first + _WRITE_MS] / 1e3,
+                batch_seconds=self._cells[first + _BATCH_MS] / 1e3,
             )
             for first in range(_HEADER, len(self._cells), _CELLS)
         ]
@@ -167,6 +200,7 @@ class StepBoard:
         phase: Phase | None = None,
         step_seconds: float | None = None,
         save_seconds: float | None = None,
+        batch_seconds: float | None = None,
         loads: bool | None = None,
         pid: int | None = None,
     ) -> None:
@@ -176,6 +210,7 @@ class StepBoard:
             _PHASE: phase,
             _STEP_MS: None if step_seconds is None else round(step_seconds * 1e3),
             _SAVE_MS: None if save_seconds is None else round(save_seconds * 1e3),
+            _BATCH_MS: None if batch_seconds is None else round(batch_seconds * 1e3),
             _LOADS: loads,
             _PID: pid,
             _BEAT_MS: time.monotonic_ns() // 1_000_000,

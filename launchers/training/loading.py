@@ -20,6 +20,8 @@ from launchers.upstream.table import of_feature
 
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _installed: list[str] = []
+_left: list[bool] = []
+"""Filled once an evaluation of this process was left."""
 _verdicts: dict[str, Verdict] = {}
 """The patches of the features of this process, by feature."""
 
@@ -114,11 +116,17 @@ def _register_nothing(feature: Feature) -> None:
         mapping.callbacks_map[feature.callback] = base.TrainerCallback
 
 
+def note_evaluation_left() -> None:
+    """Note that the evaluation of this step is left: the attempt that resumes makes it first."""
+    _left.append(True)
+
+
 def record(folder: Path) -> None:
     """Write features, patches and versions of packages into a checkpoint, before it is sealed."""
     document = {
         "features": _installed,
         "patches": upstream_record.document(_verdicts.values()),
+        **({"owes_evaluation": True} if _left else {}),
         "versions": upstream_record.versions(os.environ.get("DPO_LAUNCHER_DIGEST", "")),
     }
     atomic_file.replace(folder / checkpoint.FEATURES, json.dumps(document, indent=1) + "\n")

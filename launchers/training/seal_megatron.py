@@ -19,6 +19,7 @@ from launchers.storage.checkpoint import digest_own, merged, seal
 from launchers.storage.node_disk import Written
 from launchers.training.loading import record
 from launchers.training.saving import background
+from launchers.training.stop import finished
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
@@ -54,6 +55,10 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         if step >= self.args.train_iters:
             background.finish()  # training ends
             dist.barrier()
+
+    def on_train_end(self) -> None:
+        """Record that training has ended."""
+        finished.record(self.state.iteration, self.args.train_iters)
 
 
 def _announce(folder: Path, step: int, written: list[Written]) -> None:

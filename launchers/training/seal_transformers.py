@@ -18,6 +18,7 @@ from swift.callbacks.mapping import callbacks_map
 from launchers.storage import retention
 from launchers.storage.checkpoint import seal
 from launchers.training.loading import record
+from launchers.training.stop import finished
 
 ROTATIONS = (
     (transformers.trainer, "rotate_checkpoints"),
@@ -42,6 +43,11 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
             retention.apply(folder.parent, None)
         while _postponed:
             _postponed.pop()()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Record that training has ended."""
+        stopped = control.should_training_stop
+        finished.record(state.global_step, state.max_steps, is_stopped=stopped)
 
 
 def postpone(owner: Any, name: str) -> None:

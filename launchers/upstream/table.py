@@ -179,7 +179,7 @@ PATCHES = (
         "speed",  # without it SIGTERM saves nothing
         (
             *functions("swift.megatron.callbacks.default_flow", "DefaultFlowCallback"),
-            *functions(_TRAINER, "run_train_step"),
+            *functions(_TRAINER, "run_train_step evaluate save_checkpoint"),
         ),
     ),
     Patch(

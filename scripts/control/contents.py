@@ -1,6 +1,7 @@
-"""List and remove the runs of a workspace: a program without imports of the project.
+"""List and remove the runs of a workspace: a program that carries what it imports of the project.
 
-It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod. `list ROOT`
+It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod, whose launcher
+may be of another version (`CARRIED`, `scripts/observe/source.py`). `list ROOT`
 prints `runs` with, for each: name, state, bytes by part, its checkpoints with whether each is
 complete, the newest complete one, whether it may resume, and the time of the last change. With
 names, `list ROOT NAME ...` prints these runs, or `why` they must not be removed. `remove ROOT NAME
@@ -25,6 +26,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from launchers.config import checkpoint_owner
+
+CARRIED = (checkpoint_owner,)
+"""Modules of the project that it imports; they import the standard library only."""
 Fields = dict[str, Any]
 PARTS = ("attempts", "checkpoints", "export")
 RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
@@ -55,7 +60,7 @@ def describe(home: Path) -> Fields:
     """Return one run, or the rest of one whose removal was interrupted."""
     sizes = {part: size(home / part) for part in PARTS}
     progress = parsed(home / "progress.json")
-    saved, exported = checkpoints(home / "checkpoints"), (home / "export").is_dir()
+    saved, exported = checkpoints(home), (home / "export").is_dir()
     removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
     state = REMOVING if removed else str(progress.get("state") or "")
     return {
@@ -89,9 +94,15 @@ def parsed(path: Path) -> Fields:
     return found if isinstance(found, dict) else {}
 
 
-def checkpoints(folder: Path) -> list[Fields]:
-    """Return the checkpoints with their manifests' verdict, in the order of steps."""
-    found = []
+def checkpoints(home: Path) -> list[Fields]:
+    """Return a run's checkpoints, complete as `launchers/storage/checkpoint.py` decides it.
+
+    They are in the order of steps.
+    """
+    found, folder = [], home / "checkpoints"
+    starts = (home / "attempts").glob("*/start.json")
+    inputs, runs = parsed(home / "inputs.json"), {home.name}
+    runs.update(str(parsed(path).get("run") or "") for path in starts)
     for path in folder.glob("checkpoint-*") if folder.is_dir() else ():
         step = path.name.removeprefix("checkpoint-")
         if not path.is_dir() or not step.isdecimal():
@@ -103,6 +114,8 @@ def checkpoints(folder: Path) -> list[Fields]:
             with contextlib.suppress(OSError):
                 sizes[name] = (path / name).stat().st_size
         whole = bool(listed) and sizes == listed and manifest.get("step") == int(step)
+        is_damaged = (path / "DAMAGED.json").exists()
+        whole &= not is_damaged and not checkpoint_owner.other_run(manifest, inputs, runs)
         found.append({"step": int(step), "complete": whole, "bytes": size(path)})
     return sorted(found, key=lambda each: each["step"])
 

@@ -129,11 +129,13 @@ def attempts(folder: Path, problems: list[str]) -> list[Fields]:
             ]
             for kind in ("termination", "preflight")
         }
-        resume = parsed(text(path / "start.json", problems)).get("resume")
+        start = parsed(text(path / "start.json", problems))
+        resume = start.get("resume")
         found.append(
             {
                 "number": int(name),
                 "resume": resume if isinstance(resume, int) else None,
+                "run": str(start.get("run") or ""),
                 "terminations": records["termination"],
                 "preflights": records["preflight"],
                 "files": files,
@@ -261,7 +263,10 @@ def checkpoints(folder: Path, problems: list[str]) -> list[Fields]:
         when = modified(path / "COMPLETE.json") or modified(path)
         copies = copied(path, problems)
         found.append(
-            {"name": name, "manifest": manifest, "sizes": sizes, "modified": when, "copies": copies}
+            {
+                **{"name": name, "manifest": manifest, "sizes": sizes, "modified": when},
+                **{"copies": copies, "is_damaged": (path / "DAMAGED.json").exists()},
+            }
         )
     return found
 

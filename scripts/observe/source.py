@@ -38,6 +38,18 @@ CHANNELS = {"output": 1, "errors": 2, "status": 3}
 """Streams of exec (`v4.channel.k8s.io`)."""
 PYTHON = ("python3", "-I", "-c")
 """Starts a program in a pod: isolated, as a module of the image or of PYTHONPATH may hide json."""
+_CARRY = """
+import sys, types
+for name, source in {!r}.items():
+    words = name.split(".")
+    for end in range(1, len(words) + 1):
+        part = ".".join(words[:end])
+        sys.modules[part] = module = sys.modules.get(part) or types.ModuleType(part)
+        if end > 1:
+            setattr(sys.modules[".".join(words[:end - 1])], words[end - 1], module)
+    exec(source, vars(module))
+"""
+"""Makes modules of the project importable where it is not installed, or in another version."""
 VOLUME = "workspace"
 """Name of the workspace's volume (chart/templates/pod/_volumes.tpl)."""
 RUN_FOLDER = "DPO_WORKSPACE"
@@ -121,10 +133,15 @@ def may_have_files(view: View) -> bool:
 
 
 def program(module: ModuleType, *words: str) -> list[str]:
-    """Return the command that runs a module, which imports nothing of the project, in a pod."""
-    packed = base64.b85encode(zlib.compress(inspect.getsource(module).encode(), 9)).decode()
-    code = f"import base64,zlib;exec(zlib.decompress(base64.b85decode({packed!r})))"
-    return [*PYTHON, code, *words]
+    """Return the command that runs a module in a pod.
+
+    It imports of the project the modules in its `CARRIED` only; they go with it.
+    """
+    carried = {each.__name__: inspect.getsource(each) for each in getattr(module, "CARRIED", ())}
+    parts = [*([_CARRY.format(carried)] if carried else []), inspect.getsource(module)]
+    packed = [base64.b85encode(zlib.compress(part.encode(), 9)).decode() for part in parts]
+    runs = "".join(f";exec(zlib.decompress(base64.b85decode({p!r})),globals())" for p in packed)
+    return [*PYTHON, f"import base64,zlib{runs}", *words]
 
 
 def folder_in_pod(view: View) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers.config.checkpoint_owner import other_run
 from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
@@ -193,18 +194,20 @@ def parse_run(document: Document) -> RunFiles:
             evaluations.append(steps, evaluation)
     if tail and not (rows.parse(tail[-1]) or evaluations.parse(tail[-1])):
         torn.append("metrics.jsonl")
+    inputs = _object("inputs.json", files, torn, problems)
+    saved = sorted(_checkpoints(document, inputs), key=lambda each: each.step)
     return RunFiles(
         run=str(document["run"]),
         exists=bool(document.get("exists")),
         now=float(document["now"]),
         progress=_progress(_object("progress.json", files, torn, problems), torn),
         plan=_object("plan.json", files, torn, problems),
-        inputs=_object("inputs.json", files, torn, problems),
+        inputs=inputs,
         row=recent[-1] if recent else None,
         recent=recent,
         evaluations=tuple(steps),
         attempts=tuple(_attempts(document.get("attempts") or [], metrics.get("attempts") or {})),
-        checkpoints=tuple(sorted(_checkpoints(document), key=lambda each: each.step)),
+        checkpoints=tuple(saved),
         has_export=bool(document.get("export")),
         torn=tuple(torn),
         problems=tuple(problems),
@@ -328,8 +331,10 @@ def _failed_checks(texts: Iterable[str | None]) -> Iterator[PreflightFinding]:
                 )
 
 
-def _checkpoints(document: Document) -> Iterator[Checkpoint]:
+def _checkpoints(document: Document, inputs: Mapping[str, Any]) -> Iterator[Checkpoint]:
     """Yield the checkpoints; complete as `launchers/storage/checkpoint.py` decides it."""
+    tried = document.get("attempts") or []
+    runs = {str(document["run"]), *(str(each.get("run") or "") for each in tried)}
     for each in document.get("checkpoints") or []:
         step = each["name"].removeprefix("checkpoint-")
         if not step.isdecimal():
@@ -337,9 +342,11 @@ def _checkpoints(document: Document) -> Iterator[Checkpoint]:
         manifest, sizes = each["manifest"], each["sizes"]
         parts, copied = each.get("copies") or (0, 0)
         listed = manifest.get("files") or {}
+        whole = bool(listed) and listed == sizes and manifest.get("step") == int(step)
+        refused = each.get("is_damaged") or other_run(manifest, inputs, runs)
         yield Checkpoint(
             step=int(step),
-            complete=bool(listed) and listed == sizes and manifest.get("step") == int(step),
+            complete=whole and not refused,
             bytes=sum(sizes.values()),
             saved_at=each.get("modified"),
             parts=parts,

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 from launchers.storage import checkpoint
 from launchers.training import heartbeat
 from launchers.training.saving.background import Writes
+from launchers.training.stop import finished
 from launchers.training.stop.boundary import Boundary
 from tests.hang.cases import Case
 
@@ -83,6 +84,7 @@ class Trainer:
                     self._save(step)
                 self._boundary.end_save(step, stops=stops)
         self._save(STEPS)
+        finished.record(STEPS, STEPS)
 
     def _step(self, step: int) -> None:
         if (CASE.rank, CASE.step) == (RANK, step) and CASE.kind != "write":

@@ -1,8 +1,8 @@
-"""The held-out rows of one evaluation: each once, the same ones every time."""
+"""The held-out rows of one evaluation: each once, the same ones every time, in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from launchers.exits import Exit, LaunchError
@@ -43,6 +43,31 @@ def microbatches(
             id="held-out-too-few",
         )
     return count
+
+
+def in_parts(
+    schedule: Callable[..., list[Any]], size: int, callbacks: list[Any]
+) -> Callable[..., list[Any]]:
+    """Return Megatron's schedule that runs the microbatches in parts.
+
+    Between two parts no rank sends or receives, so the run can save and stop there.
+
+    Args:
+        schedule: Megatron's own; it returns the numbers of each microbatch.
+        size: microbatches of a part.
+        callbacks: the trainer's; those with ``end_part`` are called after each part but the last,
+            which the trainer itself reports.
+    """
+
+    def run(*, num_microbatches: int, **given: Any) -> list[Any]:
+        found = schedule(num_microbatches=min(size, num_microbatches), **given)
+        for done in range(size, num_microbatches, size):
+            for each in callbacks:
+                getattr(each, "end_part", bool)()
+            found += schedule(num_microbatches=min(size, num_microbatches - done), **given)
+        return found
+
+    return run
 
 
 class HeldOut:

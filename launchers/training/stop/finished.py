@@ -7,18 +7,40 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+from launchers.system.trained import Trained
 
 
 class _State:
     """State of this process; a function of ``atexit`` gets no arguments."""
 
     is_trained = False
+    is_leaving = False
 
 
 def note_trained() -> None:
     """Note that the trainer of this process has ended its training."""
     _State.is_trained = True
+
+
+def note_leaving() -> None:
+    """Note that this process ends its training because the launcher asks for it."""
+    _State.is_leaving = True
+
+
+def record(step: int, planned: int, *, is_stopped: bool = False) -> None:
+    """Record on rank 0 that the trainer ends its training by itself.
+
+    Args:
+        step: the number of completed steps.
+        planned: the number of steps at which training ends.
+        is_stopped: whether a callback of the trainer has ended it.
+    """
+    folder = os.environ.get("DPO_ATTEMPT_FOLDER")
+    if folder and os.environ.get("RANK", "0") == "0" and not _State.is_leaving:
+        Trained.of(step, planned, is_stopped=is_stopped).write(Path(folder))
 
 
 def end_at_exit() -> None:

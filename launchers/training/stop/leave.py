@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch.distributed as dist
 
 from launchers import logs
+from launchers.training.stop import finished
 from launchers.training.stop.boundary import Boundary
 
 
@@ -42,8 +43,23 @@ def leave(boundary: Boundary, step: int, close: Callable[[], object]) -> None:
     """
     if os.environ.get("RANK", "0") == "0":
         print(logs.format_event("training stopped", step=step), flush=True)
+    finished.note_leaving()
     close()
-    boundary.stop()
+    boundary.stop(step)
+    _exit()
+
+
+def finish(close: Callable[[], object]) -> None:
+    """End this process with exit code 0 because no step is left; ``close`` as of ``leave``.
+
+    It has resumed from the last step, whose checkpoint an earlier attempt has completed.
+    """
+    close()
+    await_seal()  # until rank 0 has recorded the end
+    _exit()
+
+
+def _exit() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

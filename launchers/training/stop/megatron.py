@@ -12,6 +12,7 @@ from typing import Any
 from swift.megatron.callbacks.default_flow import DefaultFlowCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
+from launchers.training import loading
 from launchers.training.saving import background
 from launchers.training.stop.boundary import Boundary
 from launchers.training.stop.leave import await_seal, from_rank_0, leave
@@ -42,24 +43,47 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
             state.iteration,
             saves=state.should_save,
             is_last=self._is_last,
+            evaluates=state.should_eval,
             write_seconds=0.0 if writes is None else writes.expected_seconds,
         )
         if self._stops:
+            if state.should_eval:
+                loading.note_evaluation_left()
             state.should_log, state.should_eval, state.should_save = True, False, True
 
     def on_eval_begin(self) -> None:
         """Note that an evaluation runs."""
         super().on_eval_begin()
-        self._boundary.begin_evaluation()
+        self._boundary.begin_evaluation(self.state.iteration)
+
+    def on_eval_step(self) -> None:
+        """End a part."""
+        super().on_eval_step()
+        self.end_part()
+
+    def end_part(self) -> None:
+        """Save and stop after a part of an evaluation, if the launcher asks for it.
+
+        No rank is in the schedule of a pipeline then, and the trainer has prepared the model for an
+        evaluation as it does for a save, so its own save is called from here. The rest of the
+        evaluation is left out.
+        """
+        if self._boundary.end_batch(self.state.iteration):
+            self._stops, trainer = True, self.trainer
+            loading.note_evaluation_left()
+            trainer.save_checkpoint()
+            trainer.call_event("on_save", output_dir=self.state.last_model_checkpoint)
 
     def on_eval_end(self) -> None:
-        """Note that it has ended."""
+        """Note that it has ended; let the trainer save if the launcher asks for a stop."""
         super().on_eval_end()
-        self._boundary.end_evaluation(saves=self.state.should_save)
+        state, last = self.state, self._is_last
+        if self._boundary.end_evaluation(state.iteration, saves=state.should_save, is_last=last):
+            self._stops = state.should_save = True
 
     def on_save(self, output_dir: str) -> None:
         """Stop if the launcher asks for it: the callback ``seal`` has run, or runs behind it."""
-        if self._is_last:
+        if self._is_last and not self._stops:
             return  # training ends by itself
         await_seal()
         step = self.state.iteration

@@ -43,6 +43,8 @@ def main() -> None:
         sys.exit(1)
     if options.node_rank == "0":
         save(output / f"checkpoint-{attempt}", int(attempt))
+        record = {"step": int(attempt), "planned": int(attempt), "reason": "finished"}
+        (Path(options.log_dir).parent / "trained.json").write_text(json.dumps(record))
 
 
 def order(own: str) -> str:

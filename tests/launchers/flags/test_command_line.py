@@ -244,6 +244,10 @@ def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_pat
     assert started["eval_on_start"] == "true"
     resumed = flags(recipe("transformers", **split), resume=saved(tmp_path, state=True))
     assert "eval_on_start" not in resumed
+    stopped = saved(tmp_path / "stopped", state=True)
+    (stopped.path / "features.json").write_text('{"owes_evaluation": true}')
+    again = flags(recipe("transformers", **split), resume=stopped)
+    assert again["eval_on_start"] == "true"
     for args in ({}, {**split, "eval_strategy": "No"}, {**split, "streaming": True}):
         assert "eval_on_start" not in flags(recipe("transformers", **args))
     assert flags(recipe("transformers", **split, eval_on_start=False))["eval_on_start"] == "false"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -31,8 +32,8 @@ def test_a_node_answers_with_the_highest_boundary_of_its_processes() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.START, Phase.REFERENCE, Phase.EVALUATION])
-def test_a_node_that_is_not_in_its_steps_cannot_save(phase: Phase) -> None:
-    answer = Answer.of_processes([reading(8), reading(8, phase)])
+def test_a_node_with_nothing_new_cannot_save(phase: Phase) -> None:
+    answer = Answer.of_processes([reading(8), reading(0, phase)])
     assert answer.boundary == 0 and answer.why
     assert decide({0: Answer(boundary=8), 1: answer}, 100)[0] == NOWHERE
 
@@ -44,6 +45,13 @@ def test_only_a_new_save_must_fit_into_the_time() -> None:
     assert decide({0: new}, 34)[0] == NOWHERE
     assert decide({0: new}, 36) == (8, "")
     assert decide({0: begun}, 1) == (9, "")
+
+
+def test_a_batch_of_an_evaluation_and_a_save_must_fit() -> None:
+    batch = replace(reading(8, Phase.EVALUATION, step=50, save=30), batch_seconds=4)
+    assert Answer.of_processes([batch]).needs_seconds == 34
+    assert Answer.of_processes([batch, reading(8, step=50)]).needs_seconds == 84
+    assert Answer.of_processes([replace(batch, save_seconds=0)]).needs_seconds == 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), min_size=1, max_size=6), st.data())
@@ -97,7 +105,7 @@ def test_a_gang_without_training_stops_nowhere() -> None:
 def test_a_rank_that_cannot_save_asks_nobody() -> None:
     sent: list[Message] = []
     agreement = StopAgreement(2, sent.append, is_leader=False)
-    agreement.attach(lambda: Answer(boundary=0, why="an evaluation is running"), lambda _: None)
+    agreement.attach(lambda: Answer(boundary=0, why="training has not begun"), lambda _: None)
     agreement.ask(100)
     assert (agreement.boundary, sent) == (NOWHERE, [])
 

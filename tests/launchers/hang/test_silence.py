@@ -19,7 +19,7 @@ from launchers.hang.silence import (
     limit_of,
     phase_of,
 )
-from launchers.system.step_board import Phase, Reading
+from launchers.system.step_board import Phase, Reading, end_of_batch, end_of_step
 
 TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0, beat=1000, pid=5)
 
@@ -93,9 +93,10 @@ def test_processes_that_have_ended_do_not_count() -> None:
 def test_the_median_is_of_the_last_steps(seconds: list[float]) -> None:
     times = StepTimes()
     for number, each in enumerate(seconds):
-        reading = replace(TRAINING, boundary=2 * number + 2, step_seconds=each)
+        reading = replace(TRAINING, boundary=end_of_step(number + 1), step_seconds=each)
         times.note([reading])
         times.note([reading])  # read twice in one step
+        times.note([replace(reading, boundary=end_of_batch(number + 1, 1))])  # and evaluated
     last = sorted(seconds[-31:])
     middle = len(last) // 2
     expected = last[middle] if len(last) % 2 else (last[middle - 1] + last[middle]) / 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from launchers import command
+from launchers import command, termination
 from launchers.config.settings import from_env
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.hang import workspace_watch
 from launchers.hang.workspace_watch import WorkspaceWatch
+from launchers.stages.attempt_record import recording
 
 LIMIT = 0.2
 
@@ -60,6 +64,32 @@ def test_what_ended_training_counts_if_it_is_known(
     watch.note(LaunchError(Exit.CONFIG, "a flag", "correct it", id="flag-not-taken"))
     assert ends.ended.wait(10)
     assert [error.id for error in ends.errors] == ["flag-not-taken"]
+
+
+def test_the_record_of_a_rank_that_ends_before_training_is_bounded(
+    tmp_path: Path, stalled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a failed preflight: no training has begun, so the watch was at rest."""
+    ends = Ends()
+    monkeypatch.setattr(workspace_watch, "_watch", WorkspaceWatch(tmp_path, LIMIT, ends))
+    monkeypatch.setattr(termination, "write", lambda *_: stalled.wait())
+    error = LaunchError(Exit.PREFLIGHT, "a GPU", "replace it", id="preflight-gpu")
+
+    def fail() -> None:
+        work = Workspace(root=tmp_path, run="r")
+        with recording(work, tmp_path / "1", 1):
+            raise error
+
+    def ended() -> None:
+        with contextlib.suppress(LaunchError):
+            fail()
+
+    rank = threading.Thread(target=ended)
+    rank.start()
+    assert ends.ended.wait(10) and rank.is_alive()
+    assert ends.errors == [error]
+    stalled.set()
+    rank.join(10)
 
 
 def test_nothing_ends_while_training_runs(tmp_path: Path, stalled: threading.Event) -> None:

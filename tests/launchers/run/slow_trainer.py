@@ -33,11 +33,11 @@ def save(self: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
-def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Take a while in each step of an evaluation."""
-    result = _predict(self, *args, **kwargs)
-    note("evaluation")
-    time.sleep(EVALUATION)
+def predict(self: Any, args: Any, state: Any, *more: Any, **kwargs: Any) -> Any:
+    """Take a while in each batch of an evaluation, but not before the first step."""
+    result = _predict(self, args, state, *more, **kwargs)
+    note(f"evaluation-{state.global_step}")
+    time.sleep(EVALUATION if state.global_step else 0)
     return result
 
 

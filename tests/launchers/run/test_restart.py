@@ -16,6 +16,7 @@ from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.run.restart import is_allowed
 from tests.attribution.corpus import load
 from tests.launchers.pods import Pods, end
+from tests.launchers.processes import is_running
 
 IN_PLACE = {
     *(FailureClass.NETWORK, FailureClass.HANG, FailureClass.GPU_MEMORY, FailureClass.UNKNOWN),
@@ -65,6 +66,37 @@ def test_a_killed_process_is_a_new_attempt_in_the_same_pods(pods: Lasting, rank:
     assert restart["attempt"] == 2 and "killed by SIGKILL" in restart["why"]
     assert restart["why"].startswith(f"rank {rank} (r-node-0-{rank})")
     assert {"failed", "restart"} <= progress["phases"].keys()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_failure_is_announced_before_the_failed_processes_have_ended(
+    pods: Lasting, rank: int
+) -> None:
+    """The kernel takes seconds to end processes with a GPU's memory: all nodes do it at once.
+
+    Here the failed node's output stays open, and its launcher waits 5 s for the end of it.
+    """
+    pods.train = f"{rank}.1:report,{1 - rank}.1:hang"
+    started = [pods.start(each) for each in (0, 1)]
+    attempt, stop = pods.run / "attempts" / "1", time.monotonic() + 60
+    while len(found := {int(p.parts[-5][-1]): p for p in attempt.rglob("pid")}) < 2:
+        assert time.monotonic() < stop
+        time.sleep(0.02)
+    own, peer = (int(found[each].read_text()) for each in (rank, 1 - rank))
+    ended: dict[str, float] = {}
+    with Path(f"/proc/{own}/fd/1").open("wb"):
+        found[rank].with_name("held").touch()
+        began = time.monotonic()
+        while len(ended) < 2:
+            if (attempt / f"termination-{rank}.json").exists():
+                ended.setdefault("own", time.monotonic() - began)
+            if not is_running(peer):
+                ended.setdefault("peer", time.monotonic() - began)
+            assert time.monotonic() < began + 60, ended
+            time.sleep(0.01)
+    print({name: f"{seconds:.1f} s" for name, seconds in ended.items()})
+    assert ended["peer"] < ended["own"] - 1.5
+    assert [end(pod)[0] for pod in started] == [0, 0]
 
 
 def test_one_node_restarts_by_itself(tmp_path: Path) -> None:
@@ -227,6 +259,6 @@ def test_of_the_corpus_no_user_error_and_nothing_that_needs_new_pods_is_restarte
 
 
 @pytest.mark.parametrize("code", Exit)
-def test_only_three_exit_codes_allow_a_restart(code: Exit) -> None:
+def test_only_four_exit_codes_allow_a_restart(code: Exit) -> None:
     allowed = is_allowed(LaunchError(code, "", "", id="x", failure_class=FailureClass.UNKNOWN))
-    assert allowed == (code in (Exit.PEER, Exit.UNAVAILABLE, Exit.HANG))
+    assert allowed == (code in (Exit.PEER, Exit.UNAVAILABLE, Exit.HANG, Exit.INCOMPLETE))

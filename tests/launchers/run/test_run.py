@@ -87,6 +87,32 @@ def test_a_run_that_was_interrupted_resumes_from_its_checkpoint(pods: Pods) -> N
     assert words[words.index("--ref_model") + 1] == words[words.index("--model") + 1]
 
 
+def test_exit_code_0_in_mid_training_is_a_failure_and_nothing_is_exported(pods: Pods) -> None:
+    pods.train = "0.1:exit,1.1:exit"
+    (code, output), _ = pods.all()
+    assert code == Exit.INCOMPLETE, output
+    message = pods.message(0)
+    assert (message["class"], message["id"]) == ("incomplete", "train-incomplete")
+    assert pods.progress()["state"] == "failed" and not (pods.run / "export").exists()
+    assert [code for code, _ in pods.all()] == [0, 0]  # attempt 2 ends its training
+    assert (pods.run / "export" / "model.safetensors").exists()
+
+
+def test_processes_that_exit_with_0_in_mid_training_are_started_again_in_place(
+    tmp_path: Path,
+) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0.1:exit")
+    [(code, output)] = pods.all(DPO_RESTARTS_IN_PLACE="3")
+    assert code == 0 and "restart in place attempt=2" in output, output
+
+
+def test_an_early_stop_is_exported_with_a_warning(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0:early")
+    [(code, output)] = pods.all()
+    assert code == 0 and 'training ended early why="early stop" step=3 planned=9' in output, output
+    assert (pods.run / "export" / "model.safetensors").exists()
+
+
 def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods) -> None:
     pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
     begin = time.monotonic()

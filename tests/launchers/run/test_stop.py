@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from launchers.exits import Exit
+from launchers.metrics import evaluations
 from launchers.storage import checkpoint
 from launchers.storage.trainer_log import LOG, read_losses
 from scripts.demo import sources
@@ -190,14 +191,35 @@ def test_a_second_signal_ends_a_save_at_once(tmp_path: Path, given: Sources) -> 
     assert time.monotonic() - begin < 5
 
 
-def test_an_evaluation_is_not_waited_for(tmp_path: Path, given: Sources) -> None:
-    args = {"eval_steps": 2, "eval_strategy": "steps", "split_dataset_ratio": 0.2}
-    pods = Trained(tmp_path, nodes=1, given=given, args=args, slow={"EVALUATION": 60})
-    pod = pods.start(0)
-    pods.wait_for_sign("evaluation")
-    begin = time.monotonic()
-    pod.send_signal(signal.SIGTERM)
-    assert stopped(pods, [pod]) == [Exit.TERMINATED], pods.said()
-    assert time.monotonic() - begin < 10
-    said = (tmp_path / "pod-0.log").read_text()
-    assert 'stopping without a checkpoint why="an evaluation is running"' in said
+HELD_OUT = {"eval_strategy": "steps", "split_dataset_ratio": 0.25, "max_steps": 6}
+HELD_OUT |= {"per_device_eval_batch_size": 2}
+
+
+def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
+    """Return step and loss of each evaluation."""
+    found = evaluations.read(pods.run / "metrics.jsonl")
+    return [(each.step, each.values["loss"]) for each in found]
+
+
+def test_an_evaluation_is_left_and_its_step_saved(tmp_path: Path, given: Sources) -> None:
+    """Also the one after the last step; the losses are those of a run that was not stopped."""
+    args = HELD_OUT | {"eval_steps": 3}
+    whole = Trained(tmp_path / "whole", given=given, args=args)
+    assert stopped(whole, [whole.start(rank) for rank in (0, 1)]) == [0, 0], whole.said()
+    pods = Trained(tmp_path / "stopped", given=given, args=args, slow={"EVALUATION": 3})
+    for step in (3, 6):
+        started = [pods.start(rank) for rank in (0, 1)]
+        pods.wait_for_sign(f"evaluation-{step}")
+        begin = time.monotonic()
+        started[step // 4].send_signal(signal.SIGTERM)
+        assert stopped(pods, started) == [Exit.PREEMPTED] * 2, pods.said()
+        saved = checkpoint.newest(pods.run / "checkpoints")
+        assert saved is not None and saved.step == step
+        assert "training stopped" in pods.said()
+        print(f"SIGTERM to the end, evaluation after step {step}: {time.monotonic() - begin:.1f} s")
+    assert pods.losses() == whole.losses()[:6]
+    again = [pods.start(rank) for rank in (0, 1)]
+    assert stopped(pods, again) == [0, 0], pods.said()
+    assert pods.losses() == whole.losses()
+    assert [step for step, _ in evaluated(whole)] == [0, 3, 6]
+    assert evaluated(pods) == evaluated(whole)  # each of the two by the attempt after

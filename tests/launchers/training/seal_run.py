@@ -1,7 +1,8 @@
 """Trains three steps with transformers' own trainer; prints what was sealed when, as JSON.
 
-``.tools/train/bin/python -m tests.launchers.training.seal_run FOLDER LIMIT`` runs in the training
-Python.
+``.tools/train/bin/python -m tests.launchers.training.seal_run FOLDER LIMIT [END]`` runs in the
+training Python. END: after the second step a callback of the user ends training (``early``) or the
+process, with exit code 0 (``exit``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from launchers.storage import checkpoint
 from launchers.training import seal_transformers
@@ -31,6 +32,17 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return the squared error."""
         return {"loss": (self.inner(x) - labels).square().mean()}
+
+
+class End(TrainerCallback):  # type: ignore[misc]
+    """A user's callback that ends training, or the process, after the second step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """End it."""
+        if state.global_step == 2 and sys.argv[3:] == ["exit"]:
+            sys.exit(0)
+        if state.global_step == 2 and sys.argv[3:] == ["early"]:
+            control.should_training_stop = True
 
 
 def main() -> None:
@@ -57,6 +69,7 @@ def main() -> None:
     trainer = Trainer(model=Linear(), args=arguments, train_dataset=rows)
     seal_transformers.install()
     trainer.add_callback(seal_transformers.SealCallback(arguments, trainer))
+    trainer.add_callback(End())
     trainer.train()
     kept = sorted(path.name for path in folder.glob("checkpoint-*"))
     print(json.dumps({"left": left, "kept": kept}))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.system.trained import Trained, read
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -20,10 +21,33 @@ from tests.launchers.training_environment import PYTHON, needs_training
 def test_the_last_sealed_checkpoint_stays_until_the_next_is_sealed(
     tmp_path: Path, limit: int, kept: list[str]
 ) -> None:
-    command = [str(PYTHON), "-m", "tests.launchers.training.seal_run", str(tmp_path)]
+    done = trained(tmp_path, str(limit))
+    assert json.loads(done.stdout.splitlines()[-1]) == {"left": [0, 1, 2], "kept": kept}
+
+
+@needs_training
+@pytest.mark.parametrize(
+    ("end", "record"),
+    [
+        ("finish", Trained(step=3, planned=3, reason="finished")),
+        ("early", Trained(step=2, planned=3, reason="early stop")),
+        ("exit", None),
+    ],
+)
+def test_a_training_that_ends_by_itself_is_recorded(
+    tmp_path: Path, end: str, record: Trained | None
+) -> None:
+    trained(tmp_path, "2", end)
+    assert read(tmp_path) == record
+
+
+def trained(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(PYTHON), "-m", "tests.launchers.training.seal_run", str(folder), *words]
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    env |= {"DPO_ATTEMPT_FOLDER": str(folder), "RANK": "0"}
+    env |= {"WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     done = subprocess.run(
-        [*command, str(limit)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=100
+        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == {"left": [0, 1, 2], "kept": kept}
+    return done

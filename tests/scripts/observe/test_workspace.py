@@ -14,7 +14,9 @@ import pytest
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
+from scripts.control import contents
 from scripts.observe import collect
+from scripts.observe.source import program
 from scripts.observe.workspace import RunFiles, parse_run, read_run
 from scripts.problem import Problem
 
@@ -117,10 +119,33 @@ def test_a_checkpoint_is_complete_where_the_launcher_says_so(home: Path) -> None
     make_checkpoint(home, 14, seal=False)
     (make_checkpoint(home, 16) / "weights").unlink()
     make_checkpoint(home, 18).rename(home / "checkpoints" / "checkpoint-19")
+    checkpoint.condemn(make_checkpoint(home, 20), "a file reads as zeros")
+    for step, moved, recipe in ((11, "dpo", "a"), (13, "former", "a"), (22, "other", "a")):
+        plant_of(home, step, run=moved, recipe=recipe)
+    plant_of(home, 24, run="dpo", recipe="b")
+    (home / "attempts" / "1" / "start.json").write_text('{"resume": 0, "run": "former"}')
     found = read(home)
     judged = {each.step for each in found.checkpoints if each.complete}
-    assert judged == {each.step for each in checkpoint.complete(home / "checkpoints")} == {9, 10}
-    assert found.newest and (found.newest.step, found.newest.bytes) == (10, 10)
+    right = {9, 10, 11, 13}
+    assert judged == {each.step for each in checkpoint.complete(home / "checkpoints")} == right
+    assert found.newest and (found.newest.step, found.newest.bytes) == (13, 13)
+    root = home.parent.parent
+    here = contents.answer("list", str(root))
+    words = [sys.executable, *program(contents, "list", str(root))[1:]]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=os.sep)
+    assert json.loads(done.stdout) == json.loads(json.dumps(here))
+    (listed,) = here["runs"]
+    assert {each["step"] for each in listed["checkpoints"] if each["complete"]} == right
+    assert listed["newest"] == 13
+
+
+def plant_of(home: Path, step: int, *, run: str, recipe: str) -> None:
+    """Make a checkpoint of a run with another name or recipe."""
+    folder, identity = make_checkpoint(home, step), {"recipe": recipe}
+    (home / "inputs.json").write_text(json.dumps({"recipe": "a"}))
+    manifest = json.loads((folder / "COMPLETE.json").read_text())
+    manifest |= {"run": run, "inputs": identity}
+    (folder / "COMPLETE.json").write_text(json.dumps(manifest))
 
 
 def test_bisection_finds_what_a_scan_finds(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.exits import Exit, LaunchError
+from launchers.flags.features import EVALUATE_VARIABLE
 from launchers.metrics import evaluations, writer
 from launchers.metrics.evaluations import Evaluation
 from launchers.storage.checkpoint import seal
@@ -210,6 +211,12 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
     assert (state.best_metric, state.best_global_step) == (0.3, 4)
     assert state.best_model_checkpoint == str(home / "checkpoint-4")
     print("a resumed run knows the best checkpoint")
+    made_first: list[Any] = []
+    os.environ[EVALUATE_VARIABLE] = "1"
+    run.evaluate = made_first.append
+    _, held_out = run.setup_training(packs(), packs())
+    assert made_first == [held_out] and run.wrapped_models[0].training
+    print("a run that was stopped in an evaluation makes it first")
 
 
 if __name__ == "__main__":

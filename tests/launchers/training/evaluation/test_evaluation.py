@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.training.evaluation.rounds import HeldOut, microbatches
+from launchers.training.evaluation.rounds import HeldOut, in_parts, microbatches
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_training
 
@@ -21,6 +23,7 @@ SHOWN = (
     "eval_iters 0 evaluates nothing",
     "eval_iters limits the rows",
     "a resumed run knows the best checkpoint",
+    "a run that was stopped in an evaluation makes it first",
 )
 
 
@@ -37,6 +40,29 @@ def test_an_evaluation_has_whole_rounds_of_the_schedule() -> None:
     with pytest.raises(LaunchError) as refusal:
         microbatches(31, micro=1, replicas=8, multiple=4)
     assert (refusal.value.code, refusal.value.id) == (Exit.DATA, "held-out-too-few")
+
+
+@pytest.mark.parametrize(
+    ("size", "order"),
+    [
+        (2, ["2 of a", "part", "2 of a", "part", "1 of a"]),
+        (5, ["5 of a"]),
+        (9, ["5 of a"]),
+    ],
+)
+def test_an_evaluation_in_parts_has_the_numbers_of_all_microbatches(
+    size: int, order: list[str]
+) -> None:
+    rows, seen = iter(range(5)), []
+
+    def schedule(*, num_microbatches: int, model: str) -> list[int]:
+        seen.append(f"{num_microbatches} of {model}")
+        return [next(rows) for _ in range(num_microbatches)]
+
+    stop = SimpleNamespace(end_part=lambda: seen.append("part"))
+    run = in_parts(schedule, size, [object(), stop])
+    assert run(num_microbatches=5, model="a") == [0, 1, 2, 3, 4]
+    assert seen == order
 
 
 def test_every_evaluation_begins_with_the_first_row() -> None:

@@ -9,13 +9,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from launchers.gang.stop_agreement import Answer, decide
 from launchers.preflight.gang_probes import free_port
-from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard
+from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
+from launchers.system.trained import Trained, read
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
+PARTS = 4
+"""Parts of an evaluation."""
 
 
 class Ranks:
@@ -24,6 +29,7 @@ class Ranks:
     def __init__(self, folder: Path, case: str) -> None:
         self.folder, self.board = folder, StepBoard.make(folder / "board", 2)
         env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
+        env |= {"PARTS": str(PARTS), "DPO_ATTEMPT_FOLDER": str(folder)}
         words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         words += ["--master-port", str(free_port()), "-m"]
         self.process = subprocess.Popen(
@@ -75,13 +81,13 @@ class Ranks:
 
 def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "step")
-    ranks.wait_for(lambda: all(reading.boundary > 20 for reading in ranks.board.read()))
-    step = ranks.stop() // 2
+    ranks.wait_for(lambda: all(step_of(each.boundary) > 10 for each in ranks.board.read()))
+    step = step_of(ranks.stop())
     ranks.end()
     assert ranks.steps("saved") == [[step], [step]]
     assert ranks.steps("logged") == [[1, step], [1, step]]  # nothing accumulated is dropped
     assert ranks.steps("closed") == [[step], [step]] and ranks.steps("finished") == [[], []]
-    assert ranks.phases() == {Phase.STOPPED}
+    assert ranks.phases() == {Phase.STOPPED} and read(tmp_path) is None
 
 
 def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
@@ -104,14 +110,38 @@ def test_all_save_the_step_that_rank_0_chooses_by_time(tmp_path: Path) -> None:
     assert ranks.phases() == {Phase.STOPPED}
 
 
-def test_an_evaluation_declines_and_training_continues(tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["evaluation", "last evaluation"])
+def test_an_evaluation_is_left_after_its_part_and_the_step_is_saved(
+    tmp_path: Path, case: str
+) -> None:
+    ranks = Ranks(tmp_path, case)
+    ranks.wait_for(lambda: ranks.noted("part"))
+    boundary = ranks.stop()
+    ranks.end()
+    assert step_of(boundary) == 3 and ranks.steps("saved") == [[3], [3]]
+    parts = ranks.steps("part")
+    assert parts[0] == parts[1] and len(parts[0]) < PARTS
+    assert ranks.steps("evaluated") == [[], []] and ranks.steps("closed") == [[3], [3]]
+    assert ranks.steps("left") == [[3], [3]]  # the next attempt evaluates first
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_a_stop_after_the_last_part_saves_once_with_the_evaluation(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "evaluation")
-    ranks.wait_for(lambda: ranks.noted("evaluation"))
+    ranks.wait_for(lambda: ranks.noted("evaluated"))
+    ranks.stop()
+    ranks.end()
+    assert ranks.steps("evaluated") == [[3], [3]] and ranks.steps("saved") == [[3], [3]]
+    assert ranks.steps("left") == [[], []]
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_an_evaluation_before_the_first_step_declines(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "first evaluation")
+    ranks.wait_for(lambda: ranks.noted("part"))
     assert ranks.stop() == NOWHERE
-    ranks.wait_for(lambda: all(reading.boundary > 10 for reading in ranks.board.read()))
-    ranks.process.terminate()
-    ranks.process.communicate(timeout=60)
-    assert ranks.steps("saved") == [[], []]
+    ranks.end()
+    assert ranks.steps("saved") == [[3], [3]] and ranks.steps("finished") == [[3], [3]]
 
 
 def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
@@ -120,4 +150,5 @@ def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
     assert ranks.stop() != NOWHERE
     ranks.end()
     assert ranks.steps("finished") == [[4], [4]]
+    assert read(tmp_path) == Trained(step=4, planned=4, reason="finished")
     assert Phase.STOPPED not in ranks.phases()

@@ -20,7 +20,8 @@ from typing import Any
 
 from launchers.metrics import rows
 from launchers.storage import checkpoint, retention
-from launchers.system.step_board import Phase, StepBoard
+from launchers.system.step_board import Phase, StepBoard, end_of_step
+from launchers.system.trained import Trained
 from launchers.training import heartbeat
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
@@ -82,7 +83,7 @@ class Node:
         assert board is not None
         while step < STEPS:
             step += 1
-            board.write(0, boundary=2 * step, phase=Phase.STEP, step_seconds=STEP_SECONDS)
+            board.write(0, boundary=end_of_step(step), phase=Phase.STEP, step_seconds=STEP_SECONDS)
             self.act("step", step)
             self.meet(f"{step}")
             time.sleep(STEP_SECONDS)
@@ -91,6 +92,8 @@ class Node:
                 self.log(step, state)
             if step % SAVE_EVERY == 0 or step == STEPS:
                 self.save(step, state)
+        if self.rank == 0:
+            Trained.of(step, STEPS).write(self.folder.parent)
         self.act("end", step)
 
     def load(self, folder: Path) -> tuple[int, str]:

@@ -3,10 +3,11 @@
 ``FAKE_TRAIN=<node rank>[.<attempt>]:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr
 gets the word as its last line), ``late-fail`` (the same after half a second), ``kill`` (reports a
 rank killed by that signal), ``late-kill`` (the same once the attempt's checkpoint is complete),
-``hang``, ``save`` (hangs after that checkpoint), ``deaf`` (hangs and ignores SIGTERM), ``orphan``
-(hangs, with a process of a session of its own, as torchrun's workers are) and ``rehearse`` (trains
-the steps of a rehearsal, see ``rehearse`` below); else it
-succeeds.
+``hang``, ``report`` (hangs until a file ``held`` is beside its ``pid``, then prints torchrun's
+table of failures), ``save`` (hangs after that checkpoint), ``deaf`` (hangs and ignores SIGTERM),
+``orphan`` (hangs, with a process of a session of its own, as torchrun's workers are), ``exit``
+(saves and exits with 0, but has not ended its training), ``early`` (ends its training early) and
+``rehearse`` (trains the steps of a rehearsal, see ``rehearse`` below); else it succeeds.
 """
 
 import json
@@ -30,6 +31,8 @@ def main() -> None:
     rank.mkdir(parents=True)
     (rank / "argv.json").write_text(json.dumps(sys.argv[1:]))
     (rank / "env.json").write_text(json.dumps(dict(os.environ)))
+    (rank / "starting").write_text(str(os.getpid()))
+    (rank / "starting").rename(rank / "pid")
     checkpoints = Path(options.program[options.program.index("--output_dir") + 1])
     saved = checkpoints / f"checkpoint-{3 * int(attempt)}"
     if act == "deaf":
@@ -41,6 +44,11 @@ def main() -> None:
             child = subprocess.Popen(["sleep", "300"], start_new_session=True)
             (rank / "orphan").write_text(str(child.pid))
         print("fake hangs", flush=True)
+        time.sleep(300)
+    if act == "report":
+        while not (rank / "held").exists():
+            time.sleep(0.02)
+        print("Root Cause (first observed failure):\n  exitcode  : -11 (pid: 1)\n====", flush=True)
         time.sleep(300)
     if act == "save":
         save(saved)
@@ -60,6 +68,16 @@ def main() -> None:
         sys.exit(rehearse(options.program, options.node_rank))
     if options.node_rank == "0" and "--resume_from_checkpoint" not in options.program:
         save(checkpoints / "checkpoint-3")
+    if options.node_rank == "0" and act != "exit":
+        trained(3, early=act == "early")
+
+
+def trained(step: int, *, early: bool = False) -> None:
+    """Record that training has ended by itself, as the trainer with the seal plugin does."""
+    record: dict[str, object] = {"step": step, "planned": step, "reason": "finished"}
+    if early:
+        record |= {"planned": 3 * step, "reason": "early stop"}
+    (Path(os.environ["DPO_ATTEMPT_FOLDER"]) / "trained.json").write_text(json.dumps(record))
 
 
 def save(folder: Path) -> None:
@@ -83,6 +101,7 @@ def rehearse(program: list[str], rank: str) -> int:
         row(home, *((3, 4) if is_again else (1, 2)))
         save(home / "checkpoints" / f"checkpoint-{4 if is_again else 2}")
         if is_again:
+            trained(4)
             return 0
         time.sleep(1.2)  # two readings of the host's memory
         row(home, 3)
