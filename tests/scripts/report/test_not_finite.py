@@ -80,9 +80,8 @@ def test_the_report_is_json_and_names_the_files(work: Workspace) -> None:
 def test_status_prints_json_and_no_infinite_time(work: Workspace) -> None:
     shown = seen(work)
     status = summarise(shown)
-    reading = Reading(files=shown.files, how="mounted")
-    look = Look(view=shown, reading=reading)
-    found = strict(json.dumps(document(status, look, notes(shown, reading))))
+    look = Look(view=shown, reading=Reading(files=shown.files, how="mounted"))
+    found = strict(json.dumps(document(status, look, notes(shown, look.reading))))
     assert (found["eta_seconds"], found["effective"], found["mfu"]["value"]) == (None, None, None)
     assert found["held_out"]["last"] == {"step": 20, "loss": None, "accuracy": 0.5, "margin": None}
     assert f"progress.json: {json_text.NOT_FINITE}" in found["notes"]

@@ -86,6 +86,8 @@ def test_a_list_in_a_pipe_has_all_columns_on_one_line(cluster: Cluster, workspac
     header, *rows = printed(place).splitlines()
     assert header.split() == list(listing.COLUMNS) and len(rows) == 2
     assert any(row.startswith(f"dpo-{'x' * 90} ") for row in rows)
+    # A request that `list` does not send is no lost answer.
+    assert not any("cluster-error" in row or "unknown" in row for row in rows), rows
     narrow = console(is_terminal=True, width=80)
     listing.run(Target(run=""), narrow)
     assert "position" not in printed(narrow)
