@@ -13,7 +13,7 @@ a map
 a list
 {{- else if kindIs "invalid" .value -}}
 null
-{{- else if regexMatch "(?i)secret|token|passw|credential|auth|key[^.]*$" .path -}}
+{{- else if regexMatch "(?i)(secret|token|passw|credential|auth|key)[^.]*$" .path -}}
 the value
 {{- else if kindIs "string" .value -}}
 {{ trunc 80 (toString .value) | printf "%+q" }}{{ if gt (len (toString .value)) 80 }}...{{ end }}
@@ -41,7 +41,7 @@ use a text{{ if $schema.maxLength }} of at most {{ $schema.maxLength }} characte
 {{- else if has "boolean" $types -}}
 use true or false
 {{- else if has "array" $types -}}
-use a list, such as [a, b]
+use a list, such as {{ ternary (printf "[%s]" (include "megatron-dpo.schema.shown" .)) "[a, b]" (and (eq .type "string") (not (has "object" $types))) }}
 {{- else if $schema.properties -}}
 use a map with {{ if gt (len $schema.properties) 1 }}keys such as {{ end }}{{ keys $schema.properties | sortAlpha | join ", " | trunc 120 }}
 {{- else -}}

@@ -8,7 +8,7 @@ mistakes are left out. Takes (root, defaults, replaced).
 {{- $defaults := .defaults -}}
 {{- $replaced := .replaced -}}
 {{- $defs := .root.Files.Get "schema.json" | default "{}" | fromJson -}}
-{{- range $key, $schema := get (get $defs "" | default dict) "properties" }}
+{{- range $key, $schema := get (get $defs "" | default dict) "properties" | default dict }}
 {{- $value := get $values $key }}
 {{- /* Most keys have their default. */}}
 {{- if not (and (hasKey $defaults $key) (deepEqual $value (get $defaults $key))) }}

@@ -46,7 +46,7 @@ x
 {{- end }}
 
 {{- define "megatron-dpo.schema.wrong.range" -}}
-- {{ .path }}: {{ include "megatron-dpo.schema.shown" . }} is out of range; use a {{ ternary "whole " "" (or (has "integer" (.schema.type | default list)) (hasKey .schema "multipleOf")) }}number{{ include "megatron-dpo.schema.bounds" .schema }} [value-range]
+- {{ .path }}: {{ include "megatron-dpo.schema.shown" . }} is out of range; {{ with .schema.errorMessage }}{{ . }}{{ else }}use a {{ ternary "whole " "" (or (has "integer" (.schema.type | default list)) (hasKey .schema "multipleOf")) }}number{{ include "megatron-dpo.schema.bounds" .schema }}{{ end }} [value-range]
 {{- end }}
 
 {{- define "megatron-dpo.schema.wrong.form" -}}
@@ -81,7 +81,7 @@ x
 {{- end }}
 
 {{- define "megatron-dpo.schema.wrong.missing" -}}
-- {{ include "megatron-dpo.schema.path" (list .path .key) }}: missing, and required {{ if .for }}with {{ .for }}{{ else if .path }}in {{ .path }}{{ end }}; set it [value-missing]
+- {{ include "megatron-dpo.schema.path" (list .path .key) }}: missing, and required{{ with .for }} with {{ . }}{{ end }}; set it [value-missing]
 {{- end }}
 
 {{- define "megatron-dpo.schema.wrong.unknown" -}}

@@ -56,6 +56,8 @@ are about a credential, which does not depend on others. Takes
 {{- $names := splitList "." $plain }}
 {{- $name := $plain }}
 {{- if and (eq (first $names) "recipe") (gt (last $names | len) 3) }}{{ $name = last $names }}{{ end }}
+{{- /* Messages about keys of the same map name them without it. */}}
+{{- if and (gt (len $names) 2) (hasPrefix (initial $names | join ".") $path) }}{{ $name = last $names }}{{ end }}
 {{- $isNamed := regexMatch (printf "(^|[^A-Za-z0-9_.])%s([^A-Za-z0-9_]|$)" (regexQuoteMeta $name)) $line }}
 {{- if or (hasPrefix $plain $path) (and $.above (hasPrefix (printf "%s." $path) $plain)) (and $.names $isNamed) }}{{ $isOwn = false }}{{ end }}
 {{- end }}
