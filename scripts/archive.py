@@ -7,7 +7,8 @@ sorted, times and owners zero.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
 null in a values file means the default. ``chart/keys.json`` holds the keys of each map in which the
-schema lets unknown ones pass, so that a template refuses them and names the nearest.
+schema lets unknown ones pass, so that a template refuses them and names the nearest;
+``chart/schema.json`` holds the rules of ``values.schema.json``, which templates apply.
 
 The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
 apply``. It lies in a subchart because Helm stores a chart's files in the record of each release,
@@ -39,6 +40,7 @@ PLACE = f"charts/launcher-archive/{ARCHIVE}"
 DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
 KEYS = "keys.json"
+SCHEMA = "schema.json"
 _OPEN = {"$ref": "#/definitions/unknown"}
 """Of the schema: the map takes unknown keys."""
 
@@ -161,6 +163,60 @@ def keys(schema: Mapping[str, Any], path: str = "") -> dict[str, list[str]]:
     return found
 
 
+_ANNOTATIONS = (
+    "$comment",
+    "$schema",
+    "default",
+    "deprecationMessage",
+    "description",
+    "doNotSuggest",
+)
+_NAMED = ("definitions", "dependencies", "properties")
+"""Keywords of JSON schema whose keys are names."""
+
+
+def rules(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema as templates apply it: definitions by their pointer, the whole as ``""``.
+
+    Types are lists, ``$ref`` is ``ref``, and what judges nothing is left out.
+
+    >>> rules({"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}})
+    {'': {'properties': {'a': {'ref': 'definitions/b'}}}, 'definitions/b': {}}
+    """
+    found: dict[str, Any] = {}
+    waiting = [""]
+    while waiting:
+        pointer = waiting.pop()
+        if pointer not in found:
+            node: Any = schema
+            for name in pointer.split("/") if pointer else ():
+                node = node[name]
+            found[pointer] = _judging(node, waiting)
+    return found
+
+
+def _judging(node: Any, refs: list[str]) -> Any:
+    """Return a part of the schema without annotations; add what it refers to to ``refs``."""
+    if isinstance(node, list):
+        return [_judging(item, refs) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    if "$ref" in node:  # of draft-07: other keys do not count
+        refs.append(str(node["$ref"]).removeprefix("#/"))
+        return {"ref": refs[-1]}
+    made: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in _ANNOTATIONS or key == "definitions" or value == _OPEN:
+            continue
+        if key == "type":
+            made[key] = [value] if isinstance(value, str) else value
+        elif key in _NAMED:
+            made[key] = {name: _judging(below, refs) for name, below in value.items()}
+        else:
+            made[key] = value if key in ("const", "enum") else _judging(value, refs)
+    return made
+
+
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the archive: each file as ``launchers/<name>``.
 
@@ -179,7 +235,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def build(root: Path = ROOT) -> bool:
-    """Write archive, digest, defaults and keys of a checkout, unless they are up to date.
+    """Write archive, digest, defaults, keys and schema of a checkout, unless they are up to date.
 
     Returns:
         Whether they were written.
@@ -193,6 +249,7 @@ def build(root: Path = ROOT) -> bool:
     _write(chart, DEFAULTS, defaults((chart / "values.yaml").read_text(encoding="utf-8")))
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
     _write(chart, KEYS, json.dumps(keys(schema), separators=(",", ":")))
+    _write(chart, SCHEMA, json.dumps(rules(schema), separators=(",", ":"), sort_keys=True))
     if _is_current(chart, wanted):
         return False
     _replace(chart, PLACE, pack(files))

@@ -21,18 +21,24 @@ DIGITS = 15
 _MOST = 10**DIGITS - 1
 _POINTER = "#/definitions/flags/definitions"
 _SWITCH = "true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|[TtFfYyNn01]"
-# `multipleOf: 1` and not the type integer: Helm would say of 0.5 that it wants "integer or string"
+# `multipleOf: 1` and not the type integer, which an editor reports of 0.5 as "integer or string"
 _TYPES: dict[str, dict[str, object]] = {
     "switch": {
         "type": ["boolean", "number", "string", "null"],
         **{"multipleOf": 1, "minimum": 0, "maximum": 1, "pattern": f"^({_SWITCH})$"},
+        "errorMessage": "use true or false",
     },
     "whole": {
         "type": ["number", "string", "null"],
         **{"multipleOf": 1, "minimum": -_MOST, "maximum": _MOST},
         "pattern": f"^{WHOLE.pattern}$",
+        "errorMessage": "use a whole number",
     },
-    "number": {"type": ["number", "string", "null"], "pattern": f"^{NUMBER.pattern}$"},
+    "number": {
+        "type": ["number", "string", "null"],
+        "pattern": f"^{NUMBER.pattern}$",
+        "errorMessage": "use a number, such as 0.1 or 1e-6",
+    },
 }
 Schema = Mapping[str, object]
 Taken = tuple[str, FlagType | None]
@@ -87,10 +93,12 @@ def bounded(rule: Range) -> dict[str, object]:
     more = f"[1-9][0-9]{{1,{digits - 1}}}"
     few = f"[1-9][0-9]{{0,{digits - 1}}}"
     pattern = few if rule.low == "1" else f"([{rule.low}-9]|{more})"
+    bounds = f"from {rule.low} to {high}" if rule.high else f"of {rule.low} or more"
     return {
         "type": ["number", "string", "null"],
         **{"multipleOf": 1, "minimum": int(rule.low), "maximum": int(high)},
         "pattern": f"^{pattern}$",
+        "errorMessage": f"use a whole number {bounds}",
     }
 
 

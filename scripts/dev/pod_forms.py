@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scripts import credentials
-
 Schema = Mapping[str, Any]
 POINTER = "#/definitions/kubernetes/definitions"
 
@@ -41,8 +39,19 @@ def map_of(item: Schema) -> Schema:
 
 
 def text(**more: int | str) -> dict[str, Any]:
-    """Return the schema of a text; ``more``: keywords such as ``pattern``."""
+    """Return the schema of a text; ``more``: keywords such as ``maxLength``."""
     return {"type": "string", **more}
+
+
+def form(pattern: str, words: str, **more: int | Schema) -> dict[str, Any]:
+    """Return the schema of a text of a form.
+
+    Args:
+        pattern: its regular expression.
+        words: the sentence that messages show instead.
+        more: keywords such as ``maxLength``.
+    """
+    return {"type": "string", "pattern": pattern, "errorMessage": words, **more}
 
 
 def whole(least: int, most: int) -> Schema:
@@ -86,35 +95,70 @@ _QUANTITY: Schema = {
     "|^([0-9]{1,9}([.][0-9]{0,3})?|[.][0-9]{1,3})Mi?$"
     "|^([0-9]{1,6}([.][0-9]{0,3})?|[.][0-9]{1,3})Gi?$"
     "|^([0-9]{1,3}([.][0-9]{0,3})?|[.][0-9]{1,3})[TP]i?$",
+    "errorMessage": "use a quantity, such as 96, 500m, 512Ki or 1.5Gi",
 }
 
+_LABEL_WORDS = "letters, digits, -, _ and ., at most 63, with a letter or digit at both ends"
 SHARED: Mapping[str, Schema] = {
-    "absolutePath": text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
+    "absolutePath": form(
+        f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$",
+        "use an absolute path without colons and control characters, such as /data",
+    ),
     "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
-    "cidr": text(
-        pattern=f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
+    "cidr": form(
+        f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$",
+        "use a network with its length, such as 10.0.0.0/8 or fd00::/8",
     ),
     "capability": among(*CAPABILITIES),
-    "configKey": text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
+    "configKey": form(
+        "^[-._a-zA-Z0-9]+$",
+        "use the name of a key or file: letters, digits, -, _ and ., such as token.txt",
+        maxLength=253,
+    )
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
-    "dnsLabel": text(maxLength=63, pattern=f"^{DNS}$"),
-    "dnsName": text(maxLength=253, pattern=f"^{SUBDOMAIN}$"),
-    "fileMode": whole(0, 0o777),
-    "host": text(pattern=f"^{SHOWN}+$") | {"not": {"pattern": "/"}},
-    "ip": text(pattern=f"^({_IPV4}|{_IPV6})$"),
-    "iscsiName": text(
-        pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
-        "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
+    "dnsLabel": form(
+        f"^{DNS}$",
+        "use small letters, digits and -, with a letter or digit at both ends, such as data-1",
+        maxLength=63,
     ),
-    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$")
+    "dnsName": form(
+        f"^{SUBDOMAIN}$",
+        "use small letters, digits, - and ., with a letter or digit at both ends of each part, "
+        "such as data-1 or hub.example.com",
+        maxLength=253,
+    ),
+    "fileMode": {
+        **whole(0, 0o777),
+        "errorMessage": "use the mode in octal, such as 0440, or a number from 0 to 511",
+    },
+    "host": form(f"^{SHOWN}+$", "use the name or address of a server, without a path")
+    | {"not": {"pattern": "/"}},
+    "ip": form(f"^({_IPV4}|{_IPV6})$", "use an IP address, such as 10.0.0.1 or fd00::1"),
+    "iscsiName": form(
+        "^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
+        "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$",
+        "use an iSCSI name, such as iqn.2015-02.example.com:disk",
+    ),
+    "labelName": form(
+        f"^({SUBDOMAIN}/)?{LABEL}$",
+        "use the name of a label: name or example.com/name",
+        maxLength=317,
+    )
     | {"not": {"pattern": "^[^/]{254}"}},
-    "labelValue": text(pattern=f"^$|^{LABEL}$"),
-    "open": {"not": {"pattern": credentials.form()}},
-    "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
-    | {"allOf": [{"pattern": "[a-z]"}]},
+    "labelValue": form(f"^$|^{LABEL}$", f"use the value of a label: {_LABEL_WORDS}"),
+    "portName": form(
+        "^[a-z0-9]+(-[a-z0-9]+)*$",
+        "use the name of a port: small letters, digits and single -, at most 15, with a letter",
+        maxLength=15,
+    )
+    | {"not": {"pattern": "^[^a-z]*$"}},
     "quantity": _QUANTITY,
-    "relativePath": text(minLength=1, pattern=f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$")
+    "relativePath": form(
+        f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$",
+        "use a relative path without .., such as a/b",
+        minLength=1,
+    )
     | {"not": {"pattern": "^[.][.]|/[.][.](/|$)"}},
-    "word": text(pattern=f"^{SHOWN}+$"),
+    "word": form(f"^{SHOWN}+$", "use a text without blanks"),
 }
 """One definition of each form that several fields have."""

@@ -16,6 +16,7 @@ from scripts.dev.pod_forms import (
     SUBDOMAIN,
     Schema,
     among,
+    form,
     list_of,
     map_of,
     narrowed,
@@ -36,12 +37,18 @@ def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
 
 def _units(*words: str) -> Schema:
     # apart, since Helm 3 takes "1" and 1 in one enum for the same
-    return {"anyOf": [among(*words), {"enum": [1]}]}
+    return {
+        "anyOf": [among(*words), {"enum": [1]}],
+        "errorMessage": f"use one of {', '.join(words)}",
+    }
 
 
 def _port() -> Schema:
     # apart from the type, since a number has no pattern
-    return {"anyOf": [whole(1, 65535), ref("portName")]}
+    return {
+        "anyOf": [whole(1, 65535), ref("portName")],
+        "errorMessage": "use a number from 1 to 65535, or the name of a port",
+    }
 
 
 _MEMORY = ("1", *(f"1{unit}{i}" for unit in "KMGTPE" for i in ("", "i") if unit + i != "K"), "1k")
@@ -52,6 +59,7 @@ _VALUES: tuple[Schema, ...] = (
     _when("operator", ("Exists", "DoesNotExist"), {"properties": {"values": {"maxItems": 0}}}),
 )
 """An operator of a selector takes values or none."""
+_WHOLE_TEXT: Schema = {"pattern": "^[0-9]+$", "errorMessage": "use a whole number in quotes"}
 _LOCALHOST: Schema = {
     "if": {"required": ["type"], "properties": {"type": {"const": "Localhost"}}},
     "then": {"required": ["localhostProfile"]},
@@ -94,7 +102,9 @@ NULLABLE = ("PodSecurityContext", "SecurityContext")
 
 FIELDS: Mapping[str, Schema] = {
     **volume_rules.FIELDS,
-    "AppArmorProfile.localhostProfile": text(maxLength=4095, pattern=f"^{SHOWN}+$"),
+    "AppArmorProfile.localhostProfile": form(
+        f"^{SHOWN}+$", "use the name of a profile, without blanks", maxLength=4095
+    ),
     "AppArmorProfile.type": among("Localhost", "RuntimeDefault", "Unconfined"),
     "Container.readinessProbe": {
         "allOf": [ref("Probe"), {"not": {"required": ["terminationGracePeriodSeconds"]}}]
@@ -115,7 +125,11 @@ FIELDS: Mapping[str, Schema] = {
     "ContainerPort.name": ref("portName"),
     "ContainerPort.protocol": among("TCP", "UDP", "SCTP"),
     # The settings of launcher and torchrun are not the user's.
-    "EnvFromSource.prefix": text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    "EnvFromSource.prefix": form(
+        "^[A-Za-z_][A-Za-z0-9_]*$",
+        "use letters, digits and _, such as TRACKER_; DPO_, SKIP_, PET_ and TORCHELASTIC_ are the "
+        "launcher's",
+    )
     | {"not": {"pattern": "^(DPO|SKIP|PET|TORCHELASTIC)_"}},
     "EnvVarSource.fieldRef": narrowed(
         "ObjectFieldSelector",
@@ -124,7 +138,9 @@ FIELDS: Mapping[str, Schema] = {
                 "pattern": "^metadata[.](name|namespace|uid)$"
                 "|^spec[.](nodeName|serviceAccountName)$"
                 "|^status[.](hostIPs?|podIPs?)$"
-                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$"
+                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$",
+                "errorMessage": "use a field of the pod, such as metadata.name, spec.nodeName, "
+                "status.podIP or metadata.labels['NAME']",
             }
         },
     ),
@@ -132,7 +148,7 @@ FIELDS: Mapping[str, Schema] = {
     "GRPCAction.port": whole(1, 65535),
     "HTTPGetAction.port": _port(),
     "HTTPGetAction.scheme": among("HTTP", "HTTPS"),
-    "HTTPHeader.name": text(pattern="^[-A-Za-z0-9]+$"),
+    "HTTPHeader.name": form("^[-A-Za-z0-9]+$", "use the name of a header, such as Accept"),
     "HostAlias.hostnames": list_of(ref("dnsName"), minItems=1),
     "HostAlias.ip": ref("ip"),
     "IPBlock.cidr": ref("cidr"),
@@ -169,7 +185,8 @@ FIELDS: Mapping[str, Schema] = {
     "PodAffinityTerm.topologyKey": ref("labelName"),
     "PodDNSConfig.nameservers": list_of(ref("ip"), maxItems=3),
     "PodDNSConfig.searches": list_of(
-        text(maxLength=254, pattern=f"^{SUBDOMAIN}[.]?$"), maxItems=32
+        form(f"^{SUBDOMAIN}[.]?$", "use a domain, such as corp.example.com", maxLength=254),
+        maxItems=32,
     ),
     "PodDNSConfigOption.name": text(minLength=1),
     "PodReadinessGate.conditionType": ref("labelName"),
@@ -197,8 +214,9 @@ FIELDS: Mapping[str, Schema] = {
     ),
     "Probe.terminationGracePeriodSeconds": whole(1, 2**31 - 1),
     "ResourceFieldSelector.containerName": among("launcher"),
-    "ResourceFieldSelector.resource": text(
-        pattern="^(limits|requests)[.](cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$"
+    "ResourceFieldSelector.resource": form(
+        "^(limits|requests)[.](cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$",
+        "use limits. or requests. with cpu, memory, ephemeral-storage or hugepages-2Mi",
     ),
     "SeccompProfile.localhostProfile": ref("relativePath"),
     "SeccompProfile.type": among("Localhost", "RuntimeDefault", "Unconfined"),
@@ -209,9 +227,10 @@ FIELDS: Mapping[str, Schema] = {
     "SecurityContext.procMount": among("Default"),
     "SecurityContext.runAsGroup": _ID,
     "SecurityContext.runAsUser": _ID,
-    "Sysctl.name": text(
+    "Sysctl.name": form(
+        "^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
+        "use the name of a setting, such as net.core.somaxconn",
         maxLength=253,
-        pattern="^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
     ),
     "Sysctl.value": text(minLength=1),
     "TCPSocketAction.port": _port(),
@@ -263,9 +282,7 @@ TYPES: Mapping[str, Schema] = {
                 ("Gt", "Lt"),
                 {
                     "required": ["values"],
-                    "properties": {
-                        "values": {"minItems": 1, "maxItems": 1, "items": {"pattern": "^[0-9]+$"}}
-                    },
+                    "properties": {"values": {"minItems": 1, "maxItems": 1, "items": _WHOLE_TEXT}},
                 },
             ),
         ]

@@ -115,7 +115,6 @@ def generated(types: Mapping[str, Schema]) -> dict[str, Schema]:
         if name not in made:
             made[name] = _type(name, types[name])
             waiting += re.findall(rf'"{POINTER}/(\w+)"', json.dumps(made[name]))
-    made = {name: made[name] if name == "open" else unprinted(made[name]) for name in made}
     unused = {path for path in pod_rules.FIELDS if path.partition(".")[0] not in made}
     unused |= set(pod_rules.TYPES) - made.keys()
     if unused:
@@ -152,26 +151,6 @@ def _type(name: str, given: Schema) -> Schema:
         "properties": dict(sorted(fields.items())),
         **pod_rules.TYPES.get(name, {}),
     }
-
-
-def unprinted(schema: Any) -> Any:
-    """Return a schema that judges patterns only of text that is not a credential.
-
-    A message of a pattern prints the text; templates/validate refuses credentials and does not.
-
-    >>> unprinted({"type": "string", "pattern": "^a$"})["then"]
-    {'pattern': '^a$'}
-    """
-    if isinstance(schema, list):
-        return [unprinted(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    judging = ("if", "not")  # these print nothing
-    below = {k: v if k in judging else unprinted(v) for k, v in schema.items()}
-    if not isinstance(below.get("pattern"), str):
-        return below
-    judged = {key: below.pop(key) for key in ("pattern", "not") if key in below}
-    return {**below, "if": ref("open"), "then": judged}
 
 
 def _field(given: Schema) -> Schema:

@@ -10,27 +10,32 @@ from scripts.dev.pod_forms import (
     SUBDOMAIN,
     Schema,
     among,
+    form,
     list_of,
     narrowed,
     ref,
-    text,
     whole,
 )
 
-_NO_PARENT: dict[str, Any] = {"not": {"pattern": "(^|/)[.][.](/|$)"}}
+_NO_PARENT: dict[str, Any] = {
+    "not": {"pattern": "(^|/)[.][.](/|$)"},
+    "errorMessage": "use an absolute path without .., such as /mnt/data",
+}
 _LUN = whole(0, 255)
 
 FIELDS: Mapping[str, Schema] = {
     "AzureFileVolumeSource.secretName": ref("dnsName"),
     "AzureFileVolumeSource.shareName": ref("word"),
-    "CSIVolumeSource.driver": text(
+    "CSIVolumeSource.driver": form(
+        "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
+        "use the name of a CSI driver, such as efs.csi.aws.com",
         maxLength=63,
-        pattern="^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
-        "([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
     ),
     "ClusterTrustBundleProjection.name": ref("word"),
     "ClusterTrustBundleProjection.path": ref("relativePath"),
-    "ClusterTrustBundleProjection.signerName": text(pattern=f"^{SUBDOMAIN}/{LABEL}$"),
+    "ClusterTrustBundleProjection.signerName": form(
+        f"^{SUBDOMAIN}/{LABEL}$", "use the name of a signer, such as example.com/signer"
+    ),
     "ConfigMapProjection.name": ref("dnsName"),
     "ConfigMapVolumeSource.defaultMode": ref("fileMode"),
     "ConfigMapVolumeSource.name": ref("dnsName"),
@@ -39,7 +44,8 @@ FIELDS: Mapping[str, Schema] = {
         properties={
             "fieldPath": {
                 "pattern": "^metadata[.](name|namespace|uid|labels|annotations)$"
-                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$"
+                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$",
+                "errorMessage": "use a field of the pod's metadata, such as metadata.labels",
             }
         },
     ),
@@ -76,7 +82,11 @@ FIELDS: Mapping[str, Schema] = {
         minItems=1,
         uniqueItems=True,
     ),
-    "PersistentVolumeClaimSpec.storageClassName": text(maxLength=253, pattern=f"^$|^{SUBDOMAIN}$"),
+    "PersistentVolumeClaimSpec.storageClassName": form(
+        f"^$|^{SUBDOMAIN}$",
+        "use the name of a storage class: small letters, digits, - and .",
+        maxLength=253,
+    ),
     "PersistentVolumeClaimSpec.volumeAttributesClassName": ref("dnsName"),
     "PersistentVolumeClaimSpec.volumeMode": among("Filesystem"),
     "PersistentVolumeClaimVolumeSource.claimName": ref("dnsName"),

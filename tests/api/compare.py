@@ -10,15 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from jsonschema import Draft7Validator
-
 from scripts.dev import pod_schema
 from scripts.dev.pod_forms import Schema
 from tests.api.parts import Parts
 from tests.api.sections import SECTIONS, placed
 from tests.api.server import Server
 from tests.chart.helm import CHART, Document, merged
-from tests.chart.test_values import SCHEMA
 from tests.fuzz.renderer import Renderer
 from tests.refusals import printed
 
@@ -34,7 +31,7 @@ class Outcome:
     section: str
     values: Document
     chart: str
-    """Reasons of the chart's refusal: ids, or keys of the schema; empty if it renders."""
+    """Reasons of the chart's refusal: ids and paths; empty if it renders."""
     server: str | None
     """The server's message, empty if it accepts; None where it was not asked: the chart refuses
     parts that it would change on the way into a pod."""
@@ -82,11 +79,9 @@ class Comparison:
     def _outcome(
         self, name: str, values: Document, base: Document, renderer: Renderer, server: Server
     ) -> Outcome:
-        refused = _by_schema(values)
-        if not refused:
-            answer = renderer.ask(merged(values), self.chart)
-            assert not answer.broken, (values, answer.broken)
-            refused = _ids(answer.refusal) if answer.refusal else ""
+        answer = renderer.ask(merged(values), self.chart)
+        assert not answer.broken, (values, answer.broken)
+        refused = _ids(answer.refusal) if answer.refusal else ""
         if refused:
             pod = placed(SECTIONS[name], base, values)
             said = None if pod is None else server.refusal(pod)
@@ -118,17 +113,13 @@ def _with_account(pod: Document) -> Document:
     return {**pod, "spec": {"serviceAccountName": "default", **pod["spec"]}}
 
 
-def _by_schema(values: Document) -> str:
-    """Return the keys that the schema refuses, without positions and names of the user's."""
-    found = {
-        ".".join(str(part) for part in error.absolute_schema_path if isinstance(part, str))
-        for error in Draft7Validator(SCHEMA).iter_errors(values)
-    }
-    return ", ".join(sorted(re.sub(r"^properties[.]|[.]properties|[.]items", "", f) for f in found))
-
-
 def _ids(refusal: str) -> str:
-    where, found = printed.by_helm(refusal)
+    found = printed.by_helm(refusal)
     if not found:
         raise AssertionError(f"the chart refuses in Helm's words: {refusal}")
-    return ", ".join(sorted({each.id if where == "chart" else each.path for each in found}))
+    return ", ".join(sorted({f"{each.id} at {_plain(each.path)}" for each in found}))
+
+
+def _plain(path: str) -> str:
+    """Return a path without positions: ``volumes.name`` of ``volumes[0].name``."""
+    return re.sub(r"\[[^]]*\]", "", path)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from tests.chart.helm import BASE, Document, kind, pod, render
 
+AUDITED: dict[str, Document] = yaml.safe_load(
+    Path(__file__).with_name("accepted.yaml").read_text(encoding="utf-8")
+)
 SIDECAR: Document = {
     "name": "proxy",
     "image": "example.com/proxy:v1",
@@ -167,3 +173,8 @@ def test_the_default_dns_policy_may_be_written() -> None:
     assert (
         pod(render(BASE, {"podSpec": {"dnsPolicy": "ClusterFirst"}}))["dnsPolicy"] == "ClusterFirst"
     )
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_a_values_file_of_the_audit_renders(name: str) -> None:
+    assert kind(render(AUDITED[name]), "JobSet")

@@ -201,7 +201,7 @@ def test_what_is_just_small_enough_renders() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["defaults.yaml", "keys.json"])
+@pytest.mark.parametrize("name", ["defaults.yaml", "keys.json", "schema.json"])
 def test_a_chart_without_its_generated_files_is_refused(tmp_path: Path, name: str) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)

@@ -11,6 +11,7 @@ import yaml
 from scripts.dev.flags import DESCRIPTIONS, table_of
 from tests.chart.test_values_files import FILES
 from tests.editor.language_server import ROOT, SERVER, Editor
+from tests.fuzz.verdict import FORMS
 
 pytestmark = pytest.mark.skipif(
     not SERVER.exists(), reason="no npm: `make setup` installs the language server with it"
@@ -60,11 +61,17 @@ def test_no_values_file_of_this_checkout_is_complained_about() -> None:
         "code: {ref: 1234567}",
         "gpuPerNode: 8",
         "recipe: {learning_rate: 1e-6}",
+        "sharedMemory: {sizeLimit: 64gb}",
+        "kueue: {queue: Team_A}",
+        "priorityClassName: true",
+        "image: {pullPolicy: always}",
+        "extraVolumes: [{name: a, nfs: {server: a, path: x}}]",
     ],
 )
-def test_a_mistake_is_marked_in_its_line(text: str) -> None:
+def test_a_mistake_is_marked_in_its_line_and_in_words(text: str) -> None:
     [said] = complaints({MINE: f"{FIRST}\n{text}\n"}).values()
     assert said and all(each.startswith("3: ") for each in said)
+    assert [each for each in said if FORMS.search(each)] == []
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])

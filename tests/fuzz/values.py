@@ -60,7 +60,7 @@ def _number(schema: Document, _: str) -> Values:
 
 
 def _string(schema: Document, _: str) -> Values:
-    pattern = schema.get("then", schema).get("pattern")  # of text that is not a credential
+    pattern = schema.get("pattern")
     if pattern is None:
         return TEXT
     longest = schema.get("maxLength", 300)

@@ -11,8 +11,12 @@ from tests.chart.helm import Document, walk
 from tests.chart.test_properties import SIGNS_OF_A_PANIC
 from tests.fuzz.renderer import Answer
 
-OURS = ("the values cannot work:", "values don't meet the specifications of the schema")
-"""First words of our two refusals, and of those of Helm's own parser."""
+OURS = "the values cannot work:"
+"""First words of the chart's refusal."""
+FORMS = re.compile(
+    r"\[\^?[A-Za-z0-9]-[A-Za-z0-9]|[(][?]|\\\\[dwsx]|[\])]([+*?]|[{]\d)|[$][|]|[|]\^"
+)
+"""Parts of regular expressions, of which a message has words instead."""
 TORN = ("%!", "<no value>", "<nil>", "map[")
 """Marks that Go prints for a value that a template did not expect."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -24,11 +28,12 @@ def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with an answer; a refusal in our words is right."""
     found = list(answer.broken)
     if answer.refusal:
-        if not any(words in answer.refusal for words in OURS):
+        if OURS not in answer.refusal:
             found.append(f"refused in words that are not ours: {answer.refusal}")
         found += [
             f"a panic: {answer.refusal}" for s in SIGNS_OF_A_PANIC if _says(answer, s, values)
         ]
+        found += [f"a regular expression: {line}" for line in with_forms(answer.refusal, values)]
         return found
     given = json.dumps(values)
     found += [
@@ -40,6 +45,13 @@ def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
         nulls = [path for path, node in walk(document) if node is None]
         found += [f"{document['kind']}: null at {path}" for path in nulls]
     return found + list(refused_by_the_api(answer.objects))
+
+
+def with_forms(refusal: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a refusal with a part of a regular expression that no value has."""
+    given = json.dumps(values)
+    found = ((line, FORMS.search(line)) for line in refusal.splitlines())
+    return [line for line, match in found if match and match[0] not in given]
 
 
 def _says(answer: Answer, sign: str, values: Mapping[str, Any]) -> bool:

@@ -12,10 +12,10 @@ import yaml
 
 from launchers.exits import Exit
 
-Where = Literal["schema", "chart", "plan", "launcher"]
-"""The part that refuses: Helm by the schema, the chart's templates, ``megatron-dpo plan``, or the
-launcher in the pod; the first three cost nothing."""
-BEFORE = ("schema", "chart", "plan")
+Where = Literal["chart", "plan", "launcher"]
+"""The part that refuses: the chart, ``megatron-dpo plan``, or the launcher in the pod; the first
+two cost nothing."""
+BEFORE = ("chart", "plan")
 """Refused before anything is submitted."""
 FOLDER = Path(__file__).parent
 
@@ -32,7 +32,7 @@ class Case:
     """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
     where: Where
     id: str
-    """The refusal's stable id; ``schema`` for Helm's own errors of the schema."""
+    """The refusal's stable id."""
     path: str = ""
     """Key of the values, or name of the variable, that the refusal begins with."""
     gpu: str = ""

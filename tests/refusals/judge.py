@@ -67,7 +67,8 @@ def judge(case: Case, folder: Path) -> Verdict:
     try:
         manifests = template(values)
     except helm.Refused as refused:
-        where, found = printed.by_helm(str(refused))
+        found = printed.by_helm(str(refused))
+        where = "chart" if found else "helm"
         spent = time.monotonic() - begin
         return Verdict(
             case=case, where=where, refusals=found, text=str(refused), seconds=spent, code=1

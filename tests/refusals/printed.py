@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SCHEMA = "schema"
-"""Id of Helm's own errors of the schema, whose wording differs between Helm's releases."""
 _LINE = re.compile(r"(?:- )?(?P<path>.*?): (?P<says>.*) \[(?P<id>[a-z0-9-]+)\]")
-_SCHEMA_LINE = re.compile(r"- at '(?P<pointer>[^']*)': (?P<says>.*)")
-_PROPERTY = re.compile(r"(?:additional properties|missing property) '([^']*)'")
 _KEY = re.compile(r"(?P<path>[A-Za-z_][\w.-]*(?:\[\d+\])*)(?:: |=)")
 
 
@@ -27,11 +23,9 @@ class Refused:
     """Its whole text, without what differs from run to run."""
 
 
-def by_helm(text: str) -> tuple[str, tuple[Refused, ...]]:
-    """Return what refuses, ``chart`` or ``schema``, and the refusals in Helm's error."""
-    if "the values cannot work:" in text:
-        return "chart", by_plan(text.partition("the values cannot work:")[2].splitlines())
-    return SCHEMA, tuple(_of_schema(text))
+def by_helm(text: str) -> tuple[Refused, ...]:
+    """Return the chart's refusals in Helm's error; empty if Helm refuses in its own words."""
+    return by_plan(text.partition("the values cannot work:")[2].splitlines())
 
 
 def by_plan(lines: Sequence[str]) -> tuple[Refused, ...]:
@@ -60,13 +54,3 @@ def by_launcher(termination: Mapping[str, Any], folder: Path) -> tuple[Refused, 
     path = key["path"] if key else ""
     wording = f"{cause}; {termination['remedy'].replace(str(folder), '{folder}')} [{ids[0]}]"
     return (Refused(id=ids[0], path=path, wording=wording),)
-
-
-def _of_schema(text: str) -> Iterator[Refused]:
-    for line in text.splitlines():
-        if match := _SCHEMA_LINE.fullmatch(line.strip()):
-            parts = [part for part in match["pointer"].split("/") if part]
-            if named := _PROPERTY.match(match["says"]):
-                parts.append(named[1])
-            path = ".".join(parts)
-            yield Refused(id=SCHEMA, path=re.sub(r"\.(\d+)\b", r"[\1]", path), wording=match[0])

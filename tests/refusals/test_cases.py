@@ -12,11 +12,10 @@ import yaml
 from tests.chart.helm import CHART
 from tests.refusals.cases import BEFORE, FOLDER, Case, load, read
 from tests.refusals.judge import Verdict, all_of
-from tests.refusals.printed import SCHEMA
 
 CASES = load()
 GOLDEN = FOLDER / "golden" / "wordings.yaml"
-"""Name of each case to its refusals, but those of the schema, which are Helm's words."""
+"""Name of each case to its refusals."""
 ELSEWHERE = ("chart-", "release-name-", "size-", "upgrade-")
 """Ids whose cases are in tests/chart."""
 
@@ -37,11 +36,7 @@ def test_it_is_refused_where_and_as_it_is_said(case: Case, verdicts: Mapping[str
 def test_the_wordings_are_the_golden_ones(
     verdicts: Mapping[str, Verdict], update_golden: bool
 ) -> None:
-    said = {
-        name: [each.wording for each in verdict.refusals]
-        for name, verdict in verdicts.items()
-        if verdict.where != SCHEMA
-    }
+    said = {name: [each.wording for each in verdict.refusals] for name, verdict in verdicts.items()}
     if update_golden:
         GOLDEN.write_text(yaml.safe_dump(said, width=10_000, allow_unicode=True), encoding="utf-8")
     assert said == yaml.safe_load(GOLDEN.read_text(encoding="utf-8")), "run `make golden`"
@@ -71,9 +66,9 @@ def test_nine_in_ten_are_refused_before_submission(verdicts: Mapping[str, Verdic
 
 def test_a_verdict_names_the_difference_from_its_case(verdicts: Mapping[str, Verdict]) -> None:
     verdict = next(v for v in verdicts.values() if v.where == "chart")
-    other = Case(**{**vars(verdict.case), "where": "schema", "id": "no-such"})
+    other = Case(**{**vars(verdict.case), "where": "plan", "id": "no-such"})
     wrong = Verdict(**{**vars(verdict), "case": other}).mistakes
-    assert wrong[0] == "refused by chart, not by schema"
+    assert wrong[0] == "refused by chart, not by plan"
     assert wrong[1].startswith("no refusal no-such at ") and len(wrong) == 2
 
 

@@ -1,7 +1,7 @@
 {{/*
 Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages. Multiple and Range hold
 for every release of ms-swift, the others for the pinned one only (recipe.checkFlags).
-Takes (backend, recipe, nodes, gpus, gpuModel).
+Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not judged).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
@@ -29,10 +29,11 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
-{{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
+{{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray | concat .wrong -}}
 {{- range .backend.rules }}
 {{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
 {{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}
+{{- if eq .kind "Multiple" }}{{ $read = concat $read (list "nodes" "gpusPerNode") }}{{ end }}
 {{- $silent := include "megatron-dpo.isInactive" (dict "when" .when "texts" $texts) }}
 {{- range .when }}{{ $read = append $read .flag }}{{ end }}
 {{- range $overridden }}{{ if has . $read }}{{ $silent = "yes" }}{{ end }}{{ end }}

@@ -4,26 +4,30 @@ variables and arguments of containers, attributes of CSI volumes, files of a Con
 network.env are in validate.env. Takes (root, known).
 */}}
 {{- define "megatron-dpo.validate.secrets.places" -}}
-{{- $v := .root.Values -}}
-{{- $places := dict
-  "podAnnotations" $v.podAnnotations "podLabels" $v.podLabels "jobset.annotations" $v.jobset.annotations
-  "jobset.labels" $v.jobset.labels "network.annotations" $v.network.annotations
-  "serviceAccount.annotations" $v.serviceAccount.annotations "extraInitContainers" $v.extraInitContainers
-  "network.initContainers" $v.network.initContainers "podSpec" $v.podSpec "extraVolumes" $v.extraVolumes
-  "workspace.csi" $v.workspace.csi }}
-{{- if or (regexMatch (printf "(?i)%s" .known.ends | replace "[_./-]" "[\"_./-]") (toJson $places)) $v.extraObjects }}
+{{- $places := dict -}}
+{{- range $path := list "podAnnotations" "podLabels" "jobset.annotations" "jobset.labels" "network.annotations" "serviceAccount.annotations" "extraInitContainers" "network.initContainers" "podSpec" "extraVolumes" "workspace.csi" "extraObjects" }}
+{{- $value := $.root.Values }}
+{{- /* Types are judged later. */}}
+{{- range splitList "." $path }}{{ $value = ternary (get (ternary $value dict (kindIs "map" $value)) .) nil (kindIs "map" $value) }}{{ end }}
+{{- $_ := set $places $path $value }}
+{{- end }}
+{{- $objects := ternary $places.extraObjects list (kindIs "slice" $places.extraObjects) -}}
+{{- $_ := unset $places "extraObjects" -}}
+{{- if or (regexMatch (printf "(?i)%s" .known.ends | replace "[_./-]" "[\"_./-]") (toJson $places)) $objects }}
 {{- range $path, $value := $places }}
 {{- include "megatron-dpo.validate.secrets.named" (dict "path" $path "name" "" "value" $value "known" $.known "isKnown" true) }}
 {{- end }}
-{{- range $position, $object := $v.extraObjects }}
+{{- range $position, $object := $objects }}
+{{- if kindIs "map" $object }}
 {{- $path := printf "extraObjects[%d]" $position }}
-{{- $isConfig := eq (toString .kind) "ConfigMap" }}
+{{- $isConfig := and (eq (toString .kind) "ConfigMap") (kindIs "map" .data) }}
 {{- range $key, $text := ternary .data dict $isConfig }}
 {{- if kindIs "string" $text }}
 {{- include "megatron-dpo.validate.secrets.file" (dict "path" (printf "%s.data.%s" $path $key) "key" $key "text" $text "known" $.known) }}
 {{- end }}
 {{- end }}
 {{- include "megatron-dpo.validate.secrets.named" (dict "path" $path "name" "" "value" (omit . "data" "binaryData") "known" $.known "isKnown" false) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -53,6 +57,7 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- include "megatron-dpo.validate.secrets.named" (merge (dict "path" (printf "%s[%d]" $path $position) "name" "" "value" $value) $pass) }}
 {{- end }}
 {{- else if include "megatron-dpo.isCredential" . }}
+{{- $_ := set .known "found" (append .known.found .value) }}
 - {{ $path }}: a credential in plain text, by its name; remove it and refer to a Secret: {{ include "megatron-dpo.validate.secrets.way" $path }} [secret-named]
 {{- end }}
 {{- end }}
@@ -75,6 +80,7 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- end }}
 {{- range $found }}
 {{- if include "megatron-dpo.isCredential" (dict "name" (first .) "value" (last .) "known" $known) }}
+{{- $_ := set $known "found" (append $known.found $text) }}
 - {{ $path }}[{{ $position }}]: passes a credential in plain text; remove it and refer to a Secret: a variable with a secretKeyRef, and $(NAME) in the argument [secret-argument]
 {{- end }}
 {{- end }}
@@ -98,6 +104,7 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- end }}
 {{- end }}
 {{- if $isFound }}
+{{- $_ := set .known "found" (append .known.found .text) }}
 - {{ .path }}: holds a credential in plain text; put the file into a Secret, and mount that with extraVolumes [secret-file]
 {{- end }}
 {{- end }}

@@ -1,5 +1,5 @@
 {{/*
-Unknown keys. The schema lets them pass (definitions.unknown), since its message names no other key. keys.json holds
+Unknown keys. The schema lets them pass (definitions.unknown), and editors mark them. keys.json holds
 the keys of each map.
 */}}
 {{- define "megatron-dpo.validate.unknown" -}}

@@ -1,32 +1,69 @@
 {{/*
-Relations that the schema cannot express. Each check prints one line per mistake with the values path, what was
-given, and the remedy; all of them are reported at once.
+All mistakes at once: one line each with the values path, what was given, and the remedy. What is wrong by itself (characters,
+credentials, types and forms) is replaced first, so that the relations of the rest are judged too.
 To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its subject.
 */}}
 {{- define "megatron-dpo.validate" -}}
+{{- $defaults := .Files.Get "defaults.yaml" | fromYaml -}}
+{{- include "megatron-dpo.defaults" (dict "values" .Values "defaults" $defaults) -}}
+{{- $replaced := dict "paths" list -}}
+{{- $before := list -}}
 {{- $messages := "" -}}
-{{- $subjects := list "unquoted" "unknown" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" -}}
-{{- /* The other checks cannot print such characters. */}}
-{{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
-{{- /* The other checks print values. */}}
-{{- if include "megatron-dpo.validate.secrets" . | trim }}{{ $subjects = list "secrets" }}{{ end }}
-{{- range $subject := $subjects }}
+{{- range $subject := list "characters" "secrets" "values" }}
+{{- with include (printf "megatron-dpo.validate.%s" $subject) (dict "root" $ "defaults" $defaults "replaced" $replaced) | trim }}
+{{- $found := regexReplaceAll "\n\\s*\n*" . "\n" }}
+{{- /* Only what was replaced before is left out, whatever else is wrong. */}}
+{{- if and $before (eq $subject "values") }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $before "names" false "above" false) }}{{ end }}
+{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
+{{- end }}
+{{- if ne $subject "values" }}{{ $before = $replaced.paths }}{{ end }}
+{{- end }}
+{{- $wrong := $replaced.paths -}}
+{{- range $subject := list "unknown" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" }}
 {{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
 {{- if $found }}
-{{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
+{{- $found = regexReplaceAll "\n\\s*\n*" $found "\n" }}
+{{- if and $wrong (ne $subject "unknown") }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $wrong "names" true "above" true) }}{{ end }}
+{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
 {{- end }}
 {{- end }}
-{{- /* Flags are checked last: their rules, but not their names, assume valid nodes. */}}
-{{- if and (gt (len $subjects) 1) (not (contains "[chart-flags]" $messages)) }}
-{{- $found := include "megatron-dpo.validate.flags" (dict "Values" .Values "Files" .Files "rules" (not $messages)) | trim }}
+{{- if not (contains "[chart-flags]" $messages) }}
+{{- $found := include "megatron-dpo.validate.flags" (dict "Values" .Values "Files" .Files "wrong" $wrong) | trim }}
 {{- if $found }}
-{{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
+{{- $found = regexReplaceAll "\n\\s*\n*" $found "\n" }}
+{{- if $wrong }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $wrong "names" true "above" false) }}{{ end }}
+{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
 {{- end }}
 {{- end }}
 {{- if $messages }}
 {{- fail (printf "the values cannot work:%s" $messages) }}
 {{- end }}
 {{- include "megatron-dpo.upgrade" . }}
+{{- end }}
+
+{{/*
+Lines that are mistakes of their own: not those about a value that was replaced, which are judged when it is right, unless they
+are about a credential, which does not depend on others. Takes
+(lines, wrong: paths of these values, names: whether lines that name one are left out, above: those about a map that holds one).
+*/}}
+{{- define "megatron-dpo.validate.own" -}}
+{{- $kept := list -}}
+{{- range $line := splitList "\n" .lines }}
+{{- $path := regexFind "^- [^:]+" $line | trimPrefix "- " }}
+{{- $isOwn := true }}
+{{- range $wrong := $.wrong }}
+{{- $plain := regexReplaceAll "\\[.*$" $wrong "" }}
+{{- $names := splitList "." $plain }}
+{{- $name := $plain }}
+{{- if and (eq (first $names) "recipe") (gt (last $names | len) 3) }}{{ $name = last $names }}{{ end }}
+{{- /* Messages about keys of the same map name them without it. */}}
+{{- if and (gt (len $names) 2) (hasPrefix (initial $names | join ".") $path) }}{{ $name = last $names }}{{ end }}
+{{- $isNamed := regexMatch (printf "(^|[^A-Za-z0-9_.])%s([^A-Za-z0-9_]|$)" (regexQuoteMeta $name)) $line }}
+{{- if or (hasPrefix $plain $path) (and $.above (hasPrefix (printf "%s." $path) $plain)) (and $.names $isNamed) }}{{ $isOwn = false }}{{ end }}
+{{- end }}
+{{- if or $isOwn (regexMatch "secret[a-z-]*\\]$" $line) }}{{ $kept = append $kept $line }}{{ end }}
+{{- end }}
+{{- join "\n" $kept }}
 {{- end }}
 
 {{/*
@@ -43,28 +80,9 @@ Takes (values, defaults); modifies the values, which all templates share.
 {{- end }}
 {{- end }}
 
-{{/*
-Characters that YAML does not allow (yaml.org/spec/1.2.2, 5.1): Helm's toYaml would print nothing for a map that
-holds one. Those below 0x20 are harmless, since JSON escapes them.
-*/}}
-{{- define "megatron-dpo.validate.characters" -}}
-{{- range $path, $value := .Values }}
-{{- with regexFind "[\\x7f-\\x84\\x86-\\x9f\\x{feff}\\x{fffe}\\x{ffff}]" (toJson $value) }}
-- {{ $path }}: holds the character {{ . | quote }}, which YAML does not allow; remove it [character]
-{{- end }}
-{{- /* Flags and variables may hold prose. */}}
-{{- $given := ternary (omit (toJson $value | fromJson) "args") $value (eq $path "recipe") }}
-{{- if not (has $path (list "extraEnv" "podAnnotations" "global")) }}
-{{- with regexFind "[\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200f}\\x{202f}\\x{205f}\\x{2060}\\x{3000}]|\\\\u202[89]" (toJson $given) }}
-- {{ $path }}: holds a blank or an invisible character beyond ASCII, {{ . | quote | trimAll "\"" | printf "%+q" }}; replace it [character-blank]
-{{- end }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- range list "defaults.yaml" "keys.json" }}
+{{- range list "defaults.yaml" "keys.json" "schema.json" }}
 {{- if not ($.Files.Get .) }}
 - chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
 {{- end }}

@@ -278,7 +278,7 @@ def test_host_memory_is_judged_without_a_gpu_model() -> None:
     ("words", "expected"),
     [
         (("--gpu", "foo"), "--gpu foo is not known; write one of"),
-        (("--set", "nodes=x"), "at '/nodes': got string, want"),
+        (("--set", "nodes=x"), 'nodes: "x" is a text, where a whole number'),
         (("-f", "absent.yaml"), "absent.yaml is not a file"),
     ],
 )

@@ -1,0 +1,125 @@
+"""One `helm template` shows every mistake of a values file, in words and without a secret."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chart.helm import CHART, Document, Refused, merged, template, walk
+from tests.fuzz.verdict import FORMS
+from tests.refusals import printed
+
+TOKEN = "hf_" + "a1B2" * 8
+GOLDEN = Path(__file__).parents[1] / "refusals" / "golden" / "wordings.yaml"
+ONE_OF_EACH: dict[str, tuple[Document, str]] = {
+    "an unknown key": ({"gpuPerNode": 8}, "gpuPerNode key-unknown"),
+    "an unknown field of a pod": (
+        {"extraVolumes": [{"name": "a", "nfs": {"server": "a", "path": "/a", "ro": True}}]},
+        "extraVolumes[0].nfs.ro key-unknown",
+    ),
+    "a wrong type": (
+        {"terminationGracePeriodSeconds": "soon"},
+        "terminationGracePeriodSeconds value-type",
+    ),
+    "a number for a text": ({"code": {"ref": 1234567}}, "code.ref number-unquoted"),
+    "a boolean for a text": ({"priorityClassName": True}, "priorityClassName boolean-unquoted"),
+    "a wrong choice": ({"image": {"pullPolicy": "always"}}, "image.pullPolicy value-choice"),
+    "a number out of range": ({"restarts": {"max": -1}}, "restarts.max value-range"),
+    "a quantity": ({"sharedMemory": {"sizeLimit": "64gb"}}, "sharedMemory.sizeLimit value-form"),
+    "a name": ({"kueue": {"queue": "Team_A"}}, "kueue.queue value-form"),
+    "a missing field": (
+        {"tolerations": [{"operator": "Exists", "value": "a"}], "resourceClaims": [{}]},
+        "resourceClaims[0].name value-missing",
+    ),
+    "a credential": ({"extraEnv": {"HUB": TOKEN}}, "extraEnv.HUB secret-plain"),
+    "a password in a URL": (
+        {"code": {"url": f"https://me:{TOKEN}@h/a.git"}},
+        "code.url code-url-secret",
+    ),
+    "a forbidden character": ({"podAnnotations": {"a": "x\x82"}}, "podAnnotations.a character"),
+    "an invisible blank": ({"schedulerName": "a\u200bb"}, "schedulerName character-blank"),
+    "a relation between two keys": (
+        {"stages": {"nodeSelector": {"pool": "cpu"}}},
+        "stages.nodeSelector stages-inline",
+    ),
+    "a relation beside a wrong value": (
+        {"tolerations": [{"operator": "Exists", "value": "a"}]},
+        "tolerations[0].value toleration-value",
+    ),
+    "a flag's choice": (
+        {"recipe": {"args": {"tuner_type": "lorra"}}},
+        "recipe.args.tuner_type value-choice",
+    ),
+    "a flag's name": ({"recipe": {"args": {"learning_rat": 1}}}, "recipe.args.learning_rat"),
+    "a flag's range": ({"recipe": {"args": {"lr": 7}}}, "recipe.args.lr lr"),
+    "sizes that do not fit the GPUs": (
+        {"recipe": {"args": {"tensor_model_parallel_size": 5}}},
+        "recipe.args world-model-parallel",
+    ),
+}
+"""A kind of mistake to a layer of values, and the path and id of its line."""
+
+
+def lines(*layers: Document) -> tuple[str, set[str]]:
+    """Return the chart's refusal, and the path and id of each of its lines."""
+    with pytest.raises(Refused) as refused:
+        template(merged(*layers))
+    text = str(refused.value)
+    return text, {f"{each.path} {each.id}" for each in printed.by_helm(text)}
+
+
+def test_one_mistake_of_each_kind_in_one_round_without_a_secret() -> None:
+    text, found = lines(*(layer for layer, _ in ONE_OF_EACH.values()))
+    missing = {
+        kind: line
+        for kind, (_, line) in ONE_OF_EACH.items()
+        if not any(one == line or one.startswith(f"{line} ") for one in found)
+    }
+    assert missing == {}, text
+    assert TOKEN not in text
+    shown = [line for line in text.splitlines() if line.startswith("- ")]
+    assert len(shown) == len(found)
+    assert all(re.fullmatch(r"- \S+: .+; .+ \[[a-z0-9-]+\]", line) for line in shown), text
+
+
+def test_a_wrong_value_causes_no_follow_up_mistakes() -> None:
+    _, found = lines({"nodes": "two", "recipe": {"args": {"global_batch_size": 7}}})
+    assert found == {"nodes value-type"}
+    claim: Document = {"workspace": {"existingClaim": 7}}
+    assert lines(claim)[1] == {"workspace.existingClaim number-unquoted"}
+
+
+def test_a_credential_under_a_wrong_type_is_not_shown() -> None:
+    layers: tuple[Document, ...] = (
+        {"kueue": {"queue": TOKEN}},
+        {"nodes": TOKEN},
+        {"workspace": TOKEN},
+        {"extraVolumes": TOKEN},
+        {"extraEnv": {TOKEN: 1}},
+        {"secrets": {"hf": {"existingSecret": "Not A Secret"}}},
+    )
+    text, found = lines(*layers)
+    assert TOKEN not in text and "Not A Secret" not in text
+    assert len(found) == len(layers), text
+
+
+def test_no_wording_has_a_regular_expression() -> None:
+    wordings = yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))
+    said = [re.sub('"[^"]*"', "", line) for lines in wordings.values() for line in lines]
+    assert len(said) > 500
+    assert [line for line in said if FORMS.search(line)] == []
+
+
+def test_every_form_of_the_schema_has_words() -> None:
+    schema = json.loads((CHART / "schema.json").read_text(encoding="utf-8"))
+    judging = [node for _, node in walk(schema) if isinstance(node, dict) and "pattern" in node]
+    assert len(judging) > 60
+    silent = {node["pattern"] for node in judging if "errorMessage" not in node}
+    # of `not` and `if`, which print nothing
+    assert all(f'"pattern": {json.dumps(p)}}}' in json.dumps(schema) for p in silent)
+    printed_alone = [n for n in judging if len(n) > 1 and "errorMessage" not in n]
+    assert printed_alone == []
