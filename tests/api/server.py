@@ -100,7 +100,12 @@ def start(folder: Path) -> Iterator[Server]:
     credentials.write(layout)
     api = kubernetes.api_server(layout)
     gates = ",".join(f"{gate}=true" for gate in GATES)
-    more = (f"--feature-gates={gates}", f"--disable-admission-plugins={','.join(EXISTENCE)}")
+    more = (
+        f"--feature-gates={gates}",
+        f"--disable-admission-plugins={','.join(EXISTENCE)}",
+        # From 1.37 on, a server that announces itself may not have a loopback address.
+        "--endpoint-reconciler-type=none",
+    )
     programs = (kubernetes.etcd(layout), replace(api, argv=(*api.argv, *more)))
     try:
         for program in programs:
