@@ -222,7 +222,6 @@ def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -
         assert f">{row.gpus} x {row.gpu_model}" in text
     for word in (*plot.COLOURS, "measured"):
         assert f">{word}<" in text
-    assert text.count(">1</text>") == text.count(">2</text>") == 4, "steps and seeds are integers"
     again = tmp_path / "again.svg"
     plot.draw(ROWS, measured.runs(results), again)
     assert again.read_bytes() == path.read_bytes()
