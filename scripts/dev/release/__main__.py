@@ -99,7 +99,9 @@ def _built(root: Path, wanted: str, key: str | None) -> list[Path]:
     bill = dist / f"megatron-dpo-{wanted}.spdx.json"
     text = json.dumps(sbom.document(chart.read_bytes(), section.date), indent=1)
     bill.write_text(f"{text}\n", encoding="utf-8")
-    files = [chart, wheel(root), bill]
+    schema = dist / f"megatron-dpo-{wanted}.schema.json"  # for editors; the package has none
+    schema.write_bytes((root / "chart" / "values.schema.json").read_bytes())
+    files = [chart, wheel(root), bill, schema]
     if key:
         files.append(provenance.sign(chart, key))
     sums = dist / "SHA256SUMS"

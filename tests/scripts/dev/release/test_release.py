@@ -54,7 +54,8 @@ def test_two_clones_give_the_same_bytes(released: Path, tmp_path: Path) -> None:
     first, second = ((clone / "dist" / "SHA256SUMS").read_text() for clone in (released, again))
     assert first == second
     lines = [line.split("  ") for line in first.splitlines()]
-    assert len(lines) == 3
+    assert {name.rpartition(".")[2] for _, name in lines} == {"tgz", "whl", "json"}
+    assert f"megatron-dpo-{VERSION}.schema.json" in [name for _, name in lines]
     for digest, name in lines:
         assert hashlib.sha256((again / "dist" / name).read_bytes()).hexdigest() == digest
     assert checkouts.git(again, "status", "--porcelain") == ""
