@@ -28,7 +28,8 @@ OF_THE_USER = frozenset(
 
 def test_the_corpus_is_large_and_has_every_class() -> None:
     assert len(CASES) >= 200
-    assert {case.failure_class for case in CASES} == set(FailureClass)
+    # no message: processes that end with 0 say nothing
+    assert {case.failure_class for case in CASES} == {*FailureClass} - {FailureClass.INCOMPLETE}
     assert Counter(case.part for case in CASES).keys() == set(PARTS)
     distinct = {(case.log, case.second, case.agent, case.oom_kills) for case in CASES}
     assert len(distinct) >= 200

@@ -129,8 +129,13 @@ def resource() -> Document:
 
 @lru_cache(maxsize=1)
 def schema() -> Document:
-    """Return the CRD's schema with unknown fields refused."""
-    [version] = [v for v in resource()["spec"]["versions"] if v["name"] == "v1alpha2"]
+    """Return the schema of JobSet's CRD with unknown fields refused."""
+    return closed_schema(resource(), "v1alpha2")
+
+
+def closed_schema(crd: Document, name: str) -> Document:
+    """Return the schema of a version of a CRD with unknown fields refused."""
+    [version] = [v for v in crd["spec"]["versions"] if v["name"] == name]
     closed: Document = copy.deepcopy(version["schema"]["openAPIV3Schema"])
     for _, node in walk(closed):
         if isinstance(node, dict) and isinstance(node.get("properties"), dict):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-from scripts.helm import CHART, ROOT
+from scripts.helm import CHART
+from tests.chart import prometheus_operator
 from tests.e2e import space as spaces
 from tests.e2e import standin
 from tests.e2e.cluster.cluster import Cluster
@@ -29,7 +28,6 @@ NEUTRAL: Object = {"launcher": {"from": "image"}, "kueue": {"queue": "team"}}
 """Values that some rows require and no row changes."""
 ANNOTATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
 LABEL = "kai.scheduler/queue"
-OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 POD_MONITORS = "podmonitors.monitoring.coreos.com"
 ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/dpo"}
 WAITS = "trap 'exit 0' TERM; echo sidecar runs; sleep infinity & wait"
@@ -147,13 +145,10 @@ def admitting(
 
 def _serve_pod_monitors(space: Space) -> None:
     """Install the CRD of PodMonitors from a release of Prometheus's operator, if Go has it."""
-    command = ["go", "mod", "download", "-json", OPERATOR]
-    done = subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, timeout=300)
-    if done.returncode:
+    found = prometheus_operator.pod_monitors()
+    if found is None:
         return
-    folder = Path(json.loads(done.stdout)["Dir"]) / "example" / "prometheus-operator-crd"
-    file = folder / "monitoring.coreos.com_podmonitors.yaml"
-    space.kubectl.apply([yaml.safe_load(file.read_text(encoding="utf-8"))])
+    space.kubectl.apply([found])
     space.queues.append(f"crd/{POD_MONITORS}")
     ready = ("--for=condition=Established", "--timeout=60s")
     space.kubectl.run("wait", f"crd/{POD_MONITORS}", *ready)
@@ -177,7 +172,9 @@ def admit(space: Space, rendered: list[Object]) -> None:
 @pytest.mark.parametrize("values", [pytest.param(values, id=need) for need, values, _ in rows()])
 def test_each_need_of_the_page_is_admitted(admitting: Space, values: Object) -> None:
     if "podMonitor" in values.get("monitoring", {}) and not _serves_pod_monitors(admitting):
-        pytest.skip(f"Go cannot fetch {OPERATOR}, which has the CRD of PodMonitors")
+        pytest.skip(
+            f"Go cannot fetch {prometheus_operator.MODULE}, which has the CRD of PodMonitors"
+        )
     base = merge(standin.values(), NEUTRAL)
     release, _ = standin.release(admitting, "dpo", merge(base, values))
     admit(admitting, release.render())

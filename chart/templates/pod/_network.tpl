@@ -13,7 +13,7 @@ is merged over the profile's (a null removes an entry); another field replaces i
 {{- end }}
 {{- range $field, $given := omit $user "profile" "resourceName" "resourceCount" "floorGBs" "imageRegistry" }}
 {{- if kindIs "map" $given }}
-{{- range $name, $value := $given }}
+{{- range $name, $value := ternary $given dict (kindIs "map" (get $profile $field)) }}
 {{- $_ := set (get $profile $field) $name (include "megatron-dpo.scalar" $value) }}
 {{- if kindIs "invalid" $value }}{{ $_ = unset (get $profile $field) $name }}{{ end }}
 {{- end }}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from launchers.system.trained import Trained
+from launchers.progress.trained import Trained
 
 
 class _State:

@@ -47,7 +47,8 @@ JUDGE = """
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
 {{- $recipe := merge (dict "args" .args "checkFlags" true) .own }}
-{{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
+{{- $gang := dict "nodes" (int .nodes) "gpus" (int .gpus) }}
+{{- $given := merge (dict "backend" $backend "recipe" $recipe "wrong" list) $gang }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
 args: {{ include "megatron-dpo.recipe.args" .args | default " {}" }}

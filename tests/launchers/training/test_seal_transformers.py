@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.system.trained import Trained, read
+from launchers.progress.trained import Trained, read
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

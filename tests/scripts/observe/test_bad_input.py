@@ -122,6 +122,13 @@ def started(cluster: Cluster, workspace: Path) -> Path:
     return home
 
 
+def train_another_recipe(home: Path) -> None:
+    """Change a run's inputs and the seal of its checkpoint, which has them."""
+    (home / "inputs.json").write_text(json.dumps(OLD_RECIPE))
+    (saved,) = (home / "checkpoints").iterdir()
+    checkpoint.seal(saved, 8)
+
+
 def test_a_run_with_the_values_of_its_installation_has_no_note(api: Api, started: Path) -> None:
     assert reading_of(Target(run="dpo"), api)[1] == []
 
@@ -130,7 +137,7 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
     api: Api, started: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As after an installation of other values under the same name."""
-    (started / "inputs.json").write_text(json.dumps(OLD_RECIPE))
+    train_another_recipe(started)
     (note,) = reading_of(Target(run="dpo"), api)[1]
     assert "the checkpoints are of another recipe" in note and "(run-changed)" in note
     folder = started / "attempts" / "1"

@@ -19,6 +19,11 @@ SECONDS = 5.0
 """Much shorter than the time limit of a request."""
 
 
+def receive_interrupts() -> None:
+    """Undo that a shell lets its commands in the background, such as CI's, ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     "words",
     [("status", "dpo"), ("status", "dpo", "--watch"), ("logs", "dpo", "-f"), ("list",)],
@@ -36,6 +41,7 @@ def test_an_interrupt_does_not_wait_for_the_requests(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=receive_interrupts,
         ) as running:
             connection, _ = server.accept()
             assert connection.recv(1)

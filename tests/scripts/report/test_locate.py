@@ -30,7 +30,7 @@ from scripts.report.locate import located
 from tests.scripts.observe.fixtures import JOBSETS, at
 from tests.scripts.observe.planted import jobset, suspended
 from tests.scripts.observe.server import Cluster
-from tests.scripts.observe.test_bad_input import OLD_RECIPE, started
+from tests.scripts.observe.test_bad_input import started, train_another_recipe
 from tests.scripts.report.planted import plant
 
 __all__ = ["started"]
@@ -98,7 +98,7 @@ def test_a_run_without_pods_or_in_no_cluster_is_refused(
 
 
 def of_another_recipe(home: Path, cluster: Cluster) -> None:
-    (home / "inputs.json").write_text(json.dumps(OLD_RECIPE))
+    train_another_recipe(home)
 
 
 def of_another_launcher(home: Path, cluster: Cluster) -> None:

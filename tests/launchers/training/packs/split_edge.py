@@ -146,7 +146,7 @@ def evaluation(run: Any, batches: Batches) -> dict[str, float]:
     rounds = importlib.import_module("launchers.training.evaluation.rounds")
     run.args.held_out_microbatches, run.args.eval_iters = len(batches), 1
     run.args.rlhf_type, run.eval_metrics = "dpo", None
-    run.call_event = lambda *_, **__: None
+    run.call_event, run.callbacks = lambda *_, **__: None, []
     run.on_log = lambda **_: None  # it would divide, and average the balancing loss by NCCL
     found = run.evaluate(rounds.HeldOut(copy.deepcopy(batches)))
     found.pop("n_steps")

@@ -13,8 +13,8 @@ import pytest
 
 from launchers.gang.stop_agreement import Answer, decide
 from launchers.preflight.gang_probes import free_port
+from launchers.progress.trained import Trained, read
 from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
-from launchers.system.trained import Trained, read
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from launchers.metrics import rows
+from launchers.progress.trained import Trained
 from launchers.storage import checkpoint, retention
 from launchers.system.step_board import Phase, StepBoard, end_of_step
-from launchers.system.trained import Trained
 from launchers.training import heartbeat
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
