@@ -8,7 +8,9 @@ rank 0 decides. The messages:
     {"hang": "beats"}                      its processes have given a heartbeat after all
     {"hang": "gather"}                     rank 0 to all
     {"hang": "evidence", "workers": […]}   each rank to rank 0, see ``hang/worker.py``
-    {"hang": "end", "node": …, "cause": …} rank 0 to all: that node ends with the exit code HANG
+    {"hang": "end", "node": …, "cause": …, "kind": …}
+                                           rank 0 to all: that node ends because of a culprit of
+                                           this kind, with the exit code HANG or INCOMPLETE
     {"hang": "over"}                       rank 0 to all: a heartbeat came, nothing ends
 
 A launcher that does not answer in time is itself the culprit. If a process gives a heartbeat while
@@ -65,7 +67,7 @@ class HangAgreement(Agreement):
         self._lock = threading.RLock()
         self._gather: Callable[[], list[Worker]] = list
         self._record: Record = lambda silence, workers, found: None
-        self._end: Callable[[int, str], None] = lambda node, cause: None
+        self._end: Callable[[int, str, str], None] = lambda node, cause, kind: None
         self._silent: dict[int, Silence] = {}
         self._hang: Silence | None = None
         self._deadline = 0.0
@@ -75,14 +77,18 @@ class HangAgreement(Agreement):
         self._settled.set()
 
     def attach(
-        self, gather: Callable[[], list[Worker]], record: Record, end: Callable[[int, str], None]
+        self,
+        gather: Callable[[], list[Worker]],
+        record: Record,
+        end: Callable[[int, str, str], None],
     ) -> None:
         """Connect this node's training processes; what an earlier attempt has noted is forgotten.
 
         Args:
             gather: returns their evidence, within ``ANSWER_SECONDS``.
             record: keeps what rank 0 has found.
-            end: ends them, because of the node that it is given, with the cause.
+            end: ends them, because of the node that it is given, with the cause and the culprit's
+                kind.
         """
         with self._lock:
             self._gather, self._record, self._end = gather, record, end
@@ -137,7 +143,7 @@ class HangAgreement(Agreement):
             self._settled.clear()
             _start(self._answer)
         elif word == "end" and not self._is_leader:
-            self._end(int(message["node"]), str(message["cause"]))
+            self._end(int(message["node"]), str(message["cause"]), str(message["kind"]))
             self._settled.set()
         elif word == "over" and not self._is_leader:
             self._settled.set()
@@ -198,8 +204,8 @@ class HangAgreement(Agreement):
         except Exception as error:
             logs.warning("hang not recorded", cause=repr(error), at=place_of(error))
         node = self._rank if found.node is None or found.node in mute else found.node
-        self._send({"hang": "end", "node": node, "cause": cause})
-        self._end(node, cause)
+        self._send({"hang": "end", "node": node, "cause": cause, "kind": found.kind})
+        self._end(node, cause, found.kind)
         self._settled.set()
 
 

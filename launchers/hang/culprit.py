@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from launchers.hang.flight_recorder import Group
-from launchers.hang.worker import STOPPED, Worker
+from launchers.hang.worker import REAPED, STOPPED, Worker
 from launchers.system.step_board import name_of
 
-UNKNOWN = "unknown"
+UNKNOWN, EXITED = "unknown", "exited"
+"""Kinds of answers: no evidence; a process ended in mid-training with the exit code 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
         return Culprit(kind="launcher", ranks=(), node=mute[0], why=why)
     live = [each for each in workers if not each.has_ended]
     for rule in _RULES:
-        found = rule(workers if rule is _ended else live)
+        found = rule(workers if rule in (_exited, _ended) else live)
         if found is not None:
             return found
     phases = ", ".join(f"{count} in {phase}" for phase, count in _phases(live))
@@ -130,8 +131,14 @@ def _stopped(workers: Sequence[Worker]) -> Culprit | None:
     return _answer("stopped", workers, chosen, what, all_may=True)
 
 
+def _exited(workers: Sequence[Worker]) -> Culprit | None:
+    chosen = [each for each in workers if each.has_exited]
+    what = "gone with exit code 0, and all others wait"
+    return _answer(EXITED, workers, chosen, what, all_may=False)
+
+
 def _ended(workers: Sequence[Worker]) -> Culprit | None:
-    chosen = [each for each in workers if each.has_ended and each.phase != "stopped"]
+    chosen = [each for each in workers if each.has_ended and each.state != REAPED]
     return _answer("ended", workers, chosen, "dead, and torchrun has not noticed", all_may=False)
 
 
@@ -236,6 +243,7 @@ def _elsewhere(workers: Sequence[Worker]) -> Culprit | None:
 
 _RULES = (
     _stopped,
+    _exited,
     _ended,
     _blocked,
     _writing,

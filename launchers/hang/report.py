@@ -11,10 +11,10 @@ from typing import Any
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.hang.culprit import Culprit
+from launchers.hang.culprit import EXITED, Culprit
 from launchers.hang.silence import Silence
 from launchers.hang.worker import Worker
-from launchers.system import atomic_file
+from launchers.system import atomic_file, training_end
 from launchers.system.threads import in_thread
 
 FILE = "hang.json"
@@ -39,14 +39,22 @@ def sentence(silence: Silence, culprit: Culprit) -> str:
         )
     if silence.phase == "write":
         return f"hang: {culprit.why} (limit {silence.limit:.0f} s)"
+    prefix = "" if culprit.kind == EXITED else "hang: "
     return (
-        f"hang: no rank gave a heartbeat for {silence.seconds:.0f} s (limit {silence.limit:.0f} s) "
-        f"in phase {silence.phase}; {culprit.why}"
+        f"{prefix}no rank gave a heartbeat for {silence.seconds:.0f} s "
+        f"(limit {silence.limit:.0f} s) in phase {silence.phase}; {culprit.why}"
     )
 
 
-def error(cause: str) -> LaunchError:
-    """Return the error that ends the node whose rank hangs."""
+def error(cause: str, kind: str = "") -> LaunchError:
+    """Return the error that ends the node whose rank hangs, or has left the others waiting.
+
+    Args:
+        cause: what ``sentence`` returned.
+        kind: of the culprit.
+    """
+    if kind == EXITED:
+        return training_end.incomplete(cause)
     return LaunchError(
         Exit.HANG,
         cause,

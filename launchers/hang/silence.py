@@ -61,7 +61,7 @@ class StepTimes:
 
 def phase_of(reading: Reading) -> str:
     """Return the phase whose floor counts: ``data`` while a process waits for its loader."""
-    if reading.phase == Phase.STOPPED:
+    if reading.phase in (Phase.STOPPED, Phase.TRAINED):
         return "save"
     if reading.loads and reading.phase != Phase.START:
         return "data"

@@ -11,8 +11,9 @@ from typing import Any
 
 from launchers.hang.flight_recorder import Group
 
-STOPPED, BLOCKED, ENDED = "Tt", "D", "ZX"
-"""States of proc(5): stopped by a signal or a debugger, uninterruptible sleep, ended."""
+STOPPED, BLOCKED, ENDED, REAPED = "Tt", "D", "ZX", "X"
+"""States of proc(5): stopped by a signal or a debugger, uninterruptible sleep, ended; ended, and
+torchrun, its parent, has read its exit code."""
 _COLLECTIVES = (
     "torch/distributed/distributed_c10d.py",
     "torch/distributed/_functional_collectives.py",
@@ -62,6 +63,15 @@ class Worker:
     def has_ended(self) -> bool:
         """Return whether it has ended and torchrun has not noticed."""
         return self.state in ENDED if self.state else False
+
+    @property
+    def has_exited(self) -> bool:
+        """Return whether it has ended in mid-training with the exit code 0.
+
+        After another code torchrun ends the others, kills them after 30 s, and ends. After 0 it
+        waits for the others, on other nodes for up to 300 s (``LocalElasticAgent._exit_barrier``).
+        """
+        return self.state == REAPED and self.phase not in ("stopped", "trained")
 
     @property
     def is_loading(self) -> bool:

@@ -38,6 +38,7 @@ from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
 from launchers.stages.train import train
+from launchers.standby.kept_memory import KeptMemory
 from launchers.standby.standby import Standby
 from launchers.storage import node_disk
 from launchers.storage.checkpoint import Checkpoint, read_checkpoint
@@ -262,13 +263,15 @@ def _train(
     restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
     resumed = [attempt.resume.path] if attempt.resume and settings.local is None else []
     standby = Standby(is_wanted=settings.standby)
-    with prefetching([*resumed, inputs.mcore or inputs.model]), closing(standby):
+    kept = KeptMemory(settings.nproc_per_node if settings.restarts_in_place else 0)
+    prefetched = prefetching([*resumed, inputs.mcore or inputs.model])
+    with prefetched, closing(standby), closing(kept):
         with recording(work, attempt.folder(work), rank):
             preflight.collective(attempt.folder(work), start.preflight, peers)
             if progress:
                 progress.mark("preflight")
             kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
-            env = {**preflight.env, **kernels.env}
+            env = {**preflight.env, **kernels.env, **kept.env}
         while True:
             folder = attempt.folder(work)
             follow_start = following(progress, folder, settings.world_size, kernels.save)

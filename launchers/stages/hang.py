@@ -20,7 +20,7 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.config.settings import Settings
-from launchers.exits import Exit, LaunchError
+from launchers.exits import LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
 from launchers.hang import culprit, flight_recorder, report, stacks
@@ -92,15 +92,16 @@ def watching(
         watch = HangWatch({**recorder, stacks.FOLDER: name})
         scene = Scene(board=board, node=node, local=local, attempt=folder)
 
-        def end(blamed: int, cause: str) -> None:
+        def end(blamed: int, cause: str, kind: str) -> None:
             logs.error("hang", cause=cause, node=blamed)
+            error = report.error(cause, kind)
             watch.has_ended = True
             if blamed == node:
-                watch.error = report.error(cause)
+                watch.error = error
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
-                peers.record_loss(PeerLoss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
+                peers.record_loss(PeerLoss(who=f"rank {blamed}", cause=cause, code=error.code))
 
         def end_own(silence: Silence, found: Culprit, workers: Sequence[Worker]) -> None:
             cause = report.sentence(silence, found)

@@ -128,13 +128,7 @@ def _check_end(folder: Path) -> None:
     """
     found = trained.read(folder)
     if found is None:
-        raise LaunchError(
-            Exit.INCOMPLETE,
-            "training ended with exit code 0 before its last step: "
-            f"its trainer has not written {folder / trained.NAME}",
-            "find out what ended the processes, such as a plugin that calls sys.exit: see the logs",
-            id="train-incomplete",
-        )
+        raise training_end.incomplete(f"its trainer has not written {folder / trained.NAME}")
     if found.reason != trained.FINISHED:
         logs.warning(
             "training ended early", why=found.reason, step=found.step, planned=found.planned

@@ -1,4 +1,5 @@
-"""The next attempt's processes, started in advance: the launcher's part, and the message to them.
+"""What the next attempt finds ready: processes started in advance, and host memory of the last one.
 
-What these processes do is in ``training/standby``; imports ``system`` and below.
+The launcher's part, and the message to the processes, whose own part is in ``training/standby``;
+imports ``system`` and below.
 """

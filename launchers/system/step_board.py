@@ -51,11 +51,13 @@ class Phase(IntEnum):
     EVALUATION = 2
     SAVE = 3
     """From the end of a step that is saved to the seal of its checkpoint; after the last step, to
-    the end of the process."""
+    the end of training."""
     STOPPED = 4
     """It has stopped at the boundary that the launcher set, and the checkpoint is complete."""
     REFERENCE = 5
     """The pass that computes the reference's log-probabilities, before the first step."""
+    TRAINED = 6
+    """Its trainer has ended the training by itself: the process exports, and then exits with 0."""
 
 
 def end_of_step(step: int) -> int:

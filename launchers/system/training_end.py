@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterable
 from pathlib import Path
 
-from launchers.exits import Exit, FailureClass
+from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.system.failures import Verdict, tail, verdict, worst
 from launchers.system.remedies import MEMORY_REMEDY, MOUNT_REMEDY
 
@@ -63,6 +63,16 @@ def why(
     texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
     agent = tail(agent_log)
     return attribute(texts, agent, started=started, oom_kills=oom_kills, code=code)
+
+
+def incomplete(why: str) -> LaunchError:
+    """Return the error of a training whose processes ended with the exit code 0 in mid-training."""
+    return LaunchError(
+        Exit.INCOMPLETE,
+        f"training ended with exit code 0 before its last step: {why}",
+        "find out what ended the processes, such as a plugin that calls sys.exit: see the logs",
+        id="train-incomplete",
+    )
 
 
 def _away(folder: Path) -> Verdict | None:

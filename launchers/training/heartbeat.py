@@ -55,6 +55,11 @@ class Heartbeat:
         if self._board is not None:
             self._board.write(self._local, phase=after)
 
+    def mark(self, phase: Phase) -> None:
+        """Mark a phase that nothing of this process follows."""
+        if self._board is not None:
+            self._board.write(self._local, phase=phase)
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Mark the time in which this process writes its part of a checkpoint, in any thread."""

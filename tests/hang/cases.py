@@ -19,13 +19,14 @@ KINDS = {
     "launcher": "SIGSTOP of a launcher; its ranks go on",
     "write": "a rank blocks while it writes a checkpoint in the background; all train on",
     "torchrun": "SIGSTOP of a torchrun; its ranks train to the end",
+    "exit": "a rank exits with 0 in mid-training, and its torchrun waits for the others",
     "none": "no fault: a rank is slow, and nothing hangs",
 }
 """All faults."""
 _MANY = ("stop", "skip", "loader", "save")
 MIX = (*_MANY, "launcher", *_MANY, "absent")
 """Order in which the seeds go through the faults."""
-MORE = {"none": 0, "torchrun": 3, "write": 6}
+MORE = {"none": 0, "torchrun": 3, "write": 6, "exit": 9}
 """Runs that are added to the seeds: each to those that end with this digit."""
 
 
@@ -51,7 +52,8 @@ class Case:
     @property
     def ends(self) -> list[int]:
         """Return the exit codes of the launchers after a hang that was attributed right."""
-        return [int(Exit.HANG if node == self.node else Exit.PEER) for node in range(NODES)]
+        own = Exit.INCOMPLETE if self.kind == "exit" else Exit.HANG
+        return [int(own if node == self.node else Exit.PEER) for node in range(NODES)]
 
     @classmethod
     def of(cls, seed: int, kind: str = "") -> Case:

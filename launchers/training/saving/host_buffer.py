@@ -1,8 +1,9 @@
 """Host memory for the copy of a checkpoint, shared with the process that writes it.
 
 The memory is a file without a name (``memfd_create``): ``/dev/shm`` of a pod may have 64 MB. It is
-allocated once and kept: the kernel clears new pages at a few GB/s, and pinning them takes as long.
-It counts as the pod's memory.
+allocated once and kept, by the launcher over restarts in place (``standby/kept_memory.py``): the
+kernel clears new pages at a few GB/s, and pinning them takes as long. It counts as the pod's
+memory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 import torch
 
 from launchers import logs
+from launchers.standby import kept_memory
 
 ALIGNMENT = 256
 """Alignment of each tensor, in bytes."""
@@ -49,7 +51,7 @@ class HostBuffer:
             OSError: the kernel has no such memory to give.
         """
         self.size = max(size, ALIGNMENT)
-        self.descriptor = os.memfd_create("dpo-checkpoint")
+        self.descriptor = kept_memory.open_own(os.environ)
         os.ftruncate(self.descriptor, self.size)
         self._bytes = torch.frombuffer(mmap.mmap(self.descriptor, self.size), dtype=torch.uint8)
         self._preparation: threading.Thread | None = None

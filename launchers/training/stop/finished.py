@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from launchers.progress.trained import Trained
+from launchers.system.step_board import Phase
+from launchers.training import heartbeat
 
 
 class _State:
@@ -23,6 +25,8 @@ class _State:
 def note_trained() -> None:
     """Note that the trainer of this process has ended its training."""
     _State.is_trained = True
+    if not _State.is_leaving:
+        heartbeat.current().mark(Phase.TRAINED)
 
 
 def note_leaving() -> None:

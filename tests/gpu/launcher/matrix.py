@@ -41,6 +41,8 @@ from tests.gpu.launcher.visit import begin
 SAVES = 6
 """Steps between checkpoints. A hang's limit is five times the median step of the attempt, whose
 first step is long: it needs three more before the fault."""
+EVALUATIONS = {"eval_steps": SAVES // 2, "split_dataset_ratio": 0.1}
+"""Flags of a run with a fault in an evaluation."""
 PLUGIN = bench_shared.PLUGINS / "swift_fault.py"
 PLACED = WORKSPACE / "plugins" / PLUGIN.name
 """Its path in the manifest, which may have been packed on another machine."""
@@ -108,11 +110,19 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    steps = steps_of(chosen(options))
+    faults = chosen(options)
+    steps = steps_of(faults)
     made = launch_run.with_faults(
         options, PLACED, "fault", steps=steps, saves=SAVES, settle=options.settle
     )
-    return [replace(made, model=launch_run.model_folder(options.layers))]
+    evaluates = any(each.inject["at"] == "evaluation" for each in faults)
+    return [
+        replace(
+            made,
+            model=launch_run.model_folder(options.layers),
+            args={**made.args, **(EVALUATIONS if evaluates else {})},
+        )
+    ]
 
 
 def schedule(
@@ -242,6 +252,8 @@ def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
         yield f"code {seen['code']}, not {int(expect.code)}"
     if expect.failure_class is not None and seen["class"] != expect.failure_class:
         yield f"class {seen['class']}, not {expect.failure_class}"
+    if expect.id and seen["id"] != expect.id:
+        yield f"id {seen['id']}, not {expect.id}"
     if seen.get("orphans"):
         yield f"{seen['orphans']} processes were left"
     apart = seen.get("repeated", {}).get("first_apart")

@@ -1,7 +1,8 @@
 """Loaded into ms-swift's Megatron trainer: injects the faults that ``faults.json`` lists.
 
 ``launcher/matrix.py`` writes it to the folder ``fault`` of the workspace. Each fault happens once,
-in the order of the list, on one rank: at the begin of a step, or after a save and before its seal.
+in the order of the list, on one rank: at the begin of a step, at the begin of the evaluation after
+one, or after a save and before its seal.
 Its time, attempt and the first step that it may prevent are written to ``<name>.note`` there.
 """
 
@@ -33,6 +34,10 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
         """Inject a fault of a step; ``iteration`` counts the completed ones."""
         self.inject("step", self.state.iteration + 1)
 
+    def on_eval_begin(self) -> None:
+        """Inject a fault of an evaluation, which follows a completed step."""
+        self.inject("evaluation", self.state.iteration)
+
     def on_save(self, output_dir: str) -> None:
         """Inject a fault of a save: the checkpoint is not sealed."""
         self.inject("save", self.state.iteration)
@@ -46,7 +51,7 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
             if (fault["rank"], fault["at"], fault["step"]) == (dist.get_rank(), at, step):
                 time.sleep(fault.get("settle", 0.0))
                 attempt = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
-                about = {"time": time.time(), "attempt": attempt, "step": step + (at == "save")}
+                about = {"time": time.time(), "attempt": attempt, "step": step + (at != "step")}
                 note.write_text(json.dumps({**about, "rank": fault["rank"]}))
                 self.do(fault)
             return
@@ -59,6 +64,11 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
                 os.kill(os.getpid(), signal.Signals[word])
             case "kill-parent":  # torchrun
                 os.kill(os.getppid(), signal.Signals[word])
+            case "terminate-pod":  # SIGTERM as the kubelet sends it: to torchrun's parent
+                stat = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2]
+                os.kill(int(stat.split()[1]), signal.SIGTERM)
+            case "exit":
+                os._exit(int(word))
             case "segfault":
                 ctypes.string_at(0)
             case "raise":

@@ -36,7 +36,7 @@ class Node:
         agreement.attach(
             self.gather,
             lambda silence, workers, found: self.recorded.append(found),
-            lambda node, cause: self.ended.append((node, cause)),
+            lambda node, cause, kind: self.ended.append((node, cause)),
         )
 
     def gather(self) -> list[Worker]:
@@ -91,7 +91,9 @@ def test_a_heartbeat_while_evidence_is_gathered_ends_nothing() -> None:
         agreement.note(None)
         return inner()
 
-    agreement.attach(gather, lambda *_: None, lambda culprit, cause: node.ended.append((0, cause)))
+    agreement.attach(
+        gather, lambda *_: None, lambda culprit, cause, kind: node.ended.append((0, cause))
+    )
     agreement.note(SILENT)
     assert eventually(lambda: node.gathered == 1)
     assert not node.ended
@@ -113,7 +115,7 @@ def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
     member.hear(0, {"hang": "gather"})
     is_over = waited(member)
     assert not eventually(is_over)
-    member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped"})
+    member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped", "kind": ""})
     assert eventually(is_over) and node.ended == [(1, "rank 1 is stopped")]
 
 
@@ -129,7 +131,7 @@ def test_nobody_waits_longer_once_the_ranks_beat_again() -> None:
             return inner()
 
         end = nodes[0].ended.append
-        nodes[0].agreement.attach(gather, lambda *_: None, lambda node, why: end((node, why)))
+        nodes[0].agreement.attach(gather, lambda *_: None, lambda node, why, kind: end((node, why)))
         for node in nodes:
             node.agreement.note(SILENT)
         assert eventually(lambda: all(node.gathered for node in nodes[1:]))
@@ -237,7 +239,7 @@ def test_evidence_that_cannot_be_gathered_kept_or_judged_still_ends_the_gang(
 ) -> None:
     ended: list[tuple[int, str]] = []
     agreement = HangAgreement(1, lambda message: None)
-    agreement.attach(raising, raising, lambda node, cause: ended.append((node, cause)))
+    agreement.attach(raising, raising, lambda node, cause, kind: ended.append((node, cause)))
     monkeypatch.setattr(culprit, "find", raising)
     agreement.note(SILENT)
     assert eventually(lambda: bool(ended))

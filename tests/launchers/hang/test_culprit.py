@@ -53,6 +53,7 @@ def recorded(*enqueued: int, completed: int = 6) -> tuple[Group, ...]:
         ({"state": "T"}, "stopped"),
         ({"state": "t"}, "stopped"),
         ({"state": "Z"}, "ended"),
+        ({"state": "X"}, "exited"),
         ({"state": "D"}, "blocked"),
         ({"frames": LOADER}, "loader"),
         ({"loads": True}, "loader"),
@@ -94,6 +95,15 @@ def test_several_ranks_may_hold_up_one() -> None:
     stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
     found = find(gang(r1=stuck, r2=stuck, r3=stuck, r0={"phase": "save"}))
     assert (found.kind, found.ranks, found.node) == ("save", (1, 2, 3), 0)
+
+
+def test_a_rank_that_has_trained_or_stopped_is_not_the_culprit() -> None:
+    """It waits for a rank that has not ended its last save."""
+    for phase in ("trained", "stopped"):
+        left: dict[str, object] = {"state": "X", "phase": phase}
+        stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
+        found = find(gang(r0=stuck, r1=left, r2={"phase": "save"}, r3=left))
+        assert (found.kind, found.ranks) == ("save", (0,))
 
 
 def test_all_stopped_ranks_are_named() -> None:

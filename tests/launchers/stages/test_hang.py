@@ -158,7 +158,7 @@ def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
     with watching(member, board, peers, tmp_path, {}) as watch:
         hangs.hear(0, {"hang": "gather"})
         peers.record_loss(PeerLoss(who="rank 0", cause="ended because another rank failed"))
-    end = {"hang": "end", "node": culprit, "cause": "hang: rank 2 is stopped"}
+    end = {"hang": "end", "node": culprit, "cause": "hang: rank 2 is stopped", "kind": "stopped"}
     threading.Timer(0.5, hangs.hear, (0, end)).start()
     error = watch.verdict(peers)
     assert (error and error.code) == (Exit.HANG if culprit == 1 else None)
