@@ -41,6 +41,8 @@ LONGEST = 80
 """Lines that a README may have: one page."""
 LONGEST_FRONT_PAGE = 120
 """The same of the front page, which has its diagram, installation and figures."""
+WIDEST = 130
+"""Characters that a line of a README may have."""
 
 
 def blocks(text: str) -> list[list[str]]:
@@ -144,7 +146,9 @@ def test_the_command_has_each_verb_and_option(page: str) -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith("README")])
 def test_a_readme_is_short(page: str) -> None:
     longest = LONGEST if "/" in page else LONGEST_FRONT_PAGE
-    assert len((ROOT / page).read_text().splitlines()) <= longest
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= longest
+    assert [line for line in lines if len(line) > WIDEST] == []
 
 
 def test_both_languages_have_the_same_sections_commands_and_rows() -> None:
