@@ -34,7 +34,7 @@ PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
 NAMED = re.compile(r"(?:[\w.-]+/)*[a-z0-9_-]+\.(?:py|tpl|md|sh|yaml)|(?:[\w.-]+/)*[A-Z]+\.md")
 """Any file of these kinds, as READMEs name them; a placeholder in capitals is none."""
-WRITTEN = {"recipe.yaml", "defaults.yaml", "CONTENTS.md", "notes.md"}
+WRITTEN = {"recipe.yaml", "CONTENTS.md", "notes.md"}
 """Files that commands write: in a ConfigMap, in the chart, in a bundle and for a release."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
 LONGEST = 80
