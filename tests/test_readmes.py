@@ -21,7 +21,6 @@ FILES = {
     ).stdout.splitlines()
     if (ROOT / path).exists()
 }
-FOLDERS = {str(parent) for path in FILES for parent in PurePosixPath(path).parents}
 PAGES = sorted(path for path in FILES if path.endswith(".md"))
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):.* ## ", Path(ROOT, "Makefile").read_text(), re.M))
 VERBS: dict[str, typer.core.TyperCommand] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
