@@ -271,7 +271,7 @@ setup: ## install all tools; other targets install what they need
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
-	rm -rf chart/charts/launcher-archive/launchers.tar.bz2 chart/launchers.digest chart/defaults.yaml chart/keys.json chart/schema.json .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf chart/charts/launcher-archive/launchers.tar.bz2 chart/launchers.digest .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): scripts/tools/uv.sh
 	@echo "setup: uv"

@@ -8,7 +8,8 @@ sorted, times and owners zero.
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
 null in a values file means the default. ``chart/keys.json`` holds the keys of each map in which the
 schema lets unknown ones pass, so that a template refuses them and names the nearest;
-``chart/schema.json`` holds the rules of ``values.schema.json``, which templates apply.
+``chart/schema.json`` holds the rules of ``values.schema.json``, which templates apply. These three
+are in Git, so that the chart renders from a clone with ``launcher.from: image``.
 
 The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
 apply``. It lies in a subchart because Helm stores a chart's files in the record of each release,
@@ -246,15 +247,25 @@ def build(root: Path = ROOT) -> bool:
     chart = root / "chart"
     files = sources(root / "launchers")
     wanted = f"{digest(files)}\n"
-    _write(chart, DEFAULTS, defaults((chart / "values.yaml").read_text(encoding="utf-8")))
+    values = (chart / "values.yaml").read_text(encoding="utf-8")
     schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
-    _write(chart, KEYS, json.dumps(keys(schema), separators=(",", ":")))
-    _write(chart, SCHEMA, json.dumps(rules(schema), separators=(",", ":"), sort_keys=True))
+    for name, text in generated(values, schema).items():
+        _write(chart, name, text)
     if _is_current(chart, wanted):
         return False
     _replace(chart, PLACE, pack(files))
     _replace(chart, DIGEST, wanted.encode("ascii"))  # last: it says that the archive is complete
     return True
+
+
+def generated(values: str, schema: Mapping[str, Any]) -> dict[str, str]:
+    """Return the generated files that are in Git, by name, from the texts that they follow."""
+    return {DEFAULTS: defaults(values), KEYS: _lines(keys(schema)), SCHEMA: _lines(rules(schema))}
+
+
+def _lines(document: Mapping[str, Any]) -> str:
+    """Return JSON of one value per line, so that Git shows and merges changes."""
+    return json.dumps(document, indent=0, separators=(",", ":"), sort_keys=True) + "\n"
 
 
 def _write(chart: Path, name: str, text: str) -> None:

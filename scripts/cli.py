@@ -38,13 +38,8 @@ GARBAGE_OBJECTS = 100_000
 """New objects after which Python looks for garbage. Its default, 700, doubles the time to decode a
 queue of 1,000 Workloads."""
 
-Values = Annotated[
-    list[Path] | None,
-    typer.Option("--values", "-f", help="Values file; later ones take precedence."),
-]
-Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
-]
+Values = run_verbs.Values
+Sets = run_verbs.Sets
 Run = run_verbs.Submitted
 Rendered = Annotated[Path | None, typer.Option(help="Rendered manifest, instead of values files.")]
 Workspace = Annotated[Path, typer.Option(help="Folder used as the shared volume.")]
@@ -64,7 +59,7 @@ Tokens = Annotated[
     float | None,
     typer.Option(min=1, max=10**9, help="Mean tokens of a pair, both answers with the prompt."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Json = run_verbs.Json
 Search = Annotated[bool, typer.Option("--search", help="Rank all layouts for the GPUs.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search layouts for.")]
 GpusPerNode = Annotated[

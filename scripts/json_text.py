@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 NOT_FINITE = "numbers that are not finite are left out"
@@ -34,3 +35,13 @@ def parse(text: str) -> tuple[Any, int]:
         return None
 
     return json.loads(text, parse_constant=finite, parse_float=finite, parse_int=finite), left_out
+
+
+def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object inside a document; empty if it is missing or not an object.
+
+    >>> part({"gang": {"nodes": 2}, "step": 3}, "gang"), part({"step": 3}, "step")
+    ({'nodes': 2}, {})
+    """
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}

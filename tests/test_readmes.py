@@ -21,7 +21,6 @@ FILES = {
     ).stdout.splitlines()
     if (ROOT / path).exists()
 }
-FOLDERS = {str(parent) for path in FILES for parent in PurePosixPath(path).parents}
 PAGES = sorted(path for path in FILES if path.endswith(".md"))
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):.* ## ", Path(ROOT, "Makefile").read_text(), re.M))
 VERBS: dict[str, typer.core.TyperCommand] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
@@ -34,13 +33,15 @@ PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
 NAMED = re.compile(r"(?:[\w.-]+/)*[a-z0-9_-]+\.(?:py|tpl|md|sh|yaml)|(?:[\w.-]+/)*[A-Z]+\.md")
 """Any file of these kinds, as READMEs name them; a placeholder in capitals is none."""
-WRITTEN = {"recipe.yaml", "defaults.yaml", "CONTENTS.md", "notes.md"}
+WRITTEN = {"recipe.yaml", "CONTENTS.md", "notes.md"}
 """Files that commands write: in a ConfigMap, in the chart, in a bundle and for a release."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
 LONGEST = 80
 """Lines that a README may have: one page."""
 LONGEST_FRONT_PAGE = 120
 """The same of the front page, which has its diagram, installation and figures."""
+WIDEST = 130
+"""Characters that a line of a README may have."""
 
 
 def blocks(text: str) -> list[list[str]]:
@@ -144,7 +145,9 @@ def test_the_command_has_each_verb_and_option(page: str) -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith("README")])
 def test_a_readme_is_short(page: str) -> None:
     longest = LONGEST if "/" in page else LONGEST_FRONT_PAGE
-    assert len((ROOT / page).read_text().splitlines()) <= longest
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= longest
+    assert [line for line in lines if len(line) > WIDEST] == []
 
 
 def test_both_languages_have_the_same_sections_commands_and_rows() -> None:

@@ -195,13 +195,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     env_from.refuse(env)
     _refuse_renamed(env)
     _refuse_unknown(env)
-    secret = env.get("DPO_CODE_SECRET", "")
-    log = env.get("DPO_TERMINATION_LOG", "")
-    record = env.get("DPO_RELEASE_RECORD", "")
-    alive = env.get("DPO_ALIVE_FILE", "")
-    local = env.get("DPO_LOCAL_CHECKPOINTS", "")
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
-    metrics = "DPO_METRICS_PORT"
     restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
     place = place_of(env)
     return Settings(
@@ -214,7 +208,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
-        metrics_port=port(env, metrics, 1) if env.get(metrics) else 0,
+        metrics_port=port(env, "DPO_METRICS_PORT", 1) if env.get("DPO_METRICS_PORT") else 0,
         webhook_url=env.get("DPO_WEBHOOK_URL", ""),
         webhook_wait=integer(env, "DPO_WEBHOOK_WAIT", 900),
         events=is_one(env, "DPO_EVENTS"),
@@ -223,27 +217,35 @@ def from_env(env: Mapping[str, str]) -> Settings:
         restarts_in_place=restarts,
         standby=is_one(env, "DPO_STANDBY") and restarts > 0,
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
-        termination_log=Path(log) if log else None,
+        termination_log=_path(env, "DPO_TERMINATION_LOG"),
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
         node=env.get("DPO_NODE_NAME", ""),
-        code=Code(
-            url=env.get("DPO_CODE_URL", ""),
-            ref=env.get("DPO_CODE_REF", ""),
-            secret=Path(secret) if secret else None,
-            python_path=tuple(filter(None, env.get("DPO_CODE_PYTHONPATH", "").split(":"))),
-        ),
+        code=_code(env),
         skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
         preflight=preflight_settings.from_env(env),
         hang=hang_settings.from_env(env),
-        alive_file=Path(alive) if alive else None,
+        alive_file=_path(env, "DPO_ALIVE_FILE"),
         jit_cache=is_one({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
-        release_record=Path(record) if record else None,
-        local_checkpoints=Path(local) if local else None,
+        release_record=_path(env, "DPO_RELEASE_RECORD"),
+        local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         rehearse=is_one(env, "DPO_REHEARSE"),
     )
+
+
+def _code(env: Mapping[str, str]) -> Code:
+    return Code(
+        url=env.get("DPO_CODE_URL", ""),
+        ref=env.get("DPO_CODE_REF", ""),
+        secret=_path(env, "DPO_CODE_SECRET"),
+        python_path=tuple(filter(None, env.get("DPO_CODE_PYTHONPATH", "").split(":"))),
+    )
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
 
 
 def refuse_contradictions(settings: Settings) -> None:

@@ -20,7 +20,7 @@ FINISHED = "finished"
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """How a training has ended by itself."""
+    """End of a training whose processes have ended by themselves."""
 
     step: int
     """The number of completed steps."""

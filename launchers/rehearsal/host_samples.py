@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
-from launchers.rehearsal import host_memory
 from launchers.storage import checkpoint
+from launchers.system import host_memory
 from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 0.5

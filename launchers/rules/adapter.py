@@ -35,8 +35,8 @@ LORA: tuple[Rule, ...] = (
         id="lora-alpha",
         flag="lora_alpha",
         when=(under("lora_alpha", "0.000001"),),
-        says="{lora_alpha} scales the adapter by 0 or less: it learns nothing, or from what is "
-        "worse; use a number above 0",
+        says="{lora_alpha} scales the adapter by 0 or less: it learns nothing, or the opposite; "
+        "use a number above 0",
         source="peft tuners/lora/layer.py: scaling = lora_alpha / r, no check",
     ),
     Range(

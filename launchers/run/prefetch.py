@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from launchers import logs
-from launchers.system.free_memory import available
+from launchers.system.host_memory import available
 
 REQUEST_BYTES = 2 * 1024**2
 """Size of one request: of larger ones the kernel read only a part."""

@@ -160,13 +160,24 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_held_out(progress.training)
-                with recording(work, last.folder(work), settings.place.rank):
-                    export(work, trained, decision.identity, holder=settings.pod)
-                serve = serve_command(work, inputs.model, settings.nproc_per_node)
-                logs.info("export ready", serve=shlex.join(serve))
+                _export(settings, trained, inputs, decision.identity, last)
                 progress.end("done")
             rehearse.finish(settings, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")
+
+
+def _export(
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    identity: Mapping[str, object],
+    last: Attempt,
+) -> None:
+    work = settings.work
+    with recording(work, last.folder(work), settings.place.rank):
+        export(work, recipe, identity, holder=settings.pod)
+    serve = serve_command(work, inputs.model, settings.nproc_per_node)
+    logs.info("export ready", serve=shlex.join(serve))
 
 
 def _gather(

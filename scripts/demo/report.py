@@ -9,9 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from launchers.config.settings import STAGES
 from launchers.storage.trainer_log import Step
-
-STAGES = ("clone", "download", "convert", "train")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,8 +127,7 @@ class RunFiles:
     @property
     def training(self) -> Document:
         """Return the state of training in `progress.json`; empty before the first step."""
-        found = self.progress.get("training")
-        return found if isinstance(found, Mapping) else {}
+        return json_text.part(self.progress, "training")
 
     @property
     def newest(self) -> Checkpoint | None:

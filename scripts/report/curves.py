@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from scripts.json_text import part
 from scripts.report.columns import Points
 from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord
@@ -243,9 +244,3 @@ def _lines(chart: str, run: RunRecord) -> Iterator[Line]:
 def _is_plain(args: Mapping[str, Any]) -> bool:
     """Return whether the loss is DPO's alone, whose value without a preference is ln 2."""
     return args.get("loss_type", "sigmoid") == "sigmoid" and not args.get("rpo_alpha")
-
-
-def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object inside a document; empty if it is missing or not an object."""
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else {}

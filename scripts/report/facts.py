@@ -8,9 +8,9 @@ from typing import Any
 
 from launchers.exits import Exit
 from launchers.progress.phases import durations
+from scripts.json_text import part
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
-from scripts.report.curves import part
 from scripts.report.numbers import count, percent, plain
 from scripts.report.record import Attempt, RunRecord
 

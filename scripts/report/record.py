@@ -8,6 +8,7 @@ from typing import Any
 
 from launchers.metrics.evaluations import Evaluation
 from launchers.stages.attempt_record import End
+from scripts.json_text import part
 from scripts.report.columns import Points
 
 
@@ -94,8 +95,7 @@ class RunRecord:
     @property
     def training(self) -> Mapping[str, Any]:
         """Return the training state in ``progress.json``."""
-        found = self.progress.get("training")
-        return found if isinstance(found, Mapping) else {}
+        return part(self.progress, "training")
 
     @property
     def started(self) -> float | None:
@@ -106,6 +106,4 @@ class RunRecord:
     @property
     def has_gpus(self) -> bool:
         """Return whether each process has a GPU: by the plan, or as memory was recorded."""
-        gang = self.plan.get("gang")
-        gpus = gang.get("gpus_per_node") if isinstance(gang, Mapping) else None
-        return bool(gpus) or self.peak_gib is not None
+        return bool(part(self.plan, "gang").get("gpus_per_node")) or self.peak_gib is not None

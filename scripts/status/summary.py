@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers.config.settings import STAGES
+from scripts.json_text import part
 from scripts.observe.cluster import condition
 from scripts.observe.view import View, unix_time
 from scripts.observe.workspace import Attempt, RunFiles
@@ -160,7 +161,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     reason = explain(view)[0]
     training, row, plan = files.training, files.row, files.plan
     logged = next((each for each in reversed(files.recent) if "loss" in each.values), None)
-    speed, memory = _part(plan, "speed"), _part(plan, "memory")
+    speed, memory = part(plan, "speed"), part(plan, "memory")
     created = (view.jobset.get("metadata") or {}).get("creationTimestamp")
     since = unix_time(created)
     is_pending = reason.kind is Kind.WAITING and view.is_suspended
@@ -182,20 +183,14 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         step=row.step if row else _whole(training.get("step")),
         total=row.total if row else _whole(training.get("total")),
         eta_seconds=_number(training.get("eta_seconds")),
-        step_seconds=Measured(
-            value=_number(training.get("step_seconds")),
-            planned=_number(speed.get("step_seconds")),
-        ),
+        step_seconds=_measured("step_seconds", training, speed),
         loss=_number(logged.values.get("loss") if logged else training.get("loss")),
         lacks_loss=logged.step if logged and _number(logged.values.get("loss")) is None else None,
         accuracy=_number(training.get("accuracy")),
         margin=_number(training.get("margin")),
-        held_out=_part(training, "held_out"),
-        speed=Measured(
-            value=_number(training.get("tokens_per_second_per_gpu")),
-            planned=_number(speed.get("tokens_per_second_per_gpu")),
-        ),
-        mfu=Measured(value=_number(training.get("mfu")), planned=_number(speed.get("mfu"))),
+        held_out=part(training, "held_out"),
+        speed=_measured("tokens_per_second_per_gpu", training, speed),
+        mfu=_measured("mfu", training, speed),
         memory_gib=Measured(
             value=row.reserved_gib if row else None, planned=_number(memory.get("total_gib"))
         ),
@@ -208,9 +203,8 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     )
 
 
-def _part(document: Numbers, name: str) -> Numbers:
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else {}
+def _measured(name: str, training: Numbers, plan: Numbers) -> Measured:
+    return Measured(value=_number(training.get(name)), planned=_number(plan.get(name)))
 
 
 def _number(value: object) -> float | None:
@@ -226,9 +220,9 @@ def _whole(value: object) -> int | None:
 
 
 def _stages(progress: Numbers) -> Iterator[Stage]:
-    found = _part(progress, "stages")
+    found = part(progress, "stages")
     for name in (each for each in STAGES if each in found):
-        stage = _part(found, name)
+        stage = part(found, name)
         yield Stage(
             name=name,
             state=str(stage.get("state") or ""),

@@ -102,18 +102,7 @@ def _submit(request: Request, console: Console, outcome: Outcome) -> int:
     if planning.run(planned, console):
         outcome.refused = "plan"
         return int(Exit.FAILED)
-    report = doctor.diagnose(
-        doctor.Request(
-            run=target.run,
-            files=request.files,
-            sets=request.sets,
-            namespace=target.namespace,
-            context=target.context,
-        )
-    )
-    show_findings(report, console)
-    outcome.context, outcome.namespace = report.context, report.namespace
-    outcome.findings = report.findings
+    report = _diagnose(request, console, outcome)
     if failures(report):
         outcome.refused = "doctor"
         return int(Exit.FAILED)
@@ -146,6 +135,24 @@ def _submit(request: Request, console: Console, outcome: Outcome) -> int:
         return follow.follow(look, request.until, console, report_change, lambda: watch.wait)
     finally:
         messages.close()
+
+
+def _diagnose(request: Request, console: Console, outcome: Outcome) -> Report:
+    """Check the cluster, print the findings and note them in the outcome."""
+    target = request.target
+    report = doctor.diagnose(
+        doctor.Request(
+            run=target.run,
+            files=request.files,
+            sets=request.sets,
+            namespace=target.namespace,
+            context=target.context,
+        )
+    )
+    show_findings(report, console)
+    outcome.context, outcome.namespace = report.context, report.namespace
+    outcome.findings = report.findings
+    return report
 
 
 def lost_notes(look: Look) -> list[str]:

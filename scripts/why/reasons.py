@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -13,10 +13,8 @@ import yaml
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
 from scripts.why import absence, ending, holding, pods, queueing, recorded, refusal, running
-from scripts.why.words import addressed
+from scripts.why.words import Condition, addressed
 
-Facts = Mapping[str, object]
-Condition = Callable[[View], Facts | None]
 TABLE = Path(__file__).parent / "states.yaml"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, ten times faster, where PyYAML was built with it."""

@@ -39,8 +39,8 @@ def table(outcomes: list[Outcome]) -> str:
     """Return how many of each section are refused by whom, as Markdown."""
     counts = Counter((outcome.section, outcome.verdict) for outcome in outcomes)
     rows = [
-        "| part | both accept | both refuse | the chart refuses, the server was not asked "
-        "| only the chart refuses | only the server refuses |",
+        "| part | both accept | both refuse | refused at render | only the chart refuses "
+        "| only the server refuses |",
         "|---|---|---|---|---|---|",
     ]
     for section in SECTIONS:

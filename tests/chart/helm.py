@@ -179,6 +179,11 @@ def env(documents: list[Document], role: str = "node") -> dict[str, Any]:
     return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in entries}
 
 
+def settings(documents: list[Document]) -> dict[str, str]:
+    """Return the variables of that container that have a text."""
+    return {name: value for name, value in env(documents).items() if isinstance(value, str)}
+
+
 def recipe(documents: list[Document]) -> Document:
     """Return what the launcher reads as recipe.yaml."""
     parsed: Document = yaml.safe_load(kind(documents, "ConfigMap")["data"]["recipe.yaml"])

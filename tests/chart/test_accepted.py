@@ -1,4 +1,4 @@
-"""What users need and what resembles a refused value renders as given."""
+"""Values that users need, and values that resemble refused ones, render as given."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def on_gpus(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def scrapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the exporter answers, by run."""
+    """Return the exporter's answers, by run."""
     folder = tmp_path_factory.mktemp("runs")
     documents = {"demo": ON_CPU.read_text(encoding="utf-8"), RUN: on_gpus(folder)}
     found = {}

@@ -20,13 +20,12 @@ from launchers.exits import Exit
 from launchers.gang.peer_monitor import KEEPALIVE_INTERVAL_SECONDS, SILENCE_LIMIT_SECONDS
 from launchers.hang.alive import BEAT_SECONDS
 from scripts.helm import ROOT
-from tests.chart.helm import Document, Refused, env, merged, pod, render, template
+from tests.chart.helm import Document, Refused, env, merged, pod, render, settings, template
 from tests.chart.test_preflight import KEYS
 
 
 def parsed(values: Document) -> Hang:
-    given = env(render(values))
-    return from_env({name: value for name, value in given.items() if isinstance(value, str)})
+    return from_env(settings(render(values)))
 
 
 def probe(values: Document) -> Any:

@@ -8,15 +8,14 @@ import pytest
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.preflight import CHECKS, Preflight, from_env
-from tests.chart.helm import CHART, Document, Refused, env, merged, render, template
+from tests.chart.helm import CHART, Document, Refused, merged, render, settings, template
 
 SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 KEYS = SCHEMA["properties"]
 
 
 def parsed(values: Document) -> Preflight:
-    given = env(render(values))
-    return from_env({name: value for name, value in given.items() if isinstance(value, str)})
+    return from_env(settings(render(values)))
 
 
 def test_every_gpu_model_and_every_check_may_be_named() -> None:

@@ -13,15 +13,14 @@ from typing import Any
 
 import yaml
 
+from scripts.doctor.api import JOBSET
+from scripts.doctor.control_plane import INSTALL, NEEDED
 from scripts.helm import ROOT, template
+from scripts.manifest import KUEUE
 from scripts.problem import Problem
 from tests.e2e.kubectl import Kubectl, Refused
 
-KUEUE = "kueue.x-k8s.io"
-JOBSET = "jobset.x-k8s.io"
 VERSIONS = {JOBSET: "v1alpha2", KUEUE: "v1beta2"}
-NEEDED = {JOBSET: "JobSet >= 0.10", KUEUE: "Kueue >= 0.15"}
-INSTALL = {JOBSET: "https://jobset.sigs.k8s.io", KUEUE: "https://kueue.sigs.k8s.io"}
 VALUES = (ROOT / "values" / "a100-2node.yaml", ROOT / "values" / "e2e.yaml")
 
 

@@ -101,36 +101,50 @@ def _checked(name: str) -> Object:
 
 
 def test_why_says_what_keeps_a_run_in_its_queue(empty: Space) -> None:
-    name = empty.name
-    taint = {"key": "pool", "value": "a", "effect": "NoSchedule"}
     capacity = pausing.check(empty, "capacity")
-    objects = [
-        pausing.plain(empty),
-        *queue(empty, "held", local={"stopPolicy": "Hold"}),
-        pausing.local_queue(empty, "orphan", "no-such-queue"),
-        *queue(empty, "stopped", spec={"stopPolicy": "Hold"}),
-        *queue(empty, "unchecked", spec=_checked("no-such-check")),
-        *queue(empty, "flavorless", flavor="no-such-flavor"),
-        *queue(empty, "selective", spec={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
-        *queue(empty, "cpu", gpus=None),
-        *queue(empty, "small", gpus=8),
-        pausing.flavor(empty, "tainted", {"nodeTaints": [taint]}),
-        *queue(empty, "tainted", flavor=f"{name}-tainted"),
-        pausing.flavor(empty, "labelled", {"nodeLabels": {"pool": "a"}}),
-        *queue(empty, "labelled", flavor=f"{name}-labelled"),
-        *queue(empty, "racks", gpus=64, flavor="gpu-hosts"),
-        *queue(empty, "busy", gpus=8, spec={"queueingStrategy": "StrictFIFO"}),
-        pausing.holder(empty, "long", "busy", 8),
-        *queue(empty, "checked", spec=_checked(capacity)),
-        *queue(empty, "urgent", gpus=8, spec=PREEMPTS),
-        pausing.holder(empty, "victim", "urgent", 8),
-    ]
-    empty.kubectl.apply(objects)
+    empty.kubectl.apply(_queues(empty, capacity))
     for each in ("long", "victim"):
         admitted = ("wait", f"{WORKLOADS}/{each}", "--for=condition=Admitted", "--timeout=30s")
         empty.kubectl.run(*admitted)
+    cases = _cases(empty.name, capacity)
+    pausing.start(empty, *(case.run for case in cases))
+    with measured(f"megatron-dpo why, {len(cases)} states of Kueue's queues"):
+        explained(empty, cases)
+    _behind(empty)
+    _without_rights(empty)
+
+
+def _queues(space: Space, capacity: str) -> list[Object]:
+    """Return the queues of the cases, and the runs that hold the quota of two of them."""
+    name = space.name
+    taint = {"key": "pool", "value": "a", "effect": "NoSchedule"}
+    return [
+        pausing.plain(space),
+        *queue(space, "held", local={"stopPolicy": "Hold"}),
+        pausing.local_queue(space, "orphan", "no-such-queue"),
+        *queue(space, "stopped", spec={"stopPolicy": "Hold"}),
+        *queue(space, "unchecked", spec=_checked("no-such-check")),
+        *queue(space, "flavorless", flavor="no-such-flavor"),
+        *queue(space, "selective", spec={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
+        *queue(space, "cpu", gpus=None),
+        *queue(space, "small", gpus=8),
+        pausing.flavor(space, "tainted", {"nodeTaints": [taint]}),
+        *queue(space, "tainted", flavor=f"{name}-tainted"),
+        pausing.flavor(space, "labelled", {"nodeLabels": {"pool": "a"}}),
+        *queue(space, "labelled", flavor=f"{name}-labelled"),
+        *queue(space, "racks", gpus=64, flavor="gpu-hosts"),
+        *queue(space, "busy", gpus=8, spec={"queueingStrategy": "StrictFIFO"}),
+        pausing.holder(space, "long", "busy", 8),
+        *queue(space, "checked", spec=_checked(capacity)),
+        *queue(space, "urgent", gpus=8, spec=PREEMPTS),
+        pausing.holder(space, "victim", "urgent", 8),
+    ]
+
+
+def _cases(name: str, capacity: str) -> list[Case]:
+    """Return a run for each reason to wait; ``name`` is the namespace's and begins its queues'."""
     rack = {f"{KUEUE}/podset-required-topology": RACK_LABEL}
-    cases = [
+    return [
         Case(
             id="local-queue-missing",
             run=Pausing(name="missing", queue="none"),
@@ -229,11 +243,6 @@ def test_why_says_what_keeps_a_run_in_its_queue(empty: Space) -> None:
             facts=("preempting 1 workload for this run; its pods",),
         ),
     ]
-    pausing.start(empty, *(case.run for case in cases))
-    with measured(f"megatron-dpo why, {len(cases)} states of Kueue's queues"):
-        explained(empty, cases)
-    _behind(empty)
-    _without_rights(empty)
 
 
 def _behind(space: Space) -> None:

@@ -25,7 +25,7 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
 from launchers.storage import checkpoint, node_disk
-from launchers.system.free_memory import available
+from launchers.system.host_memory import available
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging

@@ -116,8 +116,8 @@ def split(runs: Sequence[Run]) -> str:
     tuned, bare, seed = (lines[name] for name in ("tuned", "bare", "seed-bare"))
     assert tuned.overall and bare.overall and seed.overall
     text = (
-        f"Of {tuned.overall / seed.overall:.1f} x flags give {bare.overall / seed.overall:.1f} x "
-        f"and our code {tuned.overall / bare.overall:.2f} x"
+        f"Of the {tuned.overall / seed.overall:.1f} x speed-up flags give "
+        f"{bare.overall / seed.overall:.1f} x and our code {tuned.overall / bare.overall:.2f} x"
     )
     if tuned.over_one_epoch:
         ratios = tuned.over_one_epoch / seed.overall, tuned.over_one_epoch / bare.overall

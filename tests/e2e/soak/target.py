@@ -19,7 +19,6 @@ TRAINER = "rlhf.py"
 """Program of ms-swift in the command line of a training process."""
 AGENT = "torch.distributed.run"
 """In the command line of torchrun, which names the program, too."""
-LAUNCHER = ("-m", "launchers", "run")
 
 
 @dataclass(frozen=True, kw_only=True)

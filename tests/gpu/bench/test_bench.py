@@ -25,7 +25,6 @@ SEED = "tests/gpu/baselines/seed.yaml"
 TUNED = "values/a100-2node.yaml,values/hardware/h200-4.yaml"
 FOUR = f"{SEED},expert_model_parallel_size=4"
 H200 = ["NVIDIA H200, 580.1"] * 4
-Run = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture

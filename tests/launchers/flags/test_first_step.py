@@ -8,8 +8,8 @@ import pytest
 
 from launchers.config.recipe import Recipe, parse
 from launchers.flags import features, first_step
+from tests.launchers.recipes import FIELDS
 
-FIELDS = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": ["file:///d"]}
 LORA = {"tuner_type": "lora"}
 
 

@@ -11,8 +11,6 @@ import pytest
 from launchers.storage.lock import Lock
 from tests.launchers.storage.quick_locks import QUICK, quick
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:

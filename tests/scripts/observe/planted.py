@@ -17,7 +17,6 @@ Object = dict[str, Any]
 NOW = 1_794_997_600.0
 STARTED = "2026-11-18T10:26:40Z"
 """NOW, as the API spells it."""
-NODES = 2
 GPU = "nvidia.com/gpu"
 GROUPS = ("jobset.x-k8s.io", KUEUE)
 

@@ -174,6 +174,14 @@ def _status(message: str) -> bytes:
     return json.dumps({"kind": "Status", "message": message}).encode()
 
 
+def _exec_status(code: int) -> Object:
+    """Return the status that ends an exec, by the exit code of its command."""
+    if code == 0:
+        return {"status": "Success"}
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
+
+
 def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
     """Return the handler of a cluster's requests."""
 
@@ -214,16 +222,8 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             done = subprocess.run(command, capture_output=True, check=False)
             self._frames(1, done.stdout)
             self._frames(2, done.stderr)
-            status: Object = {"status": "Success"}
-            if done.returncode:
-                cause = {"reason": "ExitCode", "message": str(done.returncode)}
-                status = {
-                    "status": "Failure",
-                    "reason": "NonZeroExitCode",
-                    "details": {"causes": [cause]},
-                }
-            if cluster.exec_status is not None:
-                status = cluster.exec_status
+            ended = _exec_status(done.returncode)
+            status = ended if cluster.exec_status is None else cluster.exec_status
             self._frames(3, json.dumps(status).encode())
             if cluster.closes:
                 self.wfile.write(b"\x88\x00")

@@ -1,4 +1,4 @@
-"""What a view derives from the objects of a run."""
+"""Properties of a run that a view derives from its objects."""
 
 from __future__ import annotations
 

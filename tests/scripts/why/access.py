@@ -19,7 +19,7 @@ def recorded(document: Object, **fields: Any) -> View:
 
 
 def unselected(seen: View) -> View:
-    """The same without a kubeconfig."""
+    """Return the view without a kubeconfig."""
     return View(replace(seen.snapshot, unselected="no kubeconfig"), seen.files)
 
 

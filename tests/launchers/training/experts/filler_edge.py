@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from launchers.upstream import patches
 from tests.launchers.training import megatron_on_cpu, rank_end
+from tests.launchers.training.packs.gather_edge import shown
 from tests.launchers.training.packs.gather_packs import SPACE, Batches, collated, collators
 
 COEFFICIENT = 0.1
@@ -72,13 +73,6 @@ def apart(one: Any, other: Any) -> float:
         float((each - other[0][name]).abs().max() / each.abs().max())
         for name, each in one[0].items()
     )
-
-
-def shown(what: str, holds: bool, *reported: object) -> None:
-    """Print what holds on this rank."""
-    assert holds, (what, *reported)
-    if dist.get_rank() == 0:
-        print(what, *reported, flush=True)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ import torch
 
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
-PROCESSES = 2
 SIZES = ((1, 6, 2), (4, 1, 3))
 """Pairs of each batch of a step, for each process."""
 WORDS = 64

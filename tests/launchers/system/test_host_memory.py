@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.rehearsal import host_memory
-from launchers.rehearsal.host_memory import HostMemory
+from launchers.system import host_memory
+from launchers.system.host_memory import HostMemory
 
 MEMINFO = "MemTotal:       1000 kB\nMemFree: 1 kB\n"
 
@@ -110,3 +110,40 @@ def test_without_a_cgroup_the_processes_of_the_launcher_count_without_their_file
     write(tmp_path, {"proc/meminfo": MEMINFO, f"proc/{os.getpid()}/status": status})
     assert host_memory.read(tmp_path) == HostMemory(used=600 * 1024, limit=1_024_000)
     assert host_memory.read(tmp_path / "empty") is None
+
+
+V2 = {
+    "proc/self/cgroup": "0::/\n",
+    "sys/fs/cgroup/memory.current": "500000\n",
+    "sys/fs/cgroup/memory.max": "800000\n",
+    "sys/fs/cgroup/memory.stat": "inactive_file 140000\n",
+}
+V1 = {
+    "proc/self/cgroup": "4:memory:/pod\n0::/\n",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "800000",
+    "sys/fs/cgroup/memory/memory.stat": "total_inactive_file 140000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "room"),
+    [
+        (V2, 440_000),
+        (V1, 440_000),
+        ({**V2, "sys/fs/cgroup/memory.max": "max\n"}, 900 * 1024),
+        ({**V2, "sys/fs/cgroup/memory.current": "1000000\n"}, 0),
+        ({}, 900 * 1024),
+    ],
+    ids=["v2", "v1", "no limit", "above the limit", "no cgroup"],
+)
+def test_what_may_still_be_allocated_is_bounded_by_host_and_limit(
+    tmp_path: Path, files: dict[str, str], room: int
+) -> None:
+    write(tmp_path, {"proc/meminfo": f"{MEMINFO}MemAvailable:     900 kB\n", **files})
+    assert host_memory.available(tmp_path) == room
+
+
+def test_the_hosts_free_memory_bounds_a_larger_limit(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/meminfo": "MemAvailable: 100 kB\n", **V2})
+    assert host_memory.available(tmp_path) == 100 * 1024

@@ -1,11 +1,11 @@
-"""Host memory in use by this pod, and its limit: from the cgroup, otherwise from /proc."""
+"""Host memory that this pod uses and may still use: from the cgroup, otherwise from /proc."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launchers.system.memory_events import cgroup_folders
@@ -62,22 +62,40 @@ def read(root: Path = Path("/"), stored: Callable[[Path], int] = _stored) -> Hos
         root: folder that holds ``proc`` and ``sys``.
         stored: returns the bytes that a mounted file system holds.
     """
-    total = _meminfo(root)
-    for folder, version in cgroup_folders(root):
-        usage, limit, shared, caches = _FILES[version]
-        used = _number(folder / usage)
-        if used is None:
-            continue
-        stat = _stat(folder / "memory.stat")
-        cached = sum(stat.get(field, 0) for field in caches)
-        bounds = [each for each in (_number(folder / limit), total) if each is not None]
-        return HostMemory(
-            used=max(0, used - cached),
-            limit=min(bounds, default=None),
-            files=min(stat.get(shared, 0), _on_tmpfs(root, stored)),
-        )
+    total = _meminfo(root, "MemTotal")
+    if (found := _of_cgroup(root)) is not None:
+        bounds = [each for each in (found.limit, total) if each is not None]
+        files = min(found.files or 0, _on_tmpfs(root, stored))
+        return replace(found, limit=min(bounds, default=None), files=files)
     used = sum(_resident(root, pid) for pid in (os.getpid(), *descendants(os.getpid())))
     return HostMemory(used=used, limit=total) if used else None
+
+
+def available(root: Path = Path("/")) -> int:
+    """Return the bytes that may still be allocated, by the host and by the container's limit.
+
+    Args:
+        root: folder that holds ``proc`` and ``sys``.
+    """
+    free = _meminfo(root, "MemAvailable") or 0
+    found = _of_cgroup(root)
+    if found is None or found.limit is None:
+        return free
+    return max(0, min(free, found.limit - found.used))
+
+
+def _of_cgroup(root: Path) -> HostMemory | None:
+    """Return the reading of the cgroup; its ``files`` are all of its shared memory."""
+    for folder, version in cgroup_folders(root):
+        usage, limit, shared, caches = _FILES[version]
+        if (used := _number(folder / usage)) is not None:
+            stat = _stat(folder / "memory.stat")
+            return HostMemory(
+                used=max(0, used - sum(stat.get(field, 0) for field in caches)),
+                limit=_number(folder / limit),
+                files=stat.get(shared, 0),
+            )
+    return None
 
 
 def _on_tmpfs(root: Path, stored: Callable[[Path], int]) -> int:
@@ -107,12 +125,12 @@ def _stat(path: Path) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
 
 
-def _meminfo(root: Path) -> int | None:
+def _meminfo(root: Path, field: str) -> int | None:
     try:
         text = (root / "proc/meminfo").read_text(encoding="utf-8")
     except OSError:
         return None
-    found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
+    found = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 

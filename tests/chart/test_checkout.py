@@ -1,0 +1,39 @@
+"""The chart as Git has it: it renders without `make chart` if an image brings the launcher."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts import archive
+from tests.chart.helm import ROOT, Refused, merged, template
+
+
+def git(*words: str) -> bytes:
+    """Return the output of a git command in the checkout."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_clone_is_refused_unless_the_image_brings_the_launcher(tmp_path: Path, helm: str) -> None:
+    git("checkout-index", "--all", f"--prefix={tmp_path}/")
+    chart = tmp_path / "chart"
+    with pytest.raises(Refused) as refused:
+        template(merged(), chart=chart, helm=helm)
+    place = f"chart/{archive.PLACE}"
+    assert re.findall(r"^- (\S+): .*`make chart`", str(refused.value), re.M) == [place]
+    assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
+
+
+def test_the_generated_files_in_git_are_those_of_its_values() -> None:
+    """Compares what is staged, since each `make` target writes the files of the checkout."""
+    values = git("show", ":chart/values.yaml").decode()
+    schema = json.loads(git("show", ":chart/values.schema.json"))
+    written = archive.generated(values, schema)
+    staged = {name: git("show", f":chart/{name}").decode() for name in written}
+    stale = [name for name, text in written.items() if staged[name] != text]
+    assert stale == [], "commit them: `make chart` has written them"
