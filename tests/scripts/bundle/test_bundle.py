@@ -290,6 +290,7 @@ def test_a_secret_is_found_by_the_name_of_its_list_map_or_annotation(
     assert CANARY not in json.dumps(Redactor().data(document))
 
 
-def test_references_to_secrets_are_kept() -> None:
-    named = {"secretKeyRef": {"name": "hf", "key": "k"}, "imagePullSecrets": [{"name": "r"}]}
+def test_references_to_secrets_and_numbers_are_kept() -> None:
+    named: dict[str, Any] = {"tokens": {"mean": 3.5, "of": [1, 2]}}
+    named |= {"secretKeyRef": {"name": "hf", "key": "k"}, "imagePullSecrets": [{"name": "r"}]}
     assert Redactor().data(named) == named
