@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -29,16 +29,16 @@ _PLAIN = re.compile(
 
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _ASSIGNED = re.compile(
-    rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:])\s*)"
+    rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:]|%3D)\s*)"
     rf"(?P<value>(?:(?:Bearer|Basic|Token)\s+)?(?:\\\"[^\"\\]*\\\"|{_QUOTED}|[^\s,;&|)}}\]\"']+))",
     re.IGNORECASE,
 )
 """``NAME=value``, ``name: value``, ``"name": "value"``, also inside a string of JSON."""
 _OPTION = re.compile(
-    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
+    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+(?:-\s+)?|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
     re.IGNORECASE,
 )
-"""``--name value``, and as two strings of a list."""
+"""``--name value``, and as two strings of a list of Python, JSON or YAML."""
 _NAMED = re.compile(
     rf"(?P<name>\bname\\?[\"']?\s*[:=]\s*\\?[\"']?{_NAME}\\?[\"']?)"
     rf"(?P<sign>\s*,?\s*\\?[\"']?value\\?[\"']?\s*[:=]\s*)"
@@ -54,9 +54,10 @@ _FORMS = tuple(
         r"(?<=://)(?!git@)[^/\s@\"'<>\\]+(?=@)",  # user and password of a URL
         *(rf"(?<!\w){form}" for form in credentials.prefixed()),
         r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",
+        r"(?i)(?<=\bmachine )\S+\s+login\s+\S+\s+password\s+\S+",  # .netrc
         r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?",  # JSON web token
         r"(?i:(?<=\bBearer )|(?<=\bBasic ))[\w\-.~+/=]{6,}",
-        r"(?i)(?<=[?&])(?:X-Amz-\w+|sig|signature|token|key|access_token|auth|"
+        r"(?i)(?<=[?&])(?:X-Amz-\w+|sig|pat|signature|token|key|access_token|auth|"
         r"sv|se|OSSAccessKeyId|AWSAccessKeyId)=[^&\s\"'<>]+",
     )
 )
@@ -90,7 +91,7 @@ class Redactor:
             for spelling in (
                 value,
                 quote(value, safe=""),
-                base64.b64encode(value.encode()).decode().rstrip("="),
+                *_in_base64(value.encode()),
             )
         }
         object.__setattr__(self, "_spellings", tuple(sorted(found, key=len, reverse=True)))
@@ -117,6 +118,8 @@ class Redactor:
             return {
                 self.text(str(name)): REDACTED
                 if _is_secret(inside) and (is_sensitive(str(name)) or (hides and name == "value"))
+                else _without_texts(inside)
+                if _hides_all(str(name), inside)
                 else self.data(inside)
                 for name, inside in value.items()
             }
@@ -136,12 +139,42 @@ class Redactor:
             before = value if isinstance(value, str) else ""
 
 
+def _in_base64(value: bytes) -> Iterator[str]:
+    """Yield what is left of a value in base64 of a longer text, by its place in a group of three.
+
+    >>> [each in base64.b64encode(b"me:hunter22.").decode() for each in _in_base64(b"hunter22")]
+    [True, False, False]
+    """
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + value).decode()
+        yield text[-(-before * 8 // 6) : (before + len(value)) * 8 // 6]
+
+
+def _hides_all(name: str, inside: object) -> bool:
+    """Return whether all texts in a list or map are secrets by its name, also in the plural.
+
+    Names with `secret` hold references mostly: `secretKeyRef`, `imagePullSecrets`.
+    """
+    if not isinstance(inside, list | Mapping) or "secret" in name.lower():
+        return False
+    return is_sensitive(name) or is_sensitive(name.removesuffix("s"))
+
+
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_texts(inside) for name, inside in value.items()}
+    if isinstance(value, list):
+        return [_without_texts(inside) for inside in value]
+    return REDACTED if _is_secret(value) else value
+
+
 def is_sensitive(name: str) -> bool:
-    """Return whether a name announces a secret.
+    """Return whether a name announces a secret; a prefix such as `example.com/` does not count.
 
     >>> is_sensitive("WANDB_API_KEY"), is_sensitive("hfToken"), is_sensitive("tokens_per_second")
     (True, True, False)
     """
+    name = name.rpartition("/")[2]
     return _SENSITIVE.fullmatch(name) is not None and _ORDINARY.fullmatch(name) is None
 
 

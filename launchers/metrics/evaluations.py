@@ -8,13 +8,13 @@ again; the later attempt's replace those of their step and of later steps.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from launchers.config.recipe import Recipe
+from launchers.metrics.rows import is_number
 
 PREFIX = "eval_"
 """Of the trainer's numbers in an evaluation, in both of ms-swift's trainers."""
@@ -132,7 +132,7 @@ def line(evaluation: Evaluation) -> str:
         f"{PREFIX}seconds": evaluation.seconds,
     }
     for name, value in evaluation.values.items():
-        document[f"{PREFIX}{name}"] = value if _is_number(value) else None
+        document[f"{PREFIX}{name}"] = value if is_number(value) else None
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
@@ -145,12 +145,12 @@ def parse(text: str) -> Evaluation | None:
         document = json.loads(text)
         counts = [document[name] for name in ("step", "total", "attempt")]
         seconds, time = document[f"{PREFIX}seconds"], document["time"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not all(isinstance(n, int) for n in counts) or not all(map(_is_number, (seconds, time))):
+    if not all(isinstance(n, int) for n in counts) or not all(map(is_number, (seconds, time))):
         return None
     values = {
-        name.removeprefix(PREFIX): value if _is_number(value) else None
+        name.removeprefix(PREFIX): value if is_number(value) else None
         for name, value in document.items()
         if name.startswith(PREFIX) and name not in _SPEED
     }
@@ -158,10 +158,6 @@ def parse(text: str) -> Evaluation | None:
     return Evaluation(
         step=step, total=total, attempt=attempt, time=time, seconds=seconds, values=values
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def append(kept: list[Evaluation], evaluation: Evaluation) -> None:

@@ -69,7 +69,8 @@ class Row:
 
 
 _NAMES = tuple(field.name for field in fields(Row) if field.name != "values")
-_REQUIRED = ("step", "total", "attempt", "time", "seconds")
+_COUNTS = ("step", "total", "attempt")
+_REQUIRED = (*_COUNTS, "time", "seconds")
 
 
 def line(row: Row) -> str:
@@ -100,18 +101,28 @@ def parse(text: str) -> Row | None:
     try:
         document = json.loads(text)
         known = {name: document.pop(name) for name in _NAMES if name in document}
-        if not all(_is_number(known[name]) for name in _REQUIRED) or known["seconds"] <= 0:
+        if not all(is_number(known[name]) for name in _REQUIRED) or known["seconds"] <= 0:
+            return None
+        if not all(isinstance(known[name], int) for name in _COUNTS):
             return None
         numbers = (value for name, value in known.items() if name != "card")
-        if not all(value is None or _is_number(value) for value in numbers):
+        if not all(value is None or is_number(value) for value in numbers):
             return None
         return Row(**known, values=document)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_number(value: object) -> bool:
+    """Return whether a value is a number that a float can hold.
+
+    >>> [is_number(each) for each in (3, 0.5, float("nan"), 10**400, "3", None)]
+    [True, True, False, False, False, False]
+    """
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def append(kept: list[Row], row: Row) -> None:

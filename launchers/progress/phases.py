@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from launchers.system.atomic_file import FOREIGN
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 
@@ -110,7 +111,7 @@ def read(path: Path) -> dict[str, float]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): float(when) for name, when in found.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, *FOREIGN):
         return {}
 
 

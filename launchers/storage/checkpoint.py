@@ -22,7 +22,7 @@ from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest
 from launchers.storage.chunk_digests import Comparison
-from launchers.system.atomic_file import flush, partial_of, read_object, replace
+from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
 
 COMPLETE = "COMPLETE.json"
 FEATURES = "features.json"
@@ -245,13 +245,13 @@ def _inspect(folder: Path) -> _Seal | Rejected:
     def no(id: str, cause: str) -> Rejected:
         return Rejected(path=folder, id=id, cause=cause)
 
-    if (folder / DAMAGED).exists():
-        return no("checkpoint-damaged", f"{DAMAGED} says why")
     try:
+        if (folder / DAMAGED).exists():
+            return no("checkpoint-damaged", f"{DAMAGED} says why")
         found = _parse((folder / COMPLETE).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return no("checkpoint-unsealed", f"it has no {COMPLETE}: the save did not end")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *FOREIGN) as error:
         return no("checkpoint-seal", f"{COMPLETE} cannot be read: {error!r}")
     if wrong := _wrong_size(folder, found.sizes):
         return no("checkpoint-file", wrong)

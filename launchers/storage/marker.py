@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.storage.manifest import Entry, Manifest
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import FOREIGN, replace
 
 NAME = ".complete.json"
 
@@ -37,7 +37,7 @@ def read(folder: Path) -> Marker | None:
         return Marker(
             inputs=dict(document["inputs"]), manifest=manifest, made=dict(document["made"])
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, *FOREIGN):
         return None
 
 

@@ -7,6 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+FOREIGN = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""Errors in reading a JSON file of ours that is torn, or that something else has written."""
+
 
 def flush(path: Path) -> None:
     """Force a file's or folder's data to the disk (``fsync``)."""
@@ -40,6 +43,6 @@ def read_object(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file; empty when it is missing, or torn by another writer."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, *FOREIGN):
         return {}
     return found if isinstance(found, dict) else {}

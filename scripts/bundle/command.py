@@ -7,7 +7,7 @@ import json
 import os
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,12 @@ def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> B
         if entry.treatment is None:
             left_out.append(entry)
             continue
-        text, is_cut = _read(entry, redactor)
+        try:
+            text, is_cut = _read(entry, redactor)
+        except OSError as error:
+            reason = f"not readable ({error.strerror})"
+            left_out.append(replace(entry, treatment=None, reason=reason))
+            continue
         files[entry.name] = text.encode(errors="replace")
         if is_cut:
             shortened.add(entry.name)

@@ -74,8 +74,8 @@ def stop(view: View, who: str) -> Action:
         )
     if not view.workload:
         raise Problem(
-            f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it (or you "
-            f"may not list workloads); end it with {_uninstall(view, jobset)}"
+            f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it; end it "
+            f"with {_uninstall(view, jobset)}"
         )
     return Action(
         says=f"deactivates the Workload of {view.run}: {saves}; its quota becomes free",

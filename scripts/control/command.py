@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -17,7 +18,8 @@ from scripts.doctor.api import Answer, Api
 from scripts.helm import find_helm
 from scripts.manifest import Release, parse_release
 from scripts.observe.command import Exit, Target, observe, print_json
-from scripts.problem import Problem
+from scripts.observe.view import View
+from scripts.problem import Problem, UnknownState
 from scripts.why.reasons import missing_run, no_run
 
 GONE_SECONDS = 600.0
@@ -30,16 +32,14 @@ SCHEMA = 1
 def stop(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
     """Stop a run; its files stay, and `resume` continues it."""
     api = target.connect()
-    view, _ = observe(target, api, queue=False, reader=False)
-    action = actions.stop(view, getpass.getuser())
+    action = actions.stop(_seen(target, api), _user())
     return _do(api, target.run, action, console, ask, as_data=as_data)
 
 
 def resume(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
     """Put a stopped run back into its queue."""
     api = target.connect()
-    view, _ = observe(target, api, queue=False, reader=False)
-    return _do(api, target.run, actions.resume(view), console, ask, as_data=as_data)
+    return _do(api, target.run, actions.resume(_seen(target, api)), console, ask, as_data=as_data)
 
 
 def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
@@ -54,6 +54,31 @@ def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) 
         raise Problem(str(problem) if view.jobset else f"{no_run(view)} {problem}") from None
     action = actions.rerun(view, release)
     return _do(api, target.run, action, console, ask, as_data=as_data)
+
+
+def _seen(target: Target, api: Api) -> View:
+    """Return a run whose Workload, which says whether it is stopped, is known.
+
+    Raises:
+        UnknownState: the request for it was lost or refused.
+    """
+    view, _ = observe(target, api, queue=False, reader=False)
+    answer = view.snapshot.answer("list workloads")
+    if view.queue and not answer.found and not answer.absent:
+        lack = "you lack the permission" if answer.status == 403 else "no answer of the API server"
+        raise UnknownState(
+            f"whether run {view.run} is stopped is not known, so nothing was changed; {lack}: "
+            f"list workloads ({answer.why})"
+        )
+    return view
+
+
+def _user() -> str:
+    """Return the person's name; a user of a container may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def installed(api: Api, run: str) -> Release:

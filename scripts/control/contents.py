@@ -22,7 +22,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def inventory(root: Path) -> list[Fields]:
         homes = sorted((root / "runs").iterdir())
     except FileNotFoundError:
         return []
-    found = [describe(home) for home in homes if home.is_dir() and not home.is_symlink()]
+    found = [describe(home) for home in homes if holds(home.is_dir) and not home.is_symlink()]
     known = {each["run"] for each in found if each["state"] != REMOVING}
     return [each for each in found if each["state"] != REMOVING or each["run"] not in known]
 
@@ -60,7 +60,7 @@ def describe(home: Path) -> Fields:
     """Return one run, or the rest of one whose removal was interrupted."""
     sizes = {part: size(home / part) for part in PARTS}
     progress = parsed(home / "progress.json")
-    saved, exported = checkpoints(home), (home / "export").is_dir()
+    saved, exported = checkpoints(home), holds((home / "export").is_dir)
     removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
     state = REMOVING if removed else str(progress.get("state") or "")
     return {
@@ -89,9 +89,30 @@ def parsed(path: Path) -> Fields:
     """Return the JSON object in a file; empty when it is missing or torn."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def holds(test: Callable[[], bool]) -> bool:
+    """Return what a test of a path says; False where a permission is missing."""
+    try:
+        return test()
+    except OSError:
+        return False
+
+
+def hidden(home: Path) -> str:
+    """Return what keeps a run's checkpoints from being judged; empty for nothing."""
+    try:
+        for path in (home / "checkpoints").iterdir():
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                (path / "COMPLETE.json").read_bytes()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def checkpoints(home: Path) -> list[Fields]:
@@ -100,12 +121,13 @@ def checkpoints(home: Path) -> list[Fields]:
     They are in the order of steps.
     """
     found, folder = [], home / "checkpoints"
-    starts = (home / "attempts").glob("*/start.json")
+    tried = home / "attempts"
+    starts = tried.glob("*/start.json") if holds(tried.is_dir) else ()
     inputs, runs = parsed(home / "inputs.json"), {home.name}
     runs.update(str(parsed(path).get("run") or "") for path in starts)
-    for path in folder.glob("checkpoint-*") if folder.is_dir() else ():
+    for path in folder.glob("checkpoint-*") if holds(folder.is_dir) else ():
         step = path.name.removeprefix("checkpoint-")
-        if not path.is_dir() or not step.isdecimal():
+        if not holds(path.is_dir) or not step.isdecimal():
             continue
         manifest = parsed(path / "COMPLETE.json")
         listed = manifest.get("files")
@@ -114,7 +136,7 @@ def checkpoints(home: Path) -> list[Fields]:
             with contextlib.suppress(OSError):
                 sizes[name] = (path / name).stat().st_size
         whole = bool(listed) and sizes == listed and manifest.get("step") == int(step)
-        is_damaged = (path / "DAMAGED.json").exists()
+        is_damaged = holds((path / "DAMAGED.json").exists)
         whole &= not is_damaged and not checkpoint_owner.other_run(manifest, inputs, runs)
         found.append({"step": int(step), "complete": whole, "bytes": size(path)})
     return sorted(found, key=lambda each: each["step"])
@@ -155,10 +177,12 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
     if run["state"] == REMOVING:
         return ""
     home = root / "runs" / name
-    if not (home / "progress.json").is_file():
+    if not holds((home / "progress.json").is_file):
         return f"{name}: without progress.json it is not known to be a run"
     if any(home.glob(f"{LOCK}*")):  # the lock, or a file of its writer
         return f"{name}: {LOCK} says that a launcher leads it; stop the run"
+    if why := hidden(home):
+        return f"{name}: whether it may resume is not known: {why}"
     if run["may_resume"] and run["newest"] is not None:
         return (
             f"{name}: may resume from checkpoint-{run['newest']} (state "

@@ -107,7 +107,9 @@ def _print_files(
         reread, reading = observe(target, api, queue=False)
         view = reread
         if reading.files is None:
-            why = "; ".join(reading.notes) or "the run has had no pods yet"
+            denied = view.snapshot.missing_permissions
+            lacks = f"you lack the permission: {', '.join(denied)}" if denied else ""
+            why = "; ".join(reading.notes) or lacks or "the run has had no pods yet"
             raise Problem(f"no pod of run {view.run} has a log, and its files: {why}")
     assert view.files is not None
     attempts = [each.number for each in view.files.attempts]

@@ -171,6 +171,8 @@ class Reader:
             if not self.follow:
                 raise LostAnswer(f"the pods cannot be listed: {answer.why}")
             self._lose(answer.cause)
+        elif not answer.found:
+            raise Problem(f"you lack the permission: list pods ({answer.why})")
         found = max(filter(has_log, answer.items), key=_created, default=None)
         if found is None or last is None:
             return found

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -45,7 +45,7 @@ def collect(root: Path, run: str) -> Fields:
         "version": VERSION,
         "run": run,
         "now": time.time(),
-        "exists": home.is_dir(),
+        "exists": holds(home.is_dir),
         "root": str(root),
         "runs": names(home.parent, problems),
         "problems": problems,
@@ -58,10 +58,18 @@ def collect(root: Path, run: str) -> Fields:
             "attempts": tried,
             "metrics": metrics(home / "metrics.jsonl", resumes, problems),
             "checkpoints": checkpoints(home / "checkpoints", problems),
-            "export": (home / "export").is_dir(),
+            "export": holds((home / "export").is_dir),
             "heartbeat": heartbeat(home),
         }
     return document
+
+
+def holds(test: Callable[[], bool]) -> bool:
+    """Return what a test of a path says; False where a permission is missing."""
+    try:
+        return test()
+    except OSError:
+        return False
 
 
 def names(folder: Path, problems: list[str]) -> list[str]:
@@ -91,7 +99,7 @@ def parsed(content: str | None) -> Fields:
     """Return the JSON object of a text; empty when it is missing or torn."""
     try:
         found = json.loads(content or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -252,7 +260,7 @@ def checkpoints(folder: Path, problems: list[str]) -> list[Fields]:
     found = []
     for name in names(folder, problems):
         path = folder / name
-        if not name.startswith("checkpoint-") or not path.is_dir():
+        if not name.startswith("checkpoint-") or not holds(path.is_dir):
             continue
         manifest = parsed(text(path / "COMPLETE.json", problems))
         listed = manifest.get("files")
@@ -265,7 +273,7 @@ def checkpoints(folder: Path, problems: list[str]) -> list[Fields]:
         found.append(
             {
                 **{"name": name, "manifest": manifest, "sizes": sizes, "modified": when},
-                **{"copies": copies, "is_damaged": (path / "DAMAGED.json").exists()},
+                **{"copies": copies, "is_damaged": holds((path / "DAMAGED.json").exists)},
             }
         )
     return found

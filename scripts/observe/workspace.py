@@ -156,11 +156,15 @@ def run_names(root: Path) -> list[str]:
     """Return the sorted names of the runs of a workspace that is mounted here.
 
     Raises:
-        Problem: the folder is not a workspace.
+        Problem: the folder is not a workspace, or its runs may not be listed.
     """
     check_folder(root)
-    found = collect.names(root / "runs", [])
-    return [name for name in found if is_name(name) and (root / "runs" / name).is_dir()]
+    problems: list[str] = []
+    found = collect.names(root / "runs", problems)
+    if problems:
+        raise Problem(problems[0])
+    folders = (root / "runs" / name for name in found if is_name(name))
+    return [folder.name for folder in folders if collect.holds(folder.is_dir)]
 
 
 def check_folder(root: Path) -> None:

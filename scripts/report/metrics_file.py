@@ -27,6 +27,8 @@ TRAINER = (
 )
 """The trainer's own numbers that become curves."""
 _EVALUATION = '"eval_seconds"'
+_LARGEST = 2.0**62
+"""Below the largest item of an array of whole numbers, and any count or time is far below it."""
 
 
 @dataclass
@@ -62,6 +64,8 @@ class Metrics:
     last: Row | None = None
     torn: int = 0
     """Lines that are neither a row nor an evaluation."""
+    unread: str = ""
+    """Why the file was not read; empty if it was, or there is none."""
 
     def add(self, text: str) -> None:
         """Add the next line of the file."""
@@ -71,7 +75,7 @@ class Metrics:
             if attempt.first_step:  # one before the first step belongs to the start
                 attempt.evaluation_seconds += found.seconds
                 attempt.trained_until = max(attempt.trained_until, found.time)
-        elif (row := rows.parse(text)) is not None:
+        elif (row := rows.parse(text)) is not None and _is_plausible(row):
             self._add(row)
         elif text.strip():
             self.torn += 1
@@ -119,6 +123,12 @@ class Metrics:
         return found
 
 
+def _is_plausible(row: Row) -> bool:
+    """Return whether the columns can hold a row's counts and times."""
+    found = (row.step, row.total, row.attempt, row.time, row.seconds, row.tokens, row.world)
+    return all(abs(each or 0) < _LARGEST for each in found)
+
+
 def _number(value: float | None) -> float:
     """Return NaN for what is missing, and for numbers that are too large to be drawn."""
     try:
@@ -143,3 +153,5 @@ def read(path: Path) -> Metrics:
             return read_lines(handle)
     except FileNotFoundError:
         return Metrics()
+    except OSError as error:
+        return Metrics(unread=str(error))

@@ -87,6 +87,8 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     metrics = metrics_file.read(work.metrics)
     if metrics.torn:
         notes.append(f"{work.metrics.name}: torn lines left out: {metrics.torn}")
+    if metrics.unread:
+        notes.append(f"{work.metrics.name}: not read ({metrics.unread})")
     newest = checkpoint.newest(work.checkpoints)
     exported = marker.read(work.export)
     return RunRecord(

@@ -23,7 +23,7 @@ from scripts.observe.cluster import (
 )
 from scripts.observe.command import Exit, Target, place, print_json
 from scripts.observe.concurrent import call_each
-from scripts.observe.source import Reading, Source, read_files
+from scripts.observe.source import Source, read_files
 from scripts.observe.view import View
 from scripts.observe.workspace import check_folder, run_names
 from scripts.plan.units import time_text
@@ -80,8 +80,9 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
         notes.append(str(problem))
         views = _recorded(api, target)
         code = Exit.UNKNOWN if views is None else Exit.OK
-    found = call_each(lambda view: _status(api, view, target), views or [])
-    lines = [line(status) for status in found]
+    found = call_each(lambda view: _read(api, view, target), views or [])
+    lines = [line(summarise(view)) for view, _ in found]
+    notes += _notes(found)
     if as_data:
         content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
         content |= {"runs": [asdict(each) for each in lines], "notes": notes}
@@ -171,15 +172,30 @@ def _snapshot(
     )
 
 
-def _status(api: Api, view: View, target: Target) -> Status:
+def _read(api: Api, view: View, target: Target) -> tuple[View, Sequence[str]]:
+    """Return a run with its files, and what was not read of them."""
     source = target.source
     if source is Source.AUTO and target.workspace is None:
         source = Source.EXEC if any(rank.phase == "Running" for rank in view.ranks) else Source.API
     try:
         reading = read_files(api, view, target.workspace, source, reader=False)
-    except Problem:  # this run's columns stay empty
-        reading = Reading(files=None, how="")
-    return summarise(View(view.snapshot, reading.files))
+    except Problem as problem:  # this run's columns stay empty
+        return view, [str(problem)]
+    return View(view.snapshot, reading.files), reading.files.problems if reading.files else ()
+
+
+def _notes(found: Sequence[tuple[View, Sequence[str]]]) -> list[str]:
+    """Return what limits the list: missing permissions, lost answers, and files not read."""
+    lacking = {each for view, _ in found for each in view.snapshot.missing_permissions}
+    notes = [f"you lack the permission: {each}" for each in sorted(lacking)]
+    lost = {view.snapshot.lost for view, _ in found} - {""}
+    notes += [f"no answer of the API server ({each})" for each in sorted(lost)]
+    unread = [(view.run, why) for view, problems in found for why in problems[:1]]
+    if unread:
+        run, why = unread[0]
+        more = f", and of {len(unread) - 1} more" if len(unread) > 1 else ""
+        notes.append(f"not all files of {run}{more} were read: {why}")
+    return notes
 
 
 def line(status: Status) -> Line:

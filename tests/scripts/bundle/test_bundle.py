@@ -15,6 +15,7 @@ from rich.console import Console
 from launchers.config.workspace import Workspace
 from scripts.bundle import command, logs
 from scripts.bundle.command import Request
+from scripts.redact import Redactor
 from scripts.report import command as reporting
 from scripts.report import reading
 from scripts.report.formats import Format
@@ -34,6 +35,10 @@ LINES = {
     "an option": f"python train.py --hub_token {CANARY} --lr 1",
     "an option with a sign": f"python train.py --wandb-api-key={CANARY}",
     "options as a list": f"['--hub_token', '{CANARY}']",
+    "options as a list of YAML": f"  - --hub_token\n  - {CANARY}",
+    "a URL in a query": f"GET https://x/?next=https%3A%2F%2Fy%3Ftoken%3D{CANARY}",
+    "the query of a remote": f"origin https://git.example/x.git?pat={CANARY} (fetch)",
+    "a line of netrc": f"machine api.wandb.ai login user password {CANARY}",
     "user and password of a URL": f"https://me:{CANARY}@example.com/repo.git",
     "a token as the user of a URL": f"git clone https://{CANARY}@example.com/repo.git",
     "a proxy": f"proxy http://user:{CANARY}@proxy:3128 refused",
@@ -109,6 +114,8 @@ VALUES: dict[str, Any] = {
         "FROM": {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
     },
     "recipe": {"args": {"report_to": "wandb", "hub_token": CANARY}},
+    "apiKeys": [CANARY, {"old": CANARY}],
+    "credentials": {"wandb": [CANARY]},
 }
 CLUSTER: dict[str, Any] = {
     "cluster/secret.json": {
@@ -120,7 +127,10 @@ CLUSTER: dict[str, Any] = {
     "cluster/pod.json": {
         "kind": "Pod",
         "metadata": {
-            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": CANARY},
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": CANARY,
+                "example.com/api-token": CANARY,
+            },
             "managedFields": [{"x": CANARY}],
         },
         "spec": {
@@ -256,3 +266,31 @@ def test_the_command_writes_the_archive(
     with tarfile.open(tmp_path / "bundle-dpo-42.tar.gz") as tar:
         assert {member.mode for member in tar} == {0o600}
         assert "bundle-dpo-42/values/0-v.json" in tar.getnames()
+
+
+@pytest.mark.parametrize("before", ["", "x", "xy", "xyz"])
+def test_a_known_secret_is_found_inside_of_a_longer_text_in_base64(before: str) -> None:
+    """As `user:password` in the configuration of a registry."""
+    text = base64.b64encode(f"{before}{CANARY}:after".encode()).decode()
+    assert "[redacted]" in Redactor((CANARY,)).text(f"auth: <{text}>")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"apiKeys": [CANARY]},
+        {"passwords": {"a": [CANARY]}},
+        {"metadata": {"annotations": {"example.com/api-token": CANARY}}},
+    ],
+    ids=["list", "map", "annotation"],
+)
+def test_a_secret_is_found_by_the_name_of_its_list_map_or_annotation(
+    document: dict[str, Any],
+) -> None:
+    assert CANARY not in json.dumps(Redactor().data(document))
+
+
+def test_references_to_secrets_and_numbers_are_kept() -> None:
+    named: dict[str, Any] = {"tokens": {"mean": 3.5, "of": [1, 2]}}
+    named |= {"secretKeyRef": {"name": "hf", "key": "k"}, "imagePullSecrets": [{"name": "r"}]}
+    assert Redactor().data(named) == named

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from scripts.doctor.api import Api
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.observe.view import View
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from scripts.why.holding import STOPPED_BY
 from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
@@ -168,3 +170,36 @@ def test_a_rerun_waits_until_the_old_jobset_is_gone(
     assert command.rerun(replace(TARGET), quiet(), lambda _: True) == 0
     assert [method for method, _, _ in cluster.changes] == ["DELETE", "POST"]
     assert "status" not in cluster.objects[f"{JOBSETS}/dpo"]
+
+
+@pytest.mark.parametrize("verb", [command.stop, command.resume], ids=["stop", "resume"])
+@pytest.mark.parametrize(
+    ("fault", "said"), [("500", "no answer of the API server"), ("", "you lack the permission")]
+)
+def test_a_workload_that_is_not_read_is_not_taken_for_none(
+    verb: Callable[..., int], fault: str, said: str, api: Api, cluster: Cluster
+) -> None:
+    """`resume` would report that it was not stopped, and `stop` would propose to uninstall it."""
+    if fault:
+        cluster.faults["/workloads"] = [fault]
+    else:
+        cluster.forbidden.add("GET /workloads")
+    with pytest.raises(UnknownState, match=f"{said}: list workloads"):
+        verb(TARGET, quiet(), lambda _: True)
+    assert cluster.changes == []
+
+
+def test_a_user_without_a_name_stops_a_run(
+    api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that runs under a number of its own."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert command.stop(TARGET, quiet(), lambda _: True) == 0
+    note = cluster.objects[f"{JOBSETS}/dpo"]["metadata"]["annotations"][STOPPED_BY]
+    assert note == f"user {os.getuid()}"

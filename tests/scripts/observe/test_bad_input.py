@@ -25,7 +25,7 @@ from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
 from tests.scripts.doctor.test_api import write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import condition, jobset
+from tests.scripts.observe.planted import RUNNING, condition, jobset, pod
 from tests.scripts.observe.server import Cluster
 
 INSTALLED = {
@@ -322,3 +322,46 @@ def test_the_workspace_is_not_asked_for_where_only_the_api_is(api: Api, cluster:
     observe(Target(run="dpo", source=Source.API), api)
     assert not any("exec" in each for each in cluster.asked)
     assert cluster.changes == []
+
+
+@pytest.mark.parametrize(
+    ("denied", "permission"), [("/pods", "list pods"), ("/workloads", "list workloads")]
+)
+def test_a_list_names_each_missing_permission(
+    denied: str,
+    permission: str,
+    api: Api,
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster.forbidden.add(f"GET {denied}")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["list", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, [each["run"] for each in found["runs"]]) == (0, ["dpo"])
+    assert f"you lack the permission: {permission}" in found["notes"]
+
+
+def test_a_list_says_which_answer_was_lost_and_which_files_were_not_read(
+    api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank in (0, 1):
+        made = pod(rank, RUNNING)
+        made["metadata"]["labels"]["app.kubernetes.io/part-of"] = "megatron-dpo"
+        cluster.put(f"{CORE}/pods", made)
+    cluster.faults["/workloads"] = ["500"]
+    cluster.forbidden.add("GET /exec")
+    with pytest.raises(SystemExit):
+        cli.main(["list", "--json"])
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any(each.startswith("no answer of the API server (list workloads: ") for each in notes)
+    assert any("not all files of dpo were read: " in each and "pods/exec" in each for each in notes)
+
+
+def test_logs_without_the_right_to_list_pods_name_it(
+    api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.forbidden.add("GET /pods")
+    with pytest.raises(Problem, match="you lack the permission: list pods"):
+        logs.run(Target(run="dpo"), logs.Selection())
+    assert "no pod of rank 0 has a log" not in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""Files that the user may not read, or that no launcher wrote: they are noted, the rest is shown.
+
+Root may read all files, so root's processes drop that capability here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launchers.config.workspace import Workspace
+from scripts.control import contents
+from scripts.observe.workspace import read_run
+from scripts.report import document, reading
+from tests.scripts.status.recorded import make_run
+
+RIGHTS = "-dac_override,-dac_read_search"
+PREFIX = ("setpriv", f"--bounding-set={RIGHTS}", f"--inh-caps={RIGHTS}")
+ROOT = Path(__file__).parents[3]
+DEEP = "[" * 100_000
+EXTREMES = (10**400, 10**30, 1e308, -1e308, 2.5, None, True, "x", {"a": 1})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    for name in ("dpo", "other"):
+        make_run(tmp_path, name, time.time())
+    yield tmp_path
+    subprocess.run(["chmod", "-R", "u+rwX", str(tmp_path)], check=True)
+
+
+def said(root: Path, *words: str) -> tuple[int, str, str]:
+    """Run a verb as a user to whom the modes of files apply."""
+    command = [*(() if os.geteuid() else PREFIX), sys.executable, "-m", "scripts.cli", *words]
+    env = {**os.environ, "KUBECONFIG": str(root / "none"), "COLUMNS": "300"}
+    place = ["--workspace", str(root)]
+    done = subprocess.run(
+        [*command, *place], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("hidden", ["runs/dpo", "runs/dpo/checkpoints/checkpoint-32"])
+def test_the_other_runs_are_listed(hidden: str, root: Path) -> None:
+    (root / hidden).chmod(0)
+    code, out, _ = said(root, "list", "--json")
+    found = json.loads(out)
+    assert (code, [each["run"] for each in found["runs"]]) == (0, ["dpo", "other"])
+    assert any(each.startswith("not all files of dpo were read: ") for each in found["notes"])
+    code, out, _ = said(root, "clean", "--json")
+    assert [each["run"] for each in json.loads(out)["runs"]] == ["dpo", "other"]
+
+
+def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(
+    root: Path, tmp_path: Path
+) -> None:
+    home = root / "runs" / "dpo"
+    (home / "checkpoints" / "checkpoint-32").chmod(0)
+    (home / "metrics.jsonl").chmod(0)
+    code, out, _ = said(root, "status", "dpo")
+    assert code == 0 and "34/107" in out and "metrics.jsonl" in out.partition("note")[2]
+    code, out, error = said(root, "report", "dpo", "-o", "json")
+    (run,) = json.loads(out)["runs"]
+    assert any("metrics.jsonl: not read" in each for each in run["notes"])
+    assert run["checkpoints"] == [24]
+    code, out, error = said(root, "bundle", "dpo", "--no-cluster", "--file", str(tmp_path / "b"))
+    assert code == 0 and "not readable (Permission denied)" in out, error
+
+
+@pytest.mark.parametrize("hidden", ["", "/checkpoint-32", "/checkpoint-32/COMPLETE.json"])
+def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(hidden: str, root: Path) -> None:
+    place = root / "runs" / "dpo" / f"checkpoints{hidden}"
+    for each in (root / "runs" / "dpo" / "checkpoints").glob("*/COMPLETE.json"):
+        if each.parent.name == "checkpoint-24":
+            each.unlink()
+    place.chmod(0)
+    code, _, error = said(root, "clean", "dpo", "--yes")
+    assert code == 1 and "whether it may resume is not known" in error
+    assert (root / "runs" / "dpo" / "progress.json").exists()
+
+
+def test_runs_that_may_not_be_listed_are_no_empty_workspace(root: Path) -> None:
+    (root / "runs").chmod(0)
+    code, out, error = said(root, "list")
+    assert code == 1 and "Permission denied" in error and "no runs" not in out
+
+
+@pytest.mark.parametrize("line", [5, -2, -1])
+@pytest.mark.parametrize(
+    "name", ["step", "total", "attempt", "time", "seconds", "tokens", "world", "eval_seconds"]
+)
+def test_numbers_of_no_step_make_no_error_and_valid_json(name: str, line: int, root: Path) -> None:
+    file = root / "runs" / "dpo" / "metrics.jsonl"
+    lines = file.read_text().splitlines()
+    whole = lines[line]
+    for value in EXTREMES:
+        lines[line] = json.dumps({**json.loads(whole), name: value})
+        file.write_text("\n".join(lines))
+        assert read_run(root, "dpo").progress
+        run = reading.read(Workspace(root=root, run="dpo"))
+        assert json.dumps(document.build([run], ["dpo"]), allow_nan=False)
+
+
+def test_deep_nesting_is_a_torn_file(root: Path) -> None:
+    home = root / "runs" / "dpo"
+    for name in ("progress.json", "inputs.json", "attempts/1/start.json"):
+        (home / name).write_text(DEEP)
+    for step in (24, 32):
+        (home / "checkpoints" / f"checkpoint-{step}" / "COMPLETE.json").write_text(DEEP)
+    lines = (home / "metrics.jsonl").read_text().splitlines()
+    (home / "metrics.jsonl").write_text("\n".join([*lines[:9], DEEP, *lines[9:], DEEP]))
+    files = read_run(root, "dpo")
+    assert {"progress.json", "metrics.jsonl"} <= set(files.torn)
+    assert files.row and files.row.step == 34
+    run = reading.read(Workspace(root=root, run="dpo"))
+    assert run.rows == 34 and "metrics.jsonl: torn lines left out: 2" in run.notes
+    assert [each["run"] for each in contents.inventory(root)] == ["dpo", "other"]
+
+
+def test_a_manifest_of_infinite_numbers_is_no_checkpoint(root: Path) -> None:
+    file = root / "runs" / "dpo" / "checkpoints" / "checkpoint-32" / "COMPLETE.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "step": float("inf")}))
+    assert reading.read(Workspace(root=root, run="dpo")).checkpoints == [24]
