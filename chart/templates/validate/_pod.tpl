@@ -99,7 +99,7 @@
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
 {{- else if has $name (list "true" "false") }}
 - {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
-{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
+{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io/(component|instance|managed-by|name|part-of|version)$|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
 - {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
 {{- end }}
 {{- end }}
