@@ -44,7 +44,7 @@ use true or false
 {{- $items := $schema.items | default dict -}}
 {{- if $items.ref }}{{ $items = get ($.defs | default dict) $items.ref | default dict }}{{ end -}}
 {{- if and $items.properties (not (eq .type "string")) -}}
-use a list of maps with keys such as {{ keys $items.properties | sortAlpha | join ", " | trunc 120 }}
+use a list of maps with keys such as {{ printf "%s," (keys $items.properties | sortAlpha | join ", ") | trunc 120 | regexFind "^.*," | trimSuffix "," }}
 {{- else -}}
 use a list, such as {{ ternary (printf "[%s]" (include "megatron-dpo.schema.shown" .)) "[a, b]" (and (eq .type "string") (not (has "object" $types)) (ne (include "megatron-dpo.schema.shown" .) "the value")) }}
 {{- end }}
