@@ -96,8 +96,12 @@ def type_of(annotation: ast.expr) -> FlagType | None:
     >>> type_of(ast.parse("int | None", mode="eval").body)
     FlagType(type='whole', choices=())
     >>> type_of(ast.parse("Union[dict, str, None]", mode="eval").body)
+    >>> type_of(ast.parse("Union[torch.dtype, str, None]", mode="eval").body).choices
+    ('bfloat16', 'float16', 'float32')
     """
     members = [member for member in _members(annotation) if ast.unparse(member) != "None"]
+    if {ast.unparse(member) for member in members} == {"torch.dtype", "str"}:
+        return FlagType(type="choice", choices=("bfloat16", "float16", "float32"))
     if len(members) != 1:
         return None
     if isinstance(members[0], ast.Subscript) and _name(members[0].value) == "Literal":

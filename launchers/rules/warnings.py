@@ -92,12 +92,15 @@ def _of_both(rate: str) -> tuple[Rule, ...]:
 
 MEGATRON: tuple[Rule, ...] = (
     *_of_both("lr"),
-    Conflict(
-        id="balance-large",
-        flag=AUXILIARY,
-        when=(over(AUXILIARY, "0.1"),),
-        says=f"{{{AUXILIARY}}} outweighs the preferences; 0.001 to 0.01 is usual",
-        source="MC router.py adds it to the loss of each layer",
+    *(
+        Conflict(
+            id="balance-large",
+            flag=flag,
+            when=(over(flag, "0.1"),),
+            says=f"{{{flag}}} outweighs the preferences; 0.001 to 0.01 is usual",
+            source="MC router.py adds it to the loss of each layer",
+        )
+        for flag in (AUXILIARY, "moe_z_loss_coeff")
     ),
     Conflict(
         id="sequence-parallel-tp1",

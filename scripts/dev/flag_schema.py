@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from launchers.flags.flag_types import NUMBER, WHOLE, FlagType
 from launchers.rules.engine import Range
@@ -39,6 +39,11 @@ _TYPES: dict[str, dict[str, object]] = {
         "pattern": f"^{NUMBER.pattern}$",
         "errorMessage": "use a number, such as 0.1 or 1e-6",
     },
+    # its bounds are a rule of the chart's table
+    "scalar": {
+        "type": ["number", "string", "null"],
+        "errorMessage": "use one number, such as 0.1 or 1e-6",
+    },
 }
 Schema = Mapping[str, object]
 Taken = tuple[str, FlagType | None]
@@ -52,6 +57,7 @@ def spliced(
     schema: str,
     types: Types,
     ranges: Mapping[str, Iterable[Range]],
+    numbers: Collection[str],
     descriptions: Mapping[str, str],
 ) -> str:
     """Return the schema's text with its generated part replaced.
@@ -61,6 +67,7 @@ def spliced(
         types: backend to release of ms-swift to flag to what it takes; judged unless
             ``recipe.checkFlags`` is false.
         ranges: backend to the bounds of whole numbers, the same in each release; always judged.
+        numbers: flags that a rule of the chart's table bounds: one value, no list.
         descriptions: flag to the sentence that editors show.
 
     Raises:
@@ -68,7 +75,7 @@ def spliced(
     """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.flags to replace")
-    part = _part(types, ranges, descriptions)
+    part = _part(types, ranges, numbers, descriptions)
     return PLACE.sub(lambda found: part + (",\n" if found[0].endswith(",\n") else "\n"), schema)
 
 
@@ -121,7 +128,10 @@ def taken(flag_type: FlagType | None) -> Schema:
 
 
 def _part(
-    types: Types, ranges: Mapping[str, Iterable[Range]], descriptions: Mapping[str, str]
+    types: Types,
+    ranges: Mapping[str, Iterable[Range]],
+    numbers: Collection[str],
+    descriptions: Mapping[str, str],
 ) -> str:
     """Return the part, without the end of its line: conditions on keys of the recipe, and flags.
 
@@ -149,8 +159,9 @@ def _part(
     rows = [f'"{name}": {json.dumps(schema)}' for name, schema in _TYPES.items()]
     for group, schemas in groups.items():
         lines = [
-            f'"{name}": {json.dumps(_described(schema, descriptions.get(name)))}'
+            f'"{name}": {json.dumps(_described(schema or free, descriptions.get(name)))}'
             for name, schema in sorted(schemas.items())
+            for free in ({"$ref": f"{_POINTER}/scalar"} if name in numbers else {},)
         ]
         rows.append(f'"{group}": {{"properties": {{\n{_block(lines, 10)}\n        }}}}')
     return "\n".join(

@@ -171,6 +171,7 @@ def render_schema(sites: Iterable[Path], schema: str) -> str:
             for backend in installed.ENTRIES
         },
         {backend: [r for r in rules.ROWS[backend] if is_bound(r)] for backend in installed.ENTRIES},
+        frozenset().union(*map(rules.ranged, installed.ENTRIES)),
         yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8")),
     )
 

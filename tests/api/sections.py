@@ -19,7 +19,10 @@ RESOURCES: Pool = (
     ("cpu", "memory", "ephemeral-storage", "example.com/nic"),
     ("gpu", "storage", "hugepages-2Mi", "Example.com/nic", "a..b/nic", "cpu ", "rdma/"),
 )
-IMAGES: Pool = (("example.com/a:1", "busybox"), ("", " busybox", "busybox\u00a0", "a b"))
+IMAGES: Pool = (
+    ("example.com/a:1", "busybox:1.36"),
+    ("busybox", "", " busybox", "busybox\u00a0", "a b"),
+)
 
 OBJECTS = (
     ("ConfigMap", "v1"),

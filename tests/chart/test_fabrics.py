@@ -209,3 +209,11 @@ def test_yaml_of_the_annotations_is_what_their_readers_parse() -> None:
         assert all(name.startswith(prefix) for name in names[1:])
     devices = yaml.safe_load(tcpxo["devices.gke.io/container.tcpxo-daemon"])
     assert len([d for d in devices if re.fullmatch(r"/dev/nvidia\d", d["path"])]) == 8
+
+
+@pytest.mark.parametrize("seconds, is_warned", [(0, True), (60, False), (None, False)])
+def test_notes_warn_of_a_run_that_is_deleted_when_it_ends(
+    seconds: int | None, is_warned: bool, tmp_path: Path
+) -> None:
+    notes = notes_of(tmp_path, {"ttlSecondsAfterFinished": seconds})
+    assert ("Warning: ttlSecondsAfterFinished 0 deletes the JobSet" in notes) is is_warned

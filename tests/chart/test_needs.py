@@ -207,6 +207,21 @@ def test_the_workspace_is_a_csi_volume_or_a_claim_of_a_volume() -> None:
     assert kind(claim, "PersistentVolumeClaim")["spec"]["volumeName"] == "lustre"
 
 
+@pytest.mark.parametrize(
+    "pvc, expected",
+    [
+        ({"volumeName": "lustre", "storageClassName": ""}, ""),  # a volume without a class
+        ({"volumeName": "lustre"}, None),
+        ({"storageClassName": ""}, None),  # the cluster's default class
+        ({"storageClassName": "nfs"}, "nfs"),
+    ],
+)
+def test_a_claim_has_the_class_of_its_volume(pvc: Document, expected: str | None) -> None:
+    none: Document = {"workspace": {"existingClaim": None}}
+    claim = render(BASE, none, {"workspace": {"pvc": {"size": "1Ti", **pvc}}})
+    assert kind(claim, "PersistentVolumeClaim")["spec"].get("storageClassName") == expected
+
+
 def test_sizes_of_memory_and_tmp() -> None:
     sizes = {"sharedMemory": {"sizeLimit": "512Ki"}, "tmp": {"sizeLimit": "20Gi"}}
     volumes = {v["name"]: v for v in pod(render(BASE, sizes))["volumes"]}

@@ -37,7 +37,7 @@ PROFILE: Document = {
     "annotations": {"example.com/nics": "all"},
     "volumes": [{"name": "driver", "hostPath": {"path": "/opt/driver"}}],
     "volumeMounts": [{"name": "driver", "mountPath": "/opt/driver"}],
-    "initContainers": [{"name": "wait", "image": "i", "command": ["true"]}],
+    "initContainers": [{"name": "wait", "image": "i:1", "command": ["true"]}],
 }
 LAYER: Document = {
     "network": {"profile": "synthetic", "env": {"A": "network", "B": "network"}},
@@ -152,7 +152,7 @@ def test_a_custom_network_is_what_the_values_say() -> None:
         "hostNetwork": True,
         "libraryPath": ["/a", "/b"],
         "envFile": "/a/env.sh",
-        "initContainers": [{"name": "a", "image": "i"}],
+        "initContainers": [{"name": "a", "image": "i:1"}],
         "transport": "NET/Mine",
         "floorGBs": 12.5,
     }
@@ -206,7 +206,7 @@ def test_a_privileged_fabric_is_one_of_the_gang_only() -> None:
 
 
 def test_the_volumes_of_an_init_container_are_there() -> None:
-    container = {"name": "a", "image": "i", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}
+    container = {"name": "a", "image": "i:1", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}
     layer: Document = {"network": {"initContainers": [container]}}
     with pytest.raises(Refused, match="network.initContainers: a mounts x, .*network-init-volume"):
         template(merged(layer))

@@ -18,7 +18,7 @@ from tests.chart.helm import CHART, Document, Refused, call, merged, render, tem
 
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
 VOLUME: Document = {"name": "a", "csi": {"driver": "a.b", "volumeAttributes": {"token": CANARY}}}
-CONTAINER: Document = {"name": "a", "image": "b"}
+CONTAINER: Document = {"name": "a", "image": "b:1"}
 TABLE: Mapping[str, Any] = yaml.safe_load(credentials.FILE.read_text(encoding="utf-8"))
 PLACES: tuple[Document, ...] = (
     {"extraEnv": {"A": CANARY}},
@@ -330,7 +330,11 @@ def test_what_only_resembles_a_credential_renders() -> None:
             "recipe": {
                 "args": {"max_length": 8192, "external_plugins": "plugins/tokens_of_pairs.py"}
             },
-            "code": {"url": "git@git.example.com:a/b", "ref": "0123456789abcdef" * 2 + "01234567"},
+            "code": {
+                "url": "git@git.example.com:a/b",
+                "ref": "0123456789abcdef" * 2 + "01234567",
+                "existingSecret": "git",
+            },
         }
     )
 

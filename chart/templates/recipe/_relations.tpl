@@ -99,10 +99,22 @@ passes 0.1 and 5e-6 as text).
 {{- end }}
 {{- end }}
 
-{{/* local: a flag that names files uses absolute paths, since these files are not downloaded. */}}
+{{/*
+local: a flag that names files uses absolute paths, since these files are not downloaded. Files that are evaluated are none of
+recipe.dataset.
+*/}}
 {{- define "megatron-dpo.rule.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}
 - recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, unlike recipe.dataset; use the absolute path of a file on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
+{{- else if and $text .rule.instead }}
+{{- $files := list }}
+{{- range regexSplit "\\s+" $text -1 }}{{ $files = append $files (regexReplaceAll "#[0-9]+$" . "" | clean) }}{{ end }}
+{{- range $position, $dataset := .facts.dataset }}
+{{- $file := regexReplaceAll "#[0-9]+$" $dataset "" | trimPrefix "file://" | clean }}
+{{- if has $file $files }}
+- recipe.args.{{ $.rule.flag }}: {{ $file }} is recipe.dataset[{{ $position }}] too, and rows that were trained on say nothing; use other rows{{ $.rule.instead }} [evaluation-trained]
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

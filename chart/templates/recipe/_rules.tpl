@@ -28,7 +28,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not 
 {{- $_ := set $texts "recipe.trains" $trains }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
-{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
+{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) "dataset" $recipe.dataset -}}
 {{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray | concat .wrong -}}
 {{- range .backend.rules }}
 {{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}

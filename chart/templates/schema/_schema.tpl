@@ -87,10 +87,11 @@ path, quiet: whether to print x instead of a line).
 {{- $value := .value -}}
 {{- $properties := $schema.properties | default dict -}}
 {{- $isClosed := and (hasKey $schema "additionalProperties") (kindIs "bool" $schema.additionalProperties) -}}
+{{- $isMissing := false }}
 {{- range $schema.required }}
-{{- if not (hasKey $value .) }}{{ include "megatron-dpo.schema.wrong" (set (set $at "rule" "missing") "key" .) }}{{ end }}
+{{- if not (hasKey $value .) }}{{ $isMissing = true }}{{ include "megatron-dpo.schema.wrong" (set (set $at "rule" "missing") "key" .) }}{{ end }}
 {{- end }}
-{{- if or (lt (len $value) (int $schema.minProperties)) (and (hasKey $schema "maxProperties") (gt (len $value) (int $schema.maxProperties))) }}
+{{- if and (not $isMissing) (or (lt (len $value) (int $schema.minProperties)) (and (hasKey $schema "maxProperties") (gt (len $value) (int $schema.maxProperties)))) }}
 {{- include "megatron-dpo.schema.wrong" (set . "rule" "one") }}
 {{- end }}
 {{- range $key, $child := $value }}

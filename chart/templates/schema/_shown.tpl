@@ -41,7 +41,13 @@ use a text{{ if $schema.maxLength }} of at most {{ $schema.maxLength }} characte
 {{- else if has "boolean" $types -}}
 use true or false
 {{- else if has "array" $types -}}
-use a list, such as {{ ternary (printf "[%s]" (include "megatron-dpo.schema.shown" .)) "[a, b]" (and (eq .type "string") (not (has "object" $types))) }}
+{{- $items := $schema.items | default dict -}}
+{{- if $items.ref }}{{ $items = get ($.defs | default dict) $items.ref | default dict }}{{ end -}}
+{{- if and $items.properties (not (eq .type "string")) -}}
+use a list of maps with keys such as {{ printf "%s," (keys $items.properties | sortAlpha | join ", ") | trunc 120 | regexFind "^.*," | trimSuffix "," }}
+{{- else -}}
+use a list, such as {{ ternary (printf "[%s]" (include "megatron-dpo.schema.shown" .)) "[a, b]" (and (eq .type "string") (not (has "object" $types)) (ne (include "megatron-dpo.schema.shown" .) "the value")) }}
+{{- end }}
 {{- else if $schema.properties -}}
 use a map with {{ if gt (len $schema.properties) 1 }}keys such as {{ end }}{{ keys $schema.properties | sortAlpha | join ", " | trunc 120 }}
 {{- else -}}

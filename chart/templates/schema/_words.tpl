@@ -9,9 +9,13 @@ x
 
 {{- define "megatron-dpo.schema.wrong.type" -}}
 {{- $types := .schema.type -}}
-{{- if and (eq .type "number") (has "string" $types) }}
+{{- $isSize := and (eq .type "number") (hasPrefix "use a quantity" (get .schema "errorMessage" | toString)) -}}
+{{- $bytes := include "megatron-dpo.validate.amount" (dict "path" .path "name" "memory" "amount" (ternary .value nil $isSize)) | trim }}
+{{- if $bytes }}
+{{ $bytes }}
+{{- else if and (eq .type "number") (has "string" $types) }}
 - {{ .path }}: a number ({{ toJson .value }} as YAML reads it), and a text is required; quote it as it was written (--set-string in a command) [number-unquoted]
-{{- else if and (eq .type "boolean") (has "string" $types) }}
+{{- else if and (eq .type "boolean") (has "string" $types) (not (has "number" $types)) }}
 - {{ .path }}: {{ toJson .value }} is a boolean, as YAML reads it, and a text is required; quote it as it was written [boolean-unquoted]
 {{- else if and (eq .type "string") (has "boolean" $types) (has (lower .value) (list "true" "false" "yes" "no" "on" "off")) }}
 - {{ .path }}: {{ include "megatron-dpo.schema.shown" . }} is a text; remove the quotes and write {{ ternary "true" "false" (has (lower .value) (list "true" "yes" "on")) }} [value-quoted]
@@ -35,7 +39,7 @@ x
 {{- $words := list -}}
 {{- range .schema.enum }}{{ if kindIs "string" . }}{{ $words = append $words . }}{{ end }}{{ end -}}
 {{- $same := "" -}}
-{{- range $words }}{{ if eq (lower .) (lower $value) }}{{ $same = . }}{{ end }}{{ end -}}
+{{- range $words }}{{ if has (lower .) (list (lower $value) (lower $value | trimPrefix "cap_")) }}{{ $same = . }}{{ end }}{{ end -}}
 {{- $near := "" -}}
 {{- if and (not $same) (eq .type "string") }}{{ $near = include "megatron-dpo.nearest" (dict "word" (snakecase $value) "known" $words) }}{{ end }}
 - {{ .path }}: {{ include "megatron-dpo.schema.shown" . }} is not one of its choices; {{ if $same }}use {{ $same }} ({{ end }}{{ if $near }}the nearest is {{ $near }} ({{ end }}{{ include "megatron-dpo.schema.use" . | trimPrefix (ternary "use " "-" (ne (print $same $near) "")) }}{{ if or $same $near }}){{ end }} [value-choice]
@@ -95,14 +99,15 @@ x
 {{- define "megatron-dpo.schema.wrong.name" -}}
 {{- $names := .schema.propertyNames -}}
 {{- if $names.ref }}{{ $names = get .defs $names.ref }}{{ end -}}
-- {{ include "megatron-dpo.schema.path" (list .path .key) }}: {{ trunc 80 .key | printf "%+q" }} is not accepted as a name; {{ $names.errorMessage | default "use letters, digits and -" }} [value-name]
+- {{ include "megatron-dpo.schema.path" (list .path .key) }}: {{ trunc 80 .key | printf "%+q" }} is not accepted as a name; {{ if or $names.errorMessage $names.enum }}{{ include "megatron-dpo.schema.use" (dict "schema" $names) }}{{ else }}use letters, digits and -{{ end }} [value-name]
 {{- end }}
 
 {{- define "megatron-dpo.schema.wrong.one" -}}
 {{- $fields := list -}}
 {{- range .schema.oneOf }}{{ if .required }}{{ $fields = append $fields (first .required) }}{{ end }}{{ end -}}
-{{- if not $fields }}{{ $fields = keys (.schema.properties | default dict) | sortAlpha }}{{ end -}}
+{{- /* A map with the keys that it must have and one more, such as a volume's name and its source. */}}
+{{- if not $fields }}{{ range keys (.schema.properties | default dict) | sortAlpha }}{{ if not (has . ($.schema.required | default list)) }}{{ $fields = append $fields . }}{{ end }}{{ end }}{{ end -}}
 {{- $set := list -}}
 {{- range $fields }}{{ if hasKey $.value . }}{{ $set = append $set . }}{{ end }}{{ end -}}
-- {{ .path }}: {{ if $set }}sets {{ join " and " $set }}{{ else }}sets none of {{ join ", " $fields }}{{ end }}; {{ .schema.errorMessage | default (printf "set exactly one of %s" (join ", " $fields)) }} [value-one]
+- {{ .path }}: {{ if $set }}sets {{ join " and " $set }}{{ else }}sets none{{ if .schema.errorMessage }} of {{ join ", " $fields }}{{ end }}{{ end }}; {{ .schema.errorMessage | default (printf "set exactly one of %s" (join ", " $fields)) }} [value-one]
 {{- end }}

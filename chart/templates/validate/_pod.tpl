@@ -1,6 +1,13 @@
 {{/* extraEnv and network.env: no variable that the chart sets, and no secret in plain text. */}}
 {{- define "megatron-dpo.validate.env" -}}
 {{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "NVIDIA_VISIBLE_DEVICES" "PYTHONHOME" "PYTHONSAFEPATH" "PYTHONSTARTUP" "PYTHONINSPECT" "PYTHONOPTIMIZE" "PYTHONEXECUTABLE" "PYTHONPLATLIBDIR" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
+{{- /* Keys of the values for variables that people set elsewhere. */}}
+{{- $keys := dict
+  "SKIP_CLONE" "stages.clone.skip" "SKIP_DOWNLOAD" "stages.download.skip" "SKIP_CONVERT" "stages.convert.skip"
+  "SKIP_TRAIN" "stages.train.skip" "SKIP_PREFLIGHT" "preflight.skip" "MASTER_PORT" "rendezvous.masterPort" "NNODES" "nodes"
+  "WORLD_SIZE" "nodes and gpusPerNode" "NPROC_PER_NODE" "gpusPerNode" "LOCAL_WORLD_SIZE" "gpusPerNode"
+  "CUDA_VISIBLE_DEVICES" "gpusPerNode" "NVIDIA_VISIBLE_DEVICES" "gpusPerNode" "GPU_MODEL" "gpuModel"
+  "DPO_NODES" "nodes" "DPO_GPUS_PER_NODE" "gpusPerNode" "DPO_GPU_MODEL" "gpuModel" "DPO_WORKSPACE" "workspace" }}
 {{- /* Settings of the launcher that only the user sets. */}}
 {{- $open := list "DPO_ACCEPT_PATCHES" -}}
 {{- /* Variables that the hubs' libraries read a token from. */}}
@@ -15,10 +22,11 @@
 {{- else if has $name (list "true" "false") }}
 - {{ $path }}.{{ $name }}: YAML makes {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; quote the name, or use another one [name-boolean]
 {{- else if or (has $name $reserved) (and (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) (not (has $name $open))) }}
-- {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
+- {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it{{ with get $keys $name }} and set {{ . }}{{ end }} [env-reserved]
 {{- else if hasKey $tokens $name }}
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
-{{- else if include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known) }}
+{{- /* removed: replaced by validate.secrets, which has named it. */}}
+{{- else if and (ne (toString $value) "removed") (include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known)) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
 {{- else if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
 {{- include "megatron-dpo.validate.variable" (dict "path" $path "name" $name "value" $value) }}
@@ -91,7 +99,7 @@
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
 {{- else if has $name (list "true" "false") }}
 - {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
-{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
+{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io/(component|instance|managed-by|name|part-of|version)$|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
 - {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
 {{- end }}
 {{- end }}

@@ -6,7 +6,7 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- define "megatron-dpo.validate.podSpec" -}}
 {{- $fixed := "" -}}
 {{- $pod := dict
-  "affinity" "affinity" "automountServiceAccountToken" $fixed "dnsConfig" "dnsConfig" "enableServiceLinks" $fixed
+  "activeDeadlineSeconds" "jobset.activeDeadlineSeconds" "affinity" "affinity" "automountServiceAccountToken" $fixed "dnsConfig" "dnsConfig" "enableServiceLinks" $fixed
   "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" $fixed "hostNetwork" "network.hostNetwork"
   "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "hostnameOverride" $fixed "imagePullSecrets" "image.pullSecrets"
   "initContainers" "extraInitContainers" "nodeName" "nodeSelector" "nodeSelector" "nodeSelector"

@@ -84,6 +84,8 @@ extraEnv.{{ $variable }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}
 kubectl create secret generic NAME --from-file=token=FILE, and existingSecret: NAME
 {{- else if hasPrefix "code." . -}}
 kubectl create secret generic NAME --from-file=token=FILE, and code.existingSecret: NAME
+{{- else if regexMatch "^monitoring[.](webhook|trackers[.][^.]+)[.]" . -}}
+kubectl create secret generic NAME --from-file={{ ternary "url" "token" (hasPrefix "monitoring.webhook." .) }}=FILE, and {{ regexFind "^monitoring[.](webhook|trackers[.][^.]+)" . }}.existingSecret: NAME
 {{- else if hasPrefix "image." . -}}
 image.pullSecrets
 {{- else -}}

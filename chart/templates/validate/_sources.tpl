@@ -3,11 +3,12 @@
 {{- $recipe := .Values.recipe -}}
 {{- $forms := "use hf://org/name@revision, ms://org/name@revision or file:///path" -}}
 {{- if not (include "megatron-dpo.isSource" $recipe.model) }}
-- recipe.model: {{ $recipe.model | quote }} is not a source; {{ $forms }} [model-source]
+- recipe.model: {{ $recipe.model | quote }} is not a source; {{ include "megatron-dpo.sourceNear" $recipe.model }}{{ $forms }} [model-source]
 {{- end }}
 {{- if not $recipe.dataset }}
 - recipe.dataset: empty; set a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
 {{- end }}
+{{- $seen := dict -}}
 {{- range $position, $dataset := $recipe.dataset }}
 {{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
 {{- if include "megatron-dpo.isInClone" $path }}
@@ -15,8 +16,12 @@
 - recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
 {{- end }}
 {{- else if not (include "megatron-dpo.isSource" $path) }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ $forms }}, and append #N for N samples [dataset-source]
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ include "megatron-dpo.sourceNear" $path }}{{ $forms }}, and append #N for N samples [dataset-source]
 {{- end }}
+{{- if hasKey $seen (trimSuffix "/" $path) }}
+- recipe.dataset[{{ $position }}]: {{ $path | quote }} is {{ get $seen (trimSuffix "/" $path) }} too, and rows that are held out of one would be trained on in the other; list it once, with #N for N samples, which may be more than it has [dataset-twice]
+{{- end }}
+{{- $_ := set $seen (trimSuffix "/" $path) (printf "recipe.dataset[%d]" $position) }}
 {{- end }}
 {{- end }}
 
@@ -27,6 +32,16 @@
 {{- if regexMatch (printf "^(%s|file:///[^#]+)$" $hub) . }}
 {{- if not (regexMatch "(^|/)[.]{1,2}(/|$)|.//|\\s$|[\\x00-\\x1f]" $parts) }}yes{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* The source that a text probably means, as the beginning of a remedy: a page of a hub, its name alone, a path. */}}
+{{- define "megatron-dpo.sourceNear" -}}
+{{- $found := regexReplaceAll "^https?://(?:www[.])?(?:huggingface[.]co|hf[.]co)/(?:datasets/)?" . "hf://" -}}
+{{- $found = regexReplaceAll "^https?://(?:www[.])?modelscope[.](?:cn|ai)/(?:models|datasets)/" $found "ms://" -}}
+{{- if regexMatch "^/[^/]" $found }}{{ $found = print "file://" $found }}{{ end -}}
+{{- if regexMatch "^\\w[\\w.-]*/\\w[\\w.-]*(@\\S+)?$" $found }}{{ $found = print "hf://" $found }}{{ end -}}
+{{- if regexMatch "^(hf|ms)://[^/@]+/[^/@]+$" $found }}{{ $found = print $found "@" (ternary "main" "master" (hasPrefix "hf:" $found)) }}{{ end -}}
+{{- if and (ne $found .) (include "megatron-dpo.isSource" $found) }}the nearest is {{ $found }}; {{ end -}}
 {{- end }}
 
 {{/* Non-empty for a path inside the cloned code. */}}
@@ -50,6 +65,9 @@ a password.
 {{- end }}
 {{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
 - code.ref: {{ .ref | quote }} is not a git ref; use a commit, tag or branch [code-ref]
+{{- end }}
+{{- if and (regexMatch "^(ssh://|[\\w.-]+@)" .url) (not .existingSecret) (not $.Values.stages.clone.skip) (not $.Values.extraVolumes) }}
+- code.existingSecret: empty, and ssh asks for a key and the server's host key; set it to a Secret with ssh-privatekey and known_hosts, or use an https URL [code-ssh-key]
 {{- end }}
 {{- range .pythonPath }}
 {{- if has ".." (splitList "/" .) }}

@@ -15,8 +15,8 @@
 {{- range $position, $container := $containers }}
 {{- $name := .image | default "" | toString }}
 {{- $tag := regexFind ":[^/:]*$" $name | trimPrefix ":" }}
-{{- if and (not (contains "@" $name)) (include "megatron-dpo.isMovingTag" $tag) }}
-- {{ $key }}[{{ $position }}].image: {{ $tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
+{{- if and $name (not (contains "@" $name)) (include "megatron-dpo.isMovingTag" ($tag | default "latest")) }}
+- {{ $key }}[{{ $position }}].image: {{ if $tag }}{{ $tag | quote }} is a tag that moves{{ else }}has no tag, and so the tag latest, which moves{{ end }}, and a restart may get other code than the run began with; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
 {{- end }}

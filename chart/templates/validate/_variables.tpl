@@ -12,6 +12,14 @@
 - {{ $path }}: {{ .value }} is not a number, and {{ get $readers $reader }} 0 and 1; set {{ $path }}: {{ ternary "1" "0" (has (lower $value) (list "true" "yes" "on")) | quote }} [env-boolean]
 {{- else if and $isLibrary (regexMatch "[\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200f}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{2060}\\x{3000}]" $value) }}
 - {{ $path }}: holds a blank or an invisible character beyond ASCII; write it again [env-blank]
+{{- else if and (has .name (list "NCCL_SOCKET_IFNAME" "GLOO_SOCKET_IFNAME" "NCCL_IB_HCA" "UCX_NET_DEVICES")) (regexMatch "\\s" $value) }}
+- {{ $path }}: {{ $value | quote }} holds a blank, which its reader takes for a part of a name; use {{ regexReplaceAll "[\\s,]*[\\s,][\\s,]*" (trim $value) "," | quote }} [env-list-blank]
+{{- else if and (eq .name "NCCL_DEBUG") (not (has (upper $value) (list "" "VERSION" "WARN" "INFO" "ABORT" "TRACE"))) }}
+- {{ $path }}: {{ $value | quote }} is not a level of NCCL, which then logs nothing; use debug.ncclDebug: INFO [env-nccl-debug]
+{{- else if and (has .name (list "OMP_NUM_THREADS" "MKL_NUM_THREADS")) (not (regexMatch "^(|[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*)$" $value)) }}
+- {{ $path }}: {{ $value | quote }} is not a number of threads, and each process would start one per processor; use a number such as 8, or remove it for torchrun's 1 [env-threads]
+{{- else if and (eq .name "LD_LIBRARY_PATH") $value }}
+- {{ $path }}: {{ $value }} replaces the image's, in which CUDA and its libraries may be found; remove it and set network.libraryPath: [{{ regexFindAll "/[A-Za-z0-9._/-]*[A-Za-z0-9._-]" $value -1 | join ", " }}], whose folders come before the image's [env-library-path]
 {{- else if and (eq .name "PATH") (not (regexMatch "(^|:)/usr/bin/?(:|$)" $value)) }}
 - {{ $path }}: {{ $value }} replaces the image's, and sh and python3 are not found without its folders; write all of them, such as /opt/tools/bin:/usr/local/bin:/usr/bin:/bin [env-path]
 {{- else if and (eq .name "PYTHONMALLOC") (not (has $value (list "" "default" "debug" "malloc" "malloc_debug" "mimalloc" "mimalloc_debug" "pymalloc" "pymalloc_debug"))) }}

@@ -119,8 +119,9 @@ def schema_of(backend: str, flag: str) -> Case:
 def type_of(backend: str, flag: str) -> FlagType | None:
     """Return what the schema lets a flag take; None where it says nothing or has bounds."""
     found = schema_of(backend, flag)
-    if "$ref" in found:
-        return FlagType(type=found["$ref"].rpartition("/")[2])
+    name = found.get("$ref", "").rpartition("/")[2]
+    if name and name != "scalar":  # one value, which a rule of the table bounds
+        return FlagType(type=name)
     words = found.get("anyOf", [found])[0].get("enum")
     return None if words is None else FlagType(type="choice", choices=tuple(words[:-1]))
 

@@ -216,6 +216,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"recompute_granularity": "none", "recompute_num_layers": 1}, "recompute-none-flags"),
         ({"moe_expert_capacity_factor": 1.5}, "capacity-drops-tokens"),
         ({"moe_aux_loss_coeff": 1}, "balance-large"),
+        ({"moe_z_loss_coeff": 1}, "balance-large"),
         ({"lr": 0}, "rate-zero"),
         ({"lr": 0.05}, "rate-large"),
         ({"beta": 100}, "beta-large"),
