@@ -2,7 +2,7 @@
 
 torchrun's exit code 0 does not show that all steps were done: a plugin may end the processes with
 it in mid-training. Therefore rank 0's process writes the record where the trainer ends, and the
-launcher exports nothing without it.
+launcher exports nothing without it. On the other nodes the step board shows it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from launchers.exits import Exit, LaunchError
 from launchers.system.atomic_file import read_object, replace
 
 NAME = "trained.json"
@@ -57,3 +58,13 @@ def read(folder: Path) -> Trained | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def incomplete(why: str) -> LaunchError:
+    """Return the error of a node whose training processes have ended with 0 too early."""
+    return LaunchError(
+        Exit.INCOMPLETE,
+        f"training ended with exit code 0 before its last step: {why}",
+        "find out what ended the processes, such as a plugin that calls sys.exit: see the logs",
+        id="train-incomplete",
+    )

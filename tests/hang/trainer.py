@@ -85,6 +85,7 @@ class Trainer:
                 self._boundary.end_save(step, stops=stops)
         self._save(STEPS)
         finished.record(STEPS, STEPS)
+        finished.note_trained()
 
     def _step(self, step: int) -> None:
         if (CASE.rank, CASE.step) == (RANK, step) and CASE.kind != "write":
@@ -97,7 +98,7 @@ class Trainer:
             time.sleep(SLOW_SECONDS)
         if strikes("absent", step):
             compute()
-        if not strikes("skip", step):
+        if not (strikes("skip", step) or strikes("first", step)):
             dist.all_reduce(gradient)
         self._norm(gradient)
 

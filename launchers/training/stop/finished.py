@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.progress.trained import Trained
+from launchers.training import heartbeat
 
 
 class _State:
@@ -23,6 +24,7 @@ class _State:
 def note_trained() -> None:
     """Note that the trainer of this process has ended its training."""
     _State.is_trained = True
+    heartbeat.current().note_trained()
 
 
 def note_leaving() -> None:
