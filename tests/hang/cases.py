@@ -19,13 +19,14 @@ KINDS = {
     "launcher": "SIGSTOP of a launcher; its ranks go on",
     "write": "a rank blocks while it writes a checkpoint in the background; all train on",
     "torchrun": "SIGSTOP of a torchrun; its ranks train to the end",
+    "first": "a rank skips a collective of the first step",
     "none": "no fault: a rank is slow, and nothing hangs",
 }
 """All faults."""
 _MANY = ("stop", "skip", "loader", "save")
 MIX = (*_MANY, "launcher", *_MANY, "absent")
 """Order in which the seeds go through the faults."""
-MORE = {"none": 0, "torchrun": 3, "write": 6}
+MORE = {"none": 0, "torchrun": 3, "write": 6, "first": 9}
 """Runs that are added to the seeds: each to those that end with this digit."""
 
 
@@ -65,7 +66,7 @@ class Case:
             seed=seed,
             kind=kind or MIX[seed % len(MIX)],
             rank=chance.randrange(RANKS),
-            step=chance.randint(3, 9),
+            step=1 if kind == "first" else chance.randint(3, 9),
             delay=chance.uniform(0, 0.1),
             workers=chance.choice((0, 1)),
         )
