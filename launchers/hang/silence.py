@@ -35,8 +35,9 @@ class Silence:
 
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
 """Of a node whose processes have all ended: it does not keep the others from hanging."""
-STOPPED_SHARE = 0.2
-"""Share of the floor of ``end`` that counts for a stopped torchrun: it waits for no other node."""
+SHORT_SHARE = 0.2
+"""Share of the floor of ``end`` that counts for a torchrun that is stopped or whose processes have
+ended early: the other nodes will not end."""
 
 
 @dataclass
@@ -61,7 +62,7 @@ class StepTimes:
 
 def phase_of(reading: Reading) -> str:
     """Return the phase whose floor counts: ``data`` while a process waits for its loader."""
-    if reading.phase in (Phase.STOPPED, Phase.TRAINED):
+    if reading.phase == Phase.STOPPED:
         return "save"
     if reading.loads and reading.phase != Phase.START:
         return "data"
@@ -92,13 +93,29 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
     return float(max(STEPS * step, floor))
 
 
-def limit_of_end(*, is_stopped: bool, floors: Mapping[str, int]) -> float:
+def limit_of_end(*, waits: bool, floors: Mapping[str, int]) -> float:
     """Return the seconds in which torchrun must end after its processes have.
 
-    >>> [limit_of_end(is_stopped=each, floors={"end": 330}) for each in (False, True)]
+    Args:
+        waits: whether it may wait for other nodes, whose processes train to the end.
+        floors: seconds by phase.
+
+    >>> [limit_of_end(waits=each, floors={"end": 330}) for each in (True, False)]
     [330.0, 66.0]
     """
-    return float(floors["end"]) * (STOPPED_SHARE if is_stopped else 1)
+    return float(floors["end"]) * (1 if waits else SHORT_SHARE)
+
+
+def early_ends(readings: Sequence[Reading]) -> list[int]:
+    """Return the local ranks that have ended before their training, of processes that have ended.
+
+    One without a heartbeat is not judged: it may have no callbacks of the launcher.
+    """
+    return [
+        local
+        for local, each in enumerate(readings)
+        if each.beat and not each.is_trained and each.phase != Phase.STOPPED
+    ]
 
 
 def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:

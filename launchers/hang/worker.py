@@ -42,6 +42,8 @@ class Worker:
     writes: float = 0.0
     """Seconds since it began the part of a checkpoint that it writes in the background; 0 if it
     does not write."""
+    is_trained: bool = False
+    """Whether its trainer has ended its training."""
     state: str = ""
     """Its state in ``/proc/<pid>/stat``; empty if unknown."""
     frames: tuple[str, ...] = ()
@@ -71,7 +73,7 @@ class Worker:
         After another code torchrun ends the others, kills them after 30 s, and ends. After 0 it
         waits for the others, on other nodes for up to 300 s (``LocalElasticAgent._exit_barrier``).
         """
-        return self.state == REAPED and self.phase not in ("stopped", "trained")
+        return self.state == REAPED and not self.is_trained and self.phase != "stopped"
 
     @property
     def is_loading(self) -> bool:

@@ -2,7 +2,7 @@
 
 torchrun's exit code 0 does not show that all steps were done: a plugin may end the processes with
 it in mid-training. Therefore rank 0's process writes the record where the trainer ends, and the
-launcher exports nothing without it.
+launcher exports nothing without it. On the other nodes the step board shows it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ when all are silent (``hang/silence.py``). Rank 0's decision ends torchrun on al
 
 Two hangs show on one node alone, which decides by itself: torchrun does not end after its processes
 (its limit is longer than it waits for other nodes), and a process does not end to write a
-checkpoint in the background, while all train on.
+checkpoint in the background, while all train on. So does a node whose processes have ended with
+exit code 0 before the end of training, while torchrun waits for those of the other nodes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from launchers.hang.silence import (
     NOTHING_RUNS,
     Silence,
     StepTimes,
+    early_ends,
     judge,
     late_writes,
     limit_of_end,
@@ -38,6 +40,7 @@ from launchers.hang.worker import Worker
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
+from launchers.system.training_end import incomplete
 
 POLL_SECONDS = 1.0
 END_SECONDS = 1.0
@@ -111,14 +114,16 @@ def watching(
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
         look = _looking(board, settings.hang.floors)
-        look_at_end = _looking_at_end(watch, node, settings.hang.floors)
+        look_at_end = _looking_at_end(watch, board, node, settings.hang.floors)
 
         def check() -> None:
             silence = look()
             peers.hangs.note(silence)
             if watch.has_ended:
                 return
-            if (late := look_at_end(silence)) is not None:
+            if isinstance(late := look_at_end(silence), LaunchError):
+                watch.error, watch.has_ended = late, True
+            elif late is not None:
                 end_own(*late, [])
             elif (late := _late_write(board, node, settings.hang.floors)) is not None:
                 end_own(*late, scene.gather())
@@ -153,15 +158,16 @@ def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silenc
 
 
 def _looking_at_end(
-    watch: HangWatch, node: int, floors: Mapping[str, int]
-) -> Callable[[Silence | None], tuple[Silence, Culprit] | None]:
+    watch: HangWatch, board: StepBoard, node: int, floors: Mapping[str, int]
+) -> Callable[[Silence | None], tuple[Silence, Culprit] | LaunchError | None]:
     """Return a function that judges whether torchrun has outlasted its processes for too long.
 
-    It takes this node's silence, and returns None if torchrun has not.
+    It takes this node's silence, and returns None if torchrun has not, or an error if the processes
+    have ended early.
     """
     since: float | None = None
 
-    def look(silence: Silence | None) -> tuple[Silence, Culprit] | None:
+    def look(silence: Silence | None) -> tuple[Silence, Culprit] | LaunchError | None:
         nonlocal since
         if silence is not NOTHING_RUNS or not watch.torchrun:
             since = None
@@ -171,13 +177,26 @@ def _looking_at_end(
         if stat is None or stat.has_ended:
             return None
         seconds = time.monotonic() - since
-        limit = limit_of_end(is_stopped=stat.is_stopped, floors=floors)
+        early = None if stat.is_stopped else early_end(board, node)
+        limit = limit_of_end(waits=early is None and not stat.is_stopped, floors=floors)
         if seconds <= limit:
             return None
+        if early is not None:
+            return early
         late = Silence(seconds=seconds, limit=limit, phase="end")
         return late, culprit.torchrun(node, stat.state)
 
     return look
+
+
+def early_end(board: StepBoard, node: int) -> LaunchError | None:
+    """Return the error of a node whose processes have all ended, if some did before training."""
+    readings = board.read()
+    ranks = [node * len(readings) + local for local in early_ends(readings)]
+    if not ranks:
+        return None
+    names = ", ".join(map(str, ranks))
+    return incomplete(f"rank{'s' * (len(ranks) > 1)} {names} of node {node} left it")
 
 
 def _late_write(

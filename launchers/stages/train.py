@@ -26,7 +26,7 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
 from launchers.progress import trained
 from launchers.stages.attempt import Attempt
-from launchers.stages.hang import END_SECONDS, HangWatch, watching
+from launchers.stages.hang import END_SECONDS, HangWatch, early_end, watching
 from launchers.stages.stop import StopOnRequest, stopping
 from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
@@ -118,6 +118,8 @@ def train(
         raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
     if settings.place.rank == 0:  # its node has the process that writes the record
         _check_end(folder)
+    elif (early := early_end(stop.board, settings.place.rank)) is not None:
+        raise early
 
 
 def _check_end(folder: Path) -> None:

@@ -31,8 +31,10 @@ _VISIBLE_SECONDS = 0.01
 _WORD = 8
 _REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
 """Cells of the launcher, and their number."""
-_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _BATCH_MS = range(9)
-_CELLS = 9
+_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _BATCH_MS, _TRAINED = (
+    range(10)
+)
+_CELLS = 10
 """Cells of a process, and their number."""
 _PER_STEP = 1 << 20
 """Numbers of boundaries per step: its end, the batches of an evaluation, its save."""
@@ -56,8 +58,6 @@ class Phase(IntEnum):
     """It has stopped at the boundary that the launcher set, and the checkpoint is complete."""
     REFERENCE = 5
     """The pass that computes the reference's log-probabilities, before the first step."""
-    TRAINED = 6
-    """Its trainer has ended the training by itself: the process exports, and then exits with 0."""
 
 
 def end_of_step(step: int) -> int:
@@ -127,6 +127,8 @@ class Reading:
     background; 0 if it is not, also while it waits for the other ranks' parts."""
     batch_seconds: float = 0.0
     """Duration of the last batch of an evaluation; 0 before the first."""
+    is_trained: bool = False
+    """Whether its trainer has ended its training."""
 
 
 class StepBoard:
@@ -182,6 +184,7 @@ class StepBoard:
                 pid=self._cells[first + _PID],
                 write_began=self._cells[first + _WRITE_MS] / 1e3,
                 batch_seconds=self._cells[first + _BATCH_MS] / 1e3,
+                is_trained=self._cells[first + _TRAINED] != 0,
             )
             for first in range(_HEADER, len(self._cells), _CELLS)
         ]
@@ -205,6 +208,7 @@ class StepBoard:
         batch_seconds: float | None = None,
         loads: bool | None = None,
         pid: int | None = None,
+        is_trained: bool | None = None,
     ) -> None:
         """Write cells of one process and the time; None leaves a cell as it is."""
         given = {
@@ -215,6 +219,7 @@ class StepBoard:
             _BATCH_MS: None if batch_seconds is None else round(batch_seconds * 1e3),
             _LOADS: loads,
             _PID: pid,
+            _TRAINED: is_trained,
             _BEAT_MS: time.monotonic_ns() // 1_000_000,
         }
         for cell, value in given.items():

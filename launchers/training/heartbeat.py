@@ -46,6 +46,11 @@ class Heartbeat:
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
         self._board.write(self._local, pid=os.getpid())
 
+    def note_trained(self) -> None:
+        """Note that the trainer of this process has ended its training."""
+        if self._board is not None:
+            self._board.write(self._local, is_trained=True)
+
     @contextmanager
     def phase(self, inner: Phase, after: Phase) -> Iterator[None]:
         """Mark a phase; ``after`` is the one that follows."""
@@ -54,11 +59,6 @@ class Heartbeat:
         yield
         if self._board is not None:
             self._board.write(self._local, phase=after)
-
-    def mark(self, phase: Phase) -> None:
-        """Mark a phase that nothing of this process follows."""
-        if self._board is not None:
-            self._board.write(self._local, phase=phase)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

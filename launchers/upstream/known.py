@@ -119,6 +119,10 @@ _SWIFT: Read = {
         "PackingDataset.__getitem__": {"ee71a185c1d1fd51": "4.4.1, 4.6.0"},
     },
     "swift.trainers.mixin": {
+        "SwiftMixin._save_checkpoint": {
+            "d2154ee05922aeca": "4.4.1",
+            "07e15ad4260b6aa1": "4.6.0",
+        },
         "DataLoaderMixin.get_train_dataloader": {
             "5d2aeed447b35058": "4.4.1",
             "170393e0d90b6c27": "4.6.0",
@@ -376,6 +380,8 @@ _TRANSFORMERS: Read = {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
             "": "5.2.0 to 5.19.0",
         },
+        "Trainer._save_checkpoint": {"a9111e30faa99339": "5.12.1, 5.19.0"},
+        "Trainer.evaluation_loop": {"35a11f83d269fdca": "5.12.1, 5.19.0"},
         "Trainer.get_batch_samples": {
             "e95b6b1fbf3d1849": "4.51.3, 4.52.4",
             "06eda1c032e49e15": "4.53.3 to 4.55.4",

@@ -183,6 +183,14 @@ PATCHES = (
         ),
     ),
     Patch(
+        "stop_transformers",
+        "speed",  # without it SIGTERM saves nothing
+        (
+            *functions(_HF, "_save_checkpoint evaluation_loop"),
+            *functions("swift.trainers.mixin:SwiftMixin", "_save_checkpoint"),
+        ),
+    ),
+    Patch(
         "one_read",
         "speed",
         (

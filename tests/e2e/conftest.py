@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from scripts.problem import Problem
 from tests.e2e import diagnosis, preflight, queues, real, space, standin, volumes
+from tests.e2e.chance import CHOSEN, VARIABLE, Chance
 from tests.e2e.cluster import cluster as clusters
 from tests.e2e.cluster import kubectl as program
 from tests.e2e.cluster.cluster import Cluster
@@ -51,6 +53,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("measured")
     for what, seconds in MEASURED.items():
         terminalreporter.line(f"{seconds:7.1f} s  {what}")
+    for choice in CHOSEN if VARIABLE in os.environ else ():
+        terminalreporter.line(f"chosen: {choice}")
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +128,12 @@ def queued(unqueued: Space) -> Space:
     """``unqueued`` with the queue of the shipped values."""
     queues.make(unqueued)
     return unqueued
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> Chance:
+    """The rank and the moment of a fault, by its seed."""
+    return Chance.of_test(request.node.name)
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,17 @@ class Faults:
 def freeze(pod: str) -> int:
     """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace; return its pid.
 
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    pid = pid_of(pod)
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def pid_of(pod: str) -> int:
+    """Return the pid of process 1 of a pod's container.
+
     Nodes of either backend share this machine's kernel, so that the process is in /proc here.
 
     Raises:
@@ -113,7 +124,6 @@ def freeze(pod: str) -> int:
         with contextlib.suppress(OSError):  # it has ended
             is_pods = f"DPO_POD_NAME={pod}\0".encode() in (folder / "environ").read_bytes()
             if is_pods and _pid_inside(folder) == 1:
-                os.kill(int(folder.name), signal.SIGSTOP)
                 return int(folder.name)
     raise ProcessLookupError(f"no process of pod {pod}")
 

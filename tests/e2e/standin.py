@@ -65,6 +65,18 @@ def prepare(space: Space) -> None:
     (space.workspace / "sources" / "pairs.jsonl").write_text(PAIR * 200, encoding="utf-8")
 
 
+def with_sitecustomize(space: Space, text: str) -> dict[str, Any]:
+    """Return values with which each Python process of the pods runs a text at its start."""
+    made = config()
+    made["data"]["sitecustomize.py"] = text
+    space.kubectl.apply([made])
+    [volume] = values()["extraVolumes"]
+    items = [*volume["configMap"]["items"], {"key": "sitecustomize.py", "path": "sitecustomize.py"}]
+    return {
+        "extraVolumes": [{"name": volume["name"], "configMap": {"name": CONFIG, "items": items}}]
+    }
+
+
 def order(run: Run, text: str, name: str = "all") -> None:
     """Write an order for the held trainers of a run: all, or ``<attempt>-<rank>``."""
     folder = run.space.workspace / "orders" / run.name

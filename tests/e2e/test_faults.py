@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from launchers.exits import Exit
 from tests.e2e import queues, standin
+from tests.e2e.chance import Chance
 from tests.e2e.faults import patch
 from tests.e2e.measured import measured
 from tests.e2e.runs import Run
@@ -32,14 +36,15 @@ def waiting_reasons(run: Run) -> set[str]:
 
 
 def test_a_deleted_config_map_is_named_in_an_event_and_an_upgrade_brings_the_run_back(
-    queued: Space,
+    queued: Space, chance: Chance
 ) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
+    chance.wait()
     name = f"{run.name}-launchers"
     queued.kubectl.delete(f"configmap/{name}")
-    queued.kubectl.run("delete", "pod", before[1].name, "--wait=false")
+    queued.kubectl.run("delete", "pod", before[chance.rank].name, "--wait=false")
 
     def is_named() -> bool:
         events = queued.kubectl.items("events")
@@ -53,21 +58,28 @@ def test_a_deleted_config_map_is_named_in_an_event_and_an_upgrade_brings_the_run
     run.ended()
 
 
-def test_hold_and_drain_ends_the_pods_and_the_run_resumes_for_free(queued: Space) -> None:
+def test_hold_and_drain_ends_the_pods_and_the_run_resumes_for_free(
+    queued: Space, chance: Chance
+) -> None:
     run = held(queued)
     before = run.pods()
+    chance.wait()
     patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "HoldAndDrain"}})
     until("the run has no pods", lambda: run.suspended and not run.pods(), seconds=90)
-    patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "None"}})
-    run.running(2, but=[pod.uid for pod in before])
+    with measured("a held queue released: to all pods of the next attempt running"):
+        patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "None"}})
+        run.running(2, but=[pod.uid for pod in before])
     standin.order(run, "succeed")
     run.ended()
     assert run.restarts[1] == 0
 
 
-def test_a_quota_that_is_cut_does_not_touch_a_run_that_was_admitted(queued: Space) -> None:
+def test_a_quota_that_is_cut_does_not_touch_a_run_that_was_admitted(
+    queued: Space, chance: Chance
+) -> None:
     run = held(queued)
     before = [pod.uid for pod in run.pods()]
+    chance.wait()
     queues.make(queued, {"nvidia.com/gpu": "8"})
     standin.order(run, "succeed")
     run.ended()
@@ -75,12 +87,14 @@ def test_a_quota_that_is_cut_does_not_touch_a_run_that_was_admitted(queued: Spac
     assert run.restarts == (0, 0)
 
 
-def test_a_pod_that_is_deleted_by_force_restarts_the_gang(queued: Space) -> None:
+def test_a_pod_that_is_deleted_by_force_restarts_the_gang(queued: Space, chance: Chance) -> None:
     run = held(queued)
     before = run.pods()
+    chance.wait()
     words = ("--force", "--grace-period=0", "--wait=false")
-    queued.kubectl.run("delete", "pod", before[1].name, *words)
-    after = run.running(2, but=[pod.uid for pod in before])
+    with measured("a pod deleted by force: to all pods of the next attempt running"):
+        queued.kubectl.run("delete", "pod", before[chance.rank].name, *words)
+        after = run.running(2, but=[pod.uid for pod in before])
     assert not {pod.uid for pod in before} & {pod.uid for pod in after}
     standin.order(run, "succeed")
     run.ended()
@@ -97,3 +111,23 @@ def test_an_image_that_cannot_be_pulled_leaves_the_run_waiting_and_uninstall_fre
     assert run.restarts == (0, 0)
     release.uninstall()
     until("no pods are left", lambda: not run.pods(), seconds=60)
+
+
+def test_a_wrong_address_of_rank_0_ends_the_run_after_its_restarts_and_is_named(
+    queued: Space,
+) -> None:
+    """As a stale or poisoned entry of the cluster's DNS: a network for documentation, RFC 5737."""
+    over = {
+        "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["dpo-node-0-0.dpo"]}],
+        "rendezvous": {"deadlineSeconds": 10},
+        "restarts": {"max": 1},
+    }
+    release, run = standin.release(queued, "dpo", over, hold=True)
+    with measured("rank 0 has a wrong address: helm install to the JobSet Failed"):
+        release.install()
+        run.ended("Failed", seconds=300)
+    assert run.restarts == (1, 1)
+    culprit = next(pod for pod in run.pods() if pod.rank == 1)
+    said = json.loads(culprit.said)
+    assert (culprit.code, said["class"]) == (Exit.UNAVAILABLE, "network")
+    assert said["cause"].startswith("rank 0 not found at dpo-node-0-0.dpo:")

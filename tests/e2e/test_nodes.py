@@ -8,6 +8,7 @@ import pytest
 
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import queues, space, standin, volumes
+from tests.e2e.chance import Chance
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.faults import Faults
 from tests.e2e.kubectl import Kubectl
@@ -21,11 +22,12 @@ SLACK = 20
 """Margin in seconds for reporting intervals and a busy machine."""
 
 
-def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults) -> None:
+def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults, chance: Chance) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
-    node = before[1].node
+    chance.wait()
+    node = before[chance.rank].node
     with measured("drain: to the whole gang running on other nodes"):
         words = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
         chosen = f"--pod-selector=jobset.sigs.k8s.io/jobset-name={run.name}"
@@ -91,11 +93,12 @@ def test_kueue_deletes_the_pods_of_a_dead_node_where_it_may(loss: Loss) -> None:
     assert loss.cut not in {pod.node for pod in loss.gangs["forced"].after}
 
 
-def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults) -> None:
+def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults, chance: Chance) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
-    node = before[1].node
+    chance.wait()
+    node = before[chance.rank].node
     faults.power_off(node)
     with measured("Node deleted at once after a power cut: to the gang running"):
         queued.kubectl.delete(f"node/{node}")

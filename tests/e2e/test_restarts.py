@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 
 import pytest
 
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import standin
-from tests.e2e.faults import freeze, is_stopped
+from tests.e2e.chance import Chance
+from tests.e2e.faults import freeze, is_stopped, pid_of
 from tests.e2e.kubectl import Kubectl, Refused
 from tests.e2e.measured import measured, note
 from tests.e2e.phases import PHASES, bare_pod
@@ -19,13 +22,27 @@ from tests.e2e.until import until
 AT_ONCE = 10.0
 """Seconds within which a launcher ends after SIGTERM; the shipped grace period is 300."""
 
+HOLD = """
+import ctypes, signal, sys
 
-def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space) -> None:
+def hold(*_):
+    c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
+    while True:
+        c.pthread_mutex_lock(mutex)  # the second time for ever, with Python's lock
+
+if "launchers" in sys.orig_argv:
+    signal.signal(signal.SIGUSR1, hold)
+"""
+"""``sitecustomize.py`` of a launcher that freezes on SIGUSR1."""
+
+
+def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space, chance: Chance) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
+    chance.wait()
     with measured("a rank killed: to all ranks of the next attempt running in the same pods"):
-        standin.order(run, "kill 9", "1-1")
+        standin.order(run, "kill 9", f"1-{chance.rank}")
         after = run.training(2)
     assert [pod.uid for pod in after] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
@@ -34,16 +51,17 @@ def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space) -> None:
     run.ended()
     assert run.progress["attempt"] == 2
     [restart] = run.progress["restarts_in_place"]
-    assert restart["why"].startswith("rank 1 ")
+    assert restart["why"].startswith(f"rank {chance.rank} ")
     assert run.restarts == (0, 0)
 
 
-def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
+def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space, chance: Chance) -> None:
     over = {"restarts": {"inPlace": 0}}
     release, run = standin.release(queued, "dpo", over, hold=True)
     release.install()
     before = run.training()
-    standin.order(run, "kill 9", "1-1")
+    chance.wait()
+    standin.order(run, "kill 9", f"1-{chance.rank}")
     with measured("a rank killed: to all pods of the next attempt running"):
         after = run.running(2, but=[pod.uid for pod in before])
     assert not {pod.uid for pod in before} & {pod.uid for pod in after}
@@ -55,12 +73,13 @@ def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
     assert run.progress["attempt"] == 2
 
 
-def test_a_deleted_pod_restarts_the_gang_for_free(queued: Space) -> None:
+def test_a_deleted_pod_restarts_the_gang_for_free(queued: Space, chance: Chance) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
+    chance.wait()
     with measured("a pod deleted: to all pods of the next attempt running"):
-        queued.kubectl.run("delete", "pod", before[1].name, "--wait=false")
+        queued.kubectl.run("delete", "pod", before[chance.rank].name, "--wait=false")
         run.running(2, but=[pod.uid for pod in before])
     assert run.restarts == (1, 0)
     standin.order(run, "succeed")
@@ -103,6 +122,27 @@ def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space,
     run.ended()
     assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
+
+
+def test_a_launcher_that_stays_frozen_is_replaced_without_its_grace_period(
+    queued: Space, chance: Chance
+) -> None:
+    """SIGCONT does not help where C code holds Python's lock; no signal handler runs then."""
+    release, run = standin.release(
+        queued, "dpo", standin.with_sitecustomize(queued, HOLD), hold=True
+    )
+    release.install()
+    before = run.training()
+    chance.wait()
+    began = time.monotonic()
+    with measured("a launcher that stays frozen: to all pods of the next attempt running"):
+        os.kill(pid_of(before[chance.rank].name), signal.SIGUSR1)
+        run.running(2, seconds=150, but=[pod.uid for pod in before])
+    # noticed within a minute, and not after the shipped grace period of 300 s
+    assert time.monotonic() - began < SILENCE_LIMIT_SECONDS + 30
+    assert run.restarts == (1, 1)
+    standin.order(run, "succeed")
+    run.ended()
 
 
 def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> None:

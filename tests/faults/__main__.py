@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scripts.helm import ROOT
+from tests.e2e import chance
 from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 
@@ -51,6 +52,8 @@ COLUMNS = {
 
 MEASURED = re.compile(r"^ *(\d+[.]\d) s  (.+)$", re.MULTILINE)
 """A line of the summary of tests/e2e: the seconds, from what to what."""
+CHOSEN = re.compile(r"^chosen: (.+)$", re.MULTILINE)
+"""Another one: rank and moment that a seed has chosen."""
 
 
 def is_root() -> bool:
@@ -92,7 +95,10 @@ def run_test(fault: Fault, seed: int) -> dict[str, Any]:
     """Run the test of tests/e2e that shows a fault of a cluster; its assertions judge."""
     begun = time.monotonic()
     words = ["-m", "pytest", "-q", "-n0", "--timeout", "900", str(fault.inject["test"])]
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    env = {**os.environ, chance.VARIABLE: str(seed)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True
+    )
     passed = done.returncode == 0
     expect = fault.expect
     return {
@@ -104,20 +110,21 @@ def run_test(fault: Fault, seed: int) -> dict[str, Any]:
         "failure_class": expect.failure_class or "" if passed else "",
         "restarts": expect.restarts if passed else "",
         "measured": measured(done.stdout),
+        "chosen": CHOSEN.findall(done.stdout),
         "seconds": round(time.monotonic() - begun, 1),
         "problems": [] if passed else [f"its test ended with {done.returncode}"],
         "logs": "" if passed else done.stdout[-6000:],
     }
 
 
-def measured(output: str) -> str:
+def measured(output: str) -> dict[str, float]:
     """Return the times that a session of tests/e2e measured: from the fault to what follows.
 
     >>> measured("= measured =\\n    9.4 s  a pod deleted: to all running\\n= 1 passed in 20.1 s =")
-    'a pod deleted: to all running 9.4 s'
+    {'a pod deleted: to all running': 9.4}
     """
     section = output.rpartition(" measured =")[2]
-    return "; ".join(f"{what} {seconds} s" for seconds, what in MEASURED.findall(section))
+    return {what: float(seconds) for seconds, what in MEASURED.findall(section)}
 
 
 def _logs(folder: Path) -> str:
@@ -157,9 +164,12 @@ def table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def _cell(values: list[Any]) -> str:
-    known = [value for value in values if value not in (None, "")]
+    known = [value for value in values if value not in (None, "", {})]
     if not known:
         return ""
+    if isinstance(known[0], dict):  # times by their name
+        names = dict.fromkeys(name for each in known for name in each)
+        return "; ".join(f"{n} {_cell([each.get(n) for each in known])} s" for n in names)
     if len(set(known)) > 1:
         if all(isinstance(value, int | float) for value in known):
             return f"{min(known)} to {max(known)}"

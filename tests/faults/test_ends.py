@@ -47,7 +47,7 @@ FIRST_CODES: Mapping[tuple[str, str], set[int]] = {
     ("launcher", "ended"): {Exit.PEER},
     ("torchrun", "stopped"): {Exit.HANG},
     ("torchrun", "killed"): {Exit.PEER},
-    ("torchrun", "ended"): {Exit.HANG, Exit.INCOMPLETE},
+    ("torchrun", "ended"): {Exit.INCOMPLETE},
     ("worker", "stopped"): {Exit.HANG},
     ("worker", "killed"): {Exit.PEER},
 }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scripts.helm import ROOT
+from tests.e2e.chance import VARIABLE, Chance
 from tests.faults import __main__ as matrix
 from tests.faults import catalogue, damage, strangers
 from tests.faults.__main__ import is_runnable, run, summary
@@ -100,3 +101,15 @@ def test_the_table_has_a_row_for_each_fault() -> None:
         {"name": "a", "seed": seed, "outcome": "resumed", "problems": []} for seed in (0, 1)
     ]
     assert matrix.table([*runs, {**runs[0], "name": "b"}]).row_count == 2
+
+
+def test_the_times_of_several_seeds_are_shown_from_the_least_to_the_most() -> None:
+    runs = [{"measured": {"a pod deleted": each}} for each in (6.1, 5.7, 7.3)]
+    cell = matrix._cell([each["measured"] for each in runs] + [{}])
+    assert cell == "a pod deleted 5.7 to 7.3 s"
+
+
+def test_a_seed_of_a_cluster_chooses_rank_and_moment() -> None:
+    chosen = [Chance.of("test_x", {VARIABLE: str(seed)}) for seed in range(20)]
+    assert {each.rank for each in chosen} == {0, 1}
+    assert len({each.seconds for each in chosen}) > 10

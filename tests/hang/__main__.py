@@ -1,9 +1,10 @@
-"""``python -m tests.hang [--cases 100] [--seed 0] [--jobs 2] [--results FILE]``: inject hangs.
+"""``python -m tests.hang [--cases N] [--seed N] [--jobs N] [--kinds KIND ...] [--results FILE]``.
 
-Prints fault by outcome; a tenth of the cases more are slow ranks without a hang, and as many each
-are stopped torchruns and blocked writes in the background. The exit code is 1 if fewer than 95 %
-are attributed right, if one is noticed after more than a minute, or if a slow rank counts as a
-hang.
+Injects hangs and prints fault by outcome; a tenth of the cases more are slow ranks without a hang,
+and as many each are stopped torchruns, blocked writes in the background and hangs in the first
+step. With ``--kinds`` each seed injects each of these, and nothing else. The exit code is 1 if
+fewer than 95 % are attributed right, if one is noticed after more than a minute, or if a slow rank
+counts as a hang.
 """
 
 from __future__ import annotations
@@ -29,8 +30,16 @@ NOTICED_SECONDS = 60.0
 VERDICTS = ("right", "unknown", "wrong", "missed")
 
 
-def chosen(cases: int, seed: int) -> list[Case]:
-    """Return the hangs of the seeds, and a tenth as many of each in ``MORE``, spread over them."""
+def chosen(cases: int, seed: int, kinds: Sequence[str] = ()) -> list[Case]:
+    """Return the hangs of the seeds, and a tenth as many of each in ``MORE``, spread over them.
+
+    Args:
+        cases: the number of seeds.
+        seed: the first of them.
+        kinds: faults that each seed has, instead of the mix; the mix without any.
+    """
+    if kinds:
+        return [Case.of(number, kind) for number in range(seed, seed + cases) for kind in kinds]
     found: list[Case] = []
     for number in range(seed, seed + cases):
         found.append(Case.of(number))
@@ -67,6 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=())
     parser.add_argument("--results", type=Path)
     options = parser.parse_args(arguments)
     console = Console(width=160)
@@ -83,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         return outcome
 
     with ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(one, chosen(options.cases, options.seed)))
+        outcomes = list(pool.map(one, chosen(options.cases, options.seed, options.kinds)))
     if options.results:
         rows = [each.row() for each in outcomes]
         options.results.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

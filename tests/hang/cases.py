@@ -20,13 +20,14 @@ KINDS = {
     "write": "a rank blocks while it writes a checkpoint in the background; all train on",
     "torchrun": "SIGSTOP of a torchrun; its ranks train to the end",
     "exit": "a rank exits with 0 in mid-training, and its torchrun waits for the others",
+    "first": "a rank skips a collective of the first step",
     "none": "no fault: a rank is slow, and nothing hangs",
 }
 """All faults."""
 _MANY = ("stop", "skip", "loader", "save")
 MIX = (*_MANY, "launcher", *_MANY, "absent")
 """Order in which the seeds go through the faults."""
-MORE = {"none": 0, "torchrun": 3, "write": 6, "exit": 9}
+MORE = {"none": 0, "torchrun": 3, "write": 6, "first": 8, "exit": 9}
 """Runs that are added to the seeds: each to those that end with this digit."""
 
 
@@ -67,7 +68,7 @@ class Case:
             seed=seed,
             kind=kind or MIX[seed % len(MIX)],
             rank=chance.randrange(RANKS),
-            step=chance.randint(3, 9),
+            step=1 if kind == "first" else chance.randint(3, 9),
             delay=chance.uniform(0, 0.1),
             workers=chance.choice((0, 1)),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> N
 @needs_training
 @pytest.mark.timeout(200)
 def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path) -> None:
-    outcome = run(tmp_path, replace(Case.of(3, "skip"), step=1))
+    outcome = run(tmp_path, Case.of(3, "first"))
     assert outcome.verdict == "right", outcome.log
     assert "in phase first_step" in outcome.cause
     assert outcome.seconds is not None and outcome.seconds <= 60  # and 120 is that of the start
@@ -128,3 +129,17 @@ def test_a_hundred_seeds_have_all_faults() -> None:
     assert {case.kind for case in cases} == set(KINDS)
     assert sum(case.kind not in MORE for case in cases) == 100
     assert len({case.text() for case in cases}) == len(cases)
+
+
+def test_each_seed_has_each_kind_that_is_asked_for() -> None:
+    cases = chosen(3, 7, ["write", "first"])
+    assert [(case.seed, case.kind) for case in cases] == [
+        (seed, kind) for seed in (7, 8, 9) for kind in ("write", "first")
+    ]
+    assert {case.step for case in cases if case.kind == "first"} == {1}
+
+
+def test_the_recorded_result_of_the_other_faults_has_each_ten_times() -> None:
+    rows = json.loads(RESULTS.with_name("hangs-rest.json").read_text(encoding="utf-8"))
+    found = Counter((row["kind"], row["verdict"]) for row in rows)
+    assert found == {(kind, "right"): 10 for kind in ("first", "torchrun", "write")}

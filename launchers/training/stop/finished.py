@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.progress.trained import Trained
-from launchers.system.step_board import Phase
 from launchers.training import heartbeat
 
 
@@ -25,8 +24,7 @@ class _State:
 def note_trained() -> None:
     """Note that the trainer of this process has ended its training."""
     _State.is_trained = True
-    if not _State.is_leaving:
-        heartbeat.current().mark(Phase.TRAINED)
+    heartbeat.current().note_trained()
 
 
 def note_leaving() -> None:

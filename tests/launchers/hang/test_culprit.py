@@ -99,8 +99,8 @@ def test_several_ranks_may_hold_up_one() -> None:
 
 def test_a_rank_that_has_trained_or_stopped_is_not_the_culprit() -> None:
     """It waits for a rank that has not ended its last save."""
-    for phase in ("trained", "stopped"):
-        left: dict[str, object] = {"state": "X", "phase": phase}
+    for change in ({"is_trained": True}, {"phase": "stopped"}):
+        left: dict[str, object] = {"state": "X", **change}
         stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
         found = find(gang(r0=stuck, r1=left, r2={"phase": "save"}, r3=left))
         assert (found.kind, found.ranks) == ("save", (0,))

@@ -14,6 +14,7 @@ from launchers.hang.silence import (
     STEPS,
     Silence,
     StepTimes,
+    early_ends,
     judge,
     late_writes,
     limit_of,
@@ -87,6 +88,12 @@ def test_processes_that_have_ended_do_not_count() -> None:
         judge([ended], now=9999, began=0, step=2, floors=FLOORS, has_ended=lambda pid: True)
         is NOTHING_RUNS
     )
+
+
+def test_an_end_is_early_without_the_end_of_training_or_an_agreed_stop() -> None:
+    trained, stopped = replace(TRAINING, is_trained=True), replace(TRAINING, phase=Phase.STOPPED)
+    unknown = replace(TRAINING, beat=0)
+    assert early_ends([trained, TRAINING, stopped, unknown, TRAINING]) == [1, 4]
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=60))

@@ -57,12 +57,12 @@ def test_the_evidence_stays_on_the_nodes_own_disk_and_goes(tmp_path: Path) -> No
     assert not folder.exists()
 
 
-def ended(folder: Path) -> StepBoard:
-    """Return the board of a node whose only process has ended."""
+def ended(folder: Path, *, is_trained: bool = True) -> StepBoard:
+    """Return the board of a node whose only process has ended, after its training or before."""
     process = subprocess.Popen(["true"])
     process.wait()
     board = StepBoard.make(folder / "board", 1)
-    board.write(0, pid=process.pid, phase=Phase.SAVE)
+    board.write(0, pid=process.pid, phase=Phase.SAVE, is_trained=is_trained)
     return board
 
 
@@ -106,6 +106,22 @@ def test_a_torchrun_that_outlasts_its_processes_ends_the_node(
     assert why in error.cause and "node 0 ended" in error.cause
     found = json.loads((tmp_path / "hang.json").read_text())
     assert (found["phase"], found["culprit"]["kind"]) == ("end", "torchrun")
+
+
+def test_processes_that_end_early_end_the_node_while_torchrun_waits_for_the_others(
+    tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+    member = replace(ending(5), place=replace(SETTINGS.place, rank=1, nodes=2))
+    board, peers, begin = ended(tmp_path, is_trained=False), PeerMonitor(), time.monotonic()
+    with watching(member, board, peers, tmp_path, {}) as watch:
+        watch.torchrun = torchrun.pid
+        assert eventually(lambda: watch.has_ended)
+    assert 1 < time.monotonic() - begin < 5
+    error = watch.verdict(peers)
+    assert error is not None and (error.code, error.id) == (Exit.INCOMPLETE, "train-incomplete")
+    assert error.cause.endswith(": rank 1 of node 1 left it")
+    assert not (tmp_path / "hang.json").exists()
 
 
 def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(

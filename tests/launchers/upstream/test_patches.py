@@ -22,7 +22,7 @@ from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
-REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "stop_transformers", "swanlab", "wandb"}
+REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "swanlab", "wandb"}
 """Features that use an interface of torch or transformers made for it; the heartbeat times torch's
 data loader."""
 NOT_NEEDED = {("checked-read", "last")}
@@ -62,6 +62,27 @@ def test_sources_and_patches_name_the_same_functions() -> None:
     read = {(p, m, n) for p, ms in SOURCES.items() for m, ns in ms.items() for n in ns}
     used = {(f.package, f.module, f.name) for patch in PATCHES for f in patch.functions}
     assert used == read
+
+
+def private_calls(feature: Feature) -> Iterator[str]:
+    """Yield the private methods of the trainer that a feature's module calls."""
+    path = PACKAGE / "training" / f"{feature.module.replace('.', '/')}.py"
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, name = ast.unparse(node.func.value), node.func.attr
+            if name.startswith("_") and owner in ("trainer", "self.trainer"):
+                yield name
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+def test_every_private_method_of_the_trainer_that_is_called_is_declared(feature: Feature) -> None:
+    patch = BY_FEATURE.get(feature.name)
+    declared = {f.name.rpartition(".")[2] for f in (patch.functions if patch else ())}
+    assert set(private_calls(feature)) <= declared
+
+
+def test_the_walk_over_modules_sees_private_calls() -> None:
+    assert {name for f in FEATURES for name in private_calls(f)} >= {"_save_checkpoint"}
 
 
 @needs_releases

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.system.step_board import VARIABLE, Phase, StepBoard
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -47,6 +48,19 @@ def test_a_process_that_has_trained_ends_before_python_does() -> None:
     done = ended(f"{TRAINED}\nprint('the last line')")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["the last line", "registered after"]
+
+
+def test_a_process_that_has_trained_shows_it_on_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = StepBoard.make(tmp_path / "board", 2)
+    for local in (0, 1):
+        board.write(local, phase=Phase.STEP)
+    monkeypatch.setenv(VARIABLE, str(board.path))
+    program = "from launchers.training.stop import finished\nfinished.note_trained()"
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert ended(program).returncode == 0
+    assert [each.is_trained for each in board.read()] == [False, True]
 
 
 @pytest.mark.parametrize(

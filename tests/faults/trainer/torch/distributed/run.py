@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from tests.launchers import torchrun_arguments
 
 STEPS, SAVE_EVERY, LIMIT = 8, 2, 2
 STEP_SECONDS = 0.05
+EXIT_BARRIER_SECONDS = 300.0
+"""torchrun's, ``torch/distributed/elastic/agent/server/api.py``."""
 SHARD = "iter_{:07d}/__{}_0.distcp"
 WEIGHTS = "model.safetensors"
 
@@ -94,6 +97,7 @@ class Node:
                 self.save(step, state)
         if self.rank == 0:
             Trained.of(step, STEPS).write(self.folder.parent)
+        heartbeat.current().note_trained()
         self.act("end", step)
 
     def load(self, folder: Path) -> tuple[int, str]:
@@ -136,11 +140,12 @@ class Node:
             self.act("sealed", step)
         self.meet(f"sealed-{step}")
 
-    def meet(self, name: str) -> None:
-        """Wait until all nodes have come here."""
+    def meet(self, name: str, seconds: float = inf) -> None:
+        """Wait until all nodes have come here, or so many seconds."""
+        stop = time.monotonic() + seconds
         (self.folder / f"{name}-{self.rank}").touch()
         others = [self.folder / f"{name}-{rank}" for rank in range(self.nodes)]
-        while not all(other.exists() for other in others):
+        while not all(other.exists() for other in others) and time.monotonic() < stop:
             time.sleep(0.01)
 
     def act(self, at: str, step: int) -> None:
@@ -169,6 +174,8 @@ class Node:
             ctypes.string_at(0)
         if what == "exit":
             sys.exit(int(word))
+        if what == "leave":
+            self.leave()
         if what == "leave-a-child":
             if os.fork() == 0:
                 os.setsid()
@@ -186,6 +193,16 @@ class Node:
             self.fail_calls(word)
         if what == "fill":
             self.fill()
+
+    def leave(self) -> None:
+        """Be a torchrun whose worker has ended with 0: wait for those of the other nodes."""
+        worker = subprocess.Popen(["true"])
+        worker.wait()
+        board = StepBoard.of_process(os.environ)
+        assert board is not None
+        board.write(0, pid=worker.pid)
+        self.meet("left", seconds=EXIT_BARRIER_SECONDS)
+        sys.exit(0)
 
     def fail_calls(self, word: str) -> None:
         """Let each call of a kind fail from now on; end as Python does with its traceback."""
