@@ -361,15 +361,16 @@ def finish() -> None:
         _current.wait()
 
 
-def fits(needed: int, available: int, processes: int) -> bool:
+def fits(needed: int, available: int, processes: int, kept: int = 0) -> bool:
     """Return whether the copies of all processes of a node fit into its free memory.
 
     Args:
         needed: bytes of one process.
         available: free bytes of the node or pod.
         processes: training processes of the node.
+        kept: bytes that the attempt before has left for these copies; they are not free.
 
-    >>> fits(10, 100, 8), fits(10, 80, 8)
-    (True, False)
+    >>> fits(10, 100, 8), fits(10, 80, 8), fits(10, 20, 8, kept=80)
+    (True, False, True)
     """
-    return needed * processes <= KEPT_FREE * available
+    return needed * processes - kept <= KEPT_FREE * available

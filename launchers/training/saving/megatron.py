@@ -24,6 +24,7 @@ from megatron.core.dist_checkpointing.strategies.torch import TorchDistSaveShard
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
+from launchers.standby import kept_memory
 from launchers.storage import checkpoint, node_disk
 from launchers.system.host_memory import available
 from launchers.training.saving import background
@@ -87,8 +88,8 @@ def setup_model_training(self: Any) -> None:
     """Reserve host memory when training begins; without enough of it saves stop training."""
     _setup(self)
     size, processes = estimate(self.optimizer), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    room = available()
-    fits = torch.tensor([background.fits(size, room, processes)], dtype=torch.int)
+    room, kept = available(), kept_memory.kept_bytes(os.environ)
+    fits = torch.tensor([background.fits(size, room, processes, kept)], dtype=torch.int)
     fits = fits.cuda() if torch.cuda.is_available() else fits
     dist.all_reduce(fits, op=dist.ReduceOp.MIN)
     is_first = dist.get_rank() == 0

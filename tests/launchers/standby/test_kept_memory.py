@@ -46,7 +46,9 @@ def test_the_next_attempt_finds_the_pages_of_its_own_rank() -> None:
     try:
         assert killed_rank(kept.env, 0) == 0
         assert killed_rank(kept.env, 0) * 512 >= SIZE
+        assert kept_memory.kept_bytes(kept.env) == SIZE
         assert killed_rank(kept.env, 1) == 0
+        assert kept_memory.kept_bytes(kept.env) == 2 * SIZE
     finally:
         kept.close()
 
@@ -55,7 +57,7 @@ def test_the_memory_ends_with_the_launcher_that_keeps_it() -> None:
     kept = KeptMemory(2)
     assert held() == 2
     kept.close()
-    assert (held(), kept.env) == (0, {})
+    assert (held(), kept.env, kept_memory.kept_bytes(kept.env)) == (0, {}, 0)
 
 
 def held() -> int:
