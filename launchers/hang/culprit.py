@@ -133,6 +133,9 @@ def _stopped(workers: Sequence[Worker]) -> Culprit | None:
 
 def _exited(workers: Sequence[Worker]) -> Culprit | None:
     chosen = [each for each in workers if each.has_exited]
+    nodes = {each.node for each in chosen}
+    if any(each.is_blocked and each.node in nodes for each in workers):
+        return None  # torchrun may be waiting for the end of that one, after any exit code
     what = "gone with exit code 0, and all others wait"
     return _answer(EXITED, workers, chosen, what, all_may=False)
 

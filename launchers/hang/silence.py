@@ -36,8 +36,8 @@ class Silence:
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
 """Of a node whose processes have all ended: it does not keep the others from hanging."""
 SHORT_SHARE = 0.2
-"""Share of the floor of ``end`` that counts for a torchrun that is stopped or whose processes have
-ended early: the other nodes will not end."""
+"""Share of the floor of ``end`` that counts for a torchrun that is stopped, since it waits for no
+other node, or whose processes have ended early, since those of the other nodes wait for them."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ def limit_of_end(*, waits: bool, floors: Mapping[str, int]) -> float:
 
 
 def early_ends(readings: Sequence[Reading]) -> list[int]:
-    """Return the local ranks that have ended before their training, of processes that have ended.
+    """Return the local ranks whose processes ended before their training did.
 
     One without a heartbeat is not judged: it may have no callbacks of the launcher.
     """

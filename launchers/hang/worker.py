@@ -63,15 +63,16 @@ class Worker:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it has ended and torchrun has not noticed."""
+        """Return whether it has ended while torchrun runs."""
         return self.state in ENDED if self.state else False
 
     @property
     def has_exited(self) -> bool:
         """Return whether it has ended in mid-training with the exit code 0.
 
-        After another code torchrun ends the others, kills them after 30 s, and ends. After 0 it
-        waits for the others, on other nodes for up to 300 s (``LocalElasticAgent._exit_barrier``).
+        After another code torchrun ends the others of its node, kills them after 30 s, and ends
+        once the kernel has ended them. After 0 it waits for the others, on other nodes for up to
+        300 s (``LocalElasticAgent._exit_barrier``).
         """
         return self.state == REAPED and not self.is_trained and self.phase != "stopped"
 

@@ -212,8 +212,9 @@ def host(model: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     checkpoint with the optimizer is copied to a buffer that is kept (``training/saving/
     host_buffer.py``): trained parameters, with replicated weights divided among ranks
     (``FullyParallelSaveStrategyWrapper``), and an optimizer in host memory too. Upstream's own save
-    copies what is on the GPU. A resume reads the state before the buffer is made, so it does not
-    add to the peak. Weights of the model are read through the page cache, which the kernel
+    copies what is on the GPU. A resume reads the state before the buffer is made, and a launcher
+    that keeps it over a restart in place releases it without room for both, so it does not add to
+    the peak. Weights of the model are read through the page cache, which the kernel
     reclaims.
 
     Args:

@@ -44,6 +44,7 @@ from launchers.storage import node_disk
 from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
+from launchers.system.host_memory import available
 from launchers.system.process import Stopped
 from launchers.system.remedies import STORAGE_REMEDY
 
@@ -274,7 +275,8 @@ def _train(
     restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
     resumed = [attempt.resume.path] if attempt.resume and settings.local is None else []
     standby = Standby(is_wanted=settings.standby)
-    kept = KeptMemory(settings.nproc_per_node if settings.restarts_in_place else 0)
+    keeps = settings.restarts_in_place > 0 and recipe.saves_in_background
+    kept = KeptMemory(settings.nproc_per_node if keeps else 0)
     prefetched = prefetching([*resumed, inputs.mcore or inputs.model])
     with prefetched, closing(standby), closing(kept):
         with recording(work, attempt.folder(work), rank):
@@ -295,6 +297,7 @@ def _train(
                 again = restarts.next(error, standby.pids)
                 resume = _await_checkpoint(work, again.resume)
                 attempt = Attempt(number=again.attempt, resume=resume)
+                kept.make_room(available())
             else:
                 peers.restarts.close()
                 if settings.local is not None:

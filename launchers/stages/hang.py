@@ -190,13 +190,14 @@ def _looking_at_end(
 
 
 def early_end(board: StepBoard, node: int) -> LaunchError | None:
-    """Return the error of a node whose processes have all ended, if some did before training."""
+    """Return the error of a node whose processes have all ended, some before their training did."""
     readings = board.read()
     ranks = [node * len(readings) + local for local in early_ends(readings)]
     if not ranks:
         return None
     names = ", ".join(map(str, ranks))
-    return incomplete(f"rank{'s' * (len(ranks) > 1)} {names} of node {node} left it")
+    subject = f"rank {names} of node {node} has" if len(ranks) == 1 else f"ranks {names} have"
+    return incomplete(f"{subject} ended early")
 
 
 def _late_write(

@@ -3,8 +3,8 @@
 One file without a name (``memfd_create``) for each training process of the node. The process sets
 its size and maps it (``training/saving/host_buffer.py``); the launcher only holds it open, so that
 the process of the next attempt finds its pages. Without that a restart waits while the kernel frees
-them and then clears new ones: 3.6 s and 3.5 s for 15 GB (tests/gpu/NOTES.md, "Host memory over
-restarts").
+them, and later while it clears new ones: 2 and 2.7 s more for 15 GB of one process
+(tests/gpu/NOTES.md, "Host memory over restarts").
 """
 
 from __future__ import annotations
@@ -27,19 +27,32 @@ class KeptMemory:
     """The files of one launcher."""
 
     def __init__(self, processes: int) -> None:
-        """Make the files, which are empty.
+        """Make the files, which are empty; none where the kernel gives no such memory.
 
         Args:
             processes: training processes of this node; 0 keeps nothing.
         """
+        self._descriptors: list[int] = []
         count = processes if sys.platform == "linux" else 0
-        self._descriptors = [os.memfd_create(NAME) for _ in range(count)]
+        with contextlib.suppress(OSError):  # seccomp, vm.memfd_noexec, a limit of open files
+            for _ in range(count):
+                self._descriptors.append(os.memfd_create(NAME))
 
     @property
     def env(self) -> Mapping[str, str]:
         """Return the variable by which the training processes find the files."""
         paths = [f"/proc/{os.getpid()}/fd/{each}" for each in self._descriptors]
         return {VARIABLE: ":".join(paths)} if paths else {}
+
+    def make_room(self, available: int) -> None:
+        """Release the memory unless as much again is free: a resume reads as many bytes.
+
+        Args:
+            available: bytes that may still be allocated.
+        """
+        if available < kept_bytes(self.env):
+            for each in self._descriptors:
+                os.ftruncate(each, 0)
 
     def close(self) -> None:
         """Release the memory; processes that have mapped it keep it until they end."""
@@ -51,20 +64,32 @@ class KeptMemory:
 def kept_bytes(env: Mapping[str, str]) -> int:
     """Return the bytes of memory in the files of this node, which the attempt before has left."""
     total = 0
-    for path in filter(None, env.get(VARIABLE, "").split(":")):
+    for path in _paths(env):
         with contextlib.suppress(OSError):
-            total += Path(path).stat().st_blocks * _BLOCK
+            total += path.stat().st_blocks * _BLOCK
     return total
 
 
 def open_own(env: Mapping[str, str]) -> int:
-    """Return a descriptor of this training process's file; its own without a launcher's.
+    """Return a descriptor of this training process's file; a new one without a launcher's.
 
     Args:
         env: its environment; ``LOCAL_RANK`` is torchrun's.
     """
-    paths, local = env.get(VARIABLE, "").split(":"), int(env.get("LOCAL_RANK", "0"))
-    with contextlib.suppress(OSError):  # proc(5) may deny it: the memory is then not kept
-        if local < len(paths) and paths[local]:
-            return os.open(paths[local], os.O_RDWR | os.O_CLOEXEC)
+    with contextlib.suppress(OSError, IndexError):  # proc(5) may deny it: nothing is kept then
+        return os.open(_paths(env)[_local(env)], os.O_RDWR | os.O_CLOEXEC)
     return os.memfd_create(NAME)
+
+
+def clear_own(env: Mapping[str, str]) -> None:
+    """Release what the attempt before has left for this training process."""
+    with contextlib.suppress(OSError, IndexError):
+        os.truncate(_paths(env)[_local(env)], 0)
+
+
+def _paths(env: Mapping[str, str]) -> list[Path]:
+    return [Path(path) for path in env.get(VARIABLE, "").split(":") if path]
+
+
+def _local(env: Mapping[str, str]) -> int:
+    return int(env.get("LOCAL_RANK", "0"))

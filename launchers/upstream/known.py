@@ -380,8 +380,8 @@ _TRANSFORMERS: Read = {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
             "": "5.2.0 to 5.19.0",
         },
-        "Trainer._save_checkpoint": {"a9111e30faa99339": "5.12.1, 5.19.0"},
-        "Trainer.evaluation_loop": {"35a11f83d269fdca": "5.12.1, 5.19.0"},
+        "Trainer._save_checkpoint": {"a9111e30faa99339": "5.5.0 to 5.19.0"},
+        "Trainer.evaluation_loop": {"35a11f83d269fdca": "5.5.0 to 5.19.0"},
         "Trainer.get_batch_samples": {
             "e95b6b1fbf3d1849": "4.51.3, 4.52.4",
             "06eda1c032e49e15": "4.53.3 to 4.55.4",

@@ -176,7 +176,7 @@ PATCHES = (
     ),
     Patch(
         "stop_megatron",
-        "speed",  # without it SIGTERM saves nothing
+        "required",  # saves by time, saves on SIGTERM and the limits of hangs rely on it
         (
             *functions("swift.megatron.callbacks.default_flow", "DefaultFlowCallback"),
             *functions(_TRAINER, "run_train_step evaluate save_checkpoint"),
@@ -184,7 +184,7 @@ PATCHES = (
     ),
     Patch(
         "stop_transformers",
-        "speed",  # without it SIGTERM saves nothing
+        "required",  # saves by time, saves on SIGTERM and the limits of hangs rely on it
         (
             *functions(_HF, "_save_checkpoint evaluation_loop"),
             *functions("swift.trainers.mixin:SwiftMixin", "_save_checkpoint"),

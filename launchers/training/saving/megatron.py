@@ -100,6 +100,7 @@ def setup_model_training(self: Any) -> None:
                 bytes=size * processes,
                 available=room,
             )
+        kept_memory.clear_own(os.environ)
         return
     store = dist.distributed_c10d._get_default_store()
     rank = dist.get_rank()

@@ -106,6 +106,14 @@ def test_a_rank_that_has_trained_or_stopped_is_not_the_culprit() -> None:
         assert (found.kind, found.ranks) == ("save", (0,))
 
 
+def test_a_rank_that_is_gone_next_to_a_blocked_one_of_its_node_may_have_failed() -> None:
+    """torchrun waits for the end of the blocked one, so nobody has told the others."""
+    found = find(gang(r0={"state": "X"}, r1={"state": "D"}))
+    assert (found.kind, found.ranks) == ("blocked", (1,))
+    found = find(gang(r0={"state": "X"}, r3={"state": "D"}))
+    assert (found.kind, found.ranks) == ("exited", (0,))
+
+
 def test_all_stopped_ranks_are_named() -> None:
     assert find(gang(**{f"r{rank}": {"state": "T"} for rank in ALL})).ranks == ALL
 

@@ -120,7 +120,7 @@ def test_processes_that_end_early_end_the_node_while_torchrun_waits_for_the_othe
     assert 1 < time.monotonic() - begin < 5
     error = watch.verdict(peers)
     assert error is not None and (error.code, error.id) == (Exit.INCOMPLETE, "train-incomplete")
-    assert error.cause.endswith(": rank 1 of node 1 left it")
+    assert error.cause.endswith(": rank 1 of node 1 has ended early")
     assert not (tmp_path / "hang.json").exists()
 
 

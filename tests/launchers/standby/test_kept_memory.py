@@ -53,6 +53,31 @@ def test_the_next_attempt_finds_the_pages_of_its_own_rank() -> None:
         kept.close()
 
 
+def test_the_memory_is_released_without_room_for_a_resume() -> None:
+    kept = KeptMemory(1)
+    try:
+        killed_rank(kept.env, 0)
+        kept.make_room(SIZE)
+        assert kept_memory.kept_bytes(kept.env) == SIZE
+        kept.make_room(SIZE - 1)
+        assert kept_memory.kept_bytes(kept.env) == 0
+        killed_rank(kept.env, 0)
+        kept_memory.clear_own(kept.env)
+        assert kept_memory.kept_bytes(kept.env) == 0
+    finally:
+        kept.close()
+
+
+def test_a_launcher_that_may_not_make_such_files_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def denied(name: str) -> int:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(os, "memfd_create", denied)
+    assert KeptMemory(2).env == {}
+
+
 def test_the_memory_ends_with_the_launcher_that_keeps_it() -> None:
     kept = KeptMemory(2)
     assert held() == 2
