@@ -141,6 +141,11 @@ def test_variables_that_resemble_refused_ones_render() -> None:
     )
 
 
+def test_an_evaluated_file_whose_name_begins_like_a_dataset() -> None:
+    recipe = {"dataset": ["file:///data/train"], "args": {"val_dataset": "/data/train set.jsonl"}}
+    assert render(BASE, {"recipe": recipe})
+
+
 def test_labels_of_the_pod_monitor() -> None:
     labels = {"release": "prometheus"}
     given = {"port": 9400, "podMonitor": True, "podMonitorLabels": labels}
