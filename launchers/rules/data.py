@@ -47,6 +47,7 @@ ELSEWHERE: tuple[Rule, ...] = (
         flag="val_dataset",
         when=tuple(missing(flag) for flag in _REGISTRARS),
         instead=", or split_dataset_ratio to hold out rows of recipe.dataset",
+        evaluates=True,
         source="SW dataset/loader.py asks a hub for what is neither file nor registered name; "
         "measured without a way out: 35 s, exit 1, and so a restart of all pods",
     ),

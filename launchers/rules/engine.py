@@ -313,6 +313,8 @@ class Local(Rule):
     flag: str
     instead: str
     """Further remedy, appended to the message."""
+    evaluates: bool = False
+    """True if training evaluates on the files: the chart refuses those of ``recipe.dataset``."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         text = facts.text(self.flag)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.helm import BASE, Document, kind, pod, render
+from tests.chart.helm import BASE, Document, env, kind, pod, render
 
 AUDITED: dict[str, Document] = yaml.safe_load(
     Path(__file__).with_name("accepted.yaml").read_text(encoding="utf-8")
@@ -121,7 +121,11 @@ def test_variables_that_resemble_refused_ones_render() -> None:
         {
             "extraEnv": {
                 "CUDA_DEVICE_MAX_CONNECTIONS": 1,
+                "LEVEL": "INFO",
+                "MKL_NUM_THREADS": " 8",
+                "NCCL_DEBUG": "$(LEVEL)",
                 "NVTE_FRAMEWORK": "pytorch",
+                "OMP_NUM_THREADS": "4, 2",
                 "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin",
                 "PYTHONHASHSEED": 0,
                 "PYTHONMALLOC": "malloc",
@@ -139,6 +143,19 @@ def test_variables_that_resemble_refused_ones_render() -> None:
             "extraVolumes": [{"name": "a", "emptyDir": {"medium": "HugePages"}}],
         }
     )
+
+
+def test_a_number_of_threads_is_that_of_the_processors() -> None:
+    processors = {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}
+    given = {"THREADS": processors, "OMP_NUM_THREADS": "$(THREADS)"}
+    limits = {"requests": {"cpu": 8}, "limits": {"cpu": 8}}
+    found = env(render(BASE, {"extraEnv": given, "resources": limits}))
+    assert found["OMP_NUM_THREADS"] == "$(THREADS)"
+
+
+def test_an_evaluated_file_whose_name_begins_like_a_dataset() -> None:
+    recipe = {"dataset": ["file:///data/train"], "args": {"val_dataset": "/data/train set.jsonl"}}
+    assert render(BASE, {"recipe": recipe})
 
 
 def test_labels_of_the_pod_monitor() -> None:

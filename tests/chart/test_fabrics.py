@@ -217,3 +217,28 @@ def test_notes_warn_of_a_run_that_is_deleted_when_it_ends(
 ) -> None:
     notes = notes_of(tmp_path, {"ttlSecondsAfterFinished": seconds})
     assert ("Warning: ttlSecondsAfterFinished 0 deletes the JobSet" in notes) is is_warned
+    assert ("or a number of seconds, such as 86400." in notes) is is_warned
+
+
+@pytest.mark.parametrize(
+    "name, gpus, own, is_warned",
+    [
+        ("nvidia.com/gpu", 8, 1, True),
+        ("nvidia.com/mig-3g.40gb", 8, 1, True),
+        ("nvidia.com/gpu", 4, 1, False),
+        ("nvidia.com/gpu", 8, 0, False),
+    ],
+)
+def test_notes_warn_of_a_sidecar_whose_gpus_few_nodes_have(
+    name: str, gpus: int, own: int, is_warned: bool, tmp_path: Path
+) -> None:
+    limits = {"limits": {name: own}} if own else {}
+    judge = {"name": "judge", "image": "a:1", "restartPolicy": "Always", "resources": limits}
+    given = {"gpuResource": name, "gpusPerNode": gpus, "extraInitContainers": [judge]}
+    warning = f"Warning: sidecar judge asks for {name} 1, which adds to gpusPerNode 8: without\n"
+    assert (f"{warning}a node that has 9, the pods" in notes_of(tmp_path, given)) is is_warned
+
+
+def test_notes_say_of_a_fabric_how_it_was_tested(tmp_path: Path) -> None:
+    for profile, words in (("aks-ib", "not run, only rendered"), ("tcp", "tested: run on CPU")):
+        assert f"profile {profile} ({words}" in notes_of(tmp_path, selected(profile))

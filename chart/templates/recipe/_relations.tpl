@@ -101,19 +101,20 @@ passes 0.1 and 5e-6 as text).
 
 {{/*
 local: a flag that names files uses absolute paths, since these files are not downloaded. Files that are evaluated are none of
-recipe.dataset.
+recipe.dataset; one text is one path, which may hold blanks.
 */}}
 {{- define "megatron-dpo.rule.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}
 - recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, unlike recipe.dataset; use the absolute path of a file on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
-{{- else if and $text .rule.instead }}
+{{- else if and $text .rule.evaluates }}
 {{- $files := list }}
-{{- range regexSplit "\\s+" $text -1 }}{{ $files = append $files (regexReplaceAll "#[0-9]+$" . "" | clean) }}{{ end }}
+{{- $given := get .facts.args .rule.flag }}
+{{- range ternary $given (list $text) (kindIs "slice" $given) }}{{ $files = append $files (regexReplaceAll "#[0-9]+$" (toString .) "" | clean) }}{{ end }}
 {{- range $position, $dataset := .facts.dataset }}
 {{- $file := regexReplaceAll "#[0-9]+$" $dataset "" | trimPrefix "file://" | clean }}
 {{- if has $file $files }}
-- recipe.args.{{ $.rule.flag }}: {{ $file }} is recipe.dataset[{{ $position }}] too, and rows that were trained on say nothing; use other rows{{ $.rule.instead }} [evaluation-trained]
+- recipe.args.{{ $.rule.flag }}: {{ $file }} is recipe.dataset[{{ $position }}] too, and rows that were trained on say nothing; use other rows{{ $.rule.instead | default "" }} [evaluation-trained]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,6 +1,7 @@
 {{/*
-Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages. Multiple and Range hold
-for every release of ms-swift, the others for the pinned one only (recipe.checkFlags).
+Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages, without
+evaluation-trained, since it does not read the datasets. Multiple and Range hold for every release of ms-swift, the
+others for the pinned one only (recipe.checkFlags).
 Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not judged).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
@@ -28,7 +29,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not 
 {{- $_ := set $texts "recipe.trains" $trains }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
-{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) "dataset" $recipe.dataset -}}
+{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) "args" $recipe.args "dataset" $recipe.dataset -}}
 {{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray | concat .wrong -}}
 {{- range .backend.rules }}
 {{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}

@@ -9,13 +9,15 @@ x
 
 {{- define "megatron-dpo.schema.wrong.type" -}}
 {{- $types := .schema.type -}}
-{{- $isSize := and (eq .type "number") (hasPrefix "use a quantity" (get .schema "errorMessage" | toString)) -}}
-{{- $bytes := include "megatron-dpo.validate.amount" (dict "path" .path "name" "memory" "amount" (ternary .value nil $isSize)) | trim }}
+{{- $isSize := hasPrefix "use a quantity" (get .schema "errorMessage" | toString) -}}
+{{- $bytes := include "megatron-dpo.validate.amount" (dict "path" .path "name" "memory" "amount" (ternary .value nil (and $isSize (eq .type "number")))) | trim }}
+{{- /* Quotes alone do not make a size of true or -5. */}}
+{{- $isQuotable := or (not $isSize) (regexMatch "^[1-9][0-9]{0,14}$" (toJson .value)) }}
 {{- if $bytes }}
 {{ $bytes }}
-{{- else if and (eq .type "number") (has "string" $types) }}
+{{- else if and $isQuotable (eq .type "number") (has "string" $types) }}
 - {{ .path }}: a number ({{ toJson .value }} as YAML reads it), and a text is required; quote it as it was written (--set-string in a command) [number-unquoted]
-{{- else if and (eq .type "boolean") (has "string" $types) (not (has "number" $types)) }}
+{{- else if and $isQuotable (eq .type "boolean") (has "string" $types) (not (has "number" $types)) }}
 - {{ .path }}: {{ toJson .value }} is a boolean, as YAML reads it, and a text is required; quote it as it was written [boolean-unquoted]
 {{- else if and (eq .type "string") (has "boolean" $types) (has (lower .value) (list "true" "false" "yes" "no" "on" "off")) }}
 - {{ .path }}: {{ include "megatron-dpo.schema.shown" . }} is a text; remove the quotes and write {{ ternary "true" "false" (has (lower .value) (list "true" "yes" "on")) }} [value-quoted]

@@ -40,14 +40,7 @@
 {{- include "megatron-dpo.validate.container.references" (dict "path" $path "container" $container) }}
 {{- $rendered := index $merged $container.name | default $container }}
 {{- include "megatron-dpo.validate.container.user" (dict "path" $path "context" $context "merged" $rendered.securityContext "pod" $pod) }}
-{{- if eq ($rendered.restartPolicy | default "") "Always" }}
-{{- $resources := $container.resources | default dict }}
-{{- $gpus := merge dict ($resources.limits | default dict) ($resources.requests | default dict) | dig $.Values.gpuResource 0 | int }}
-{{- /* No node has more than 8, but for those on which 16 were asked for. */}}
-{{- if and $gpus (gt (add $gpus $.Values.gpusPerNode) 8) (le (int $.Values.gpusPerNode) 8) }}
-- {{ $path }}.resources: {{ $.Values.gpuResource }} {{ $gpus }} of a sidecar adds to gpusPerNode {{ int $.Values.gpusPerNode }}, and no node has that many; remove it, or use a smaller gpusPerNode [init-container-gpu]
-{{- end }}
-{{- else }}
+{{- if ne ($rendered.restartPolicy | default "") "Always" }}
 {{- range $field, $_ := pick $container "lifecycle" "livenessProbe" "readinessProbe" "startupProbe" }}
 - {{ $path }}.{{ $field }}: Kubernetes accepts it of a sidecar only; set restartPolicy: Always or remove it [init-container-sidecar]
 {{- end }}

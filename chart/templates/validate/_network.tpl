@@ -26,11 +26,13 @@
 {{- if .Values.code.existingSecret }}{{ $volumes = append $volumes "code-secret" }}{{ end }}
 {{- range concat $network.volumes .Values.extraVolumes }}{{ $volumes = append $volumes .name }}{{ end }}
 {{- $extra := list }}
-{{- range .Values.extraInitContainers }}{{ $extra = append $extra .name }}{{ end }}
+{{- range $container := .Values.extraInitContainers }}
+{{- range $container.volumeMounts }}{{ $extra = append $extra (list $container.name .name) }}{{ end }}
+{{- end }}
 {{- range $container := $network.initContainers }}
 {{- range $container.volumeMounts }}
 {{- if not (has .name $volumes) }}
-- {{ ternary "extraInitContainers" "network.initContainers" (has $container.name $extra) }}: {{ $container.name }} mounts {{ .name }}, and there is no such volume; add it to extraVolumes [network-init-volume]
+- {{ ternary "extraInitContainers" "network.initContainers" (has (list $container.name .name) $extra) }}: {{ $container.name }} mounts {{ .name }}, and there is no such volume; add it to extraVolumes [network-init-volume]
 {{- end }}
 {{- end }}
 {{- end }}

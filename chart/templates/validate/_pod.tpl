@@ -29,7 +29,7 @@
 {{- else if and (ne (toString $value) "removed") (include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known)) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
 {{- else if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
-{{- include "megatron-dpo.validate.variable" (dict "path" $path "name" $name "value" $value) }}
+{{- include "megatron-dpo.validate.variable" (dict "root" $ "path" $path "name" $name "value" $value) }}
 {{- end }}
 {{- end }}
 {{- end }}

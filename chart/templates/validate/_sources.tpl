@@ -3,7 +3,7 @@
 {{- $recipe := .Values.recipe -}}
 {{- $forms := "use hf://org/name@revision, ms://org/name@revision or file:///path" -}}
 {{- if not (include "megatron-dpo.isSource" $recipe.model) }}
-- recipe.model: {{ $recipe.model | quote }} is not a source; {{ include "megatron-dpo.sourceNear" $recipe.model }}{{ $forms }} [model-source]
+- recipe.model: {{ $recipe.model | quote }} is not a source; {{ with include "megatron-dpo.sourceNear" $recipe.model }}the nearest is {{ . }}; {{ end }}{{ $forms }} [model-source]
 {{- end }}
 {{- if not $recipe.dataset }}
 - recipe.dataset: empty; set a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
@@ -11,17 +11,23 @@
 {{- $seen := dict -}}
 {{- range $position, $dataset := $recipe.dataset }}
 {{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
+{{- $near := "" }}
+{{- with include "megatron-dpo.sourceNear" $path }}{{ $near = printf "the nearest is %s%s; " . (trimPrefix $path $dataset) }}{{ end }}
 {{- if include "megatron-dpo.isInClone" $path }}
 {{- if not $.Values.code.url }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
+{{- /* The name of a file is not the name of a dataset on a hub. */}}
+{{- if regexMatch "[.](arrow|csv|jsonl?|parquet|tsv|txt)$" $path }}{{ $near = "" }}{{ end }}
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; {{ $near }}set code.url and code.ref, or {{ $forms }} [source-no-clone]
 {{- end }}
 {{- else if not (include "megatron-dpo.isSource" $path) }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ include "megatron-dpo.sourceNear" $path }}{{ $forms }}, and append #N for N samples [dataset-source]
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ $near }}{{ $forms }}, and append #N for N samples [dataset-source]
 {{- end }}
+{{- if or (include "megatron-dpo.isInClone" $path) (include "megatron-dpo.isSource" $path) }}
 {{- if hasKey $seen (trimSuffix "/" $path) }}
 - recipe.dataset[{{ $position }}]: {{ $path | quote }} is {{ get $seen (trimSuffix "/" $path) }} too, and rows that are held out of one would be trained on in the other; list it once, with #N for N samples, which may be more than it has [dataset-twice]
 {{- end }}
 {{- $_ := set $seen (trimSuffix "/" $path) (printf "recipe.dataset[%d]" $position) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -34,14 +40,15 @@
 {{- end }}
 {{- end }}
 
-{{/* The source that a text probably means, as the beginning of a remedy: a page of a hub, its name alone, a path. */}}
+{{/* The source that a text probably means; empty if there is none: a page of a hub, its name alone, a path. */}}
 {{- define "megatron-dpo.sourceNear" -}}
 {{- $found := regexReplaceAll "^https?://(?:www[.])?(?:huggingface[.]co|hf[.]co)/(?:datasets/)?" . "hf://" -}}
 {{- $found = regexReplaceAll "^https?://(?:www[.])?modelscope[.](?:cn|ai)/(?:models|datasets)/" $found "ms://" -}}
+{{- $found = regexReplaceAll "^((?:hf|ms)://[^/@]+/[^/@]+)/tree/([^/@]+)/?$" $found "${1}@${2}" | trimSuffix "/" -}}
 {{- if regexMatch "^/[^/]" $found }}{{ $found = print "file://" $found }}{{ end -}}
 {{- if regexMatch "^\\w[\\w.-]*/\\w[\\w.-]*(@\\S+)?$" $found }}{{ $found = print "hf://" $found }}{{ end -}}
 {{- if regexMatch "^(hf|ms)://[^/@]+/[^/@]+$" $found }}{{ $found = print $found "@" (ternary "main" "master" (hasPrefix "hf:" $found)) }}{{ end -}}
-{{- if and (ne $found .) (include "megatron-dpo.isSource" $found) }}the nearest is {{ $found }}; {{ end -}}
+{{- if and (ne $found .) (include "megatron-dpo.isSource" $found) }}{{ $found }}{{ end -}}
 {{- end }}
 
 {{/* Non-empty for a path inside the cloned code. */}}
@@ -67,7 +74,7 @@ a password.
 - code.ref: {{ .ref | quote }} is not a git ref; use a commit, tag or branch [code-ref]
 {{- end }}
 {{- if and (regexMatch "^(ssh://|[\\w.-]+@)" .url) (not .existingSecret) (not $.Values.stages.clone.skip) (not $.Values.extraVolumes) }}
-- code.existingSecret: empty, and ssh asks for a key and the server's host key; set it to a Secret with ssh-privatekey and known_hosts, or use an https URL [code-ssh-key]
+- code.existingSecret: empty, and ssh asks for a key and the server's host key; set it to a Secret with ssh-privatekey and known_hosts, use an https URL, or set stages.clone.skip: true if the clone is on the workspace [code-ssh-key]
 {{- end }}
 {{- range .pythonPath }}
 {{- if has ".." (splitList "/" .) }}

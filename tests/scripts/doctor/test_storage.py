@@ -30,6 +30,11 @@ def claim(name: str, **metadata: Any) -> Object:
         (("workspace.pvc.storageClassName=nfs",), "warn", "storage-class-modes"),
         (("workspace.pvc.storageClassName=ceph",), "fail", "storage-class-missing"),
         ((), "fail", "storage-class-no-default"),
+        (("workspace.pvc.volumeName=lustre",), "fail", "storage-class-no-default"),
+        (
+            ("workspace.pvc.volumeName=lustre", "workspace.pvc.storageClassName="),
+            *("ok", "claim-volume"),
+        ),
     ],
 )
 def test_the_class_of_a_new_claim(more: tuple[str, ...], level: str, id: str) -> None:
