@@ -111,6 +111,15 @@ def test_a_run_is_not_removed_where_a_file_that_judges_it_is_hidden(
     assert (home / "progress.json").exists()
 
 
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_a_run_that_may_not_be_read_is_not_called_absent(mode: int, root: Path) -> None:
+    (root / "runs").chmod(mode)
+    _, out, _ = said(root, "why", "dpo", "--json")
+    notes = json.loads(out)["notes"]
+    assert any("Permission denied" in each and "runs/dpo" in each for each in notes)
+    assert not any("is it the workspace of this run" in each for each in notes)
+
+
 def test_runs_that_may_not_be_listed_are_no_empty_workspace(root: Path) -> None:
     (root / "runs").chmod(0)
     code, out, error = said(root, "list")
