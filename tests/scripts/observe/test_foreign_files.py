@@ -18,7 +18,9 @@ import pytest
 from launchers.config.workspace import Workspace
 from scripts.control import contents
 from scripts.observe.workspace import read_run
+from scripts.report import command as reporting
 from scripts.report import document, reading
+from scripts.report.formats import Format
 from tests.scripts.status.recorded import make_run
 
 RIGHTS = "-dac_override,-dac_read_search"
@@ -140,6 +142,7 @@ def test_numbers_of_no_step_make_no_error_and_valid_json(name: str, line: int, r
         assert read_run(root, "dpo").progress
         run = reading.read(Workspace(root=root, run="dpo"))
         assert json.dumps(document.build([run], ["dpo"]), allow_nan=False)
+        assert reporting.render([run], Format.HTML)
 
 
 def test_deep_nesting_is_a_torn_file(root: Path) -> None:
