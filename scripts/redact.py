@@ -32,7 +32,9 @@ _OF_SECRETS = frozenset(("existingSecret", "secretName", "secretRef"))
 _REFERENCES = _OF_SECRETS | {"name", "path", "audience"}
 """Keys below a name such as `webhook` or `serviceAccountToken` that hold no secret."""
 LONGEST = 4000
-"""Characters up to a closing bracket; without one the line is taken."""
+"""Characters up to a closing bracket; without one the rest of the line is taken."""
+_REST = re.compile(r".?[ \t]*(?:\n[ \t]+[^\n]*)+|[^\n]*")
+"""The rest of a line; below a bracket at its end, as in JSON that was cut, the indented lines."""
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _ASSIGNED = re.compile(
     rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:]|%3D)"
@@ -53,7 +55,9 @@ _BLOCK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The same as lines of YAML."""
-_BRACKET = re.compile(rf"{_ESCAPED}|{_QUOTED}|(?P<open>[\[{{(])|(?P<close>[\]}})])")
+_BRACKET = re.compile(
+    rf"{_ESCAPED}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<open>[\[{{(])|(?P<close>[\]}})])"
+)
 _KEY = r"(?:\\\"|[\"'])(?P<key>[^\"'\\\n]*)\\?[\"'][ \t]*(?:=>|[:=])[ \t]*"
 _BARE_KEY = r"(?P<bare_key>[\w.\-/]+)[ \t]*(?:=>|[:=](?=[\s\\\"'\[{(]|$))[ \t]*"
 _INSIDE = re.compile(
@@ -283,8 +287,8 @@ def _end(text: str, start: int) -> int:
         depth += bool(match["open"]) - bool(match["close"])
         if not depth:
             return match.end()
-    line = text.find("\n", start)
-    return len(text) if line < 0 else line
+    rest = _REST.match(text, start)
+    return rest.end() if rest else len(text)
 
 
 def _without_values(name: str, content: str) -> str:

@@ -22,6 +22,7 @@ LISTS = (
     f'"token": [\n  "x",\n  "{CANARY}"\n]',
     f"secret: [{CANARY}]",
     f'token: ["{CANARY}',
+    f'"token": [\n  "x",\n  "{CANARY}"',
     json.dumps({"env": json.dumps({"api_keys": ["x", CANARY]})}),
     f"token:\n  - x\n  - {CANARY}",
     f"passwords:\n- x\n- a: {CANARY}",
@@ -60,6 +61,10 @@ def test_a_text_loses_its_secret_and_nothing_after_it(text: str) -> None:
         (MAPS[0], '"password": {"a": "[redacted]"}'),
         (OPTIONS[0], "[--hf-token, [redacted]]"),
         (f"a/token: {CANARY}", "a/token: [redacted]"),
+        (
+            f"token: ('{CANARY}' user's)\nit's kept)",
+            "token: ('[redacted]' [redacted]'[redacted])\nit's kept)",
+        ),
     ],
 )
 def test_names_and_brackets_stay(text: str, left: str) -> None:
