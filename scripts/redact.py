@@ -28,7 +28,7 @@ _PLAIN = re.compile(
 """Values that are not secrets under any name: numbers, truth values, nothing."""
 
 _ESCAPED = r"\\\"[^\"\\]*\\\""
-_OF_SECRETS = frozenset(("existingSecret", "secretName", "secretRef"))
+_OF_SECRETS = frozenset(("existingSecret", "secretName", "secretRef", "secretKeyRef"))
 _REFERENCES = _OF_SECRETS | {"name", "path", "audience"}
 """Keys below a name such as `webhook` or `serviceAccountToken` that hold no secret."""
 LONGEST = 4000
@@ -184,18 +184,18 @@ class Redactor:
             yield REDACTED if hides and not is_option and _is_secret(value) else value
             before = value if isinstance(value, str) else ""
 
-    def _without_texts(self, value: Any) -> Any:
+    def _without_texts(self, value: Any, above: str = "") -> Any:
         """Replace the texts of a list or map that its name declares secret, except references."""
         if isinstance(value, Mapping):
-            kept = _references(value)
+            kept = _references((*value, above))
             return {
                 self.text(str(name)): self.text(inside)
                 if name in kept and isinstance(inside, str)
-                else self._without_texts(inside)
+                else self._without_texts(inside, str(name))
                 for name, inside in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._without_texts(inside) for inside in value]
+            return [self._without_texts(inside, above) for inside in value]
         return REDACTED if _is_secret(value) else value
 
 
@@ -221,9 +221,9 @@ def _hides_all(name: str, inside: object) -> bool:
 
 
 def _references(keys: Container[str]) -> frozenset[str]:
-    """Return the keys of a map that name a Secret, its key, a file or an audience.
+    """Return the keys that name a Secret, its key, a file or an audience.
 
-    ``key`` alone may hold a secret.
+    ``key`` does so in a map with, or under, one of `_OF_SECRETS`; elsewhere it may hold a secret.
     """
     return _REFERENCES | {"key"} if any(each in keys for each in _OF_SECRETS) else _REFERENCES
 

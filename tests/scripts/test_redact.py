@@ -78,6 +78,7 @@ def test_names_and_brackets_stay(text: str, left: str) -> None:
         "webhook:\n  existingSecret: hook\n  key: url",
         "serviceAccountToken: {path: token, audience: vault, expirationSeconds: 3607}",
         "credentials: [{secretRef: a}]",
+        "HF_TOKEN: {valueFrom: {secretKeyRef: {name: hf, key: token}}}",
         "credentials:\n  - secretRef: a",
         "imagePullSecrets: [{name: regcred}]",
         "vault.hashicorp.com/agent-inject-secret-hf-token: secret/data/hf",
@@ -115,6 +116,7 @@ def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, An
 @pytest.mark.parametrize(
     "document",
     [
+        {"extraEnv": {"HF_TOKEN": {"valueFrom": {"secretKeyRef": {"name": "hf", "key": "k"}}}}},
         {"monitoring": {"webhook": {"existingSecret": "hook", "key": "url"}}},
         {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 3607}},
         {"credentials": [{"secretRef": "a"}, {"secretRef": {"name": "b"}}]},
