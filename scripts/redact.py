@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -27,18 +27,55 @@ _PLAIN = re.compile(
 )
 """Values that are not secrets under any name: numbers, truth values, nothing."""
 
+_ESCAPED = r"\\\"[^\"\\]*\\\""
+_OF_SECRETS = frozenset(("existingSecret", "secretName", "secretRef", "secretKeyRef"))
+_REFERENCES = _OF_SECRETS | {"name", "path", "audience"}
+"""Keys below a name such as `webhook` or `serviceAccountToken` that hold no secret."""
+LONGEST = 4000
+"""Characters up to a closing bracket; without one the rest of the line is taken."""
+_REST = re.compile(r".?[ \t]*(?:\n[ \t]+[^\n]*)+|[^\n]*")
+"""The rest of a line; below a bracket at its end, as in JSON that was cut, the indented lines."""
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _ASSIGNED = re.compile(
-    rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:]|%3D)\s*)"
-    rf"(?P<value>(?:(?:Bearer|Basic|Token)\s+)?(?:\\\"[^\"\\]*\\\"|{_QUOTED}|[^\s,;&|)}}\]\"']+))",
+    rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:]|%3D)"
+    r"(?:[ \t]*|\s*(?:-\s+)?(?![\w.\-/\"']+:(?:\s|$))))"
+    rf"(?P<value>(?:(?:Bearer|Basic|Token)\s+)?"
+    rf"(?:{_ESCAPED}|{_QUOTED}|(?!-\s|[\[{{(])[^\s,;&|)}}\]\"']+))",
     re.IGNORECASE,
 )
 """``NAME=value``, ``name: value``, ``"name": "value"``, also inside a string of JSON."""
-_OPTION = re.compile(
-    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+(?:-\s+)?|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
+_OPENED = re.compile(
+    rf"(?P<name>(?<![\w.\-]){_NAME}s?)\\?[\"']?\s*(?:=>|[=:])\s*(?=[\[{{(])(?!\[redacted\])",
     re.IGNORECASE,
 )
-"""``--name value``, and as two strings of a list of Python, JSON or YAML."""
+"""The name of a list or a map, up to its opening bracket."""
+_BLOCK = re.compile(
+    rf"^(?P<indent>[ \t]*)(?:- +)?[\"']?(?P<name>{_NAME}s?)[\"']?:[ \t]*"
+    r"(?P<inside>(?:\n(?P=indent)(?:[ \t]*-[ \t]|[ \t]+(?=[\w.\-/\"']+:(?:\s|$)))[^\n]*)+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The same as lines of YAML."""
+_BRACKET = re.compile(
+    rf"{_ESCAPED}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<open>[\[{{(])|(?P<close>[\]}})])"
+)
+_KEY = r"(?:\\\"|[\"'])(?P<key>[^\"'\\\n]*)\\?[\"'][ \t]*(?:=>|[:=])[ \t]*"
+_BARE_KEY = r"(?P<bare_key>[\w.\-/]+)[ \t]*(?:=>|[:=](?=[\s\\\"'\[{(]|$))[ \t]*"
+_INSIDE = re.compile(
+    rf"(?P<before>{_KEY}|{_BARE_KEY})?"
+    rf"(?P<value>\[redacted\]|{_ESCAPED}|{_QUOTED}|(?!-\s)[^\s,;\[\]{{}}()\"'\\]+|(?=[\[{{(\n]|$))"
+)
+"""A text of a list or map with the key before it; empty between a key and a bracket."""
+_OPTION = re.compile(
+    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+(?:-\s+)?|[\"'],?\s*[\"'])(?P<value>(?![\"']?-)(?:{_QUOTED}|[^\s\"',]+))",
+    re.IGNORECASE,
+)
+"""``--name value``, and as two strings of a list of Python, JSON or YAML; no option follows it."""
+_LISTED = re.compile(
+    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>[\"']?,\s*)"
+    rf"(?P<value>(?![\"']?-)(?:{_QUOTED}|[^\s\"',\]]+))(?=\s*[,\]])",
+    re.IGNORECASE,
+)
+"""``[--name, value]`` of YAML."""
 _NAMED = re.compile(
     rf"(?P<name>\bname\\?[\"']?\s*[:=]\s*\\?[\"']?{_NAME}\\?[\"']?)"
     rf"(?P<sign>\s*,?\s*\\?[\"']?value\\?[\"']?\s*[:=]\s*)"
@@ -46,6 +83,13 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """An entry of ``env``: ``name: X`` and ``value: y``."""
+_LOGIN = r"(?:\s+(?:login|account)\s+\S+)"
+_PASSWORD = r"\s+password\s+(?![:=])\S+"
+_NETRC = tuple(
+    rf"(?i){entry}(?:{_LOGIN}{least}{_PASSWORD}{_LOGIN}*|{_PASSWORD}{_LOGIN}{least})"
+    for entry, least in ((r"(?<=\bmachine\s)\s*\S+", "*"), (r"(?<=\bdefault)", "+"))
+)
+"""Entries of .netrc; `default password ...` alone is prose."""
 _FORMS = tuple(
     re.compile(form)
     for form in (
@@ -54,7 +98,7 @@ _FORMS = tuple(
         r"(?<=://)(?!git@)[^/\s@\"'<>\\]+(?=@)",  # user and password of a URL
         *(rf"(?<!\w){form}" for form in credentials.prefixed()),
         r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",
-        r"(?i)(?<=\bmachine )\S+\s+login\s+\S+\s+password\s+\S+",  # .netrc
+        *_NETRC,
         r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?",  # JSON web token
         r"(?i:(?<=\bBearer )|(?<=\bBasic ))[\w\-.~+/=]{6,}",
         r"(?i)(?<=[?&])(?:X-Amz-\w+|sig|pat|signature|token|key|access_token|auth|"
@@ -104,7 +148,8 @@ class Redactor:
             text = form.sub(REDACTED, text)
         for form in _ENCLOSED:
             text = form.sub(rf"\g<before>{REDACTED}\g<after>", text)
-        for pattern in (_NAMED, _OPTION, _ASSIGNED):
+        text = _BLOCK.sub(_without_lines, _without_contents(text))
+        for pattern in (_NAMED, _OPTION, _LISTED, _ASSIGNED):
             text = pattern.sub(_replaced, text)
         return text
 
@@ -118,7 +163,7 @@ class Redactor:
             return {
                 self.text(str(name)): REDACTED
                 if _is_secret(inside) and (is_sensitive(str(name)) or (hides and name == "value"))
-                else _without_texts(inside)
+                else self._without_texts(inside)
                 if _hides_all(str(name), inside)
                 else self.data(inside)
                 for name, inside in value.items()
@@ -135,8 +180,23 @@ class Redactor:
             hides = (
                 before.startswith("-") and "=" not in before and is_sensitive(before.lstrip("-"))
             )
-            yield REDACTED if hides and _is_secret(value) else value
+            is_option = isinstance(value, str) and value.startswith("-")
+            yield REDACTED if hides and not is_option and _is_secret(value) else value
             before = value if isinstance(value, str) else ""
+
+    def _without_texts(self, value: Any, above: str = "") -> Any:
+        """Replace the texts of a list or map that its name declares secret, except references."""
+        if isinstance(value, Mapping):
+            kept = _references((*value, above))
+            return {
+                self.text(str(name)): self.text(inside)
+                if name in kept and isinstance(inside, str)
+                else self._without_texts(inside, str(name))
+                for name, inside in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._without_texts(inside, above) for inside in value]
+        return REDACTED if _is_secret(value) else value
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
@@ -155,17 +215,17 @@ def _hides_all(name: str, inside: object) -> bool:
 
     Names with `secret` hold references mostly: `secretKeyRef`, `imagePullSecrets`.
     """
-    if not isinstance(inside, list | Mapping) or "secret" in name.lower():
+    if not isinstance(inside, list | tuple | Mapping) or "secret" in name.lower():
         return False
     return is_sensitive(name) or is_sensitive(name.removesuffix("s"))
 
 
-def _without_texts(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_texts(inside) for name, inside in value.items()}
-    if isinstance(value, list):
-        return [_without_texts(inside) for inside in value]
-    return REDACTED if _is_secret(value) else value
+def _references(keys: Container[str]) -> frozenset[str]:
+    """Return the keys that name a Secret, its key, a file or an audience.
+
+    ``key`` does so in a map with, or under, one of `_OF_SECRETS`; elsewhere it may hold a secret.
+    """
+    return _REFERENCES | {"key"} if any(each in keys for each in _OF_SECRETS) else _REFERENCES
 
 
 def is_sensitive(name: str) -> bool:
@@ -174,8 +234,12 @@ def is_sensitive(name: str) -> bool:
     >>> is_sensitive("WANDB_API_KEY"), is_sensitive("hfToken"), is_sensitive("tokens_per_second")
     (True, True, False)
     """
-    name = name.rpartition("/")[2]
-    return _SENSITIVE.fullmatch(name) is not None and _ORDINARY.fullmatch(name) is None
+    last = name.rpartition("/")[2]
+    return _SENSITIVE.fullmatch(last) is not None and not _is_ordinary(name, last)
+
+
+def _is_ordinary(*names: str) -> bool:
+    return any(_ORDINARY.fullmatch(name) for name in names)
 
 
 def from_environment(env: Mapping[str, str]) -> Redactor:
@@ -189,12 +253,80 @@ def _is_secret(value: object) -> bool:
     return isinstance(value, str) and _PLAIN.fullmatch(value.strip()) is None
 
 
+def _without_contents(text: str) -> str:
+    """Return a text without those in lists and maps whose name declares them secret."""
+    parts, done = [], 0
+    for match in _OPENED.finditer(text):
+        if match.start() < done or not _hides_texts(match):
+            continue
+        end = _end(text, match.end())
+        parts += [text[done : match.end()], _without_values(match["name"], text[match.end() : end])]
+        done = end
+    return "".join((*parts, text[done:]))
+
+
+def _without_lines(match: re.Match[str]) -> str:
+    """Return lines of YAML without the texts below a name that declares them secret."""
+    if not _hides_texts(match):
+        return match[0]
+    before = match.string[match.start() : match.start("inside")]
+    return before + _without_values(match["name"], match["inside"])
+
+
+def _hides_texts(match: re.Match[str]) -> bool:
+    """Return whether a name hides what is in the brackets after it; see `_hides_all`."""
+    name = match["name"]
+    is_plural = "secret" not in name.lower() and is_sensitive(name.removesuffix("s"))
+    return is_sensitive(name) or is_plural
+
+
+def _end(text: str, start: int) -> int:
+    """Return where the list or map that begins here ends."""
+    depth = 0
+    for match in _BRACKET.finditer(text, start, start + LONGEST):
+        depth += bool(match["open"]) - bool(match["close"])
+        if not depth:
+            return match.end()
+    rest = _REST.match(text, start)
+    return rest.end() if rest else len(text)
+
+
+def _without_values(name: str, content: str) -> str:
+    """Return the content of brackets without its texts.
+
+    Under `tokens` only quoted ones count: `tokens = [tokenizer(row) for row in rows]`.
+    """
+    keys = {match["key"] or match["bare_key"] for match in _INSIDE.finditer(content)}
+    kept, takes_bare = _references(keys), not name.lower().endswith("tokens")
+
+    def replaced(match: re.Match[str]) -> str:
+        value, before = match["value"], match["before"] or ""
+        mark = _mark(value)
+        is_kept = (match["key"] or match["bare_key"]) in kept or not (mark or takes_bare)
+        if is_kept or not _is_secret(value.strip("\"'\\")):
+            return match[0]
+        return f"{before}{mark}{REDACTED}{mark}"
+
+    return _INSIDE.sub(replaced, content)
+
+
+def _mark(value: str) -> str:
+    """Return the quotation mark with which a value begins; empty without one."""
+    if value.startswith('\\"'):
+        return '\\"'
+    return value[:1] if value[:1] in ("'", '"') else ""
+
+
+def _prefixed(match: re.Match[str]) -> str:
+    """Return a name with the prefix before it, such as `vault.hashicorp.com/`."""
+    before = re.search(r"[\w.\-]*/$", match.string[max(0, match.start() - 254) : match.start()])
+    return (before[0] if before else "") + match["name"]
+
+
 def _replaced(match: re.Match[str]) -> str:
     name = match["name"].strip("\"' -\\").split(" ")[-1].strip("\"'\\")
     value = match["value"].strip("\"'\\")
-    if _ORDINARY.fullmatch(name) or not _is_secret(value):
+    if _is_ordinary(name, _prefixed(match)) or not _is_secret(value):
         return match[0]
-    mark = match["value"][0] if match["value"][0] in "\"'" else ""
-    if match["value"].startswith('\\"'):
-        mark = '\\"'
+    mark = _mark(match["value"])
     return f"{match['name']}{match['sign']}{mark}{REDACTED}{mark}"

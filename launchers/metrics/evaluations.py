@@ -147,7 +147,9 @@ def parse(text: str) -> Evaluation | None:
         seconds, time = document[f"{PREFIX}seconds"], document["time"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not all(isinstance(n, int) for n in counts) or not all(map(is_number, (seconds, time))):
+    if not all(isinstance(n, int) for n in counts):
+        return None
+    if not all(map(is_number, (*counts, seconds, time))):
         return None
     values = {
         name.removeprefix(PREFIX): value if is_number(value) else None

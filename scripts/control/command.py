@@ -17,6 +17,7 @@ from scripts.control.cleaning import Ask
 from scripts.doctor.api import Answer, Api
 from scripts.helm import find_helm
 from scripts.manifest import Release, parse_release
+from scripts.observe.cluster import failure
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
@@ -65,10 +66,9 @@ def _seen(target: Target, api: Api) -> View:
     view, _ = observe(target, api, queue=False, reader=False)
     answer = view.snapshot.answer("list workloads")
     if view.queue and not answer.found and not answer.absent:
-        lack = "you lack the permission" if answer.status == 403 else "no answer of the API server"
         raise UnknownState(
-            f"whether run {view.run} is stopped is not known, so nothing was changed; {lack}: "
-            f"list workloads ({answer.why})"
+            f"whether run {view.run} is stopped is not known, so nothing was changed; "
+            f"{failure(answer)}: list workloads ({answer.why})"
         )
     return view
 

@@ -105,14 +105,29 @@ def holds(test: Callable[[], bool]) -> bool:
 def hidden(home: Path) -> str:
     """Return what keeps a run's checkpoints from being judged; empty for nothing."""
     try:
-        for path in (home / "checkpoints").iterdir():
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                (path / "COMPLETE.json").read_bytes()
-    except FileNotFoundError:
-        return ""
+        for tried in entries(home / "attempts"):
+            probe((tried / "start.json").read_bytes)
+        for path in entries(home / "checkpoints"):
+            probe((path / "COMPLETE.json").read_bytes)
+            listed = parsed(path / "COMPLETE.json").get("files")
+            for name in listed if isinstance(listed, dict) else ():
+                probe((path / name).stat)
     except OSError as error:
         return str(error)
     return ""
+
+
+def entries(folder: Path) -> list[Path]:
+    """Return what is in a folder; nothing without it."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return list(folder.iterdir())
+    return []
+
+
+def probe(access: Callable[[], object]) -> None:
+    """Access a file; its absence is no error."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        access()
 
 
 def checkpoints(home: Path) -> list[Fields]:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.doctor.api import JOBSETS, PODS, Api, LostAnswer, Object
+from scripts.doctor.api import JOBSETS, NO_ANSWER, PODS, Api, LostAnswer, Object
 from scripts.logs.lines import Format, batches
 from scripts.manifest import GANG
-from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
+from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL, failure
 from scripts.observe.view import LAUNCHER
 from scripts.problem import Problem
 
@@ -132,10 +132,10 @@ class Reader:
                 query.pop("tailLines", None)
                 query["sinceSeconds"] = str(round(time.monotonic() - received) + 1)
 
-    def _lose(self, cause: str) -> None:
+    def _lose(self, cause: str, lack: str = failure(NO_ANSWER)) -> None:
         if not self._is_lost.is_set():
             self._is_lost.set()
-            self.note(f"no answer of the API server ({cause}); it is asked again")
+            self.note(f"{lack} ({cause}); it is asked again")
 
     def _continues(
         self, path: str, pod: Object, ended: threading.Event, *, after_loss: bool = False
@@ -167,12 +167,12 @@ class Reader:
         labels = {NAME_LABEL: self.run, JOB_LABEL: GANG, INDEX_LABEL: str(rank)}
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
         answer = self.api.get(PODS.path(self.api.namespace), labelSelector=selector)
-        if answer.lost:
+        if answer.status in (401, 403):
+            raise Problem(f"{failure(answer)}: list pods ({answer.why})")
+        if not answer.found:
             if not self.follow:
                 raise LostAnswer(f"the pods cannot be listed: {answer.why}")
-            self._lose(answer.cause)
-        elif not answer.found:
-            raise Problem(f"you lack the permission: list pods ({answer.why})")
+            self._lose(answer.cause, failure(answer))
         found = max(filter(has_log, answer.items), key=_created, default=None)
         if found is None or last is None:
             return found

@@ -327,3 +327,15 @@ def condition(item: Object, kind: str) -> Object:
 def is_true(item: Object, kind: str) -> bool:
     """Return whether an object has a condition with status True."""
     return condition(item, kind).get("status") == "True"
+
+
+def failure(answer: Answer) -> str:
+    """Return in words why a request has no result, without the server's own text.
+
+    >>> failure(Answer(status=401)), failure(Answer(status=503))
+    ('the API server does not accept the user', 'no answer of the API server')
+    """
+    if answer.lost:
+        return "no answer of the API server"
+    known = {401: "the API server does not accept the user", 403: "you lack the permission"}
+    return known.get(answer.status, "the API server refused the request")

@@ -45,7 +45,7 @@ def collect(root: Path, run: str) -> Fields:
         "version": VERSION,
         "run": run,
         "now": time.time(),
-        "exists": holds(home.is_dir),
+        "exists": is_folder(home, problems),
         "root": str(root),
         "runs": names(home.parent, problems),
         "problems": problems,
@@ -69,6 +69,15 @@ def holds(test: Callable[[], bool]) -> bool:
     try:
         return test()
     except OSError:
+        return False
+
+
+def is_folder(path: Path, problems: list[str]) -> bool:
+    """Return whether a folder exists; False, and a problem, if it cannot be said."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        problems.append(str(error))
         return False
 
 

@@ -95,7 +95,8 @@ def read_files(
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         files = read_run(mounted, view.run)
-        has_none = not files.exists and (may_have_files(view) or not view.is_answered)
+        is_absent = not files.exists and not files.problems
+        has_none = is_absent and (may_have_files(view) or not view.is_answered)
         known = f"; its runs: {', '.join(files.known[:10])}" if files.known else ""
         absent = (f"{mounted} has no runs/{view.run}; is it the workspace of this run?{known}",)
         how = f"mounted at {mounted}"

@@ -27,8 +27,8 @@ TRAINER = (
 )
 """The trainer's own numbers that become curves."""
 _EVALUATION = '"eval_seconds"'
-_LARGEST = 2.0**62
-"""Below the largest item of an array of whole numbers, and any count or time is far below it."""
+_LARGEST = 2.0**50
+"""Any count or time is far below it, and axes of floats and arrays of whole numbers hold it."""
 
 
 @dataclass
@@ -69,7 +69,8 @@ class Metrics:
 
     def add(self, text: str) -> None:
         """Add the next line of the file."""
-        if _EVALUATION in text and (found := evaluations.parse(text)) is not None:
+        found = evaluations.parse(text) if _EVALUATION in text else None
+        if found is not None and _is_plausible(found):
             evaluations.append(self.evaluations, found)
             attempt = self.trained.setdefault(found.attempt, Trained())
             if attempt.first_step:  # one before the first step belongs to the start
@@ -123,10 +124,12 @@ class Metrics:
         return found
 
 
-def _is_plausible(row: Row) -> bool:
-    """Return whether the columns can hold a row's counts and times."""
-    found = (row.step, row.total, row.attempt, row.time, row.seconds, row.tokens, row.world)
-    return all(abs(each or 0) < _LARGEST for each in found)
+def _is_plausible(row: Row | Evaluation) -> bool:
+    """Return whether columns and charts can hold a row's counts and times."""
+    found = [row.step, row.total, row.attempt, row.time, row.seconds]
+    if isinstance(row, Row):
+        found += [each or 0 for each in (row.tokens, row.world)]
+    return all(abs(each) < _LARGEST for each in found)
 
 
 def _number(value: float | None) -> float:

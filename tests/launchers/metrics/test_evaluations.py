@@ -45,6 +45,7 @@ def test_a_later_attempt_replaces_the_evaluations_of_its_steps(tmp_path: Path) -
         "[]",
         '{"step":1.5,"total":9,"attempt":1,"time":1.0,"eval_seconds":2.0}',
         '{"step":1,"total":9,"attempt":1,"time":1.0,"eval_seconds":null}',
+        f'{{"step":{10**400},"total":9,"attempt":1,"time":1.0,"eval_seconds":2.0}}',
     ],
 )
 def test_a_line_that_no_evaluation_leaves_is_skipped(text: str) -> None:

@@ -174,7 +174,13 @@ def test_a_rerun_waits_until_the_old_jobset_is_gone(
 
 @pytest.mark.parametrize("verb", [command.stop, command.resume], ids=["stop", "resume"])
 @pytest.mark.parametrize(
-    ("fault", "said"), [("500", "no answer of the API server"), ("", "you lack the permission")]
+    ("fault", "said"),
+    [
+        ("500", "no answer of the API server"),
+        ("401", "the API server does not accept the user"),
+        ("410", "the API server refused the request"),
+        ("", "you lack the permission"),
+    ],
 )
 def test_a_workload_that_is_not_read_is_not_taken_for_none(
     verb: Callable[..., int], fault: str, said: str, api: Api, cluster: Cluster

@@ -10,7 +10,7 @@ from scripts.doctor import api as api_module
 from scripts.doctor.api import Api
 from scripts.logs import command, follow
 from scripts.logs.command import Selection
-from scripts.problem import UnknownState
+from scripts.problem import Problem, UnknownState
 from tests.scripts.logs.test_logs import PODS, TARGET, put
 from tests.scripts.observe.fixtures import JOBSETS, at
 from tests.scripts.observe.planted import condition, ended, jobset, pod
@@ -47,6 +47,39 @@ def test_a_followed_log_is_whole_over_lost_answers(
     assert out == "rank 0 | first\nrank 0 | last\n"
     is_idle = fault == "stall" and path.endswith("/log")
     assert err.count(LOST) == (0 if is_idle else 1), "one note for one outage"
+
+
+@pytest.mark.parametrize("fault", ["404", "410"])
+def test_a_refusal_for_now_ends_no_follow(
+    fault: str, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.faults[PODS] = ["", fault]  # the first is that of the state
+    done = cluster.objects[f"{JOBSETS}/dpo"]
+    cluster.put(JOBSETS, at(jobset(), workspace))
+
+    def complete(url: str) -> None:
+        if "follow" in url:
+            cluster.put(JOBSETS, done)
+
+    cluster.hooks["/log"] = complete
+    assert command.run(TARGET, Selection(follow=True)) == 0
+    out, err = capsys.readouterr()
+    assert out == "rank 0 | first\nrank 0 | last\n"
+    assert f"the API server refused the request (failed with {fault}); it is asked again" in err
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("401", "the API server does not accept the user"), ("403", "you lack the permission")],
+)
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_refused_login_is_not_called_a_missing_permission(
+    fault: str, said: str, *, follow: bool, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.faults[PODS] = ["", fault]
+    with pytest.raises(Problem, match="run dpo has no log yet"):
+        command.run(TARGET, Selection(follow=follow))
+    assert f"{said}: list pods (failed with {fault})" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", ["drop", "500"])

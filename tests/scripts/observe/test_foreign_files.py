@@ -18,7 +18,9 @@ import pytest
 from launchers.config.workspace import Workspace
 from scripts.control import contents
 from scripts.observe.workspace import read_run
+from scripts.report import command as reporting
 from scripts.report import document, reading
+from scripts.report.formats import Format
 from tests.scripts.status.recorded import make_run
 
 RIGHTS = "-dac_override,-dac_read_search"
@@ -86,6 +88,40 @@ def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(hidden: str, ro
     assert (root / "runs" / "dpo" / "progress.json").exists()
 
 
+@pytest.mark.parametrize(
+    "hidden", ["checkpoints/checkpoint-32/shards", "attempts", "attempts/1/start.json"]
+)
+def test_a_run_is_not_removed_where_a_file_that_judges_it_is_hidden(
+    hidden: str, root: Path
+) -> None:
+    """One that was moved: only its attempts have the name that is in its checkpoint."""
+    home = (root / "runs" / "dpo").rename(root / "runs" / "moved")
+    saved = home / "checkpoints" / "checkpoint-32"
+    (saved.parent / "checkpoint-24" / "COMPLETE.json").unlink()
+    (saved / "shards").mkdir()
+    (saved / "shards" / "a").write_text("a")
+    manifest = json.loads((saved / "COMPLETE.json").read_text())
+    manifest |= {"files": {**manifest["files"], "shards/a": 1}}
+    inputs = {"recipe": "a"}
+    (saved / "COMPLETE.json").write_text(json.dumps({**manifest, "run": "dpo", "inputs": inputs}))
+    (home / "inputs.json").write_text(json.dumps(inputs))
+    (home / "attempts" / "1" / "start.json").write_text('{"run": "dpo"}')
+    assert contents.describe(home)["newest"] == 32, "root reads all files"
+    (home / hidden).chmod(0)
+    code, _, error = said(root, "clean", "moved", "--yes")
+    assert code == 1 and "whether it may resume is not known" in error
+    assert (home / "progress.json").exists()
+
+
+@pytest.mark.parametrize("mode", [0, 0o444])
+def test_a_run_that_may_not_be_read_is_not_called_absent(mode: int, root: Path) -> None:
+    (root / "runs").chmod(mode)
+    _, out, _ = said(root, "why", "dpo", "--json")
+    notes = json.loads(out)["notes"]
+    assert any("Permission denied" in each and "runs/dpo" in each for each in notes)
+    assert not any("is it the workspace of this run" in each for each in notes)
+
+
 def test_runs_that_may_not_be_listed_are_no_empty_workspace(root: Path) -> None:
     (root / "runs").chmod(0)
     code, out, error = said(root, "list")
@@ -106,6 +142,7 @@ def test_numbers_of_no_step_make_no_error_and_valid_json(name: str, line: int, r
         assert read_run(root, "dpo").progress
         run = reading.read(Workspace(root=root, run="dpo"))
         assert json.dumps(document.build([run], ["dpo"]), allow_nan=False)
+        assert reporting.render([run], Format.HTML)
 
 
 def test_deep_nesting_is_a_torn_file(root: Path) -> None:
