@@ -34,6 +34,7 @@ from launchers.rules.optimizer import (
     epsilon,
     frozen,
     not_negative,
+    warm_up,
 )
 
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
@@ -215,13 +216,9 @@ TRANSFORMERS: tuple[Rule, ...] = (
         below=True,
         source="transformers training_args.py has no check",
     ),
-    Range(
-        id="warmup-fraction",
-        flag="warmup_ratio",
-        noun="share",
-        high="1",
-        below=True,
-        source="transformers training_args.py:get_warmup_steps: from 1 on a number of steps",
+    warm_up(
+        "warmup_ratio",
+        "transformers training_args.py:get_warmup_steps: from 1 on a number of steps",
     ),
     *(betas(name) for name in ("adam_beta1", "adam_beta2")),
     epsilon("adam_epsilon"),

@@ -51,6 +51,11 @@ def epsilon(flag: str) -> Range:
     return Range(id="adam-epsilon", flag=flag, noun="epsilon", high="0.01", source=_UNCHECKED)
 
 
+def warm_up(flag: str, source: str) -> Range:
+    """Return the rule that a share of steps for the warm-up of the learning rate is below 1."""
+    return Range(id="warmup-fraction", flag=flag, noun="share", high="1", below=True, source=source)
+
+
 def not_negative(flag: str) -> Range:
     """Return the rule that a flag is 0, which switches it off, or more."""
     return Range(
@@ -114,14 +119,7 @@ RANGES: tuple[Rule, ...] = (
     epsilon("adam_eps"),
     *(not_negative(name) for name in ("clip_grad", "weight_decay")),
     Range(id="min-lr", flag="min_lr", noun="rate", source=_SCHEDULE),
-    Range(
-        id="warmup-fraction",
-        flag="lr_warmup_fraction",
-        noun="share",
-        high="1",
-        below=True,
-        source=f"{_SCHEDULE}: warm-up < decay",
-    ),
+    warm_up("lr_warmup_fraction", f"{_SCHEDULE}: warm-up < decay"),
     SPLIT_RATIO,
     Range(
         id="freeze-ratio",

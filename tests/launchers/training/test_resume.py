@@ -31,7 +31,7 @@ OWN = [
     *("epoch_order", "partial_window", "first_step_transformers", "nonfinite_transformers"),
     *("stop_transformers", "cpu_checkpoint", "tokens"),
 ]
-WITHOUT_PATCH = 3
+WITHOUT_PATCH = 2
 """Features among them that replace nothing of upstream."""
 CUT, STEPS = 7, 10
 """The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""

@@ -133,7 +133,7 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     done = load(tmp_path, features.PLUGIN, environment=environment)
     assert done.stdout.splitlines() == [
         "callbacks",
-        "modules launchers.training.loading launchers.training.stop"
+        "modules launchers.training.heartbeat launchers.training.loading launchers.training.stop"
         " launchers.training.stop.finished launchers.training.stop.uncaught",
     ]
 
