@@ -28,7 +28,7 @@ WAITING = (
 GOING = ("ending", "running")
 
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Runs at once, so few that all are explained before the garbage collector removes their pods."""
 
 

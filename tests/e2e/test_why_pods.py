@@ -110,19 +110,18 @@ def test_why_reads_device_and_step_from_the_files_of_a_run(empty: Space) -> None
     _steps(empty.workspace / "runs" / "s2", age=7200.0)
     _steps(empty.workspace / "runs" / "s3", age=1.0)
     mounted = ("--workspace", str(empty.workspace))
-    plant(
-        empty.kubectl,
-        {
-            "s1": STATES["preflight-failed"][0](),
-            "s2": STATES["stalled"][0](),
-            "s3": STATES["stalled"][0](),
-        },
-    )
-    for run, id, fact in (
-        ("s1", "preflight-failed", "s1-node-0-1-x7k2p on away-2), GPU 3: health"),
-        ("s2", "stalled", "No optimizer step for 2.0 h; one usually takes 12 s"),
-        ("s3", "training", "step 34 of 107"),
+    for run, state, id, fact in (
+        (
+            "s1",
+            "preflight-failed",
+            "preflight-failed",
+            "s1-node-0-1-x7k2p on away-2), GPU 3: health",
+        ),
+        ("s2", "stalled", "stalled", "No optimizer step for 2.0 h; one usually takes 12 s"),
+        ("s3", "stalled", "training", "step 34 of 107"),
     ):
+        # one after the other: the garbage collector removes pods of nodes that do not exist
+        plant(empty.kubectl, {run: STATES[state][0]()})
         said = megatron_dpo(empty, "why", run, "--json", *mounted)
         assert said.out, said.err
         first = said.document["reasons"][0]
