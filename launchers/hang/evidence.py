@@ -97,7 +97,7 @@ class Scene:
             age=round(now - reading.beat, 1) if reading.beat else 0.0,
             loads=reading.loads,
             writes=round(now - reading.write_began, 1) if reading.write_began else 0.0,
-            is_trained=reading.is_trained,
+            is_done=reading.is_done,
             state=state,
             frames=stacks.main_frames(text, text.encode()[size:].decode(errors="replace")),
             groups=flight_recorder.parse(dump) if dump else (),

@@ -111,11 +111,7 @@ def early_ends(readings: Sequence[Reading]) -> list[int]:
 
     One without a heartbeat is not judged: it may have no callbacks of the launcher.
     """
-    return [
-        local
-        for local, each in enumerate(readings)
-        if each.beat and not each.is_trained and each.phase != Phase.STOPPED
-    ]
+    return [local for local, each in enumerate(readings) if each.beat and not each.is_done]
 
 
 def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:

@@ -42,8 +42,8 @@ class Worker:
     writes: float = 0.0
     """Seconds since it began the part of a checkpoint that it writes in the background; 0 if it
     does not write."""
-    is_trained: bool = False
-    """Whether its trainer has ended its training."""
+    is_done: bool = False
+    """Whether nothing was left for it to train."""
     state: str = ""
     """Its state in ``/proc/<pid>/stat``; empty if unknown."""
     frames: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Worker:
         once the kernel has ended them. After 0 it waits for the others, on other nodes for up to
         300 s (``LocalElasticAgent._exit_barrier``).
         """
-        return self.state == REAPED and not self.is_trained and self.phase != "stopped"
+        return self.state == REAPED and not self.is_done
 
     @property
     def is_loading(self) -> bool:

@@ -31,7 +31,8 @@ from launchers.rules.parallelism import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
 CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"
-AUXILIARY = "moe_aux_loss_coeff"
+ROUTER_LOSSES = ("moe_aux_loss_coeff", "moe_z_loss_coeff")
+"""Weights of the router's own losses, which are added to that of the preferences."""
 _DEEPEP = "moe_enable_deepep"
 
 EXPERTS: tuple[Rule, ...] = (
@@ -43,7 +44,7 @@ EXPERTS: tuple[Rule, ...] = (
             says=f"{{{flag}}} would reward unequal use of the experts; use 0 or more",
             source="MC router.py adds it as it is",
         )
-        for flag in (AUXILIARY, "moe_z_loss_coeff")
+        for flag in ROUTER_LOSSES
     ),
     Conflict(
         id="deepep-dispatcher",

@@ -26,7 +26,7 @@ from launchers.rules.engine import (
     under,
 )
 from launchers.rules.model import Known, refused
-from launchers.rules.moe import AUXILIARY, CAPACITY
+from launchers.rules.moe import CAPACITY, ROUTER_LOSSES
 from launchers.rules.optimizer import AWARE
 from launchers.rules.parallelism import (
     CP,
@@ -100,7 +100,7 @@ MEGATRON: tuple[Rule, ...] = (
             says=f"{{{flag}}} outweighs the preferences; 0.001 to 0.01 is usual",
             source="MC router.py adds it to the loss of each layer",
         )
-        for flag in (AUXILIARY, "moe_z_loss_coeff")
+        for flag in ROUTER_LOSSES
     ),
     Conflict(
         id="sequence-parallel-tp1",

@@ -130,6 +130,11 @@ class Reading:
     is_trained: bool = False
     """Whether its trainer has ended its training."""
 
+    @property
+    def is_done(self) -> bool:
+        """Return whether nothing is left to train: it has trained, or stopped on request."""
+        return self.is_trained or self.phase == Phase.STOPPED
+
 
 class StepBoard:
     """The mapped file. The launcher makes it, the training processes open it."""

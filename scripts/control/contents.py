@@ -125,7 +125,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def probe(access: Callable[[], object]) -> None:
-    """Access a file; its absence is no error."""
+    """Access a file, which may be absent."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         access()
 
