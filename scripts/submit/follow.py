@@ -47,7 +47,8 @@ def is_reached(view: View, first: Reason, until: Until) -> bool:
     if is_over or until is Until.SUBMITTED:
         return True
     if until is Until.RUNNING:
-        return view.is_running
+        # All ranks are Running some seconds before they have met at the start barrier.
+        return view.is_running and first.kind is not Kind.WAITING
     return until is Until.FIRST_STEP and first.id in STEPPED
 
 

@@ -171,6 +171,8 @@ ADMITTED = view(jobset(), workloads=[workload(holds=16)], pods=[pod(0, RUNNING),
 RUNS = view(jobset(), pods=[pod(0, RUNNING), pod(1, RUNNING)])
 STEPS, DONE, FAILED = (STATES[id][0]() for id in ("training", "succeeded", "jobset-user-rule"))
 RESTARTS = STATES["restarting"][0]()
+MEETS = STATES["ranks-missing"][0]()
+"""All ranks are Running, and rank 0 waits for one at the start barrier."""
 
 
 def followed(until: Until, *views: View, notes: Sequence[str] = ()) -> tuple[int, int, str]:
@@ -206,6 +208,7 @@ ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
         (Until.SUBMITTED, (STATES["local-queue-missing"][0](),), Exit.FAILED, 1),
         (Until.SUBMITTED, (STATES["cluster-unreachable"][0](),), Exit.OK, 1),
         (Until.RUNNING, ALL, Exit.OK, 4),
+        (Until.RUNNING, (ADMITTED, MEETS, RUNS), Exit.OK, 3),
         (Until.FIRST_STEP, ALL, Exit.OK, 5),
         (Until.DONE, ALL, Exit.OK, 6),
         (Until.DONE, (RUNS, RESTARTS, RUNS, DONE), Exit.OK, 4),
@@ -217,7 +220,7 @@ ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
     ],
     ids=[
         *("submitted", "submitted-failed", "submitted-to-no-queue", "submitted-and-not-seen"),
-        *("running", "first-step", "done", "restarted", "failed"),
+        *("running", "running-after-the-barrier", "first-step", "done", "restarted", "failed"),
         *("done-before-a-step", "stalled", "unreachable-for-a-moment", "removed"),
     ],
 )
