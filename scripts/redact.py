@@ -31,6 +31,8 @@ _ESCAPED = r"\\\"[^\"\\]*\\\""
 _OF_SECRETS = frozenset(("existingSecret", "secretName", "secretRef", "secretKeyRef"))
 _REFERENCES = _OF_SECRETS | {"name", "path", "audience"}
 """Keys below a name such as `webhook` or `serviceAccountToken` that hold no secret."""
+_PATCH = frozenset(("effect", "state", "functions"))
+"""Keys of a patch in a checkpoint's ``features.json``; one patch is called ``tokens``."""
 LONGEST = 4000
 """Characters up to a closing bracket; without one the rest of the line is taken."""
 _REST = re.compile(r".?[ \t]*(?:\n[ \t]+[^\n]*)+|[^\n]*")
@@ -216,6 +218,8 @@ def _hides_all(name: str, inside: object) -> bool:
     Names with `secret` hold references mostly: `secretKeyRef`, `imagePullSecrets`.
     """
     if not isinstance(inside, list | tuple | Mapping) or "secret" in name.lower():
+        return False
+    if isinstance(inside, Mapping) and inside.keys() >= _PATCH:
         return False
     return is_sensitive(name) or is_sensitive(name.removesuffix("s"))
 

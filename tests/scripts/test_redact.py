@@ -107,6 +107,7 @@ def test_a_text_without_a_secret_is_kept(text: str) -> None:
         {"credentials": {"name": "wandb", "key": CANARY}},
         {"credentials": [{"secretRef": [CANARY]}]},
         {"token": {"path": f"https://me:{CANARY}@example.com"}},
+        {"tokens": {"effect": "x", "state": "y", "functions": {"token": CANARY}}},
     ],
 )
 def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, Any]) -> None:
@@ -122,6 +123,7 @@ def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, An
         {"credentials": [{"secretRef": "a"}, {"secretRef": {"name": "b"}}]},
         {"vault.hashicorp.com/agent-inject-secret-hf-token": "secret/data/hf"},
         {"args": ["--reuse-token", "--model", "x"]},
+        {"tokens": {"effect": "speed", "state": "installed", "functions": {"swift.sft:a": "996"}}},
     ],
 )
 def test_references_and_options_in_data_are_kept(document: dict[str, Any]) -> None:
