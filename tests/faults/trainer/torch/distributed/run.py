@@ -1,10 +1,10 @@
 """Stands for torchrun and its only worker in the fault matrix; trains in tenths of a second.
 
 Its state is a chain of hashes over the steps, so that a lost, repeated or damaged step changes all
-states after it. Like real ranks, the nodes wait for each other in each step, for ever; rank 0
-writes ``logging.jsonl``, ``metrics.jsonl`` and checkpoints, with the launcher's own seal and
-retention. The fault in ``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its ``step``, in the
-first attempt.
+states after it. Like real ranks, the nodes wait for each other in each step, for ever, and stop at
+the launcher's request (``launchers/training/stop/boundary.py``); rank 0 writes ``logging.jsonl``,
+``metrics.jsonl`` and checkpoints, with the launcher's own seal and retention. The fault in
+``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its ``step``, in the first attempt.
 """
 
 import ctypes
@@ -22,8 +22,9 @@ from typing import Any
 from launchers.metrics import rows
 from launchers.progress.trained import Trained
 from launchers.storage import checkpoint, retention
-from launchers.system.step_board import Phase, StepBoard, end_of_step
+from launchers.system.step_board import Phase, StepBoard
 from launchers.training import heartbeat
+from launchers.training.stop.boundary import Boundary
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
 
@@ -82,19 +83,24 @@ class Node:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.output.mkdir(parents=True, exist_ok=True)
         heartbeat.current().begin()
-        board = StepBoard.of_process(os.environ)
-        assert board is not None
+        boundary = Boundary(os.environ)
+        boundary.begin(step)
         while step < STEPS:
             step += 1
-            board.write(0, boundary=end_of_step(step), phase=Phase.STEP, step_seconds=STEP_SECONDS)
             self.act("step", step)
             self.meet(f"{step}")
             time.sleep(STEP_SECONDS)
             state = hashlib.sha256(f"{state} {step}".encode()).hexdigest()
             if self.rank == 0:
                 self.log(step, state)
-            if step % SAVE_EVERY == 0 or step == STEPS:
+            saves, is_last = step % SAVE_EVERY == 0, step == STEPS
+            stops = boundary.end_step(step, saves=saves, is_last=is_last)
+            if saves or stops:
                 self.save(step, state)
+                stops = not is_last and boundary.end_save(step, stops=stops)
+            if stops:
+                boundary.stop(step)
+                return
         if self.rank == 0:
             Trained.of(step, STEPS).write(self.folder.parent)
         heartbeat.current().note_trained()
@@ -174,6 +180,8 @@ class Node:
             ctypes.string_at(0)
         if what == "exit":
             sys.exit(int(word))
+        if what == "terminate-pod":
+            self.terminate_pod()
         if what == "leave":
             self.leave()
         if what == "leave-a-child":
@@ -193,6 +201,14 @@ class Node:
             self.fail_calls(word)
         if what == "fill":
             self.fill()
+
+    def terminate_pod(self) -> None:
+        """Send SIGTERM to the launcher; the step lasts until it has asked for a stop."""
+        os.kill(os.getppid(), signal.SIGTERM)
+        board = StepBoard.of_process(os.environ)
+        assert board is not None
+        while not board.is_requested:
+            time.sleep(0.01)
 
     def leave(self) -> None:
         """Be a torchrun whose worker has ended with 0: wait for those of the other nodes."""
