@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from launchers import PACKAGE, logs
@@ -49,6 +49,9 @@ LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 SIGNLESS_SECONDS = 2.0
 """The same where no log has a sign of a broken collective: then this node most likely ended first.
 """
+LONG_END_SECONDS = 1.0
+"""An end of the training processes that takes longer is logged: the kernel frees a GPU's memory and
+pinned memory."""
 SETTLE_SECONDS = 1.0
 """Time in which torchrun may fail by itself when another rank has failed: what its workers have
 logged counts, since a user error rules out a restart."""
@@ -168,7 +171,15 @@ def _wait(
         raise
     finally:
         workspace_watch.resume()
-        child.end(grace, spare=standby.pids)
+        _end(child, grace, standby.pids)
+
+
+def _end(child: Child, grace: float, spare: Collection[int]) -> None:
+    """End torchrun with all training processes; log the seconds where a restart waits for them."""
+    began = time.monotonic()
+    child.end(grace, spare=spare)
+    if (seconds := time.monotonic() - began) > LONG_END_SECONDS:
+        logs.info("training processes ended", seconds=round(seconds, 1))
 
 
 def _environment(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
