@@ -190,7 +190,7 @@ def with_faults(
     }
     return Launch(
         name=f"visit-{options.label}",
-        profile=replace(profile, changes={**profile.changes, **floors}),
+        profile=replace(profile, changes={**floors, **profile.changes}),
         nodes=nodes,
         gpus_per_node=each,
         model=model_folder(0),

@@ -33,8 +33,9 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     in_place = (("faults-in-place", 2),)
     large = ("faults-5-layers", 2), ("faults-5-layers-in-place", 2)
     saves = ("saves-before", 1), ("saves-now", 1)
+    new = ("matrix-new", 2), ("matrix-new-2", 2)
     restarts = ("restart", 2), ("restart-standby", 2), ("restart-5-layers", 2)
-    faults = ("matrix", 2), ("matrix-new", 2), ("matrix-local", 2), *restarts
+    faults = ("matrix", 2), *new, ("matrix-local", 2), *restarts
     own = ("faults-in-step", 2), ("hangs", 2), *saves, *faults
     rehearsals = ("rehearse-pipeline", 1), ("rehearse", 1)
     alone = (
