@@ -18,8 +18,9 @@ from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 from launchers.system.threads import place_of
 
-SILENCE_LIMIT_SECONDS = 60.0
-"""Time without any message after which a peer counts as lost."""
+SILENCE_LIMIT_SECONDS = 55.0
+"""Time without any message after which a peer counts as lost. With the next keepalive and the end of
+its connection that is within a minute."""
 KEEPALIVE_INTERVAL_SECONDS = 5.0
 
 

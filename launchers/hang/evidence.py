@@ -96,7 +96,7 @@ class Scene:
             phase=reading.phase.name.lower(),
             age=round(now - reading.beat, 1) if reading.beat else 0.0,
             loads=reading.loads,
-            writes=round(now - reading.write_began, 1) if reading.write_began else 0.0,
+            writes=round(now - reading.write_beat, 1) if reading.write_beat else 0.0,
             is_done=reading.is_done,
             state=state,
             frames=stacks.main_frames(text, text.encode()[size:].decode(errors="replace")),

@@ -114,8 +114,18 @@ def early_ends(readings: Sequence[Reading]) -> list[int]:
     return [local for local, each in enumerate(readings) if each.beat and not each.is_done]
 
 
+def last_sign(reading: Reading) -> float:
+    """Return the time of the last heartbeat; in a save, which ends with the write, also of a flush.
+
+    >>> last = Reading(boundary=8, phase=Phase.SAVE, step_seconds=9, save_seconds=0, beat=10)
+    >>> last_sign(last)
+    10
+    """
+    return max(reading.beat, reading.write_beat) if reading.phase == Phase.SAVE else reading.beat
+
+
 def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:
-    """Return the seconds in which a process must write its part of a checkpoint.
+    """Return the seconds in which a process must write more of its part of a checkpoint.
 
     >>> saved = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=500)
     >>> limit_of_write(saved, {"save": 1800})
@@ -131,16 +141,15 @@ def late_writes(
     floors: Mapping[str, int],
     has_ended: Callable[[int], bool] = lambda pid: False,
 ) -> tuple[Silence, list[int]] | None:
-    """Return the longest write in the background that exceeds its limit, and all such local ranks.
+    """Return the longest pause of a write in the background over its limit, and all such ranks.
 
-    The other processes may train on until the next save.
+    They are local ranks. The other processes may train on until the next save. A slow disk is no
+    hang as long as it takes more.
     """
     late = {
-        n: Silence(
-            seconds=now - each.write_began, limit=limit_of_write(each, floors), phase="write"
-        )
+        n: Silence(seconds=now - each.write_beat, limit=limit_of_write(each, floors), phase="write")
         for n, each in enumerate(readings)
-        if each.write_began and not (each.pid and has_ended(each.pid))
+        if each.write_beat and not (each.pid and has_ended(each.pid))
     }
     late = {n: each for n, each in late.items() if each.seconds > each.limit}
     if not late:
@@ -170,11 +179,11 @@ def judge(
     left = [each for each in readings if not (each.pid and has_ended(each.pid))]
     if not left:
         return NOTHING_RUNS
-    if any(now - max(each.beat, began) <= limit_of(each, step, floors) for each in left):
+    if any(now - max(last_sign(each), began) <= limit_of(each, step, floors) for each in left):
         return None
-    last = max(left, key=lambda each: each.beat)
+    last = max(left, key=last_sign)
     return Silence(
-        seconds=now - max(last.beat, began),
+        seconds=now - max(last_sign(last), began),
         limit=limit_of(last, step, floors),
         phase=phase_of(last),
     )

@@ -18,10 +18,11 @@ import os
 import random
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.storage.disk import GradualFlush
 from launchers.system.threads import each
 
 CHUNK_BYTES = 16 * 1024**2
@@ -155,18 +156,28 @@ def agree(one: str, other: str) -> bool:
     return len(first) == len(second) and bool(both) and all(a == b for a, b in both)
 
 
-def copy(source: Path, target: Path, digests: str) -> None:
+def copy(
+    source: Path, target: Path, digests: str, flushed: Callable[[], None] = lambda: None
+) -> None:
     """Copy a file and flush it, comparing its chunks with their digests.
+
+    Args:
+        source: the file.
+        target: its copy.
+        digests: of the source's chunks.
+        flushed: called after each part that is on the disk.
 
     Raises:
         OSError: EIO if a chunk differs, or the error of a disk.
     """
     with source.open("rb") as reader, target.open("wb") as writer:
+        flush_parts = GradualFlush(writer, flushed)
         for wanted in _split(digests):
             data = reader.read(CHUNK_BYTES)
             if wanted not in (_UNKNOWN, f"{zlib.crc32(data):08x}"):
                 raise OSError(errno.EIO, "differs from what was written", str(source))
             writer.write(data)
+            flush_parts.advance()
         writer.flush()
         os.fsync(writer.fileno())
 

@@ -18,7 +18,7 @@ import errno
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -48,13 +48,16 @@ def copying(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.copying")
 
 
-def copy_shards(local: Path, folder: Path, rank: int) -> None:
+def copy_shards(
+    local: Path, folder: Path, rank: int, flushed: Callable[[], None] = lambda: None
+) -> None:
     """Copy a rank's shards to the workspace, each by a rename; its note of the digests last.
 
     Args:
         local: ``checkpoint-<step>`` on this node's disk.
         folder: the same on the workspace.
         rank: the global rank that has written them.
+        flushed: called after each part that is on the workspace.
 
     Raises:
         OSError: a file differs from its digests, or the error of a disk.
@@ -71,7 +74,7 @@ def copy_shards(local: Path, folder: Path, rank: int) -> None:
         target, part = folder / name, copying(folder) / Path(name).name
         for each_folder in (target.parent, part.parent):
             disk.make_folder(each_folder)
-        chunk_digests.copy(local / name, part, written["digests"][name])
+        chunk_digests.copy(local / name, part, written["digests"][name], flushed)
         part.replace(target)
         flush(target.parent)
     replace(note, json.dumps(written))

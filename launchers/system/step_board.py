@@ -122,9 +122,10 @@ class Reading:
     """Whether it waits for its data loader."""
     pid: int = 0
     """Its process id, once it handles the signal that dumps its stacks; 0 before."""
-    write_began: float = 0.0
+    write_beat: float = 0.0
     """Monotonic time at which it began the part of a checkpoint that it is writing in the
-    background; 0 if it is not, also while it waits for the other ranks' parts."""
+    background, or last flushed some of it; 0 if it is not writing, also while it waits for the
+    other ranks' parts."""
     batch_seconds: float = 0.0
     """Duration of the last batch of an evaluation; 0 before the first."""
     is_trained: bool = False
@@ -187,7 +188,7 @@ class StepBoard:
                 beat=self._cells[first + _BEAT_MS] / 1e3,
                 loads=self._cells[first + _LOADS] != 0,
                 pid=self._cells[first + _PID],
-                write_began=self._cells[first + _WRITE_MS] / 1e3,
+                write_beat=self._cells[first + _WRITE_MS] / 1e3,
                 batch_seconds=self._cells[first + _BATCH_MS] / 1e3,
                 is_trained=self._cells[first + _TRAINED] != 0,
             )
@@ -195,12 +196,13 @@ class StepBoard:
         ]
 
     def mark_write(self, local_rank: int, *, is_open: bool) -> None:
-        """Note that a process begins or ends to write a checkpoint in the background.
+        """Note that a process writes a checkpoint in the background, or that it has ended that.
 
-        That is no heartbeat: its training may hang meanwhile.
+        It is noted at the beginning and after each flush. That is no heartbeat: its training may
+        hang meanwhile.
         """
-        began = time.monotonic_ns() // 1_000_000 if is_open else 0
-        self._cells[_HEADER + _CELLS * local_rank + _WRITE_MS] = began
+        now = time.monotonic_ns() // 1_000_000 if is_open else 0
+        self._cells[_HEADER + _CELLS * local_rank + _WRITE_MS] = now
 
     def write(
         self,

@@ -72,6 +72,11 @@ class Heartbeat:
         finally:
             self._board.mark_write(self._local, is_open=False)
 
+    def note_flush(self) -> None:
+        """Note that more of what this process writes is on the disk; within ``writing``."""
+        if self._board is not None:
+            self._board.mark_write(self._local, is_open=True)
+
     def loading(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the function that returns the next batch: data are awaited during its call."""
         board, local = self._board, self._local

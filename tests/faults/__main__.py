@@ -195,7 +195,8 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m tests.faults")
     parser.add_argument("names", nargs="*", help="all faults of the level by default")
     parser.add_argument("--level", choices=("process", "cluster"), default="process")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the subset of `make test`")
     parser.add_argument("--results", type=Path)
     options = parser.parse_args(words)
@@ -215,7 +216,7 @@ def main(words: list[str] | None = None) -> int:
             options.results.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
     runnable = [each for each in chosen if is_runnable(each)]
-    results = run_all(runnable, range(options.seeds), keep)
+    results = run_all(runnable, range(options.first_seed, options.first_seed + options.seeds), keep)
     console.print(table(results))
     for each in results:
         if each["problems"]:

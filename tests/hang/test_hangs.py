@@ -103,8 +103,8 @@ def test_only_the_injected_rank_and_its_exit_codes_are_right() -> None:
     assert outcome("stop", culprit=None).verdict == "missed"
     assert outcome("none").verdict == "wrong"
     assert outcome("none", culprit=None, codes=[0, 0]).verdict == "right"
-    assert outcome("launcher", cause="rank 0 ended: no message for 60 s").verdict == "right"
-    assert outcome("launcher", cause="rank 1 ended: no message for 60 s").verdict == "missed"
+    assert outcome("launcher", cause="rank 0 ended: no message for 55 s").verdict == "right"
+    assert outcome("launcher", cause="rank 1 ended: no message for 55 s").verdict == "missed"
 
 
 def test_five_wrong_ones_of_a_hundred_are_too_many_with_a_sixth() -> None:

@@ -28,7 +28,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.plan.memory import BUFFER_SPARE
 from launchers.storage.node_disk import Written
 from launchers.training import heartbeat
-from launchers.training.saving.files import Failure, File, Stored
+from launchers.training.saving.files import Failure, File, Flushed, Stored
 from launchers.training.saving.host_buffer import HostBuffer, offsets
 from launchers.training.saving.staging import Staging
 
@@ -119,7 +119,8 @@ class WriteProcess:
         connection: Connection = self._connection
         try:
             connection.send(files)
-            answer = connection.recv()
+            while isinstance(answer := connection.recv(), Flushed):
+                heartbeat.current().note_flush()
         except (EOFError, ConnectionError):
             code = self._process.wait()
             raise OSError(f"the process that writes checkpoints has ended with {code}") from None

@@ -35,6 +35,11 @@ class File:
     """torch's ``_StorageWriterTransforms``, empty before torch 2.7."""
 
 
+@dataclass(frozen=True)
+class Flushed:
+    """A part of the files is on the disk; the write continues."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """The error that kept the files from being written."""

@@ -14,6 +14,7 @@ from typing import Any
 from launchers import logs
 from launchers.storage import checkpoint, disk, node_disk
 from launchers.storage.node_disk import Written
+from launchers.training import heartbeat
 from launchers.training.saving.files import File
 
 Write = Callable[[Sequence[File]], list[Any]]
@@ -97,7 +98,8 @@ class Staging:
             return
         folder = _folder(files)
         try:
-            node_disk.copy_shards(self._root / folder.name, folder, self._rank)
+            flushed = heartbeat.current().note_flush
+            node_disk.copy_shards(self._root / folder.name, folder, self._rank, flushed)
         except OSError as error:
             self._warn(error)
             self._write_through(files, write)

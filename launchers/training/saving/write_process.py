@@ -16,7 +16,8 @@ import mmap
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint import filesystem
 
+from launchers.storage.disk import GradualFlush
 from launchers.system.atomic_file import flush
-from launchers.training.saving.files import Failure, File, Stored
+from launchers.training.saving.files import Failure, File, Flushed, Stored
 
 _PR_SET_PDEATHSIG = 1
 """``prctl`` option of linux/prctl.h: the signal that this process gets when its parent ends."""
@@ -33,12 +35,13 @@ NICENESS = 10
 """The ranks and their data loaders come first."""
 
 
-def write(file: File, buffer: mmap.mmap) -> list[Any]:
+def write(file: File, buffer: mmap.mmap, flushed: Callable[[], None]) -> list[Any]:
     """Write and flush one file as torch does; return torch's ``WriteResult`` of each item.
 
     Args:
         file: what to write.
         buffer: the memory that holds the tensors.
+        flushed: called after each part that is on the disk.
 
     Raises:
         OSError: it could not be written.
@@ -51,6 +54,7 @@ def write(file: File, buffer: mmap.mmap) -> list[Any]:
     )
     results = []
     with open(file.path, "wb") as stream:  # noqa: PTH123 - upstream's stream
+        flush_parts = GradualFlush(stream, flushed)
         for item, data in (
             *((item, io.BytesIO(data)) for item, data in file.objects),
             *((each.item, _tensor(each, buffer)) for each in file.tensors),
@@ -58,6 +62,7 @@ def write(file: File, buffer: mmap.mmap) -> list[Any]:
             results.append(
                 filesystem._write_item(*file.transforms, stream, data, item, file.key, **given)
             )
+            flush_parts.advance()
         stream.flush()
         os.fsync(stream.fileno())
     flush(Path(file.path).parent)
@@ -81,8 +86,9 @@ def serve(connection: Connection, buffer: mmap.mmap) -> None:
         except EOFError:
             return
         answer: list[Any] | Failure
+        flushed = partial(connection.send, Flushed())
         try:
-            answer = [result for file in files for result in write(file, buffer)]
+            answer = [result for file in files for result in write(file, buffer, flushed)]
         except Exception as error:
             answer = Failure.of(error)
         connection.send(answer)

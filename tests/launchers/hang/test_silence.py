@@ -110,7 +110,7 @@ def test_the_median_is_of_the_last_steps(seconds: list[float]) -> None:
     assert times.median == pytest.approx(expected)
 
 
-WRITER = replace(TRAINING, beat=4000, write_began=1000)
+WRITER = replace(TRAINING, beat=4000, write_beat=1000)
 
 
 def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
@@ -123,9 +123,19 @@ def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
     slow = replace(WRITER, save_seconds=400)
     assert late(1001 + FLOORS["save"], slow) is None
     assert late(1001 + STEPS * 400, slow) is not None
-    assert late(9999, replace(WRITER, write_began=0)) is None
+    assert late(9999, replace(WRITER, write_beat=0)) is None
 
 
 def test_a_process_that_has_ended_writes_no_longer() -> None:
     assert late_writes([WRITER], now=9999, floors=FLOORS) is not None
     assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None
+
+
+def test_a_save_that_flushes_is_not_silent_and_a_step_beside_it_is() -> None:
+    saving = replace(TRAINING, phase=Phase.SAVE, beat=1000, write_beat=5000)
+    late = 5001 + FLOORS["save"]
+    assert judge([saving], now=5000, began=0, step=1, floors=FLOORS) is None
+    found = judge([saving], now=late, began=0, step=1, floors=FLOORS)
+    assert found is not None and found.seconds == late - 5000
+    trains = replace(saving, phase=Phase.STEP)
+    assert judge([trains], now=5000, began=0, step=1, floors=FLOORS) is not None

@@ -16,6 +16,6 @@ def test_a_write_in_the_background_is_no_heartbeat(tmp_path: Path) -> None:
     board.mark_write(1, is_open=True)
     first, second = board.read()
     assert first == before[0] and second.beat == before[1].beat
-    assert before[1].write_began == 0 < second.write_began <= time.monotonic()
+    assert before[1].write_beat == 0 < second.write_beat <= time.monotonic()
     board.mark_write(1, is_open=False)
     assert board.read() == before

@@ -21,11 +21,13 @@ from torch.distributed.checkpoint.planner_helpers import _create_write_items
 
 from launchers.exits import LaunchError
 from launchers.storage import checkpoint, node_disk
+from launchers.training import heartbeat
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging
 
 STUCK = "tests.launchers.training.saving.stuck_writer"
+SMALL = "tests.launchers.training.saving.small_parts"
 
 
 class Once:
@@ -116,6 +118,10 @@ def main() -> None:
     phase, folder = sys.argv[1], Path(sys.argv[2])
     if phase in ("writing", "dead"):
         vars(background)["WRITE_PROCESS"] = STUCK
+    flushes: list[float] = []
+    if phase == "small":
+        vars(background)["WRITE_PROCESS"] = SMALL
+        heartbeat.current().note_flush = lambda: flushes.append(time.monotonic())  # type: ignore[method-assign]
     writes = Writes(0, 1, Once(), disk(folder, sys.argv[3]) if len(sys.argv) > 3 else None)
     writes.reserve(100, pins=False)
     try:
@@ -136,7 +142,8 @@ def main() -> None:
     except LaunchError as error:
         print(json.dumps({"id": error.id, "code": error.code, "cause": error.cause}), flush=True)
         return
-    print(json.dumps({"waited": waited, "seconds": writes.seconds}), flush=True)
+    found = {"waited": waited, "seconds": writes.seconds, "flushes": len(flushes)}
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

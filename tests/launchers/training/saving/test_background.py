@@ -73,6 +73,12 @@ def test_a_death_in_each_phase_leaves_the_checkpoint_before(phase: str, tmp_path
     assert bool(lines) == (phase == "writing")
 
 
+def test_each_part_on_the_disk_is_noted_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    code, (line,) = alone("small", tmp_path)
+    assert code == 0 and newest(tmp_path) == 2
+    assert line["flushes"] == 2  # one tensor a save
+
+
 def test_without_a_failure_both_are_complete(tmp_path: Path) -> None:
     code, (line,) = alone("none", tmp_path)
     assert code == 0 and newest(tmp_path) == 2
