@@ -78,7 +78,7 @@ spec:
 
 {{/*
 Ends a pod whose launcher is frozen, 35 to 45 seconds after its last heartbeat: before its peers end because of its silence
-(60 s), since the kubelet no longer probes a pod that is being deleted, which would then last for the whole grace
+(55 s), since the kubelet no longer probes a pod that is being deleted, which would then last for the whole grace
 period. A launcher renews the file every 3 seconds; the probe passes as long as there is none. It continues a launcher
 that is stopped; one that still gives no heartbeat exits on SIGHUP (launchers/hang/alive.py), without the grace period.
 */}}
