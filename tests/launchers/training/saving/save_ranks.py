@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,9 @@ def cut(folder: Path) -> None:
     dist.barrier()
     begun, copy = threading.Event(), chunk_digests.copy
 
-    def stuck(source: Path, target: Path, digests: str) -> None:
+    def stuck(source: Path, target: Path, digests: str, flushed: Callable[[], None]) -> None:
         if dist.get_rank() == 1:
-            copy(source, target, digests)
+            copy(source, target, digests, flushed)
             target.write_bytes(target.read_bytes()[:100])
         begun.set()
         time.sleep(600)
