@@ -19,7 +19,7 @@ from launchers.gang.stop_agreement import StopAgreement
 from launchers.system.threads import place_of
 
 SILENCE_LIMIT_SECONDS = 55.0
-"""Time without any message after which a peer counts as lost; within a minute of its last one."""
+"""Time without any message after which a peer counts as lost."""
 KEEPALIVE_INTERVAL_SECONDS = 5.0
 
 

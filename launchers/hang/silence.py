@@ -141,10 +141,10 @@ def late_writes(
     floors: Mapping[str, int],
     has_ended: Callable[[int], bool] = lambda pid: False,
 ) -> tuple[Silence, list[int]] | None:
-    """Return the longest pause of a write in the background over its limit, and all such ranks.
+    """Return the longest pause of a write in the background, and the local ranks over their limit.
 
-    They are local ranks. The other processes may train on until the next save. A slow disk is no
-    hang as long as it takes more.
+    None if no rank is. The other processes may train on until the next save. A slow disk that
+    takes more is not a hang.
     """
     late = {
         n: Silence(seconds=now - each.write_beat, limit=limit_of_write(each, floors), phase="write")

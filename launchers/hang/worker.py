@@ -40,8 +40,8 @@ class Worker:
     """Seconds since its last heartbeat."""
     loads: bool = False
     writes: float = 0.0
-    """Seconds since it began the part of a checkpoint that it writes in the background; 0 if it
-    does not write."""
+    """Seconds since it began the part of a checkpoint that it writes in the background, or last
+    flushed some of it; 0 if it does not write."""
     is_done: bool = False
     """Whether nothing was left for it to train."""
     state: str = ""

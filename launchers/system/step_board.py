@@ -198,8 +198,8 @@ class StepBoard:
     def mark_write(self, local_rank: int, *, is_open: bool) -> None:
         """Note that a process writes a checkpoint in the background, or that it has ended that.
 
-        It is noted at the beginning and after each flush. That is no heartbeat: its training may
-        hang meanwhile.
+        It is noted at the beginning and after each flush. That is not a heartbeat: its training
+        may hang meanwhile.
         """
         now = time.monotonic_ns() // 1_000_000 if is_open else 0
         self._cells[_HEADER + _CELLS * local_rank + _WRITE_MS] = now

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from launchers.upstream import record
+from launchers.upstream.patches import Verdict
+from launchers.upstream.table import PATCHES
 from scripts.redact import REDACTED, Redactor
 
 CANARY = "cAnArY5e1f0d"
@@ -128,3 +131,10 @@ def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, An
 )
 def test_references_and_options_in_data_are_kept(document: dict[str, Any]) -> None:
     assert CLEAN.data(document) == document
+
+
+def test_the_record_of_all_patches_in_a_checkpoint_is_kept() -> None:
+    digests = {"swift.pipelines.train.sft:SwiftSft._prepare_dataset": "996bae120addc1b6"}
+    made = [Verdict(patch=p, state="installed", digests=digests, unknown=()) for p in PATCHES]
+    recorded = {"patches": record.document(made)}
+    assert CLEAN.data(recorded) == recorded

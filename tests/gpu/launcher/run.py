@@ -171,6 +171,8 @@ def with_faults(
 ) -> Launch:
     """Return the run of a tiny model on ``spread``'s nodes in which a plugin injects faults.
 
+    The hang watchdog has ``FLOORS``; those of the profile take precedence.
+
     Args:
         options: of ``launch.parser``.
         plugin: its path on the host.

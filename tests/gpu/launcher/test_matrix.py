@@ -92,6 +92,14 @@ def test_training_stands_still_before_a_fault_for_as_long_as_wanted() -> None:
     assert restarts["hang"]["floors"]["step"] == FLOORS["step"] + 30
 
 
+def test_a_floor_of_the_profile_takes_precedence() -> None:
+    words = lines("2gpu")["restart-5-layers"]
+    options = matrix.arguments(command("2gpu", "restart-5-layers", "TOKENIZER", "RESULTS", words))
+    (made,) = matrix.launches(options)
+    floors = made.profile.values()["restarts"]["hang"]["floors"]
+    assert (floors["save"], floors["step"]) == (120, FLOORS["step"] + 30)
+
+
 def test_a_run_that_resumed_is_read(tmp_path: Path) -> None:
     rows = [row(1, 1, 1.0), row(1, 2, 2.0), row(2, 2, 20.0), row(2, 3, 21.0)]
     peer = {"id": "ended-for-peer", "code": 1, "class": "unknown"}

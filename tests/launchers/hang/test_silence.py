@@ -131,7 +131,7 @@ def test_a_process_that_has_ended_writes_no_longer() -> None:
     assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None
 
 
-def test_a_save_that_flushes_is_not_silent_and_a_step_beside_it_is() -> None:
+def test_a_flush_is_a_sign_of_life_in_a_save_and_not_in_a_step() -> None:
     saving = replace(TRAINING, phase=Phase.SAVE, beat=1000, write_beat=5000)
     late = 5001 + FLOORS["save"]
     assert judge([saving], now=5000, began=0, step=1, floors=FLOORS) is None

@@ -44,6 +44,13 @@ def state_after(step: int) -> str:
     return state
 
 
+def launchers_board() -> StepBoard:
+    """Open the launcher's step board."""
+    board = StepBoard.of_process(os.environ)
+    assert board is not None
+    return board
+
+
 def main() -> None:
     """Parse torchrun's arguments and train."""
     options = torchrun_arguments.parse()
@@ -193,9 +200,7 @@ class Node:
             time.sleep(float(word))
         if what == "freeze":  # torchrun is stopped, and its worker has ended
             worker = subprocess.Popen(["true"])
-            board = StepBoard.of_process(os.environ)
-            assert board is not None
-            board.write(0, pid=worker.pid, phase=Phase.SAVE)
+            launchers_board().write(0, pid=worker.pid, phase=Phase.SAVE)
             os.kill(os.getpid(), signal.SIGSTOP)
         if what == "fail-calls":
             self.fail_calls(word)
@@ -205,8 +210,7 @@ class Node:
     def terminate_pod(self) -> None:
         """Send SIGTERM to the launcher; the step lasts until it has asked for a stop."""
         os.kill(os.getppid(), signal.SIGTERM)
-        board = StepBoard.of_process(os.environ)
-        assert board is not None
+        board = launchers_board()
         while not board.is_requested:
             time.sleep(0.01)
 
@@ -214,9 +218,7 @@ class Node:
         """Be a torchrun whose worker has ended with 0: wait for those of the other nodes."""
         worker = subprocess.Popen(["true"])
         worker.wait()
-        board = StepBoard.of_process(os.environ)
-        assert board is not None
-        board.write(0, pid=worker.pid)
+        launchers_board().write(0, pid=worker.pid)
         self.meet("left", seconds=EXIT_BARRIER_SECONDS)
         sys.exit(0)
 
