@@ -1,9 +1,10 @@
 """The chart's archive of the launcher: ``python3 -m scripts.archive``, with any Python >= 3.11.
 
-In ``chart/``, ``charts/launcher-archive/launchers.tar.bz2`` holds the code of each Python file of
-``launchers/`` (``code_of``), ``launchers.digest`` the SHA-256 of names and contents of the files as
-they are in the checkout (``launchers/version.py``). Equal sources give equal archives: names are
-sorted, times and owners zero.
+In ``chart/charts/launcher-archive/``, ``launchers.tar.bz2`` and ``training.tar.bz2`` hold the code
+of each Python file of ``launchers/`` (``code_of``); ``chart/launchers.digest`` is the SHA-256 of
+names and contents of the files as they are in the checkout (``launchers/version.py``). Equal
+sources give equal archives: names are sorted, owners zero, and a file's time follows from its
+contents.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
 null in a values file means the default. ``chart/keys.json`` holds the keys of each map in which the
@@ -11,8 +12,8 @@ schema lets unknown ones pass, so that a template refuses them and names the nea
 ``chart/schema.json`` holds the rules of ``values.schema.json``, which templates apply. These three
 are in Git, so that the chart renders from a clone with ``launcher.from: image``.
 
-The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
-apply``. It lies in a subchart because Helm stores a chart's files in the record of each release,
+There are two because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
+apply``. They are in a subchart because Helm stores a chart's files in the record of each release,
 which may take 1 MiB, but not those of subcharts.
 """
 
@@ -27,17 +28,18 @@ import re
 import tarfile
 import tempfile
 import tokenize
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from launchers.version import digest, sources
 
 ROOT = Path(__file__).resolve().parent.parent
-ARCHIVE = "launchers.tar.bz2"
-"""Its key in the ConfigMap."""
-PLACE = f"charts/launcher-archive/{ARCHIVE}"
-"""Its path in the chart."""
+ARCHIVES = ("launchers.tar.bz2", "training.tar.bz2")
+"""Their keys in the ConfigMaps: the second holds ``launchers/training``, the first the rest."""
+PLACES = tuple(f"charts/launcher-archive/{name}" for name in ARCHIVES)
+"""Their paths in the chart."""
 DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
 KEYS = "keys.json"
@@ -47,89 +49,27 @@ _OPEN = {"$ref": "#/definitions/unknown"}
 
 
 def code_of(source: bytes) -> bytes:
-    r"""Return a module's code as the pod gets it, on the same lines, so that tracebacks agree.
+    r"""Return a module's code without comments and docstrings, on the same lines.
 
-    Left out are comments, docstrings (an empty string each: one may be the only statement of a
-    body), annotations, three of four spaces of indentation, and all of it within brackets.
+    Tracebacks agree with the checkout. A docstring becomes an empty string, since it may be the
+    only statement of a body.
 
     >>> code_of(b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
-    b'def f(a):\n ""\n return a\n'
-    >>> code_of(b"class A:\n    b: int = max(\n        1, 2)\n    c: int\n")
-    b'class A:\n b:0 = max(\n1, 2)\n c:0\n'
+    b'def f(a: int) -> int:\n    ""\n    return a\n'
     """
     lines = source.splitlines(keepends=True)
-    within, depth = set(), 0
     for token in tokenize.generate_tokens(io.StringIO(source.decode()).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
-            kept = lines[row - 1].decode()[:column].rstrip()
-            lines[row - 1] = f"{kept}\n".encode()
-        elif token.type == tokenize.OP:
-            depth += (token.string in "([{") - (token.string in ")]}")
-        elif token.type == tokenize.NL and depth:
-            within.add(token.end[0] + 1)
-    tree = ast.parse(source)
-    for (row, column), (last, end), new in sorted(_cuts(tree), reverse=True):
-        tail = lines[last - 1][end:]
-        lines[row - 1 : last] = [
-            lines[row - 1][:column] + new + (b"\n" if last > row else tail),
-            *[b"\n"] * (last - row - 1),
-            *([tail] if last > row else []),
-        ]
-    quoted = _quoted(tree)
-    return b"".join(
-        line if n in quoted else line.lstrip(b" ") if n in within else _dedented(line)
-        for n, line in enumerate(lines, start=1)
-    )
-
-
-Position = tuple[int, int]
-"""Line from 1, and byte in it."""
-
-
-def _cuts(tree: ast.Module) -> Iterator[tuple[Position, Position, bytes]]:
-    """Yield begin, end and replacement of docstrings and annotations.
-
-    The fields of a class keep one, 0, by which dataclasses know them.
-    """
-    fields = {n for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for n in each.body}
-    for node in ast.walk(tree):
+            lines[row - 1] = lines[row - 1].decode()[:column].rstrip().encode() + b"\n"
+    for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as text):
-                yield (*_span(text), b'""')
-            case ast.arg(annotation=ast.expr() as annotation):
-                begin = node.lineno, node.col_offset + len(node.arg.encode())
-                yield begin, _span(annotation)[1], b""
-            case ast.FunctionDef(returns=ast.expr() as result):
-                begin, end = _span(result)
-                yield (begin[0], begin[1] - len(" -> ")), end, b""
-            case ast.AnnAssign(target=target, annotation=annotation) if node in fields:
-                if not ast.unparse(annotation).startswith(_READ):
-                    yield _span(target)[1], _span(annotation)[1], b":0"
-            case ast.AnnAssign(target=target, annotation=annotation, value=ast.expr()):
-                yield _span(target)[1], _span(annotation)[1], b""
-
-
-_READ = ("ClassVar", "InitVar", "KW_ONLY")
-"""Annotations that dataclasses read."""
-
-
-def _span(node: ast.expr) -> tuple[Position, Position]:
-    end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
-    return (node.lineno, node.col_offset), end
-
-
-def _quoted(tree: ast.Module) -> set[int]:
-    """Return the lines that begin inside a string, whose indentation is data."""
-    strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant | ast.JoinedStr))
-    return {line for n in strings for line in range(n.lineno + 1, (n.end_lineno or n.lineno) + 1)}
-
-
-def _dedented(line: bytes) -> bytes:
-    """Return a line with a quarter of its indentation, which is a multiple of four in a block."""
-    code = line.lstrip(b" ")
-    blocks, rest = divmod(len(line) - len(code), 4)
-    return b" " * (blocks + rest) + code
+                first, last = text.lineno, text.end_lineno or text.lineno
+                begin, rest = lines[first - 1][: text.col_offset], lines[last - 1]
+                kept = begin + b'""' + rest[text.end_col_offset :]
+                lines[first - 1 : last] = [kept, *[b"\n"] * (last - first)]
+    return b"".join(lines)
 
 
 def defaults(values: str) -> str:
@@ -218,8 +158,23 @@ def _judging(node: Any, refs: list[str]) -> Any:
     return made
 
 
+def archives(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the content of each archive by its name.
+
+    Args:
+        files: relative path in ``launchers/`` to content.
+    """
+    parts: dict[str, dict[str, bytes]] = {name: {} for name in ARCHIVES}
+    for name, source in files.items():
+        parts[ARCHIVES[name.startswith("training/")]][name] = source
+    return {name: pack(part) for name, part in parts.items()}
+
+
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Return the archive: each file as ``launchers/<name>``.
+    """Return an archive with each file as ``launchers/<name>``.
+
+    Python takes a module's bytecode for its source's if size and time agree, so equal times would
+    let bytecode on the workspace outlive a change of the source.
 
     Args:
         files: relative path to content.
@@ -231,12 +186,13 @@ def pack(files: Mapping[str, bytes]) -> bytes:
             entry = tarfile.TarInfo(f"launchers/{name}")
             entry.size = len(content)
             entry.mode = 0o644
+            entry.mtime = zlib.crc32(content) >> 2  # below 2**31, which some file systems end at
             archive.addfile(entry, io.BytesIO(content))
     return bz2.compress(tar.getvalue())  # of much alike text 5 % smaller than xz
 
 
 def build(root: Path = ROOT) -> bool:
-    """Write archive, digest, defaults, keys and schema of a checkout, unless they are up to date.
+    """Write archives, digest, defaults, keys and schema of a checkout, unless they are up to date.
 
     Returns:
         Whether they were written.
@@ -253,8 +209,9 @@ def build(root: Path = ROOT) -> bool:
         _write(chart, name, text)
     if _is_current(chart, wanted):
         return False
-    _replace(chart, PLACE, pack(files))
-    _replace(chart, DIGEST, wanted.encode("ascii"))  # last: it says that the archive is complete
+    for place, content in zip(PLACES, archives(files).values(), strict=True):
+        _replace(chart, place, content)
+    _replace(chart, DIGEST, wanted.encode("ascii"))  # last: it says that the archives are complete
     return True
 
 
@@ -275,11 +232,12 @@ def _write(chart: Path, name: str, text: str) -> None:
 
 
 def _is_current(chart: Path, wanted: str) -> bool:
-    archive, seal = chart / PLACE, chart / DIGEST
-    if not archive.is_file() or not seal.is_file() or seal.read_text(encoding="ascii") != wanted:
+    made, seal = [chart / place for place in PLACES], chart / DIGEST
+    if not all(file.is_file() for file in (*made, seal)) or seal.read_text("ascii") != wanted:
         return False
     # a later version of this program may pack otherwise
-    return archive.stat().st_mtime >= Path(__file__).stat().st_mtime
+    own = Path(__file__).stat().st_mtime
+    return all(archive.stat().st_mtime >= own for archive in made)
 
 
 def _replace(chart: Path, place: str, content: bytes) -> None:
@@ -298,4 +256,5 @@ def _replace(chart: Path, place: str, content: bytes) -> None:
 
 if __name__ == "__main__":
     if build():
-        print(f"chart/{PLACE}: {(ROOT / 'chart' / PLACE).stat().st_size:,} bytes")
+        for each in PLACES:
+            print(f"chart/{each}: {(ROOT / 'chart' / each).stat().st_size:,} bytes")

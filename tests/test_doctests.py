@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import importlib
 from pathlib import Path
 
@@ -15,7 +16,8 @@ TRAINING_ONLY = {
 """Packages of the training image, absent where the tests run."""
 
 
-def _imports(path: Path) -> set[str]:
+@functools.cache
+def _imports(path: Path) -> frozenset[str]:
     """Return the top-level packages and modules that a module imports when it is imported."""
     found: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -23,16 +25,21 @@ def _imports(path: Path) -> set[str]:
             found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         elif isinstance(node, ast.Import):
             found |= {each.name for each in node.names}
-    return found
+    return frozenset(found)
 
 
-def _needs_training_image(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
+def _needs_training_image(path: Path) -> bool:
     """Return whether a module, or one of ours that it imports, needs the training image."""
-    names = _imports(path)
-    if {name.partition(".")[0] for name in names} & TRAINING_ONLY:
-        return True
-    own = {ROOT / f"{name.replace('.', '/')}.py" for name in names} - seen
-    return any(_needs_training_image(each, seen | own) for each in own if each.is_file())
+    seen: set[Path] = set()
+    waiting = {path}
+    while waiting:
+        names = _imports(each := waiting.pop())
+        if {name.partition(".")[0] for name in names} & TRAINING_ONLY:
+            return True
+        seen.add(each)
+        own = {ROOT / f"{name.replace('.', '/')}.py" for name in names}
+        waiting |= {one for one in own - seen if one.is_file()}
+    return False
 
 
 SOURCES = sorted(

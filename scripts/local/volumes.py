@@ -32,9 +32,10 @@ def place(
     for mount in pod.job.container.get("volumeMounts") or []:
         volume = volumes[mount["name"]]
         path: str = mount["mountPath"]
-        if "configMap" in volume:
+        if sources := _config_maps(volume):
             mounts[path] = _folder(inside(folder, path))
-            _write(Path(mounts[path]), path, volume["configMap"], config_maps)
+            for source in sources:
+                _write(Path(mounts[path]), path, source, config_maps)
         elif "emptyDir" not in volume:
             _check_host_path(volume, mount)
             mounts[path] = path  # also when it lies below another mount, such as /tmp
@@ -43,6 +44,12 @@ def place(
     log = pod.job.container.get("terminationMessagePath", TERMINATION_LOG)
     _folder(inside(folder, log).parent)
     return {**mounts, log: str(inside(folder, log))}
+
+
+def _config_maps(volume: Mapping[str, Any]) -> list[Fields]:
+    """Return the ConfigMaps of a volume; none of a projected one with sources of another kind."""
+    sources = volume.get("projected", {"sources": [volume]})["sources"]
+    return [each["configMap"] for each in sources if all("configMap" in one for one in sources)]
 
 
 def _folder(path: Path) -> str:

@@ -28,7 +28,8 @@ def comparison(folder: Path) -> Iterator[Comparison]:
     """Start what a comparison needs, below an empty folder; end it with the block."""
     chart, schemas, home = folder / "chart", folder / "schemas", folder / "api"
     shutil.copytree(CHART, chart)
-    (chart / archive.PLACE).write_bytes(b"stub")
+    for place in archive.PLACES:
+        (chart / place).write_bytes(b"stub")
     schemas.mkdir()
     home.mkdir()
     for kind in server.PATHS:  # the server judges, not the renderer

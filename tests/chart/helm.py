@@ -142,9 +142,10 @@ def _lay(below: Document, above: Mapping[str, Any]) -> None:
             below[key] = copy.deepcopy(value)
 
 
-def launcher(documents: list[Document]) -> bytes:
-    """Return the archive of the launcher that the ConfigMap holds."""
-    return base64.b64decode(kind(documents, "ConfigMap")["binaryData"]["launchers.tar.bz2"])
+def launcher(documents: list[Document]) -> dict[str, bytes]:
+    """Return the archives of the launcher that the ConfigMaps hold, by name."""
+    held = [each.get("binaryData", {}) for each in documents if each["kind"] == "ConfigMap"]
+    return {name: base64.b64decode(data) for files in held for name, data in files.items()}
 
 
 def runs(command: list[str]) -> str:
@@ -156,9 +157,12 @@ def runs(command: list[str]) -> str:
 
 
 def kind(documents: list[Document], wanted: str) -> Document:
-    """Return the one object of a kind."""
-    [found] = [document for document in documents if document["kind"] == wanted]
-    return found
+    """Return the one object of a kind; of the ConfigMaps the one with the recipe."""
+    found = [document for document in documents if document["kind"] == wanted]
+    if wanted == "ConfigMap":
+        found = [each for each in found if not each["metadata"]["name"].endswith("-training")]
+    [one] = found
+    return one
 
 
 def jobs(documents: list[Document]) -> dict[str, Document]:

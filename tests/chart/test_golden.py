@@ -52,7 +52,8 @@ def without_sources(documents: list[Document]) -> list[Document]:
         if isinstance(node, dict) and SOURCES in node:
             node[SOURCES] = "-"
         if isinstance(node, dict) and node.get("kind") == "ConfigMap":
-            node["data"]["recipe.yaml"] = yaml.safe_load(node["data"]["recipe.yaml"])
+            if "data" in node:
+                node["data"]["recipe.yaml"] = yaml.safe_load(node["data"]["recipe.yaml"])
             node["binaryData"] = dict.fromkeys(node["binaryData"], "-")
     return documents
 
@@ -145,8 +146,13 @@ def test_no_golden_file_is_left_over() -> None:
 
 def test_the_users_file_holds_the_two_node_run() -> None:
     documents = template_file(ROOT / "values" / "a100-2node.yaml")
-    assert [document["kind"] for document in documents] == ["ConfigMap", "JobSet", "Pod"]
-    [config, jobset, _] = documents
+    assert [document["kind"] for document in documents] == [
+        "ConfigMap",
+        "ConfigMap",
+        "JobSet",
+        "Pod",
+    ]
+    [config, _, jobset, _] = documents
     args = yaml.safe_load(config["data"]["recipe.yaml"])["args"]
     assert (args["lr"], args["min_lr"], args["moe_aux_loss_coeff"]) == ("5e-06", "5e-07", "0.001")
     assert (args["tensor_model_parallel_size"], args["global_batch_size"]) == ("1", "64")

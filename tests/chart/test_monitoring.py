@@ -14,7 +14,7 @@ ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
 def test_nothing_is_rendered_by_default() -> None:
     found = render(BASE)
     assert {each["kind"] for each in found} == {"JobSet", "ConfigMap", "Pod"}
-    assert sum(each["kind"] == "ConfigMap" for each in found) == 1
+    assert sum(each["kind"] == "ConfigMap" for each in found) == 2
     assert "ports" not in pod(found)["containers"][0]
     assert "DPO_METRICS_PORT" not in env(found)
 

@@ -41,7 +41,7 @@ def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
         template(merged(), name=name)
 
 
-@pytest.mark.parametrize("missing", [archive.PLACE, archive.DIGEST])
+@pytest.mark.parametrize("missing", [*archive.PLACES, archive.DIGEST])
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_launcher(
     tmp_path: Path, missing: str, helm: str
@@ -49,8 +49,9 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
     (chart / missing).unlink()
-    place = re.escape(f"chart/{archive.PLACE}")
-    with pytest.raises(Refused, match=rf"{place}: .*`make chart`.*\[chart-launcher\]"):
+    with pytest.raises(
+        Refused, match=r"chart/charts/launcher-archive: .*`make chart`.*\[chart-launcher\]"
+    ):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
 

@@ -43,11 +43,13 @@ def resources(documents: list[Document], role: str = "node") -> Document:
     return found
 
 
-def test_the_config_map_holds_the_launchers_code(frozen: Path) -> None:
+def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
     documents = objects(template(BASE, chart=frozen))
-    with tarfile.open(fileobj=io.BytesIO(launcher(documents))) as archive:
-        opened = {name: archive.extractfile(name) for name in archive.getnames()}
-        held = {name: file.read() for name, file in opened.items() if file is not None}
+    held: dict[str, bytes] = {}
+    for packed in launcher(documents).values():
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            opened = {name: archive.extractfile(name) for name in archive.getnames()}
+            held |= {name: file.read() for name, file in opened.items() if file is not None}
     package = frozen.parent / "launchers"
     files = {
         f"launchers/{p.relative_to(package)}": code_of(p.read_bytes())
@@ -107,7 +109,7 @@ def test_the_pod_passes_the_restricted_level() -> None:
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert container["securityContext"] == security
     kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
-    assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
+    assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
 
 

@@ -69,7 +69,8 @@ def command_of(documents: list[Document], folder: Path) -> list[str]:
     """Return the container's command; it reads the ConfigMap and the fabric's files in a folder."""
     mounted = folder / "mounted"
     mounted.mkdir()
-    (mounted / "launchers.tar.bz2").write_bytes(launcher(documents))
+    for name, archive in launcher(documents).items():
+        (mounted / name).write_bytes(archive)
     command: list[str] = pod(documents)["containers"][0]["command"]
     return [word.replace("/etc/megatron-dpo/launchers", str(mounted)) for word in command]
 

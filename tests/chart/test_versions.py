@@ -73,10 +73,11 @@ def test_the_package_holds_all_and_renders_the_same(
     with tarfile.open(package) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert all(member.isfile() for member in tar.getmembers())
-        [packed] = [m for m in tar.getmembers() if m.name.endswith(archive.PLACE)]
-        held = tar.extractfile(packed)
-        assert held is not None
-        assert held.read() == (frozen / archive.PLACE).read_bytes()
+        for place in archive.PLACES:
+            [packed] = [m for m in tar.getmembers() if m.name.endswith(place)]
+            held = tar.extractfile(packed)
+            assert held is not None
+            assert held.read() == (frozen / place).read_bytes()
     data = {
         str(p.relative_to(CHART))
         for folder in ("flags", "networks")
@@ -85,7 +86,7 @@ def test_the_package_holds_all_and_renders_the_same(
     own = {
         "exits.yaml",
         archive.SCHEMA,
-        archive.PLACE,
+        *archive.PLACES,
         archive.DIGEST,
         archive.DEFAULTS,
     }

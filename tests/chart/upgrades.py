@@ -13,6 +13,7 @@ from tests.chart.helm import (
     KUBERNETES,
     Document,
     Refused,
+    kind,
     merged,
     objects,
     require,
@@ -32,7 +33,8 @@ def reading(folder: Path) -> Path:
 def put(chart: Path, *layers: Document, suspended: bool = False, without: str = "") -> None:
     """Let the cluster hold what was installed with some values."""
     found: Document = {"ConfigMap": {}, "JobSet": {}, "PersistentVolumeClaim": {}}
-    found |= {o["kind"]: o for o in objects(template(merged(*layers), chart=chart))}
+    installed = objects(template(merged(*layers), chart=chart))
+    found |= {o["kind"]: kind(installed, o["kind"]) for o in installed}
     # Fields that the controllers add.
     found["JobSet"]["spec"]["suspend"] = suspended
     if found["PersistentVolumeClaim"]:

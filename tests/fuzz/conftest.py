@@ -36,5 +36,6 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the chart with a stub of the archive, which would cost most of the time."""
     folder = tmp_path_factory.mktemp("fuzz") / "chart"
     shutil.copytree(CHART, folder)
-    (folder / archive.PLACE).write_bytes(b"stub")
+    for place in archive.PLACES:
+        (folder / place).write_bytes(b"stub")
     return folder

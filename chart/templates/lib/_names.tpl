@@ -7,14 +7,19 @@
 {{ .Release.Name }}-launchers
 {{- end }}
 
-{{/* Folder of the ConfigMap in the pods: recipe.yaml and launchers.tar.bz2. */}}
+{{/* The ConfigMap with launchers/training. */}}
+{{- define "megatron-dpo.configMap.training" -}}
+{{ .Release.Name }}-training
+{{- end }}
+
+{{/* Folder of both ConfigMaps in the pods: recipe.yaml, launchers.tar.bz2 and training.tar.bz2. */}}
 {{- define "megatron-dpo.configMap.path" -}}
 /etc/megatron-dpo/launchers
 {{- end }}
 
-{{/* The launcher's archive, a file of the subchart; empty if it is not built. */}}
+{{/* One of the launcher's archives, a file of the subchart; empty if it is not built. Takes (root, name). */}}
 {{- define "megatron-dpo.launcher.archive" -}}
-{{ (index .Subcharts "launcher-archive").Files.Get "launchers.tar.bz2" }}
+{{ (index (first .).Subcharts "launcher-archive").Files.Get (printf "%s.tar.bz2" (last .)) }}
 {{- end }}
 
 {{/* The SHA-256 of the launcher's sources (`make chart`); empty if the image provides them. */}}

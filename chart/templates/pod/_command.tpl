@@ -47,9 +47,10 @@ pending: the launcher unblocks SIGTERM once it handles it. Python before 3.11.4 
 {{- if eq .Values.launcher.from "chart" -}}
 import os, signal, sys, tarfile
 signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
-with tarfile.open("{{ include "megatron-dpo.configMap.path" . }}/launchers.tar.bz2") as archive:
-    archive.extraction_filter = getattr(tarfile, "data_filter", None)
-    archive.extractall()
+for name in "launchers", "training":
+    with tarfile.open("{{ include "megatron-dpo.configMap.path" . }}/%s.tar.bz2" % name) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall()
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 os.execv(sys.executable, [sys.executable, "-m", "launchers", *sys.argv[1:]])
 {{- end }}

@@ -9,6 +9,13 @@
     items:
       - path: recipe.yaml
         fieldRef: {fieldPath: "metadata.annotations['megatron-dpo/recipe']"}
+{{- else if eq $v.launcher.from "chart" }}
+  projected:
+    sources:
+      - configMap:
+          name: {{ include "megatron-dpo.configMap.name" .root }}
+      - configMap:
+          name: {{ include "megatron-dpo.configMap.training" .root }}
 {{- else }}
   configMap:
     name: {{ include "megatron-dpo.configMap.name" .root }}

@@ -1,7 +1,7 @@
 {{/* Objects other than the JobSet, and requirements of a controller of another cluster. */}}
 {{- define "megatron-dpo.validate.objects" -}}
 {{- $name := .Release.Name -}}
-{{- $owned := list (printf "JobSet/%s" $name) (printf "Service/%s" $name) (printf "Pod/%s-test" $name) (printf "ConfigMap/%s-launchers" $name) (printf "ConfigMap/%s-dashboard" $name) (printf "PersistentVolumeClaim/%s-workspace" $name) (printf "PodMonitor/%s" $name) (printf "NetworkPolicy/%s" $name) }}
+{{- $owned := list (printf "JobSet/%s" $name) (printf "Service/%s" $name) (printf "Pod/%s-test" $name) (printf "ConfigMap/%s-launchers" $name) (printf "ConfigMap/%s-training" $name) (printf "ConfigMap/%s-dashboard" $name) (printf "PersistentVolumeClaim/%s-workspace" $name) (printf "PodMonitor/%s" $name) (printf "NetworkPolicy/%s" $name) }}
 {{- if .Values.monitoring.events }}{{ $owned = append $owned (printf "Role/%s-events" $name) }}{{ $owned = append $owned (printf "RoleBinding/%s-events" $name) }}{{ end }}
 {{- if .Values.restarts.agentImage }}{{ $owned = append $owned (printf "Role/%s-restarts" $name) }}{{ $owned = append $owned (printf "RoleBinding/%s-restarts" $name) }}{{ end }}
 {{- $isCreated := include "megatron-dpo.serviceAccount.isCreated" . }}

@@ -87,8 +87,8 @@ Takes (values, defaults); modifies the values, which all templates share.
 - chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
 {{- end }}
 {{- end }}
-{{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" .) (.Files.Get "launchers.digest"))) }}
-- chart/charts/launcher-archive/launchers.tar.bz2: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
+{{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" (list . "launchers")) (include "megatron-dpo.launcher.archive" (list . "training")) (.Files.Get "launchers.digest"))) }}
+- chart/charts/launcher-archive: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}
 {{- if not (.Files.Get $table) }}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ class Predicted:
         return [BASE] if self.file == BASE else [BASE, self.file]
 
 
-def predictions() -> list[Predicted]:
+@functools.cache
+def predictions() -> tuple[Predicted, ...]:
     """Return all profiles by GPU model, then by GPUs.
 
     Raises:
@@ -44,7 +46,7 @@ def predictions() -> list[Predicted]:
     """
     order = [gpu_model for models in GPU_MODELS.values() for gpu_model in models]
     found = [_predict(file, gpu_model) for file, gpu_model in _profiles()]
-    return sorted(found, key=lambda each: (order.index(each.gpu_model), each.gpus))
+    return tuple(sorted(found, key=lambda each: (order.index(each.gpu_model), each.gpus)))
 
 
 def _profiles() -> Iterator[tuple[Path, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from scripts.archive import PLACE
+from scripts.archive import PLACES
 
 Document = dict[str, Any]
 LICENSE = "Apache-2.0"
@@ -34,7 +34,7 @@ def document(package: bytes, date: str) -> Document:
     digest = hashlib.sha256(package).hexdigest()
     packages = [
         _chart(chart, digest, files),
-        _launcher(chart, contents[PLACE]),
+        *(_launcher(chart, place, contents[place]) for place in PLACES),
         *map(_image, yaml.safe_load(chart["annotations"]["artifacthub.io/images"])),
     ]
     return {
@@ -100,13 +100,14 @@ def _chart(chart: Document, digest: str, files: list[Document]) -> Document:
     )
 
 
-def _launcher(chart: Document, archive: bytes) -> Document:
+def _launcher(chart: Document, place: str, archive: bytes) -> Document:
+    name = place.rpartition("/")[2].removesuffix(".tar.bz2")
     digest = hashlib.sha256(archive).hexdigest()
     return _package(
         "Launcher",
-        "launchers",
+        name,
         str(chart["version"]),
-        f"pkg:generic/{_NAME}-launchers@{chart['version']}",
+        f"pkg:generic/{_NAME}-{name}@{chart['version']}",
         checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
         licenseConcluded=LICENSE,
         licenseDeclared=LICENSE,

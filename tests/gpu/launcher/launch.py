@@ -19,7 +19,7 @@ import yaml
 
 from launchers import version
 from scripts import manifest
-from scripts.archive import ARCHIVE, code_of
+from scripts.archive import ARCHIVES, code_of
 from scripts.helm import template
 from scripts.local import overlay
 from scripts.problem import Problem
@@ -141,8 +141,8 @@ def manifest_of(launch: Launch, packed: Path) -> str:
 def stale(text: str, launchers: Path) -> list[str]:
     """Return the launchers' files that a manifest has otherwise than this folder."""
     maps = manifest.parse(text).files.values()
-    packed = next((files[ARCHIVE] for files in maps if ARCHIVE in files), None)
-    held = {} if packed is None else _unpacked(packed)
+    packed = [files[name] for files in maps for name in ARCHIVES if name in files]
+    held = {name: code for each in packed for name, code in _unpacked(each).items()}
     here = {name: code_of(source) for name, source in version.sources(launchers).items()}
     return sorted(name for name in held.keys() | here.keys() if held.get(name) != here.get(name))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from scripts.archive import ARCHIVE, pack
+from scripts.archive import ARCHIVES, pack
 from scripts.helm import ROOT, template
 
 RULES = [
@@ -111,8 +111,9 @@ def packed(script: str, workspace: Path) -> str:
     main = textwrap.dedent(script).encode()
     code = {"__init__.py": b"", "sub/__init__.py": b"NAME = 'sub'", "__main__.py": main}
     for item in objects:
-        if item["kind"] == "ConfigMap":
-            item["binaryData"][ARCHIVE] = base64.b64encode(pack(code)).decode()
+        for name in ARCHIVES:
+            if item["kind"] == "ConfigMap" and name in item["binaryData"]:
+                item["binaryData"][name] = base64.b64encode(pack(code)).decode()
     return yaml.safe_dump_all(objects)
 
 

@@ -66,7 +66,12 @@ def test_the_charts_command_unpacks_its_archive_and_becomes_the_launcher(tmp_pat
     assert first == "sub ['run'] True backend:"
     digest = (ROOT / "chart" / "launchers.digest").read_text().strip()
     assert second == f"{digest} ['-m', 'launchers', 'run']"
-    assert (folder / "etc" / "megatron-dpo" / "launchers" / "launchers.tar.bz2").is_file()
+    mounted = folder / "etc" / "megatron-dpo" / "launchers"
+    assert sorted(p.name for p in mounted.iterdir()) == [
+        "launchers.tar.bz2",
+        "recipe.yaml",
+        "training.tar.bz2",
+    ]
 
 
 def test_a_pod_that_is_stopped_while_it_unpacks_ends_by_the_signal(tmp_path: Path) -> None:
@@ -75,7 +80,7 @@ def test_a_pod_that_is_stopped_while_it_unpacks_ends_by_the_signal(tmp_path: Pat
     script = container["command"][2]
     archive = tmp_path / "launchers.tar.bz2"
     os.mkfifo(archive)  # opening it waits for a writer
-    script = script.replace("/etc/megatron-dpo/launchers/launchers.tar.bz2", str(archive))
+    script = script.replace("/etc/megatron-dpo/launchers/", f"{tmp_path}/")
     with subprocess.Popen([sys.executable, "-c", script, "run"], cwd=tmp_path) as pod:
         status = Path(f"/proc/{pod.pid}/status")
         while not caught(status.read_text(), signal.SIGTERM):
