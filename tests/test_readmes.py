@@ -79,6 +79,20 @@ def test_links_lead_to_files(page: str) -> None:
     assert [link for link in links if not (folder.parent / link).exists()] == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_to_a_section_lead_to_a_heading(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s:]*)#([\w-]+)\)", text)
+    targets = [((ROOT / page).parent / path if path else ROOT / page, to) for path, to in links]
+    assert [(str(path), to) for path, to in targets if to not in anchors(path)] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_source_files_that_are_named_exist(page: str) -> None:
     named = [n for n in CODE.findall((ROOT / page).read_text()) if PATH.fullmatch(n)]
