@@ -20,6 +20,7 @@ from launchers.exits import Exit, LaunchError
 Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
+AdapterReference = Literal["adapter", "base"]
 Export = Literal["last", "best"]
 PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
@@ -36,6 +37,7 @@ OWN = "recipe."
 them."""
 TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
 PAIR_WEIGHTS = f"{OWN}pairWeights"
+ADAPTER_REFERENCE = f"{OWN}adapterReference"
 TRAINS = f"{OWN}trains"
 """``adapter`` or ``full``: what Megatron's trainer trains, a fact that follows from flags."""
 _RELEASE = re.compile(r"\d+(\.\d+)+")
@@ -45,13 +47,24 @@ TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
-    *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
+    *(
+        "backend",
+        "task",
+        "model",
+        "dataset",
+        "args",
+        "reference",
+        "adapterReference",
+        "pairWeights",
+        "export",
+    ),
     *("saving", "saveMinutes", *SWITCHES, "swiftVersion", "trackers"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
+    "adapterReference": ("adapter", "base"),
     "export": ("last", "best"),
     "pairWeights": ("equal", "pack"),
     "saving": ("background", "blocking"),
@@ -66,7 +79,7 @@ _SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
 """Flags that tie the checkpoints to steps."""
 _DEFAULTS = {
     **{"reference": "online", "export": "last", "pairWeights": "equal"},
-    "saving": "background",
+    **{"saving": "background", "adapterReference": "adapter"},
 }
 
 
@@ -98,6 +111,9 @@ class Recipe:
     by steps. Not part of ``digest``."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
+    adapter_reference: AdapterReference = "adapter"
+    """Reference of a run that continues an adapter: the ``adapter`` that ``ref_adapters`` names, or
+    ``base``, the model without it. Not part of ``digest``."""
     check_first_step: bool = True
     """Whether a first step whose policy is not the reference ends the run; not part of
     ``digest``."""
@@ -137,6 +153,7 @@ class Recipe:
             REFERENCE: self.reference,
             EXPORT: self.export,
             PAIR_WEIGHTS: self.pair_weights,
+            ADAPTER_REFERENCE: self.adapter_reference,
         }
 
     @property
@@ -295,6 +312,7 @@ def parse(document: object) -> Recipe:
         saving=cast(Saving, given["saving"]),
         save_minutes=_save_minutes(given.get("saveMinutes", SAVE_MINUTES)),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
+        adapter_reference=cast(AdapterReference, given["adapterReference"]),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
         trackers=_trackers(document.get("trackers", [])),

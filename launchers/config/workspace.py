@@ -19,8 +19,21 @@ class Workspace:
         return cls(root=home.parent.parent, run=home.name)
 
     def code(self, slug: str) -> Path:
-        """Return the clone of the training code."""
+        """Return the clone of the training code that all runs share."""
         return self.root / "code" / slug
+
+    def own_code(self, slug: str) -> Path:
+        """Return the clone of the training code of this run alone."""
+        return self.home / "code" / slug
+
+    @staticmethod
+    def clone_of(path: Path) -> Path | None:
+        """Return the clone that a file is in; None for one in no clone.
+
+        >>> Workspace.clone_of(Path("/w/code/dpo@v1-28/plugins/a.py")).name
+        'dpo@v1-28'
+        """
+        return next((each for each in path.parents if each.parent.name == "code"), None)
 
     def model(self, slug: str) -> Path:
         """Return the folder of a downloaded model and its marker."""

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from launchers.config.flag_value import words
 from launchers.config.recipe import ADAPTERS, Recipe
 
 _ZERO_AT_START = ("true", "gaussian")
@@ -29,11 +33,30 @@ def unjudged(recipe: Recipe) -> str:
         return "reference_free leaves the reference out of the loss"
     if recipe.backend == "transformers" and recipe.arg("ld_alpha") not in ("", "1", "1.0"):
         return "ld_alpha scales the end of the policy's longer answers, and not the reference's"
-    if any(recipe.args.get(name) for name in ADAPTERS):
-        return "training begins with a trained adapter"
+    if not same_adapters(recipe.args.get):
+        return "policy and reference begin with different adapters"
     if recipe.trains_adapter:
         return _unjudged_adapter(recipe)
     return _unjudged_arithmetic(recipe)
+
+
+def same_adapters(value: Callable[[str], Any]) -> bool:
+    """Return whether policy and reference begin with the same adapter, or both without one.
+
+    An adapter of Megatron's format takes precedence (``swift/megatron/trainers``).
+
+    Args:
+        value: returns the value of a flag of ``ADAPTERS``.
+
+    >>> same_adapters({"adapters": "/a", "ref_adapters": ["/a"]}.get)
+    True
+    >>> same_adapters({"adapters": "/a"}.get), same_adapters({}.get)
+    (False, True)
+    """
+    policy, reference, mcore, mcore_reference = (words(value(name) or []) for name in ADAPTERS)
+    if mcore or mcore_reference:
+        return mcore == mcore_reference
+    return policy == reference
 
 
 def _unjudged_adapter(recipe: Recipe) -> str:

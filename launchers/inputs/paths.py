@@ -1,4 +1,8 @@
-"""Paths of a run's inputs: clone, model, datasets. Pure, so equal on every rank."""
+"""Paths of a run's inputs: clone, model, datasets.
+
+They are equal on every rank: they follow from settings, recipe and image, and from what the run
+noted at its first start (``inputs.json``), which a restart keeps.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,12 @@ from launchers.config.settings import Code, Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
+from launchers.system.atomic_file import read_object
+from launchers.upstream import code_identity
+
+FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+CONVERTER = ("ms-swift", "mcore-bridge", "megatron-core", "transformers")
+"""Distributions that convert a model."""
 
 
 def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
@@ -23,13 +33,13 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
             has no code.
     """
     work = settings.work
-    clone = clone_path(settings.code, work)
+    clone = clone_path(settings.code, work, skip="clone" in settings.skips)
     model = sources.parse_source(recipe.model, "recipe.model")
     datasets = sources.parse_datasets(recipe.dataset).values()
     why = conversion_skip_reason(recipe, is_skipped="convert" in settings.skips)
     return Inputs(
         model=sources.local(model, "model", work, clone),
-        mcore=None if why else work.mcore(model.slug),
+        mcore=None if why else work.mcore(_conversion(settings, model.slug)),
         not_converted=why,
         datasets=tuple(
             f"{sources.local(d, 'dataset', work, clone)}"
@@ -40,9 +50,43 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
     )
 
 
-def clone_path(code: Code, workspace: Workspace) -> Path | None:
-    """Return the folder of the clone; None when the run has no code."""
-    return workspace.code(slug(code)) if code.url else None
+def clone_path(code: Code, workspace: Workspace, *, skip: bool = False) -> Path | None:
+    """Return the folder of the clone; None when the run has no code.
+
+    All runs share the clone of a commit. A branch or tag may move: of it each run has a clone of
+    its own, made at its first start, except a run that began when all were shared.
+
+    Args:
+        code: the training code.
+        workspace: the run's workspace.
+        skip: SKIP_CLONE=1: the shared clone, unless the run has one of its own.
+    """
+    if not code.url:
+        return None
+    shared, own = workspace.code(slug(code)), workspace.own_code(slug(code))
+    if FULL_SHA.fullmatch(code.ref):
+        return shared
+    begun = f"clone {code.url}@{code.ref}" in read_object(workspace.inputs) and shared.is_dir()
+    return shared if (skip or begun) and not own.is_dir() else own
+
+
+def _conversion(settings: Settings, model: str) -> str:
+    """Return the name of the converted model.
+
+    Each converter has its own, so that none replaces the model that another run resumes with. A
+    run keeps the one that it began with, also under another image.
+
+    Args:
+        settings: the launcher's settings.
+        model: the model's slug.
+    """
+    for noted in read_object(settings.work.inputs):
+        stage, _, name = noted.partition(" ")
+        if stage == "convert" and model in (name, name.rpartition("-")[0]):
+            return name
+    code = slug(settings.code) if settings.code.python_path else ""
+    made_by = {"packages": code_identity.installed(CONVERTER), "code": code}
+    return f"{model}-{code_identity.name(made_by)}"
 
 
 def importable(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
@@ -52,7 +96,7 @@ def importable(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
         LaunchError: CONFIG for a folder that is not one of the clone.
     """
     code = settings.code
-    clone = clone_path(code, settings.work)
+    clone = clone_path(code, settings.work, skip="clone" in settings.skips)
     if not code.python_path:
         return env
     for name in code.python_path:

@@ -35,9 +35,10 @@ _DROPOUTS = (
 transformers. An adapter's own dropout is not one of them: it changes nothing while the adapter is
 zero."""
 
-Reference = Literal["adapter", "model", "pass", "store"]
-"""Source of the reference's log-probabilities: the model without its adapter, a second model,
-a pass of this process before the first step, or a store of an earlier start."""
+Reference = Literal["adapter", "second adapter", "model", "pass", "store"]
+"""Source of the reference's log-probabilities: the model without its adapter, the model with a
+copy of the adapter that training continues, a second model, a pass of this process before the
+first step, or a store of an earlier start."""
 Side = Literal["policy", "reference", "policy or reference"]
 
 
@@ -208,12 +209,14 @@ def _reference(step: FirstStep, loss: Loss) -> tuple[float, float]:
 
 _WHY: dict[Reference, str] = {
     "adapter": "the reference is the same model without its adapter, which must begin at zero",
+    "second adapter": "the reference is the same model with an adapter from the policy's files",
     "model": "the reference is a second model, read from the same files as the policy",
     "pass": "the policy itself gave the reference's before its first step, in this start",
     "store": "the reference's were stored by an earlier start, maybe with other kernels",
 }
 _REMEDY: dict[Reference, str] = {
     "adapter": "remove what initialises the adapter, such as a plugin",
+    "second adapter": "check plugins that change the model, and the adapter's files",
     "model": "check plugins that change the model, and the model's files",
     "pass": "check plugins that change the model, or set recipe.reference: online",
     "store": "remove the folder reference/ of the workspace, or set recipe.reference: online",

@@ -1,4 +1,4 @@
-"""Rules of the precomputed reference (``recipe.reference``).
+"""Rules of the reference: an adapter that is continued, and ``recipe.reference``.
 
 Sources are abbreviated as in ``rules/parallelism.py``. ``training/reference/policy.py`` refuses the
 same in a run without a launcher.
@@ -6,7 +6,7 @@ same in a run without a launcher.
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, REFERENCE
+from launchers.config.recipe import ADAPTER_REFERENCE, ADAPTERS, REFERENCE, TUNER
 from launchers.rules.engine import (
     NOT_RLHF,
     RLHF,
@@ -14,7 +14,9 @@ from launchers.rules.engine import (
     Rule,
     When,
     given,
+    missing,
     none_of,
+    off,
     on,
     one_of,
     over,
@@ -33,7 +35,47 @@ def _precomputed_conflict(id: str, says: str, source: str, *when: When) -> Confl
     )
 
 
+_MERGE = "merge it into recipe.model (swift export --merge_lora true) and remove it"
+_BOTH = "set {0} to the same adapter, or " + _MERGE
+
+
+_WITH_ADAPTER = one_of("rlhf_type", "dpo", "kto", "grpo")
+_ON_MEGATRON = (_WITH_ADAPTER, missing("mcore_ref_adapter"), off("reference_free"))
+
+
+def _base_reference(
+    flag: str, remedy: str, *when: When, since: str = "", fixed_in: str = ""
+) -> Conflict:
+    """Return the rule of a flag whose adapter would be continued against the base model."""
+    return Conflict(
+        id="adapter-base-reference",
+        flag=flag,
+        when=(
+            *(RLHF, *when, given(flag), missing("ref_adapters")),
+            one_of(ADAPTER_REFERENCE, "adapter"),
+        ),
+        says="{rlhf_type} would continue this adapter against the model without it, not against "
+        f"the adapter as it begins; {remedy}; if the model without it is meant, set "
+        f"{ADAPTER_REFERENCE}: base",
+        source="SW rlhf_mixin.py:null_ref_context disables every adapter where ref_adapters and "
+        "mcore_ref_adapter are missing; ref_adapters of SW pipelines/train/rlhf.py: dpo, kto, grpo",
+        since=since,
+        fixed_in=fixed_in,
+    )
+
+
 REFERENCES: tuple[Rule, ...] = (
+    *(
+        rule
+        for flag, reference in (
+            ("adapters", "ref_adapters"),
+            ("mcore_adapter", "mcore_ref_adapter"),
+        )
+        for rule in (
+            _base_reference(flag, _MERGE, *_ON_MEGATRON, fixed_in="4.6.0"),
+            _base_reference(flag, _BOTH.format(reference), *_ON_MEGATRON, since="4.6.0"),
+        )
+    ),
     _precomputed_conflict(
         "precomputed-task",
         "is supported for DPO only, and recipe.task is {recipe.task}",
@@ -81,6 +123,16 @@ REFERENCES: tuple[Rule, ...] = (
 )
 """Rules of the Megatron backend."""
 REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
+    _base_reference("adapters", _BOTH.format("ref_adapters"), _WITH_ADAPTER),
+    _base_reference("adapters", _MERGE, one_of("rlhf_type", "ppo")),
+    Conflict(
+        id="adapter-full",
+        flag="adapters",
+        when=(given("adapters"), one_of(TUNER, "full")),
+        says=f"is not trained with tuner_type full; {_MERGE}, or set tuner_type: lora",
+        source="SW pipelines/train/tuner.py:prepare_model reads adapters only for an adapter, and "
+        "SW pipelines/train/rlhf.py:_prepare_single_model loads them into the reference",
+    ),
     Conflict(
         id="precomputed-transformers",
         flag=REFERENCE,

@@ -19,6 +19,7 @@ import tarfile
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from importlib.util import source_hash
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ STALE_SECONDS = 3600.0
 UNFINISHED = (".lock", "/lock", ".tmp")
 """Name endings of lock files, which once archived would never be released, and of Inductor's
 unfinished files; Triton's are in folders called ``tmp.pid_...``."""
+
+
+_CHECKED, _WORD = (3).to_bytes(4, "little"), 0xFFFFFFFF
 
 
 class Entry(NamedTuple):
@@ -156,15 +160,48 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
 
 
 def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
-    """Add one file, read at once: it may grow or vanish meanwhile (the driver's index)."""
+    """Add one file, read at once: it may grow or vanish meanwhile (the driver's index).
+
+    Bytecode is archived with the digest of its source: a launcher's files have the same times in
+    all releases, and Python would execute the older one's.
+    """
     try:
         data = (folder / name).read_bytes()
+        if name.endswith(".pyc") and not (data := checked(data, source_of(name))):
+            return
         member = tar.gettarinfo(str(folder / name), name)
     except FileNotFoundError:
         return
     member.size, member.mtime = len(data), int(member.mtime)
     member.uid, member.gid, member.uname, member.gname = 0, 0, "", ""
     tar.addfile(member, io.BytesIO(data))
+
+
+def source_of(name: str) -> Path:
+    """Return the source of bytecode in the archive, which Python names by its path.
+
+    >>> source_of("bytecode/opt/launchers/run/run.cpython-311.pyc").as_posix()
+    '/opt/launchers/run/run.py'
+    """
+    folder, _, file = name.partition("/")[2].rpartition("/")
+    return Path("/", folder, file.partition(".")[0] + ".py")
+
+
+def checked(bytecode: bytes, source: Path) -> bytes:
+    """Return bytecode that Python compares with its source by content, not by time (PEP 552).
+
+    It is empty for the bytecode of another source.
+
+    Raises:
+        OSError: the source cannot be read.
+    """
+    text = source.read_bytes()
+    digest = source_hash(text)
+    times = (int(source.stat().st_mtime) & _WORD, len(text) & _WORD)
+    known = b"".join(each.to_bytes(4, "little") for each in times)
+    if bytecode[8:16] != (digest if any(bytecode[4:8]) else known):
+        return b""
+    return bytecode[:4] + _CHECKED + digest + bytecode[16:]
 
 
 def _remove_stale(archive: Path) -> None:

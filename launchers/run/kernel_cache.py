@@ -19,7 +19,6 @@ Engine 2.12's nvrtc kernels (``common/util/rtc.cpp: KernelManager``) and cuDNN's
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -28,7 +27,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -41,6 +39,7 @@ from launchers.run import kernel_archive
 from launchers.run.kernel_archive import Entry
 from launchers.storage import disk
 from launchers.system.ms_swift import package_folder
+from launchers.upstream import code_identity
 
 PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")
 """Distributions whose code determines the compiled kernels."""
@@ -61,21 +60,20 @@ class KernelKey:
     """Newest CUDA that the driver knows."""
     python: str
     versions: Mapping[str, str]
+    """Of ``PACKAGES``; the compilers' own keys have the source of each kernel."""
+    archive: int = 2
+    """Format of the archives; since 2 bytecode is compared with its source's contents."""
 
 
 def key_of_node(smi: Smi) -> KernelKey:
     """Return the key of this node; reads packages' metadata files, imports no package."""
-    versions = {}
-    for name in PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
     names = sorted({gpu.name for gpu in smi.gpus})
     return KernelKey(
         gpu=" + ".join(names),
         driver=smi.driver,
         cuda=smi.cuda,
         python=f"{platform.python_version()} {platform.machine()}",
-        versions=versions,
+        versions=code_identity.installed(PACKAGES),
     )
 
 
@@ -152,13 +150,17 @@ def variables(
     - ``TORCH_COMPILE_JOB_ID``: lets Inductor remember which sizes vary (``torch/compiler/config.py:
       job_id``). Without it a restart, whose first pack has another length, first compiles for that
       length alone. Only for this ``run``: the sizes of another one would give slower kernels.
-    - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``.
+    - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``; ninja compares the
+      times of sources, so that other code has another folder.
     - ``PYTHONPYCACHEPREFIX`` where the packages have no ``bytecode``; the chart disables writing
-      it anywhere else. ``import swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it,
-      5.5 s with it, 102 MB (Python 3.11, torch 2.11).
+      it anywhere else. What an archive holds Python compares with the contents of its source
+      (``kernel_archive``): times are the same in all releases of the launcher. ``import
+      swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it, 5.5 s with it (compared by
+      time), 102 MB (Python 3.11, torch 2.11).
     - ``CUDA_CACHE_PATH``: what the driver compiles from PTX (CUDA C++ Programming Guide, CUDA
       Environment Variables); its own limit of 1 GiB applies.
     """
+    code = code_identity.identity(PACKAGES, env=env)
     wanted = {
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TRITON_CACHE_AUTOTUNING": "1",
@@ -166,7 +168,7 @@ def variables(
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": str(max(1, min(MAX_COMPILE_THREADS, cores // nproc))),
         "TORCH_COMPILE_JOB_ID": run,
-        "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+        "TORCH_EXTENSIONS_DIR": str(folder / "extensions" / code_identity.name(code)),
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         **({"TORCH_WARM_POOL": "0"} if warm else {}),
     }

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 from launchers import logs, suggestion
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.inputs.paths import clone_path
+from launchers.inputs.paths import FULL_SHA, clone_path
 from launchers.stages.git import Access, GitError, access_to, git
-from launchers.storage import disk, manifest
+from launchers.storage import disk, manifest, marker
 from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.storage.partial import RECORD
 from launchers.system.retry import retry
@@ -21,33 +23,40 @@ from launchers.system.retry import retry
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
 _CREDENTIALS = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@")
 _HEX = re.compile(r"[0-9a-f]{4,64}")
-_FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+COMPARE_SECONDS = 60.0
+"""Time limit of the question which commit a branch has now."""
 _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 
 
 def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outcome:
     """Clone the code, unless it is already cloned or the run has none.
 
-    A branch stays at the commit of the first clone: a restarted run trains with the same code.
+    A branch stays at the commit of the run's first start: a restarted run trains with the same
+    code. A branch that has moved since gives a warning, from a thread, since nothing waits for it.
 
     Raises:
         LaunchError: CONFIG for an invalid url or ref; AUTH, INPUT_MISSING (no such repository,
             ref or folder of ``python_path``), UNAVAILABLE, QUOTA, IO from git and the disk.
     """
-    path = clone_path(code, workspace)
+    path = clone_path(code, workspace, skip=skip)
     if path is None:
         logs.info("clone skipped: no code.url")
         return outcome("clone", "", "skipped", "no code.url", workspace.root, None)
     _check(code)
+    before = _commit(path)  # of a damaged clone: the branch may have moved since
     made = produce(
         "clone",
         f"{code.url}@{code.ref}",
         path,
         {"url": code.url, "ref": code.ref},
-        lambda folder: _clone(code, folder),
+        lambda folder: _clone(replace(code, ref=before or code.ref), folder),
         skip=skip,
         holder=holder,
     )
+    commit = _commit(path)
+    logs.info("clone checked out", ref=code.ref, commit=commit or "unknown")
+    if made.state == "up to date" and commit and not FULL_SHA.fullmatch(code.ref):
+        threading.Thread(target=warn_if_moved, args=(code, commit), daemon=True).start()
     for name in code.python_path:
         if not (path / name).is_dir():
             raise LaunchError(
@@ -56,7 +65,42 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
                 "use a folder of the repository, or . for all of it",
                 id="code-python-path-missing",
             )
-    return made
+    return replace(made, why=f"{made.why or made.state}, commit {commit}") if commit else made
+
+
+def _commit(path: Path) -> str:
+    """Return the commit of a clone; empty for one that the launcher did not make."""
+    found = marker.read(path)
+    return str(found.made.get("commit", "")) if found else ""
+
+
+def warn_if_moved(code: Code, commit: str) -> None:
+    """Warn if a branch or tag has another commit than the run; a server's error is only logged.
+
+    Args:
+        code: the training code.
+        commit: the commit of the clone.
+    """
+    names = [f"{start}{code.ref}" for start in ("", "refs/tags/", "refs/heads/")]
+    wanted = [*names, f"{names[1]}^{{}}"]
+    try:
+        with tempfile.TemporaryDirectory(prefix="clone-") as scratch:
+            server = access_to(code.url, code.secret, os.environ, Path(scratch))
+            words = ("ls-remote", "--quiet", code.url, *wanted)
+            lines = git(Path(scratch), server, *words, seconds=COMPARE_SECONDS).splitlines()
+    except (GitError, LaunchError, OSError) as error:
+        logs.info("code.ref not compared with the server", commit=commit, cause=error)
+        return
+    listed = {name: sha for sha, _, name in (line.partition("\t") for line in lines)}
+    now = next((listed[name] for name in (wanted[3], *names) if name in listed), commit)
+    if now != commit:
+        logs.warning(
+            "code.ref has moved; a run keeps the commit of its first start",
+            ref=code.ref,
+            commit=commit,
+            now=now,
+            remedy="to train with the new commit, install under another name",
+        )
 
 
 def _check(code: Code) -> None:
@@ -100,7 +144,6 @@ def _clone(code: Code, folder: Path) -> Made:
                 retry("submodules", lambda: _submodules(folder, server), _is_transient)
         except GitError as error:
             raise error.meaning() from error
-    logs.info("clone checked out", ref=code.ref, commit=commit)
     held = manifest.digest_folder(folder, skip=(".git", RECORD))
     return Made(manifest=held, notes={"commit": commit})
 
@@ -122,7 +165,7 @@ def _submodules(folder: Path, server: Access) -> None:
 
 def _fetch(code: Code, folder: Path, server: Access) -> str:
     """Fetch the ref's commit, without history if the server allows it; return its SHA."""
-    if _FULL_SHA.fullmatch(code.ref):
+    if FULL_SHA.fullmatch(code.ref):
         try:
             return _shallow(folder, server, code.ref)
         except GitError as error:

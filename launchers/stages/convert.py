@@ -22,12 +22,18 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs, environment, flatten, torchrun
+from launchers.inputs.paths import CONVERTER
 from launchers.plan.model_config import EXPERTS
-from launchers.storage.output import Outcome, outcome, produce
+from launchers.storage import disk, marker
+from launchers.storage.output import Outcome, outcome, produce, usable
 from launchers.system import training_end
+from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
+from launchers.upstream import code_identity
 
+CODE = "code"
+"""Input of a conversion: the identity of its converter."""
 PASSED_ON = ("model_type", "template", "torch_dtype")
 """Flags of the recipe that the conversion needs, too."""
 TERMINATION_GRACE_SECONDS = 5.0
@@ -60,11 +66,28 @@ def convert(
         "convert",
         inputs.mcore.name,
         inputs.mcore,
-        {"model": model_digest, "flags": flatten(flags)},
+        _wanted(settings, inputs.mcore, {"model": model_digest, "flags": flatten(flags)}, env),
         lambda folder: _export(settings, flags, inputs.model, folder, env),
         skip=False,
         holder=settings.run,
     )
+
+
+def _wanted(
+    settings: Settings, path: Path, inputs: dict[str, object], env: Mapping[str, str]
+) -> dict[str, object]:
+    """Return the inputs of a conversion with the code of its converter.
+
+    The conversion that a run began with stays, whatever made it: its checkpoints depend on it.
+    """
+    found = marker.read(path)
+    if found is not None:
+        kept = {**inputs, **{k: v for k, v in found.inputs.items() if k == CODE}}
+        noted = read_object(settings.work.inputs).get(f"convert {path.name}")
+        if noted == marker.digest(found) and usable(path, marker.plain(kept)):
+            return kept
+    with disk.reporting(path):
+        return {**inputs, CODE: code_identity.identity(CONVERTER, env=env, launcher=False)}
 
 
 def conversion_flags(recipe: Recipe, model: Path) -> dict[str, Value]:

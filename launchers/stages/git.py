@@ -219,8 +219,8 @@ def _relevant_line(text: str, pattern: str) -> str:
     return next((line for line in lines if re.search(pattern, line)), lines[-1] if lines else "?")
 
 
-def git(folder: Path, access: Access, *words: str) -> str:
-    """Run one git command in ``folder``; return its stdout.
+def git(folder: Path, access: Access, *words: str, seconds: float = COMMAND_TIMEOUT_SECONDS) -> str:
+    """Run one git command in ``folder``, for at most ``seconds``; return its stdout.
 
     Raises:
         LaunchError: CONFIG when git is not installed.
@@ -245,9 +245,9 @@ def git(folder: Path, access: Access, *words: str) -> str:
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
+        out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise GitError(f"git {words[0]} timed out after {COMMAND_TIMEOUT_SECONDS} s") from None
+        raise GitError(f"git {words[0]} timed out after {seconds:.0f} s") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # git's helpers are in its session

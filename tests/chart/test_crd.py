@@ -36,6 +36,7 @@ FULL: Document = {
         "saving": "blocking",
         "saveMinutes": 7.5,
         "allowVersionChange": True,
+        "adapterReference": "base",
         "checkFirstStep": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},
     },

@@ -22,6 +22,9 @@ pairWeights: {{ .pairWeights | quote }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}
+{{- if ne .adapterReference "adapter" }}
+adapterReference: {{ .adapterReference | quote }}
+{{- end }}
 {{- if ne .saving "background" }}
 saving: {{ .saving | quote }}
 {{- end }}

@@ -12,6 +12,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not 
   "recipe.reference" ($recipe.reference | default "online")
   "recipe.export" ($recipe.export | default "last")
   "recipe.pairWeights" ($recipe.pairWeights | default "equal")
+  "recipe.adapterReference" ($recipe.adapterReference | default "adapter")
   "gpuModel" (.gpuModel | default "")
 -}}
 {{- $texts := merge $own (deepCopy .backend.defaults) -}}

@@ -12,7 +12,7 @@ from typing import Any
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
-from launchers.config.recipe import ADAPTERS
+from launchers.flags.first_step import same_adapters
 from launchers.metrics.first_step import Loss, Reference, first_step, has_dropout, judge
 from launchers.training.collect import device as gpu
 from launchers.training.reference.policy import policy_is_reference
@@ -54,9 +54,13 @@ class FirstStepCallback(MegatronCallback):  # type: ignore[misc]
 
 
 def _begins(args: Any, iteration: int) -> bool:
-    """Return whether the run begins with the weights of the reference."""
+    """Return whether the run begins with the weights of the reference.
+
+    Dropout of an adapter that is not zero differs between policy and reference.
+    """
     if getattr(args, "tuner_type", "full") != "full":
-        return iteration == 0 and not any(getattr(args, name, None) for name in ADAPTERS)
+        is_equal = same_adapters(lambda name: getattr(args, name, None))
+        return iteration == 0 and is_equal and not (_continues(args) and args.lora_dropout)
     return policy_is_reference(args, iteration)
 
 
@@ -69,7 +73,14 @@ def _reference(trainer: Any) -> Reference:
     if getattr(trainer, "reference_is_precomputed", False):
         source: Reference = trainer.reference_source
         return source
-    return "model" if trainer.args.tuner_type == "full" else "adapter"
+    if trainer.args.tuner_type == "full":
+        return "model"
+    return "second adapter" if _continues(trainer.args) else "adapter"
+
+
+def _continues(args: Any) -> bool:
+    """Return whether the reference is the adapter that training continues."""
+    return bool(getattr(args, "ref_adapters", None) or getattr(args, "mcore_ref_adapter", None))
 
 
 def install() -> None:

@@ -57,8 +57,8 @@ class FirstStepCallback(TrainerCallback):  # type: ignore[misc]
             name: sum(each[name] for each in self.logged) / len(self.logged)
             for name in self.logged[0]
         }
-        reference: Reference = "model" if self.trainer.ref_model is not None else "adapter"
-        error = judge(first_step(values | {"loss": loss.item()}), _loss(self.trainer), reference)
+        step = first_step(values | {"loss": loss.item()})
+        error = judge(step, _loss(self.trainer), _reference(self.trainer))
         if error is not None:
             raise error
 
@@ -73,6 +73,12 @@ def _loss(trainer: Any) -> Loss:
         rpo_alpha=trainer.args.rpo_alpha or 0.0,
         aux_coefficient=trainer.aux_loss_coef if trainer.aux_loss_enabled else 0.0,
     )
+
+
+def _reference(trainer: Any) -> Reference:
+    if trainer.ref_model is not None:
+        return "model"
+    return "second adapter" if trainer.ref_adapter_name else "adapter"
 
 
 def install() -> None:

@@ -17,7 +17,8 @@ from launchers.config.workspace import Workspace
 from launchers.flags.features import users_plugins
 from launchers.training.reference.policy import original
 from launchers.training.tokens import fingerprint as tokens
-from launchers.upstream.record import PACKAGES
+from launchers.upstream import code_identity
+from launchers.upstream.record import LAUNCHER, PACKAGES
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""
@@ -67,7 +68,9 @@ _KERNELS = re.compile(
     r"|CUBLASLT_WORKSPACE_SIZE|NVIDIA_TF32_OVERRIDE|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
 )
 """Environment variables that choose kernels, or the order in which ranks add."""
-ADDED = (*ROUNDING, *LATER, *PACKAGES[1:], "features", "GPU", "kernels")
+CODE = ("launcher", "code")
+"""Facts that may differ after a resume: a run keeps the numbers that it began with."""
+ADDED = (*ROUNDING, *LATER, *PACKAGES[1:], "features", "GPU", "kernels", *CODE)
 """Facts that stores had not had at first: a run with Transformer Engine 2.12.0 found the store of
 2.16.1, and its first loss was 0.692919 instead of ln 2 (tests/gpu/NOTES.md)."""
 
@@ -112,6 +115,7 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
     plugins = users_plugins(_list(args, "external_plugins"))
+    code = code_identity.identity(PACKAGES, plugins=map(Path, plugins))
     return {
         **arguments,
         "model": digest_of(original(args), SAMPLE),
@@ -123,6 +127,8 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
             *(digest_of(Path(each)) for each in _list(args, "custom_dataset_info")),
         ),
         **machine.facts(),
+        "launcher": str(code.pop(LAUNCHER)),
+        "code": code_identity.name(code),
     }
 
 

@@ -14,6 +14,7 @@ from launchers.system.atomic_file import read_object
 from launchers.training.reference import store as reference_store
 from launchers.training.reference.fingerprint import (
     ADDED,
+    CODE,
     Machine,
     differences,
     facts_of,
@@ -59,8 +60,8 @@ def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Op
     """Return the store of a run; begin one if there is none.
 
     A resumed run keeps the store that it began with, also where the facts that it recorded lack
-    some of today's, or where the recipe allows other versions (``recipe.allowVersionChange``); both
-    give a warning.
+    some of today's, where other code computes them, or where the recipe allows other versions
+    (``recipe.allowVersionChange``); all give a warning.
 
     Args:
         home: the run's folder on the workspace.
@@ -99,7 +100,7 @@ def _tolerated(
     begun: Mapping[str, str], facts: Mapping[str, str], env: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return both without the facts that may differ after a resume."""
-    open_ones = {name for name in ADDED if name not in begun}
+    open_ones = {*CODE, *(name for name in ADDED if name not in begun)}
     if env.get(ALLOW_VARIABLE) == "1":
         open_ones |= set(PACKAGES)
     before, now = ({k: v for k, v in of.items() if k not in open_ones} for of in (begun, facts))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from launchers.storage import manifest, marker
+from launchers.upstream import code_identity
 
 FORMAT = 1
 """Version of the files in a cache folder; increment it when their meaning changes."""
@@ -37,10 +38,12 @@ def inputs(
     Args:
         flags: all data and template arguments.
         datasets: files or folders, each with an optional ``#samples``, and files that flags name.
-        plugins: the user's plugins; they may import Python files of their folder and below.
+        plugins: the user's plugins; they may import Python files of their folder and below, and
+            those of the folders from which training imports.
         model: folder with tokenizer and chat template.
         versions: versions of the packages that make the rows.
     """
+    plugins = list(plugins)
     small = [p for p in sorted(model.iterdir()) if p.is_file() and not p.name.endswith(_WEIGHTS)]
     return {
         "format": FORMAT,
@@ -49,6 +52,7 @@ def inputs(
         "plugins": [code(plugin) for plugin in plugins],
         "model": {p.name: _read(p) for p in small},
         "versions": dict(versions),
+        "code": code_identity.identity(versions, plugins=plugins),
     }
 
 

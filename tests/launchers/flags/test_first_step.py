@@ -25,6 +25,8 @@ def recipe(args: dict[str, Any], **fields: Any) -> Recipe:
         ({"label_smoothing": 0.1, "rpo_alpha": 1}, {}),
         (LORA, {}),
         ({**LORA, "lora_dropout": 0.1, "init_weights": "gaussian"}, {}),
+        ({**LORA, "adapters": ["/a"], "ref_adapters": "/a"}, {}),
+        ({**LORA, "mcore_adapter": "/a", "mcore_ref_adapter": "/a", "adapters": ["/b"]}, {}),
         ({}, {"backend": "transformers"}),
         ({"ld_alpha": 1.0}, {"backend": "transformers"}),
         (
@@ -50,6 +52,8 @@ def test_judged(args: dict[str, Any], fields: dict[str, Any]) -> None:
         ({"rlhf_type": "kto"}, {}),
         ({"reference_free": True}, {}),
         ({"adapters": ["/a"]}, {}),
+        ({"adapters": ["/a"], "ref_adapters": ["/b"]}, {}),
+        ({"ref_adapters": ["/a"]}, {}),
         ({**LORA, "init_weights": "pissa"}, {}),
         ({**LORA, "use_dora": True}, {}),
         ({"tuner_type": "adalora"}, {"backend": "transformers"}),

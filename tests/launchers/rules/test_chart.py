@@ -61,6 +61,7 @@ CHOICES = {
     "reference": (*("online",) * 4, "precomputed"),
     "export": (*("last",) * 4, "best"),
     "pairWeights": ("equal", "pack"),
+    "adapterReference": ("adapter", "adapter", "base"),
 }
 """Texts of the recipe's own keys, likely ones several times."""
 Case = dict[str, Any]

@@ -106,6 +106,37 @@ def test_a_rule_holds_for_the_releases_that_need_it(swift: str, ids: list[str]) 
     assert [refusal.id for refusal in found] == ids
 
 
+ADAPTER, SAME = {"adapters": ["/a"]}, {"ref_adapters": ["/a"]}
+
+
+@pytest.mark.parametrize(
+    ("backend", "swift", "args", "remedy"),
+    [
+        ("megatron", "4.4.1", ADAPTER, "; merge it into recipe.model"),
+        ("megatron", "4.4.1", {"mcore_adapter": "/a", "rlhf_type": "kto"}, "; merge it into"),
+        ("megatron", "4.6.0", ADAPTER, "set ref_adapters to the same adapter"),
+        ("megatron", "4.6.0", {"mcore_adapter": "/a"}, "set mcore_ref_adapter to the same"),
+        ("transformers", "4.4.1", ADAPTER, "set ref_adapters to the same adapter"),
+        ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "ppo"}, "; merge it into recipe.model"),
+        ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "grpo"}, "set ref_adapters to the same"),
+        ("megatron", "4.6.0", ADAPTER | SAME, ""),
+        ("megatron", "4.6.0", {"mcore_adapter": "/a", "mcore_ref_adapter": "/a"}, ""),
+        ("transformers", "4.4.1", ADAPTER | SAME, ""),
+        ("transformers", "4.4.1", ADAPTER | {"rlhf_type": "orpo"}, ""),
+        ("megatron", "4.4.1", ADAPTER | {"reference_free": True}, ""),
+    ],
+)
+def test_an_adapter_is_not_continued_against_the_base_model(
+    backend: str, swift: str, args: dict[str, Any], remedy: str
+) -> None:
+    gang = replace(GANG, model_config=None, backend=backend, swift=swift)
+    found = table.check(read(**args, tuner_type="lora"), gang)
+    assert [refusal.id for refusal in found] == ["adapter-base-reference"] * bool(remedy)
+    assert all(remedy in refusal.says for refusal in found)
+    base_is_meant = replace(gang, own={**gang.own, recipe.ADAPTER_REFERENCE: "base"})
+    assert table.check(read(**args, tuner_type="lora"), base_is_meant) == []
+
+
 def test_every_rule_names_its_source_once() -> None:
     for rows in (*table.ROWS.values(), *table.UNWISE.values()):
         assert len(set(rows)) == len(rows)
@@ -212,7 +243,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"tp": 16, "sp": True}, "tensor-across-nodes"),
         ({"pp": 4, "gbs": 8}, "pipeline-bubble"),
         ({"optimizer_cpu_offload": True}, "offload-fp32-weights"),
-        ({"optimizer_cpu_offload": True, "adapters": "/a"}, "offload-adapter"),
+        ({"optimizer_cpu_offload": True, "adapters": "/a", "rlhf_type": "rm"}, "offload-adapter"),
         ({"optimizer_offload_fraction": 0.5}, "offload-fraction-unused"),
         ({**BF16_GRADIENTS, "gbs": 16 * 65}, "gradients-rounded"),
         ({"overlap_param_gather": True}, "param-gather-bucket"),

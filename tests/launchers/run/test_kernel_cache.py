@@ -4,6 +4,7 @@ import gzip
 import os
 import py_compile
 import subprocess
+import sys
 import tarfile
 import time
 from dataclasses import replace
@@ -159,6 +160,41 @@ def test_packages_without_bytecode_get_a_place_for_it() -> None:
     assert "PYTHONPYCACHEPREFIX" not in variables(
         Path("/l"), {}, run="r", warm=True, cores=8, nproc=4
     )
+
+
+def test_bytecode_of_an_older_release_is_not_executed(tmp_path: Path) -> None:
+    """A launcher's files have the same times in all releases, and these the same sizes."""
+    module, archive, seen = tmp_path / "opt" / "module.py", tmp_path / "w" / NAME, []
+    module.parent.mkdir()
+    for release, folder in (("1", tmp_path / "one"), ("2", tmp_path / "two")):
+        module.write_text(f"print({release})\n")
+        os.utime(module, (0, 0))
+        seed([archive], folder)
+        known = contents(folder)
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+        env["PYTHONDONTWRITEBYTECODE"] = ""
+        words = [sys.executable, "-c", "import module"]
+        for _ in range(2):
+            ran = subprocess.check_output(words, cwd=module.parent, env=env, text=True)
+            seen.append(ran.strip())
+        publish(folder, archive, known, "pod")
+    assert seen == ["1", "1", "2", "2"]
+    assert seed([archive], tmp_path / "three")
+    [kept] = (tmp_path / "three" / "bytecode").rglob("module.*.pyc")
+    assert kept.read_bytes()[4:8] == b"\3\0\0\0"  # compared by content (PEP 552)
+    assert kernel_archive.checked(kept.read_bytes(), module)
+    module.write_text("print(3)\n")
+    assert not kernel_archive.checked(kept.read_bytes(), module)
+
+
+def test_other_code_has_another_folder_of_extensions(tmp_path: Path) -> None:
+    def place(text: str) -> str:
+        (tmp_path / "module.py").write_text(text)
+        env = {"PYTHONPATH": str(tmp_path)}
+        found = variables(Path("/l"), env, run="r", warm=True, cores=1, nproc=1)
+        return found["TORCH_EXTENSIONS_DIR"]
+
+    assert place("1") == place("1") != place("2")
 
 
 def test_bytecode_is_looked_for_next_to_the_sources(

@@ -3,13 +3,16 @@ from __future__ import annotations
 import logging
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
-from launchers.inputs.paths import clone_path
+from launchers.inputs.paths import clone_path, slug
+from launchers.stages.attempt import keep_identity
+from launchers.stages.clone import warn_if_moved
 from launchers.storage import marker
 from tests.launchers.git_server import GitServer, repository, run
 from tests.launchers.stages.clones import CANARY, get, secret_of
@@ -84,6 +87,71 @@ def test_an_edited_clone_is_noticed(remote: Path, work: Workspace) -> None:
     (first.path / "a").write_text("9")
     assert get(f"file://{remote}", "main", work).state == "done"
     assert (first.path / "a").read_text() == "1"
+
+
+def test_a_new_run_gets_the_branch_as_it_is_and_an_older_run_keeps_its_commit(
+    remote: Path, work: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"file://{remote}"
+    caplog.set_level(logging.INFO, logger="launchers")
+    old = repository(remote, {"a": "1"})
+    first = get(url, "main", work)
+    new = repository(remote, {"a": "2"})
+    other = get(url, "main", replace(work, run="other"))
+    assert (other.path / "a").read_text() == "2"
+    assert new in other.why
+    again = get(url, "main", work)
+    assert ((again.path / "a").read_text(), again.digest) == ("1", first.digest)
+    assert old in again.why
+    caplog.clear()
+    warn_if_moved(Code(url=url, ref="main", secret=None), old)
+    assert "code.ref has moved" in caplog.text
+    assert old in caplog.text
+    assert new in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag", "annotated", "short", "nowhere"])
+def test_what_has_not_moved_gives_no_warning(
+    kind: str, remote: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="launchers")
+    commit = repository(remote, {"a": "1"})
+    run(remote, "tag", "v1")
+    run(remote, "tag", "--annotate", "v1a", "--message", "x")
+    ref = {"branch": "main", "tag": "v1", "annotated": "v1a", "short": commit[:8]}.get(kind, "main")
+    url = f"file://{tmp_path / 'gone' if kind == 'nowhere' else remote}"
+    warn_if_moved(Code(url=url, ref=ref, secret=None), commit)
+    said = [text for text in caplog.messages if commit in text]  # other tests have threads, too
+    assert len(said) == (kind == "nowhere")
+    assert all("not compared with the server" in text for text in said)
+
+
+def test_a_damaged_clone_of_a_moved_branch_is_repaired_at_its_commit(
+    remote: Path, work: Workspace
+) -> None:
+    repository(remote, {"a": "1"})
+    first = get(f"file://{remote}", "main", work)
+    repository(remote, {"a": "2"})
+    (first.path / "a").write_text("9")
+    again = get(f"file://{remote}", "main", work)
+    assert ((again.path / "a").read_text(), again.digest) == ("1", first.digest)
+
+
+def test_a_run_that_began_with_the_shared_clone_keeps_it(remote: Path, work: Workspace) -> None:
+    """As launchers before 0.3 made it; a commit is shared by all runs still."""
+    code = Code(url=f"file://{remote}", ref="main", secret=None)
+    shared = work.code(slug(code))
+    shared.mkdir(parents=True)
+    assert clone_path(code, work) == work.own_code(slug(code))
+    assert clone_path(code, work, skip=True) == shared
+    keep_identity(work, {f"clone {code.url}@main": "digest"})
+    assert clone_path(code, work) == shared
+    assert clone_path(code, replace(work, run="other")) == work.home.with_name("other") / "code" / (
+        slug(code)
+    )
+    commit = repository(remote, {"a": "1"})
+    pinned = [get(code.url, commit, replace(work, run=name)).path for name in ("one", "two")]
+    assert pinned[0] == pinned[1]
 
 
 def test_submodules_come_along(remote: Path, tmp_path: Path, work: Workspace) -> None:

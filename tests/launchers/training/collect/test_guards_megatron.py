@@ -51,6 +51,9 @@ except LaunchError as error:
 """
 
 
+ADAPTER = {"tuner_type": "lora", "lora_dropout": 0.0, "adapters": ["/a"], "ref_adapters": ["/a"]}
+
+
 def first_step(folder: Path, **asked: Any) -> str:
     fake_upstream.lay(folder, fake_upstream.CALLBACKS)
     program = f"import sys; sys.argv.append({json.dumps(json.dumps(asked))})\n{FIRST_STEP}"
@@ -73,6 +76,7 @@ def test_the_first_step_and_only_it_is_judged(tmp_path: Path) -> None:
         ("policy", {"source": "pass"}),
         ("policy", {"args": {"tuner_type": "lora"}}),
         ("policy or reference", {}),
+        ("policy or reference", {"args": ADAPTER}),
     ],
 )
 def test_the_side_follows_from_the_source_of_the_reference(
@@ -90,6 +94,8 @@ def test_the_side_follows_from_the_source_of_the_reference(
         {"dropout": 0.1},
         {"args": {"model": "/run/checkpoint-7"}},
         {"args": {"tuner_type": "lora", "adapters": ["/run/checkpoint-7"]}},
+        {"args": ADAPTER | {"adapters": ["/run/checkpoint-7"]}},
+        {"args": ADAPTER | {"lora_dropout": 0.05}},
     ],
 )
 def test_a_run_that_resumes_or_draws_random_numbers_is_not_judged(

@@ -83,6 +83,22 @@ def test_the_check_may_be_switched_off_and_a_right_start_passes(home: Path, tmp_
     assert "first_step_transformers" in right.stdout
 
 
+def test_an_adapter_that_is_also_the_reference_is_judged(home: Path, tmp_path: Path) -> None:
+    lora = STEPS | {"tuner_type": "lora", "learning_rate": 1e-2, "max_steps": 1}
+    begun = demo_run.train(home, lora, attempt=5)
+    assert begun.returncode == 0, begun.stderr[-2000:]
+    adapter = tmp_path / "adapter"
+    (home / "checkpoints" / "checkpoint-1").rename(adapter)
+    both = lora | {"adapters": [str(adapter)], "ref_adapters": [str(adapter)]}
+    right = demo_run.train(home, both, attempt=6)
+    assert right.returncode == 0, right.stderr[-2000:]
+    assert "first_step_transformers" in right.stdout
+    wrong = plugin(tmp_path, "another_adapter", REFERENCE)
+    found = judged(demo_run.train(home, both, attempt=7, plugins=(wrong,)), home, 7)
+    assert found.id == "first-step-reference"
+    assert "with an adapter from the policy's files" in found.cause
+
+
 def test_nan_ends_the_run_with_its_rows(home: Path, tmp_path: Path) -> None:
     wrong = plugin(tmp_path, "poisoned_row", NAN)
     batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4, "max_steps": 4}

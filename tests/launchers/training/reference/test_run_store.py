@@ -87,6 +87,18 @@ def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path) -> None:
         open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
 
 
+def test_other_code_begins_another_store_and_a_resumed_run_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, args = run_of(tmp_path), arguments(tmp_path)
+    done = finish(home, args)
+    monkeypatch.setenv("DPO_LAUNCHER_DIGEST", "of the next release")
+    assert open_store(home.with_name("two"), args, 0, MACHINE).folder != done.folder
+    kept = open_store(home, args, 3, MACHINE)
+    assert (kept.folder, kept.pairs) == (done.folder, ONE)
+    assert "launcher was" in caplog.text
+
+
 def test_a_fresh_run_with_other_facts_begins_another_store(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     done = finish(home, arguments(tmp_path))
