@@ -74,7 +74,7 @@ def convert(
 
 
 def _wanted(
-    settings: Settings, path: Path, inputs: dict[str, object], env: Mapping[str, str]
+    settings: Settings, path: Path, inputs: Mapping[str, object], env: Mapping[str, str]
 ) -> dict[str, object]:
     """Return the inputs of a conversion with the code of its converter.
 

@@ -35,6 +35,19 @@ def test_what_the_controllers_let_change_passes(chart: Path) -> None:
     assert upgrade(chart, QUEUED, CLAIM, other, larger) == ""
 
 
+def test_what_cannot_be_compared_is_said(chart: Path) -> None:
+    """Without a JobSet too there may be no cluster to ask."""
+    put(chart, ARGS, without="ConfigMap")
+    text = upgrade(chart, ARGS)
+    assert "restore it with: helm -n ml get manifest run | kubectl -n ml apply -f -" in text
+    assert "[upgrade-configmap]" in text
+    assert [each.partition(":")[0] for each in changes(upgrade(chart, ARGS, OTHER))] == [
+        *("ConfigMap", "pods"),
+    ]
+    (chart / "live.json").write_text("{}")
+    assert upgrade(chart, ARGS) == ""
+
+
 def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     put(chart, ARGS)
     text = upgrade(

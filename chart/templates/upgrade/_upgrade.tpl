@@ -6,8 +6,8 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- if .Release.IsUpgrade }}
 {{- $both := dict "root" . "live" (include "megatron-dpo.clusterState" . | fromJson) }}
 {{- $changed := "" }}
-{{- if $both.live.ConfigMap }}
-{{- range $part := list "jobset" "recipe" "launchers" "pods" "queue" "claim" }}
+{{- if or $both.live.ConfigMap $both.live.JobSet }}
+{{- range $part := list "jobset" "configmap" "recipe" "launchers" "pods" "queue" "claim" }}
 {{- with include (printf "megatron-dpo.upgrade.%s" $part) $both | trim }}
 {{- $changed = printf "%s\n%s" $changed (regexReplaceAll "\n\\s*\n*" . "\n") }}
 {{- end }}
@@ -26,7 +26,14 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- end }}
 {{- end }}
 
+{{- define "megatron-dpo.upgrade.configmap" -}}
+{{- if not .live.ConfigMap }}
+- ConfigMap: deleted, so recipe and launcher cannot be compared with the run's; restore it with: helm -n {{ .root.Release.Namespace }} get manifest {{ .root.Release.Name }} | kubectl -n {{ .root.Release.Namespace }} apply -f - [upgrade-configmap]
+{{- end }}
+{{- end }}
+
 {{- define "megatron-dpo.upgrade.recipe" -}}
+{{- if .live.ConfigMap }}
 {{- $text := include "megatron-dpo.recipe" .root | trim }}
 {{- $before := get .live.ConfigMap.data "recipe.yaml" | trim }}
 {{- if ne $text $before }}
@@ -43,10 +50,11 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 - recipe: {{ join ", " $keys | default "its format, from another version of the chart" }} [upgrade-recipe]
 {{- end }}
 {{- end }}
+{{- end }}
 
 {{- define "megatron-dpo.upgrade.launchers" -}}
-{{- $old := get (.live.ConfigMap.metadata.annotations | default dict) "checksum/launchers" }}
-{{- if ne $old (include "megatron-dpo.launcher.digest" .root) }}
+{{- $old := get (dig "metadata" "annotations" dict .live.ConfigMap | default dict) "checksum/launchers" }}
+{{- if and .live.ConfigMap (ne $old (include "megatron-dpo.launcher.digest" .root)) }}
 - launchers: the launcher's code; upgrade with the chart of the installation ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }}) [upgrade-launcher]
 {{- end }}
 {{- end }}

@@ -123,7 +123,7 @@ def test_another_launcher_gives_another_key(
 ) -> None:
     (tmp_path / "model").mkdir()
     before = KEYS[key](tmp_path)
-    monkeypatch.setattr(code_identity.version, "own_digest", lambda given: "other")
+    monkeypatch.setattr("launchers.version.own_digest", lambda given: "other")
     assert KEYS[key](tmp_path) != before
 
 
