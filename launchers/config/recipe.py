@@ -47,18 +47,8 @@ TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
-    *(
-        "backend",
-        "task",
-        "model",
-        "dataset",
-        "args",
-        "reference",
-        "adapterReference",
-        "pairWeights",
-        "export",
-    ),
-    *("saving", "saveMinutes", *SWITCHES, "swiftVersion", "trackers"),
+    *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
+    *("pairWeights", "export", "saving", "saveMinutes", *SWITCHES, "swiftVersion", "trackers"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -77,10 +67,7 @@ KEPT_BY_TIME = 2
 """Checkpoints kept where they are saved by time and ``save_total_limit`` is not given."""
 _SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
 """Flags that tie the checkpoints to steps."""
-_DEFAULTS = {
-    **{"reference": "online", "export": "last", "pairWeights": "equal"},
-    **{"saving": "background", "adapterReference": "adapter"},
-}
+_DEFAULTS = {key: choices[0] for key, choices in _CHOICES.items() if key not in ("backend", "task")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,12 +309,7 @@ def parse(document: object) -> Recipe:
 def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
     given = document.get(key, SWITCHES[key])
     if not isinstance(given, bool):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.{key}={given!r}",
-            "use true or false",
-            id=id,
-        )
+        raise LaunchError(Exit.CONFIG, f"recipe.{key}={given!r}", "use true or false", id=id)
     return given
 
 
