@@ -82,7 +82,7 @@ def folder_name(key: KernelKey) -> str:
 
     >>> key = KernelKey(gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={})
     >>> folder_name(key)
-    'nvidia-h200-9698f07b0633'
+    'nvidia-h200-63688dc2e822'
     """
     text = json.dumps(asdict(key), sort_keys=True)
     name = "-".join("".join(c if c.isalnum() else " " for c in key.gpu.lower()).split())
