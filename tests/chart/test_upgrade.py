@@ -35,15 +35,19 @@ def test_what_the_controllers_let_change_passes(chart: Path) -> None:
     assert upgrade(chart, QUEUED, CLAIM, other, larger) == ""
 
 
-def test_what_cannot_be_compared_is_said(chart: Path) -> None:
+def test_a_deleted_config_map_comes_back_only_with_what_the_run_has(chart: Path) -> None:
     """Without a JobSet too there may be no cluster to ask."""
     put(chart, ARGS, without="ConfigMap")
-    text = upgrade(chart, ARGS)
+    assert upgrade(chart, ARGS) == ""
+    text = upgrade(chart, {"recipe": {"args": {"lr": 1e-5, "seed": 7}}})
     assert "restore it with: helm -n ml get manifest run | kubectl -n ml apply -f -" in text
     assert "[upgrade-configmap]" in text
-    assert [each.partition(":")[0] for each in changes(upgrade(chart, ARGS, OTHER))] == [
-        *("ConfigMap", "pods"),
-    ]
+    assert [each.partition(":")[0] for each in changes(upgrade(chart, ARGS, OTHER))] == ["pods"]
+    live = json.loads((chart / "live.json").read_text())
+    [job] = live["JobSet"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["metadata"]["annotations"]["checksum/launchers"] = "0"
+    (chart / "live.json").write_text(json.dumps(live))
+    assert "[upgrade-configmap]" in upgrade(chart, ARGS)
     (chart / "live.json").write_text("{}")
     assert upgrade(chart, ARGS) == ""
 

@@ -26,9 +26,14 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- end }}
 {{- end }}
 
+{{/* A deleted ConfigMap comes back with an upgrade if recipe and launcher are those whose checksums the run's pods have. */}}
 {{- define "megatron-dpo.upgrade.configmap" -}}
-{{- if not .live.ConfigMap }}
-- ConfigMap: deleted, so recipe and launcher cannot be compared with the run's; restore it with: helm -n {{ .root.Release.Namespace }} get manifest {{ .root.Release.Name }} | kubectl -n {{ .root.Release.Namespace }} apply -f - [upgrade-configmap]
+{{- if and (not .live.ConfigMap) .live.JobSet }}
+{{- $pods := dig "template" "spec" "template" "metadata" "annotations" dict (last .live.JobSet.spec.replicatedJobs) }}
+{{- $same := eq (get $pods "checksum/recipe") (include "megatron-dpo.recipe" .root | sha256sum) }}
+{{- if not (and $same (eq (get $pods "checksum/launchers") (include "megatron-dpo.launcher.digest" .root))) }}
+- ConfigMap: deleted, and recipe or launcher are not those of the run; upgrade with values and chart of the installation, or restore it with: helm -n {{ .root.Release.Namespace }} get manifest {{ .root.Release.Name }} | kubectl -n {{ .root.Release.Namespace }} apply -f - [upgrade-configmap]
+{{- end }}
 {{- end }}
 {{- end }}
 
