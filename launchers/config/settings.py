@@ -199,7 +199,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
     place = place_of(env)
     return Settings(
-        run=required(env, "DPO_RUN"),
+        run=_run(env),
         workspace=Path(required(env, "DPO_WORKSPACE")),
         recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
         launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
@@ -233,6 +233,19 @@ def from_env(env: Mapping[str, str]) -> Settings:
         local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         rehearse=is_one(env, "DPO_REHEARSE"),
     )
+
+
+def _run(env: Mapping[str, str]) -> str:
+    """Return the name of the run, which names its folder and files."""
+    name = required(env, "DPO_RUN")
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_RUN={name!r} is not a name of one folder",
+            "begin with a letter or digit, and use letters, digits, ., _ and - only",
+            id="env-run",
+        )
+    return name
 
 
 def _code(env: Mapping[str, str]) -> Code:

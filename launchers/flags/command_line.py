@@ -1,7 +1,8 @@
 """Build command lines from a recipe: program, flags and environment.
 
-Everything here is pure. What ms-swift's flags mean is in its own documentation; the launcher
-sets only the ones in ``renames.OWNED``, because it alone knows the paths and whether a run resumes.
+Everything here but ``environment`` is pure. What ms-swift's flags mean is in its own documentation;
+the launcher sets only the ones in ``renames.OWNED``, because it alone knows the paths and whether a
+run resumes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,20 @@ from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, TRACKERS, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
+from launchers.system import process
 
-SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", "DPO_WEBHOOK_URL")
-"""Needed by the launcher only: training never sees them."""
+SECRETS = (
+    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"),
+    "DPO_WEBHOOK_URL",
+)
+"""Needed by the launcher only: neither in the environment of training nor in the part of the
+launcher's memory that ``/proc/<launcher>/environ`` shows.
+
+Training runs as the launcher's user in its container and can still reach what that user can: files
+of mounted Secrets (``code.existingSecret``), the launcher's memory where ptrace is allowed, and the
+environment of a process that the kubelet starts there (probe, ``kubectl exec``). A tracker's key is
+needed in training, on the node that reports.
+"""
 
 DEFAULTS: dict[str, Value] = {
     # ms-swift's default of 18,000,000 s would hide a hang for 208 days
@@ -209,12 +221,14 @@ def environment(
 ) -> dict[str, str]:
     """Build the training processes' environment: no secrets, no hub, our package importable.
 
-    ``without`` names further variables to leave out.
+    What is left out, ``SECRETS`` and the names in ``without``, they could read in the launcher's
+    own environment: it is overwritten there, except in ``os.environ``.
 
     ``NNODES``, ``NODE_RANK`` and ``NPROC_PER_NODE`` are read by ms-swift
     (``swift/utils/env.py``) and not set by torchrun.
     """
     dropped = {*SECRETS, *without}
+    process.hide_variables(dropped)
     kept = {k: v for k, v in env.items() if k not in dropped and not k.startswith(OUTER)}
     paths = [str(package.parent), *filter(None, [env.get("PYTHONPATH", "")])]
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Literal, Protocol
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk
 
+_NOT_IN_NAMES = re.compile(r"^[A-Za-z]:|[\x00-\x1f\x7f\\\ud800-\udfff]")
 _HTTP_MODULES = ("http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib3")
 _DISK_ERROR_TEXTS = {
     "No space left": errno.ENOSPC,
@@ -45,6 +47,35 @@ class Listing:
     commit: str
     """Commit of the revision; the revision itself if the hub has no commits."""
     files: tuple[HubFile, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse names that are not paths of different files below the repository's root.
+
+        A hub, a mirror or a proxy chooses them, and the download writes, replaces and removes files
+        by them. The same hub would answer the same after a restart, hence DATA.
+
+        Raises:
+            LaunchError: DATA with the first such name.
+        """
+        names, folders = set[str](), set[str]()
+        for file in self.files:
+            parts, is_new = file.path.split("/"), file.path not in names
+            if _NOT_IN_NAMES.search(file.path) or {"", ".", ".."} & {*parts} or not is_new:
+                raise _wrong_name(file.path, "" if is_new else " twice")
+            names.add(file.path)
+            folders |= {"/".join(parts[:count]) for count in range(1, len(parts))}
+        for both in sorted(names & folders):
+            raise _wrong_name(both, " as a file and as a folder")
+
+
+def _wrong_name(name: str, how: str) -> LaunchError:
+    return LaunchError(
+        Exit.DATA,
+        f"the hub lists the file {name[:200]!r}{how}; allowed are different relative paths with /, "
+        "without empty parts, ., .., \\, a drive or control characters",
+        "correct the names in the repository, or check HF_ENDPOINT, MODELSCOPE_ENDPOINT or proxy",
+        id="hub-file-name",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

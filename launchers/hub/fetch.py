@@ -16,6 +16,7 @@ from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made
+from launchers.storage.partial import refuse_links
 from launchers.system.retry import RetryPolicy, retry
 from launchers.system.threads import each, in_thread
 
@@ -49,7 +50,8 @@ def fetch(
     """Fetch a source into a partial output, as ``<partial>/<source.name>``.
 
     Raises:
-        LaunchError: AUTH, INPUT_MISSING, UNAVAILABLE, QUOTA, IO, CONFIG; see ``translate``.
+        LaunchError: AUTH, INPUT_MISSING, UNAVAILABLE, QUOTA, IO, CONFIG, DATA; see ``translate``
+            and ``Listing``.
     """
     root, target = partial / REPOSITORY, partial / source.name
     found = root / source.path
@@ -59,6 +61,7 @@ def fetch(
     root.mkdir(exist_ok=True)
     listing = _retry(client, source.text, lambda: in_thread(client.list), policy)
     files = select_files(listing, source, repo_type)
+    refuse_links(partial, (root / file.path for file in files))
     disk.require_space(partial, _total_size(files) - disk.size(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_total_size(files))
     entries = each(

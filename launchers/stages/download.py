@@ -10,9 +10,11 @@ from launchers.config import sources
 from launchers.config.sources import RepoType, Source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.hub.fetch import client_for, fetch
+from launchers.hub.fetch import REPOSITORY, client_for, fetch
 from launchers.stages import local_files
+from launchers.storage import marker
 from launchers.storage.output import Made, Outcome, outcome, produce, trusted
+from launchers.storage.partial import RECORD
 
 STAGE = "download"
 _POINTER = b"version https://git-lfs.github.com/spec/"
@@ -64,6 +66,13 @@ def _one(
 ) -> Outcome:
     if what.hub == "code":
         return _in_clone(what, kind, place)
+    if what.name in (REPOSITORY, RECORD, marker.NAME):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.{kind}: {what.text} ends in a name that the launcher uses for its own files",
+            "rename the file or folder",
+            id="source-own-name",
+        )
     home = sources.home(what, kind, workspace)
     if skip:
         return trusted(STAGE, what.text, home, place)

@@ -15,6 +15,7 @@ from launchers.storage.lock import Lock
 from launchers.storage.manifest import Entry, Manifest
 from launchers.storage.marker import Marker
 from launchers.storage.output import Made, Outcome, outcome, produce
+from launchers.storage.partial import refuse_links
 from launchers.system.log_periodically import log_periodically
 from launchers.system.threads import each
 
@@ -112,6 +113,7 @@ def _read(source: Source, place: Path) -> dict[str, Entry]:
 def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
     """Copy the files that are missing; return the manifest of ``target``'s parent."""
     one_file = place.is_file()
+    refuse_links(target.parent, [target] if one_file else [target / name for name in content])
     disk.require_space(target.parent, manifest.total(content) - disk.size(target.parent))
 
     def act(name: str) -> tuple[str, Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,27 @@ def refuse_foreign(stage: str, path: Path) -> None:
             f"{use}remove it",
             id="output-foreign",
         )
+
+
+def refuse_links(partial: Path, files: Iterable[Path]) -> None:
+    """Refuse folders in a partial output that lead out of it: files there are not its own.
+
+    Args:
+        partial: the partial folder.
+        files: the files that are to be written, replaced or removed in it.
+
+    Raises:
+        LaunchError: CONFIG with the first such folder.
+    """
+    own = partial.resolve()
+    for folder in sorted({file.parent for file in files}):
+        if not folder.resolve().is_relative_to(own):
+            raise LaunchError(
+                Exit.CONFIG,
+                f"{folder} leads through a symbolic link to {folder.resolve()}, outside of {own}",
+                "remove the link; the files where it leads stay",
+                id="output-link",
+            )
 
 
 def salvage(path: Path, wanted: dict[str, Any]) -> None:

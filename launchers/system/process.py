@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from launchers import logs
 from launchers.system.proc_stat import read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -68,6 +69,32 @@ def adopt_orphans() -> None:
     """Become the parent of orphaned descendants, as PID 1 of a pod already is."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def hide_variables(names: Collection[str]) -> None:
+    """Overwrite variables where the kernel shows this process's environment to its children.
+
+    ``/proc/<pid>/environ`` is the memory in which ``execve`` put the environment, whatever is
+    removed later (proc(5)). ``os.environ`` is a copy and keeps them, for the launcher's own use.
+    """
+    if sys.platform != "linux":
+        return
+    for name in names:
+        os.unsetenv(name)  # libc's array points there
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        begin, end = int(fields[47]), int(fields[48])  # env_start, env_end
+    except (OSError, ValueError, IndexError):
+        begin = end = 0
+    if not begin:  # another kernel, such as gVisor's
+        logs.warning(
+            "secrets stay readable in /proc/<launcher>/environ", why="its place is unknown"
+        )
+    place, wanted = begin, {os.fsencode(name) for name in names}
+    for entry in ctypes.string_at(begin, end - begin).split(b"\0"):
+        if entry.partition(b"=")[0] in wanted:
+            ctypes.memset(place, 0, len(entry))
+        place += len(entry) + 1
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], sink: int) -> subprocess.Popen[bytes]:

@@ -50,6 +50,8 @@ def test_each_stage_has_a_skip_switch() -> None:
         ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
         ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
         ({"DPO_RUN": ""}, "DPO_RUN is not set"),
+        ({"DPO_RUN": "../models"}, "DPO_RUN='../models'"),
+        ({"DPO_RUN": ".."}, "DPO_RUN='..'"),
         ({"DPO_GPUS_PER_NODE": "all"}, "DPO_GPUS_PER_NODE='all'"),
         ({"DPO_GPUS_PER_NODE": "²"}, "DPO_GPUS_PER_NODE='²'"),
     ],

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -236,6 +239,33 @@ def test_training_sees_no_secret_and_no_hub() -> None:
     assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
     assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"
     assert not {"PET_RDZV_BACKEND", "TORCHELASTIC_RUN_ID"} & env.keys()
+
+
+SHOWN = """
+import os, subprocess, sys
+from pathlib import Path
+from launchers.config.rank import Place
+from launchers.flags.command_line import environment
+place = Place(rank=0, nodes=1, master_addr="m", master_port=1, source="single")
+package, without = Path("launchers"), {"WANDB_API_KEY"}
+found = environment(os.environ, place, nproc=1, package=package, without=without)
+read = "import os; print(open(f'/proc/{os.getppid()}/environ').read().replace(chr(0), ' '))"
+subprocess.run([sys.executable, "-c", read], env=found, check=True)
+print("kept:", os.environ["HF_TOKEN"], os.environ["DPO_WEBHOOK_URL"])
+"""
+
+
+def test_training_cannot_read_secrets_in_the_environment_of_the_launcher() -> None:
+    secrets = {"HF_TOKEN": "CANARY1", "HUGGING_FACE_HUB_TOKEN": "CANARY2"}
+    secrets |= {"MODELSCOPE_API_TOKEN": "CANARY3", "DPO_WEBHOOK_URL": "CANARY4"}
+    given = {**os.environ, **secrets, "WANDB_API_KEY": "CANARY5", "SHOWN": "yes", "EMPTY": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWN], env=given, capture_output=True, text=True, check=True
+    )
+    shown, kept = done.stdout.split("kept:")
+    assert "SHOWN=yes" in shown and "PATH=" in shown
+    assert "CANARY" not in shown
+    assert kept.split() == ["CANARY1", "CANARY4"]
 
 
 def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from pathlib import Path
 
 import pytest
 
 from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
-from launchers.exits import Exit
+from launchers.exits import Exit, LaunchError
 from launchers.hub.client import HubFile, Listing
 from launchers.hub.fetch import select_files
 from tests.launchers.fake_hub import FakeHub
@@ -173,3 +175,81 @@ def test_only_the_corrupt_file_of_a_model_is_fetched_again(hub: FakeHub, work: W
     assert get("hf://o/m@main", work)[0].state == "done"
     assert tree(model_at("hf://o/m@main", work)) == MODEL
     assert len(hub.gets("model.safetensors")) == before
+
+
+@pytest.mark.parametrize("hub_name", ["hf", "ms"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["../../../runs/dpo-7/export/model.safetensors"],
+        ["sub/../../x"],
+        ["./x"],
+        ["sub//x"],
+        ["/etc/x"],
+        [""],
+        ["..\\x"],
+        ["C:/x"],
+        ["c:x"],
+        ["a\nb"],
+        ["\ud800"],
+        ["config.json/x"],
+    ],
+)
+def test_a_name_that_is_no_path_below_the_repository_is_refused(
+    hub_name: str, names: list[str], hub: FakeHub, work: Workspace
+) -> None:
+    victim = work.root / "runs" / "dpo-7" / "export" / "model.safetensors"
+    victim.parent.mkdir(parents=True)
+    victim.write_text("weights of another run")
+    hub.repos["models/o/m"] |= dict.fromkeys(names, b"evil")
+    revision = "main" if hub_name == "hf" else "master"
+    with pytest.raises(LaunchError) as caught:
+        get(f"{hub_name}://o/m@{revision}", work)
+    error = caught.value
+    assert (error.id, error.code) == ("hub-file-name", Exit.DATA)
+    assert victim.read_text() == "weights of another run"
+    assert not [get for get in hub.seen if "resolve" in get or "FilePath" in get]
+
+
+def test_a_listing_that_holds_nul_or_one_name_twice_is_refused() -> None:
+    for names in (["a\0b"], ["a", "a"]):
+        with pytest.raises(LaunchError) as caught:
+            Listing(
+                commit="",
+                files=tuple(HubFile(path=n, size=1, digest="", digest_type="none") for n in names),
+            )
+        assert caught.value.id == "hub-file-name"
+
+
+def test_ordinary_names_of_repositories_are_accepted() -> None:
+    names = ("a b/数据 1.jsonl", ".gitattributes", "..data/x", "a/...", "xy:z", "a.partial", "é")
+    files = tuple(HubFile(path=p, size=1, digest="", digest_type="none") for p in names)
+    assert Listing(commit="", files=files).files == files
+
+
+@pytest.mark.parametrize("link", ["sub", ""])
+def test_a_link_out_of_the_download_is_not_followed(
+    link: str, hub: FakeHub, work: Workspace, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "tokenizer.json").write_text("the user's")
+    (elsewhere / "config.json").write_text("the user's")
+    get("hf://o/m@main", work)
+    model = model_at("hf://o/m@main", work)
+    shutil.rmtree(model / link)
+    (model / link).symlink_to(elsewhere)
+    with pytest.raises(LaunchError) as caught:
+        get("hf://o/m@main", work)
+    error = caught.value
+    assert (error.id, error.code) == ("output-link", Exit.CONFIG)
+    assert {path.read_text() for path in elsewhere.iterdir()} == {"the user's"}
+
+
+@pytest.mark.parametrize("name", [".complete.json", ".making.json", ".repository"])
+def test_a_source_with_a_name_of_the_launcher_is_refused(
+    name: str, hub: FakeHub, work: Workspace
+) -> None:
+    hub.repos["datasets/o/d"] |= {name: b"{}"}
+    error = refused("hf://o/m@main", work, f"hf://o/d@main/{name}")
+    assert (error.id, error.code) == ("source-own-name", Exit.CONFIG)
