@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-from launchers.progress import prometheus
-from tests.chart.helm import BASE, CHART, env, jobs, kind, pod, recipe, render
+from launchers.progress import notify, prometheus
+from tests.chart.helm import BASE, CHART, Document, env, jobs, kind, pod, recipe, render
 from tests.launchers.progress.test_exporter import DOCUMENT
 
 ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
@@ -115,9 +115,41 @@ def test_events_need_a_right_that_nothing_else_has() -> None:
     assert kind(found, "Role")["rules"] == rules
     for role in ("clone", "download", "node"):
         spec = pod(found, role)
-        assert spec["automountServiceAccountToken"] == (role == "node")
+        assert spec["automountServiceAccountToken"] is False
+        readers = {container for container, _ in mounted(spec, "events-token")}
+        assert readers == ({"launcher"} if role == "node" else set())
         assert spec["serviceAccountName"] == subject["name"]
     assert env(found)["DPO_EVENTS"] == "1"
+
+
+def mounted(spec: Document, volume: str) -> list[tuple[str, str]]:
+    """Return the containers that mount a volume, and where."""
+    return [
+        (container["name"], mount["mountPath"])
+        for container in (*spec.get("initContainers", ()), *spec["containers"])
+        for mount in container.get("volumeMounts", ())
+        if mount["name"] == volume
+    ]
+
+
+def test_the_launcher_gets_a_token_of_its_own_where_it_reads_it() -> None:
+    sidecar = {"name": "logs", "image": "example.com/logs:v1", "restartPolicy": "Always"}
+    values = {"monitoring": {"events": True}, "extraInitContainers": [sidecar]}
+    spec = pod(render(BASE, values))
+    assert mounted(spec, "events-token") == [("launcher", str(notify.ACCOUNT))]
+    [volume] = [each for each in spec["volumes"] if each["name"] == "events-token"]
+    assert volume["projected"]["sources"] == [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {
+            "downwardAPI": {
+                "items": [
+                    {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}},
+                ]
+            }
+        },
+    ]
+    assert "token" not in str(pod(render(BASE))["volumes"])
 
 
 def test_events_of_an_account_of_the_user() -> None:

@@ -252,6 +252,17 @@ def test_the_network_policy_allows_the_gang_and_dns() -> None:
     assert spec["egress"] == [dns, {"to": [run]}, {"ports": [{"port": 443}]}]
 
 
+def test_the_network_policy_lets_the_scraper_of_the_pod_monitor_in() -> None:
+    found = render(BASE, POLICY, {"monitoring": {"port": 9400, "podMonitor": True}})
+    [_, scraper] = kind(found, "NetworkPolicy")["spec"]["ingress"]
+    assert scraper == {
+        "from": [{"namespaceSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": 9400}],
+    }
+    without = render(BASE, POLICY, {"monitoring": {"port": 9400}})
+    assert len(kind(without, "NetworkPolicy")["spec"]["ingress"]) == 1
+
+
 def test_a_created_account_has_its_annotations_and_no_token() -> None:
     role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/dpo"}
     values = {"serviceAccount": {"create": True, "annotations": role}, "serviceAccountName": "dpo"}

@@ -85,6 +85,14 @@ def test_only_the_agent_has_a_token_and_it_may_only_mark_pods_and_read_its_jobse
     assert subject["name"] == spec["serviceAccountName"] == account
 
 
+def test_a_token_for_another_service_is_accepted() -> None:
+    token = {"path": "token", "audience": "vault"}
+    volume = {"name": "vault", "projected": {"sources": [{"serviceAccountToken": token}]}}
+    mount = {"name": "vault", "mountPath": "/vault"}
+    _, launcher = containers({**AGENT, "extraVolumes": [volume], "extraVolumeMounts": [mount]})
+    assert mount in launcher["volumeMounts"]
+
+
 def test_an_account_that_is_given_gets_the_permissions() -> None:
     found = render(AGENT, {"serviceAccountName": "dpo"})
     assert kind(found, "RoleBinding")["subjects"][0]["name"] == "dpo"

@@ -53,20 +53,3 @@ restartPolicyRules:
       operator: NotIn
       values: [0, {{ include "megatron-dpo.exitCodes" (dict "codes" (concat $exits.free $exits.user) "by" ", ") }}]
 {{- end }}
-
-{{/* The files that a pod's token consists of, as the kubelet would mount them for all containers. */}}
-{{- define "megatron-dpo.agent.volume" -}}
-name: agent-token
-projected:
-  # Octal 0440: readable by the owner and the pod's group only.
-  defaultMode: 288
-  sources:
-    - serviceAccountToken: {path: token, expirationSeconds: 3607}
-    - configMap:
-        name: kube-root-ca.crt
-        items: [{key: ca.crt, path: ca.crt}]
-    - downwardAPI:
-        items:
-          - path: namespace
-            fieldRef: {fieldPath: metadata.namespace}
-{{- end }}

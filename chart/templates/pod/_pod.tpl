@@ -14,7 +14,8 @@ metadata:
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
-  automountServiceAccountToken: {{ and (eq .role "node") .root.Values.monitoring.events }}
+  {{- /* A container that needs the token mounts it itself. */}}
+  automountServiceAccountToken: false
   {{- /* A Service named dpo-x would add DPO_X_... variables, a prefix reserved for the launcher. */}}
   enableServiceLinks: false
   {{- with include "megatron-dpo.pod.placement" . | trim }}

@@ -22,6 +22,11 @@
 - name: local-checkpoints
   mountPath: /local-checkpoints
 {{- end }}
+{{- if and (eq .role "node") $v.monitoring.events }}
+- name: events-token
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end }}
 - name: tmp
   mountPath: /tmp
 {{- if $isTest }}

@@ -36,8 +36,13 @@
 - name: local-checkpoints
   {{- include "megatron-dpo.local" .root | nindent 2 }}
 {{- end }}
-{{- if and (eq .role "node") $v.restarts.agentImage }}
-- {{ include "megatron-dpo.agent.volume" .root | nindent 2 | trim }}
+{{- if eq .role "node" }}
+{{- if $v.restarts.agentImage }}
+- {{ include "megatron-dpo.token" "agent-token" | nindent 2 | trim }}
+{{- end }}
+{{- if $v.monitoring.events }}
+- {{ include "megatron-dpo.token" "events-token" | nindent 2 | trim }}
+{{- end }}
 {{- end }}
 - name: tmp
   emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ quote . }}}{{ else }}{}{{ end }}
@@ -59,6 +64,23 @@
 {{- with concat $network $v.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* The files that a pod's token consists of, as the kubelet would mount them for all containers. Takes the volume's name. */}}
+{{- define "megatron-dpo.token" -}}
+name: {{ . }}
+projected:
+  # Octal 0440: readable by the owner and the pod's group only.
+  defaultMode: 288
+  sources:
+    - serviceAccountToken: {path: token, expirationSeconds: 3607}
+    - configMap:
+        name: kube-root-ca.crt
+        items: [{key: ca.crt, path: ca.crt}]
+    - downwardAPI:
+        items:
+          - path: namespace
+            fieldRef: {fieldPath: metadata.namespace}
 {{- end }}
 
 {{/* The volume source of the nodes' disks for checkpoints; empty without them. */}}

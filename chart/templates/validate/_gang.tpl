@@ -4,6 +4,12 @@ characters.
 */}}
 {{- define "megatron-dpo.validate.name" -}}
 {{- $name := .Release.Name -}}
+{{- /* Helm gives all charts of an umbrella the same map. */}}
+{{- $other := get .Release "megatronDPO" | default .Template.BasePath }}
+{{- $_ := set .Release "megatronDPO" .Template.BasePath }}
+{{- if ne $other .Template.BasePath }}
+- release name: "{{ $name }}" would be the name of two runs, {{ dir $other }} and {{ dir .Template.BasePath }}; install each as a release of its own, or disable one [release-two-runs]
+{{- end }}
 {{- $longest := printf "-node-0-%d-abcde" (sub (int .Values.nodes) 1) -}}
 {{- if eq .Values.stages.placement "jobs" }}
 {{- $stage := "-download-0-0-abcde" }}
@@ -25,6 +31,9 @@ characters.
 {{- end }}
 {{- if eq (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort) }}
 - rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; use another port [rendezvous-ports]
+{{- end }}
+{{- if and .Values.restarts.agentImage .Values.monitoring.events }}
+- monitoring.events: the launcher's token would have the rights of restarts.agentImage, and training code could patch every pod of the namespace; set one of them, or monitoring.webhook for messages [agent-events]
 {{- end }}
 {{- if and .Values.monitoring.podMonitor (not .Values.monitoring.port) }}
 - monitoring.podMonitor: true, and nothing serves metrics; set monitoring.port, e.g. 9400 [monitoring-no-port]

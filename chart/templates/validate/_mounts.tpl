@@ -19,6 +19,7 @@ programs and libraries a single file (subPath) may be mounted. Takes (folder, mo
 {{- $v := .root.Values -}}
 {{- $taken := .taken -}}
 {{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .root) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" "/local-checkpoints" $v.workspace.mountPath }}
+{{- if $v.monitoring.events }}{{ $paths = append $paths "/var/run/secrets/kubernetes.io/serviceaccount" }}{{ end }}
 {{- if $v.code.existingSecret }}{{ $paths = append $paths "/etc/megatron-dpo/code-secret" }}{{ end }}
 {{- range (include "megatron-dpo.network" .root | fromJson).volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
 {{- $volumes := dict -}}
@@ -40,7 +41,9 @@ programs and libraries a single file (subPath) may be mounted. Takes (folder, mo
 - extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
 {{- end }}
 {{- $paths = append $paths $folder }}
-{{- if not (has .name $taken) }}
+{{- if has .name (list "agent-token" "events-token") }}
+- extraVolumeMounts: {{ .name }} is a volume of the chart, whose token other code must not read; remove the mount [mount-token]
+{{- else if not (has .name $taken) }}
 - extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
 {{- end }}
 {{- end }}

@@ -88,7 +88,7 @@
 - extraVolumeMounts[{{ $position }}].mountPropagation: Bidirectional requires a privileged container; use HostToContainer, or securityContext: {privileged: true} [mount-propagation]
 {{- end }}
 {{- end }}
-{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" "agent-token" }}
+{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" "agent-token" "events-token" }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
 {{- end }}
@@ -113,6 +113,9 @@
 {{- end }}
 {{- $files := list }}
 {{- range $source := (.projected | default dict).sources }}
+{{- if and $.Values.restarts.agentImage $source.serviceAccountToken (not (dig "serviceAccountToken" "audience" "" $source)) }}
+- extraVolumes[{{ $position }}].projected: a token of the pods' service account, with which training code could patch every pod of the namespace (restarts.agentImage); set the audience of another service, or remove it [agent-token]
+{{- end }}
 {{- range $kind, $projection := $source }}
 {{- range $item := $projection.items | default (list $projection) }}
 {{- if and .path (has .path $files) }}

@@ -1,0 +1,42 @@
+"""The chart as a dependency of an umbrella chart: one release is one run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chart.helm import BASE, CHART, Document, Refused, template
+
+
+def umbrella(folder: Path, *aliases: str) -> Path:
+    """Write a chart that depends on this one once for each alias; empty for none."""
+    shutil.copytree(CHART, folder / "charts" / "megatron-dpo")
+    chart: Document = {"apiVersion": "v2", "name": "umbrella", "version": "0.1.0"}
+    once: Document = {"name": "megatron-dpo", "version": "*"}
+    chart["dependencies"] = [once | ({"alias": alias} if alias else {}) for alias in aliases]
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    return folder
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("aliases", [("one", "two"), ("", "two")])
+def test_two_runs_of_one_release_are_refused(
+    helm: str, aliases: tuple[str, str], tmp_path: Path
+) -> None:
+    values = {alias or "megatron-dpo": BASE for alias in aliases}
+    chart = umbrella(tmp_path, *aliases)
+    with pytest.raises(Refused, match=r"\[release-two-runs\]") as refused:
+        template(values, helm=helm, chart=chart)
+    for alias in aliases:
+        assert f"umbrella/charts/{alias or 'megatron-dpo'}" in str(refused.value)
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("alias", ["", "training"])
+def test_one_run_of_an_umbrella_renders(helm: str, alias: str, tmp_path: Path) -> None:
+    text = template({alias or "megatron-dpo": BASE}, helm=helm, chart=umbrella(tmp_path, alias))
+    kinds = [each["kind"] for each in yaml.safe_load_all(text) if each]
+    assert sorted(kinds) == ["ConfigMap", "JobSet", "Pod"]
