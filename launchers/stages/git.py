@@ -42,9 +42,10 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
     ),
     (
         "git-host-key",
-        r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED",
+        r"No \S+ host key is known|REMOTE HOST IDENTIFICATION|Host key verification failed",
         Exit.AUTH,
-        "add the server's key to known_hosts of code.existingSecret",
+        "compare the output of ssh-keyscan HOST with the fingerprints that the server publishes; "
+        "add it as known_hosts to code.existingSecret, or to /etc/ssh/ssh_known_hosts of the image",
     ),
     (
         "git-access",
@@ -120,7 +121,8 @@ def access_to(url: str, secret: Path | None, env: Mapping[str, str], scratch: Pa
     Args:
         url: the repository.
         secret: folder of the Secret: ``token`` (optionally ``username``), or
-            ``ssh-privatekey`` (optionally ``known_hosts``).
+            ``ssh-privatekey`` (optionally ``known_hosts``; otherwise ssh's own files must have the
+            server's key: an unknown server could serve other code).
         env: the launcher's environment.
         scratch: a folder that only this user can read.
     """
@@ -174,7 +176,7 @@ def _ssh(secret: Path | None, scratch: Path) -> list[str]:
         argv += ["-i", _write(scratch / "key", key), "-o", "IdentitiesOnly=yes"]
     if hosts:
         argv += ["-o", f"UserKnownHostsFile={_write(scratch / 'known_hosts', hosts)}"]
-    return [*argv, "-o", f"StrictHostKeyChecking={'yes' if hosts else 'accept-new'}"]
+    return [*argv, "-o", "StrictHostKeyChecking=yes"]
 
 
 def _write(path: Path, text: str) -> str:
