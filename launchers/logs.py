@@ -7,10 +7,28 @@ Example:
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 
 LOG = logging.getLogger("launchers")
+
+
+_UNPRINTABLE = re.compile(
+    r"(\x1b\[[0-9;:]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+    r"\ud800-\udfff]"
+)
+"""Colours (SGR); other control characters but newline and tab (C0, DEL, C1); those of Unicode that
+change the direction of text (UAX #9); surrogates."""
+
+
+def printable(text: str) -> str:
+    r"""Return a text without what controls a terminal: colours are removed, the rest is shown.
+
+    >>> printable("\x1b[31mrow\x1b[0m \x1b]52;c;QQ==\x07\tend") == "row �]52;c;QQ==�\tend"
+    True
+    """
+    return _UNPRINTABLE.sub(lambda match: "" if match[1] else "\ufffd", text)
 
 
 def format_value(value: object) -> str:
@@ -23,7 +41,7 @@ def format_value(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
-    text = str(value)
+    text = printable(str(value))
     if text and not any(c.isspace() or c == '"' for c in text):
         return text
     return '"' + text.replace('"', "'").replace("\n", " ") + '"'

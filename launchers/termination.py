@@ -54,8 +54,7 @@ def cut(text: str, size: int) -> str:
     >>> cut("a  b c", 4)
     'a b '
     """
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(printable.split()).encode()[:size].decode(errors="ignore")
+    return " ".join(logs.printable(text).split()).encode()[:size].decode(errors="ignore")
 
 
 def from_error(

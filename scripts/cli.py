@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
@@ -308,8 +307,8 @@ def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, 
     try:
         return documents(connect(context, namespace), run) if is_name(run) else {}
     except Problem as problem:
-        console = Console(stderr=True, soft_wrap=True)
-        console.print(f"cluster not read: {problem}", markup=False, highlight=False)
+        console = terminal(stderr=True, soft_wrap=True)
+        console.print(f"cluster not read: {problem}", highlight=False)
         return {}
 
 
@@ -359,10 +358,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except (Problem, OSError) as problem:
-        console = Console(stderr=True, soft_wrap=True)
+        console = terminal(stderr=True, soft_wrap=True)
         is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
         said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
-        console.print(f"error: {said}", markup=False, highlight=False)
+        console.print(f"error: {said}", highlight=False)
         code = 2 if is_too_long else problem.code if isinstance(problem, Problem) else 1
         if getattr(problem, "errno", None) not in (errno.ENOSPC, errno.EIO):
             _print_error(arguments, code, said)  # stdout is not what failed

@@ -1,10 +1,31 @@
-"""The console of the command."""
+"""The console of the command: the only way by which text from outside reaches a terminal."""
 
 from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from launchers.logs import printable
 
 
-def terminal() -> Console:
+class Terminal(Console):
+    """A console that prints no control character of a text, wherever the text is nested.
+
+    Logs, messages of Kubernetes and of training code may hold any: some change what the terminal
+    shows, its title or the clipboard.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield the parts of what is printed; cells of tables, too, come through here."""
+        for part in super().render(renderable, options):
+            text = part.text if part.control else printable(part.text)
+            yield part if text == part.text else Segment(text, part.style)
+
+
+def terminal(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
     """Return the console; brackets in values are printed as they are, not read as markup."""
-    return Console(markup=False, emoji=False)
+    return Terminal(markup=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from launchers.logs import printable
 from scripts.doctor.api import Api
 from scripts.logs.files import Wanted, read_log
 from scripts.logs.follow import LONGEST_SECONDS, POLL_SECONDS, Reader
@@ -129,7 +130,7 @@ def _print_files(
 
 
 def _note(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
 def _write(text: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from launchers.logs import printable
 from scripts.problem import WrongUse
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -40,7 +41,9 @@ class Format:
             begin = f'{{"schema": {SCHEMA}, "rank": {self.rank}, "line": '
             return "".join(f"{begin}{json.dumps(line)}}}\n" for line in found)
         prefix = f"rank {self.rank:>{self.width}} | "
-        return "".join(f"{prefix}{line}\n" for line in found)
+        # a progress bar returns to the begin of its line
+        shown = (part for line in found for part in line.split("\r") if part or part == line)
+        return "".join(f"{prefix}{printable(part)}\n" for part in shown)
 
 
 def compile_pattern(text: str | None) -> re.Pattern[str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from launchers.logs import printable
 from scripts.plan.units import time_text
 from scripts.report import facts, timeline
 from scripts.report.numbers import percent
@@ -68,4 +69,4 @@ def _text(text: str) -> str:
     >>> _text("a_b <i> | c")
     'a\\_b &lt;i&gt; \\| c'
     """
-    return " ".join(text.split()).translate(_MARKS)
+    return " ".join(printable(text).split()).translate(_MARKS)

@@ -22,6 +22,7 @@ from scripts.problem import Problem
 from scripts.submit import follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
+from scripts.terminal import terminal
 from scripts.why.reasons import Reason
 
 SCHEMA = 1
@@ -79,7 +80,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     outcome = Outcome(context=request.target.context, namespace=request.target.namespace)
     if not as_data:
         return _submit(request, console, outcome)
-    code = _submit(request, Console(stderr=True, markup=False, emoji=False), outcome)
+    code = _submit(request, terminal(stderr=True), outcome)
     print_json(console, document(request, outcome))
     return code
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from launchers.logs import printable
+
 VOID = frozenset({"br", "hr", "line", "link", "meta", "path", "rect", "circle", "stop", "use"})
 """Elements written without an end tag, or closed at once in SVG."""
 
@@ -31,7 +33,7 @@ def join(*children: Child) -> Html:
         if isinstance(child, Html):
             parts.append(child)
         elif isinstance(child, str):
-            parts.append(html.escape(_printable(child), quote=False))
+            parts.append(html.escape(printable(child), quote=False))
         elif isinstance(child, int | float):
             parts.append(str(child))
         elif child is not None:
@@ -57,15 +59,7 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
         return ""
     if value is True:
         return f" {name}"
-    return f' {name}="{html.escape(_printable(str(value)), quote=True)}"'
-
-
-def _printable(text: str) -> str:
-    """Replace control characters, which no HTML parser accepts, and lone surrogates."""
-    return "".join(
-        c if c in "\n\t" or (ord(c) >= 32 and not 0xD800 <= ord(c) <= 0xDFFF) else "\ufffd"
-        for c in text
-    )
+    return f' {name}="{html.escape(printable(str(value)), quote=True)}"'
 
 
 def data(identity: str, value: Any) -> Html:
