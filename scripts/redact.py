@@ -19,7 +19,10 @@ from scripts import credentials
 REDACTED = "[redacted]"
 SHORTEST = 6
 """Characters of a known value; a shorter one would also remove ordinary words."""
-_NAME = rf"[\w.\-]{{0,64}}(?:{credentials.words()})(?:[_-]?(?:id|value|data))?"
+_NAME = (
+    rf"[\w.\-]{{0,64}}(?:{credentials.words()}|(?<![A-Za-z])(?:creds?|auth|pat|dsn))"
+    r"(?:[_-]?(?:id|value|data))?"
+)
 _ORDINARY = re.compile(credentials.ordinary(), re.IGNORECASE)
 _SENSITIVE = re.compile(_NAME, re.IGNORECASE)
 _PLAIN = re.compile(
@@ -37,6 +40,8 @@ LONGEST = 4000
 """Characters up to a closing bracket; without one the rest of the line is taken."""
 _REST = re.compile(r".?[ \t]*(?:\n[ \t]+[^\n]*)+|[^\n]*")
 """The rest of a line; below a bracket at its end, as in JSON that was cut, the indented lines."""
+_NEAR = r"\"(?:\\.|[^\"\\]){0,200}+\"|'(?:\\.|[^'\\]){0,200}+'"
+"""A text in quotes, which may never end; of a longer one the parts count."""
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _ASSIGNED = re.compile(
     rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:]|%3D)"
@@ -58,13 +63,13 @@ _BLOCK = re.compile(
 )
 """The same as lines of YAML."""
 _BRACKET = re.compile(
-    rf"{_ESCAPED}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<open>[\[{{(])|(?P<close>[\]}})])"
+    rf"{_ESCAPED}|\"(?:\\.|[^\"\\\n]){{0,1000}}+\"|'(?:\\.|[^'\\\n]){{0,1000}}+'|(?P<open>[\[{{(])|(?P<close>[\]}})])"
 )
 _KEY = r"(?:\\\"|[\"'])(?P<key>[^\"'\\\n]*)\\?[\"'][ \t]*(?:=>|[:=])[ \t]*"
 _BARE_KEY = r"(?P<bare_key>[\w.\-/]+)[ \t]*(?:=>|[:=](?=[\s\\\"'\[{(]|$))[ \t]*"
 _INSIDE = re.compile(
     rf"(?P<before>{_KEY}|{_BARE_KEY})?"
-    rf"(?P<value>\[redacted\]|{_ESCAPED}|{_QUOTED}|(?!-\s)[^\s,;\[\]{{}}()\"'\\]+|(?=[\[{{(\n]|$))"
+    rf"(?P<value>\[redacted\]|{_ESCAPED}|{_NEAR}|(?!-\s)[^\s,;\[\]{{}}()\"'\\]+|(?=[\[{{(\n]|$))"
 )
 """A text of a list or map with the key before it; empty between a key and a bracket."""
 _OPTION = re.compile(
@@ -97,7 +102,9 @@ _FORMS = tuple(
     for form in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]{0,16000}?-----END [A-Z ]*PRIVATE KEY-----|"
         r"[^\n]*(?:\n[\w+/=]{20,})*)",
-        r"(?<=://)(?!git@)[^/\s@\"'<>\\]+(?=@)",  # user and password of a URL
+        # user and password of a URL, the password with any of @/#?: up to the last @ of the word
+        r"(?<=://)[^/\s:@\"'<>\\]*:(?!\d{1,5}(?:[/?#]|$))(?:(?!://)[^\s\"'<>\\])+(?=@[\w\[])",
+        r"(?<=://)(?!git@)[^/\s\"'<>\\]+(?=@)",
         *(rf"(?<!\w){form}" for form in credentials.prefixed()),
         r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",
         *_NETRC,
@@ -108,9 +115,25 @@ _FORMS = tuple(
     )
 )
 """Texts of a known form; looser than those of the chart, since a report loses little by them."""
+_SAID = (
+    # the last parts of a webhook on any host
+    (r"https?://[^\s\"'<>/]+/(?:[^\s\"'<>/]+/){0,4}(?:incoming-?)?(?:web)?hooks?/", r"[^\s\"'<>]+"),
+    # 40 digits are a commit elsewhere
+    (
+        r"(?i:\b(?:wandb|swanlab)\b[^\n]{0,80}?\b(?:log(?:in|ged in)|key)\b[^\n]{0,20}?\b)",
+        r"[0-9a-f]{40,}",
+    ),
+    (r"(?i:\b(?:mysql|mariadb|sshpass)[\w-]*\b[^\n|;&]{0,200}?\s-p)", r"[^\s\"']+"),
+    (r"(?:\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?(?!\d+:\d+\b)[^\s:\"'/]+:)", r"[^\s\"']+"),
+    (rf"(?i:\b(?:{credentials.words()})\s+(?:is|was)\s+[\"']?)", r"(?=\S*\d)(?=\S*[A-Za-z])\S{6,}"),
+)
+"""What announces a secret, and its form."""
 _ENCLOSED = tuple(
-    re.compile(f"(?P<before>{each.before})(?:{each.secret})(?P<after>{each.after})")
-    for each in credentials.enclosed()
+    re.compile(f"(?P<before>{before})(?:{secret})(?P<after>{after})")
+    for before, secret, after in (
+        *((each.before, each.secret, each.after) for each in credentials.enclosed()),
+        *((before, secret, "") for before, secret in _SAID),
+    )
 )
 
 
@@ -213,13 +236,12 @@ def _in_base64(value: bytes) -> Iterator[str]:
 
 
 def _hides_all(name: str, inside: object) -> bool:
-    """Return whether all texts in a list or map are secrets by its name, also in the plural.
-
-    Names with `secret` hold references mostly: `secretKeyRef`, `imagePullSecrets`.
-    """
-    if not isinstance(inside, list | tuple | Mapping) or "secret" in name.lower():
+    """Return whether all texts in a list or map are secrets by its name, also in the plural."""
+    if not isinstance(inside, list | tuple | Mapping):
         return False
-    if isinstance(inside, Mapping) and inside.keys() >= _PATCH:
+    if isinstance(inside, Mapping) and (
+        inside.keys() >= _PATCH or inside.keys() & {*_OF_SECRETS, "items"}
+    ):
         return False
     return is_sensitive(name) or is_sensitive(name.removesuffix("s"))
 
@@ -260,10 +282,13 @@ def _is_secret(value: object) -> bool:
 def _without_contents(text: str) -> str:
     """Return a text without those in lists and maps whose name declares them secret."""
     parts, done = [], 0
+    ends: dict[int, int] = {}
     for match in _OPENED.finditer(text):
         if match.start() < done or not _hides_texts(match):
             continue
-        end = _end(text, match.end())
+        if match.end() not in ends:
+            ends |= _ends(text, match.end())
+        end = ends[match.end()] or _rest(text, match.end())
         parts += [text[done : match.end()], _without_values(match["name"], text[match.end() : end])]
         done = end
     return "".join((*parts, text[done:]))
@@ -280,17 +305,30 @@ def _without_lines(match: re.Match[str]) -> str:
 def _hides_texts(match: re.Match[str]) -> bool:
     """Return whether a name hides what is in the brackets after it; see `_hides_all`."""
     name = match["name"]
-    is_plural = "secret" not in name.lower() and is_sensitive(name.removesuffix("s"))
-    return is_sensitive(name) or is_plural
+    return is_sensitive(name) or is_sensitive(name.removesuffix("s"))
 
 
-def _end(text: str, start: int) -> int:
-    """Return where the list or map that begins here ends."""
-    depth = 0
-    for match in _BRACKET.finditer(text, start, start + LONGEST):
-        depth += bool(match["open"]) - bool(match["close"])
-        if not depth:
-            return match.end()
+def _ends(text: str, start: int) -> dict[int, int]:
+    """Return where lists and maps end, by their begin; 0 for no end within `LONGEST`.
+
+    One look serves all that begin in it, so that brackets without an end cost no more than others.
+    """
+    last = start + 16 * LONGEST
+    begun, found = [start], {start: 0}
+    for match in _BRACKET.finditer(text, start + 1, last):
+        if match["open"]:
+            begun.append(match.start())
+        elif match["close"]:
+            begin = begun.pop()
+            found[begin] = match.end() if match.end() - begin <= LONGEST else 0
+            if not begun:
+                return found
+    known = [each for each in begun if last >= len(text) or each + LONGEST <= last]
+    return found | dict.fromkeys(known, 0)
+
+
+def _rest(text: str, start: int) -> int:
+    """Return where the rest of an unfinished list or map ends."""
     rest = _REST.match(text, start)
     return rest.end() if rest else len(text)
 

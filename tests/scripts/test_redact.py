@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -100,10 +101,80 @@ def test_a_text_without_a_secret_is_kept(text: str) -> None:
     assert CLEAN.text(text) == text
 
 
+SECRET_FORMS = (
+    f"fatal: unable to access 'https://me:p@ss-{CANARY}@git.example/x.git/'",
+    f"https://me:pa/ss-{CANARY}@git.example/x",
+    f"https://me:pa?s#s/{CANARY}@git.example/x",
+    f"https://me:8080{CANARY}@git.example/x",
+    f"git clone https://me@corp:{CANARY}@git.example/x",
+    f"proxy socks5://user:se#cr:{CANARY}@[::1]:3128",
+    f"https://outlook.office.com/webhook/{CANARY}@bbbb/IncomingWebhook/cccc/dddd",
+    f"https://mattermost.example/hooks/{CANARY}",
+    f"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={CANARY}",
+    "wandb: logged in with " + CANARY.encode().hex() * 2,
+    f"mysql -h db -u root -p{CANARY} train",
+    f"curl -u me:{CANARY} https://x",
+    f"curl --user 'me:{CANARY}' https://x",
+    f"the passphrase is {CANARY}",
+    f"GIT_PAT={CANARY}",
+    f"NODE_CRED: {CANARY}",
+    f"auth = {CANARY}",
+    f"secrets: [a, {CANARY}]",
+)
+
+
+@pytest.mark.parametrize("text", SECRET_FORMS)
+def test_a_secret_of_a_known_form_is_removed(text: str) -> None:
+    found = CLEAN.text(text)
+    assert REDACTED in found and CLEAN.text(found) == found
+    assert CANARY not in found and CANARY.encode().hex() not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"image registry.example:5000/train@sha256:{'0123456789abcdef' * 4}",
+        "commit 0123456789abcdef0123456789abcdef01234567 of wandb",
+        "https://git.example:8443/team/code.git@v1 and me@example.com",
+        "hf://org/name@main/a.jsonl, git@host:team/code.git",
+        "https://host/@team/path@v2",
+        "docker run -u 1000:1000 image",
+        "python -u train.py --port 29500",
+        "the token is required, the password is long, the secret was not found",
+        "secret: {secretName: git, items: [{key: token, path: token}]}",
+        "author: me, path=/a/b, compat: yes",
+        'failed calling webhook "mjob.kb.io": Post "https://kueue-webhook-service.kueue-system.svc:443/mutate"',
+    ],
+)
+def test_a_text_that_only_looks_like_a_secret_is_kept(text: str) -> None:
+    assert CLEAN.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("[", "token: [", "token: [\n", "token:\n [", "token: [x\n  y\n", "token: ['", "secret"),
+        *("a.", "\\'", "https://a", "://u:p", "eyJabcdefgh.", '"token": {"a": ', "machine a "),
+    ],
+)
+def test_the_time_grows_with_the_length_of_the_text(unit: str) -> None:
+    def seconds(count: int) -> float:
+        text, began = "token: [" + unit * count, time.process_time()
+        CLEAN.text(text)
+        return time.process_time() - began
+
+    short, long = min(seconds(1000) for _ in range(3)), min(seconds(8000) for _ in range(2))
+    # 8 times the text, and 64 times the time if it grew with the square
+    assert long < 25 * short + 0.2
+
+
 @pytest.mark.parametrize(
     "document",
     [
         {"tokens": {"hf_" + CANARY: 1}},
+        {"secrets": [CANARY]},
+        {"client_secret": ["x", {"a": CANARY}]},
+        {"secrets": {"hf": {"value": CANARY}}},
         {"API_KEY": ("a", CANARY)},
         {"passwords": {"a": ("b", {"c": CANARY})}},
         {"webhook": {"key": CANARY}},
@@ -120,6 +191,9 @@ def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, An
 @pytest.mark.parametrize(
     "document",
     [
+        {"secrets": {"hf": {"existingSecret": "hf", "key": "token"}}},
+        {"secret": {"secretName": "git", "items": [{"key": "ssh-privatekey", "path": "key"}]}},
+        {"imagePullSecrets": [{"name": "registry"}], "pullSecrets": ["registry"]},
         {"extraEnv": {"HF_TOKEN": {"valueFrom": {"secretKeyRef": {"name": "hf", "key": "k"}}}}},
         {"monitoring": {"webhook": {"existingSecret": "hook", "key": "url"}}},
         {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 3607}},
