@@ -7,9 +7,12 @@ they are known: usually before the download, otherwise after it.
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from launchers import logs
 from launchers.config.flag_value import Value, as_text, switch
@@ -55,7 +58,7 @@ def check_recipe(
         LaunchError: CONFIG with all messages, each naming its values key.
     """
     found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
-    found += table.empty(recipe.args)
+    found += table.empty(recipe.args) + evaluated_too(recipe, inputs)
     try:
         first_attempt_flags(settings, recipe, inputs)
     except LaunchError as error:
@@ -107,6 +110,32 @@ def secret(recipe: Recipe) -> list[Refusal]:
     return [
         _refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what
     ]
+
+
+def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
+    """Return a message for each dataset that is evaluated on too, whatever names its file has.
+
+    The chart compares the texts (``rules/data.py``), which a link or another mount makes different.
+    """
+    given = recipe.args.get("val_dataset", [])
+    evaluated = {
+        _file(each, inputs.clone) for each in (given if isinstance(given, list) else [given])
+    }
+    return [
+        _refused(
+            "evaluation-trained",
+            "val_dataset",
+            f"{_file(each)} is recipe.dataset[{position}] too, and rows that were trained on say "
+            "nothing; use other rows, or split_dataset_ratio to hold out rows of recipe.dataset",
+        )
+        for position, each in enumerate(inputs.datasets)
+        if _file(each) in evaluated
+    ]
+
+
+def _file(text: object, folder: Path | None = None) -> str:
+    """Return the file of a dataset without its number of rows, by its only name."""
+    return os.path.realpath((folder or Path("/")) / re.sub(r"#\d+$", "", str(text)))
 
 
 def missing_trackers(recipe: Recipe) -> list[Refusal]:

@@ -314,7 +314,8 @@ class Local(Rule):
     instead: str
     """Further remedy, appended to the message."""
     evaluates: bool = False
-    """True if training evaluates on the files: the chart refuses those of ``recipe.dataset``."""
+    """True if training evaluates on the files: the chart refuses those of ``recipe.dataset``
+    by their text, the launcher by their file."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         text = facts.text(self.flag)

@@ -59,7 +59,7 @@ def collect(root: Path, run: str) -> Fields:
             "metrics": metrics(home / "metrics.jsonl", resumes, problems),
             "checkpoints": checkpoints(home / "checkpoints", problems),
             "export": holds((home / "export").is_dir),
-            "heartbeat": heartbeat(home),
+            "heartbeat": heartbeat(home, problems),
         }
     return document
 
@@ -121,12 +121,13 @@ def modified(path: Path) -> float | None:
         return None
 
 
-def heartbeat(home: Path) -> float | None:
+def heartbeat(home: Path, problems: list[str]) -> float | None:
     """Return when the launcher that leads the run last touched its lock; None without a lock.
 
     A lock that was taken over is a chain of files, `launchers/storage/lock.py`.
     """
-    found = [modified(path) for path in home.glob("run.lock*")]
+    locks = (name for name in names(home, problems) if name.startswith("run.lock"))
+    found = [modified(home / name) for name in locks]
     return max((when for when in found if when is not None), default=None)
 
 

@@ -21,6 +21,10 @@ from scripts.problem import Problem
 Document = Mapping[str, Any]
 
 
+class Unreadable(Problem):
+    """A mounted workspace that gives an error, such as a stale mount."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class End(attempt_record.End):
     """The end of one rank: the content of a termination message (`launchers/termination.py`)."""
@@ -171,9 +175,14 @@ def check_folder(root: Path) -> None:
     """Verify that a workspace that is mounted here is a folder.
 
     Raises:
+        Unreadable: its mount gives an error.
         Problem: it is not.
     """
-    if not root.is_dir():
+    try:
+        is_folder = root.is_dir()
+    except OSError as error:
+        raise Unreadable(f"workspace {root} cannot be read: {error.strerror}") from None
+    if not is_folder:
         raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
 
 

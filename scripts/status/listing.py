@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Console
@@ -25,7 +25,7 @@ from scripts.observe.command import Exit, Target, place, print_json
 from scripts.observe.concurrent import call_each
 from scripts.observe.source import Source, read_files
 from scripts.observe.view import View
-from scripts.observe.workspace import check_folder, run_names
+from scripts.observe.workspace import Unreadable, check_folder, run_names
 from scripts.plan.units import time_text
 from scripts.problem import Problem, UnknownState
 from scripts.status.summary import Status, summarise
@@ -69,9 +69,13 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
         Problem: there is no JobSet API, or the mounted folder is none.
     """
     api = target.reach()
-    if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
-        check_folder(target.workspace)
     notes: list[str] = []
+    if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
+        try:
+            check_folder(target.workspace)
+        except Unreadable as problem:  # the cluster's part of the list is still right
+            notes.append(str(problem))
+            target = replace(target, workspace=None, source=Source.API)
     views: list[View] | None
     code = Exit.OK
     try:
@@ -179,7 +183,7 @@ def _read(api: Api, view: View, target: Target) -> tuple[View, Sequence[str]]:
         source = Source.EXEC if any(rank.phase == "Running" for rank in view.ranks) else Source.API
     try:
         reading = read_files(api, view, target.workspace, source, reader=False)
-    except Problem as problem:  # this run's columns stay empty
+    except (Problem, OSError) as problem:  # this run's columns stay empty
         return view, [str(problem)]
     return View(view.snapshot, reading.files), reading.files.problems if reading.files else ()
 

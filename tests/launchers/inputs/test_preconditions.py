@@ -17,7 +17,7 @@ from launchers.upstream import source
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size
 external_plugins global_batch_size lr micro_batch_size num_train_epochs optimizer output_dir
-pipeline_model_parallel_size save_safetensors save_strategy tensor_model_parallel_size
+pipeline_model_parallel_size save_safetensors save_strategy tensor_model_parallel_size val_dataset
 """
 TYPES = {"optimizer": FlagType(type="choice", choices=("adam", "sgd"))}
 KNOWN = checking.Known(names=frozenset(NAMES.split()), types=TYPES)
@@ -103,6 +103,23 @@ def test_a_sound_recipe_passes(settings: Settings) -> None:
     with pytest.raises(LaunchError, match=r"code\.url is empty"):
         check(settings, parse(document))
     check(settings, parse(document | {"dataset": ["hf://o/d@v#100"]}))
+
+
+@pytest.mark.parametrize("given", ["link.jsonl", "./link.jsonl#7", "a b.jsonl"])
+@pytest.mark.parametrize("is_list", [True, False])
+def test_a_file_that_is_trained_on_is_not_evaluated_on_by_another_name(
+    given: str, is_list: bool, tmp_path: Path, settings: Settings
+) -> None:
+    for name in ("a.jsonl", "a b.jsonl", "other.jsonl"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "link.jsonl").symlink_to("a.jsonl")
+    trained = [f"file://{tmp_path}/a.jsonl#100", f"file://{tmp_path}/a b.jsonl"]
+    place = f"{tmp_path}/{given}"
+    args: dict[str, Any] = {"val_dataset": [place] if is_list else place}
+    assert refused(settings, dataset=trained, args=args) == [("val_dataset", "evaluation-trained")]
+    document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v", "dataset": trained}
+    args = {"num_train_epochs": 1, "val_dataset": f"{tmp_path}/other.jsonl"}
+    check(settings, parse({**document, "args": args}))
 
 
 def test_all_mistakes_are_reported_at_once(settings: Settings) -> None:
