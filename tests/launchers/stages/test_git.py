@@ -41,3 +41,10 @@ def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None
 )
 def test_what_git_says_has_its_exit_code(text: str, code: Exit) -> None:
     assert GitError(text).meaning().code == code
+
+
+def test_a_server_without_a_known_key_is_named_with_the_remedy() -> None:
+    said = "No ED25519 host key is known for git.example and you have requested strict checking."
+    error = GitError(f"{said}\nHost key verification failed.\nfatal: Could not read").meaning()
+    assert (error.id, error.code) == ("git-host-key", Exit.AUTH)
+    assert "git.example" in error.cause and "known_hosts" in error.remedy
