@@ -22,13 +22,13 @@ _UNPRINTABLE = re.compile(
 change the direction of text (UAX #9); surrogates."""
 
 
-def printable(text: str) -> str:
-    r"""Return a text without what controls a terminal: colours are removed, the rest is shown.
+def printable(text: str, mark: str = "\ufffd") -> str:
+    r"""Return a text without what controls a terminal: colours are removed, the rest is marked.
 
     >>> printable("\x1b[31mrow\x1b[0m \x1b]52;c;QQ==\x07\tend") == "row �]52;c;QQ==�\tend"
     True
     """
-    return _UNPRINTABLE.sub(lambda match: "" if match[1] else "\ufffd", text)
+    return _UNPRINTABLE.sub(lambda match: "" if match[1] else mark, text)
 
 
 def format_value(value: object) -> str:

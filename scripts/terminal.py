@@ -22,7 +22,8 @@ class Terminal(Console):
     ) -> Iterator[Segment]:
         """Yield the parts of what is printed; cells of tables, too, come through here."""
         for part in super().render(renderable, options):
-            text = part.text if part.control else printable(part.text)
+            # without a mark: rich has counted no column for them, and would cut the end of a cell
+            text = part.text if part.control else printable(part.text, "")
             yield part if text == part.text else Segment(text, part.style)
 
 

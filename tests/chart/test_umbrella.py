@@ -28,7 +28,7 @@ def test_two_runs_of_one_release_are_refused(
 ) -> None:
     values = {alias or "megatron-dpo": BASE for alias in aliases}
     chart = umbrella(tmp_path, *aliases)
-    with pytest.raises(Refused, match=r"\[release-two-runs\]") as refused:
+    with pytest.raises(Refused, match=r"\[release-name-twice\]") as refused:
         template(values, helm=helm, chart=chart)
     for alias in aliases:
         assert f"umbrella/charts/{alias or 'megatron-dpo'}" in str(refused.value)

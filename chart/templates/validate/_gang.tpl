@@ -8,7 +8,7 @@ characters.
 {{- $other := get .Release "megatronDPO" | default .Template.BasePath }}
 {{- $_ := set .Release "megatronDPO" .Template.BasePath }}
 {{- if ne $other .Template.BasePath }}
-- release name: "{{ $name }}" would be the name of two runs, {{ dir $other }} and {{ dir .Template.BasePath }}; install each as a release of its own, or disable one [release-two-runs]
+- release name: "{{ $name }}" would be the name of two runs, {{ dir $other }} and {{ dir .Template.BasePath }}; install each as a release of its own, or disable one [release-name-twice]
 {{- end }}
 {{- $longest := printf "-node-0-%d-abcde" (sub (int .Values.nodes) 1) -}}
 {{- if eq .Values.stages.placement "jobs" }}
