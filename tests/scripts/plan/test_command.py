@@ -27,10 +27,9 @@ CONFIG = known_models()["Qwen3-30B-A3B"]
 
 def screen(*words: str, columns: int = 80) -> tuple[int, str]:
     """Exit status and text of the command."""
-    out = io.StringIO()
+    out, shown = io.StringIO(), terminal.Terminal
     with pytest.MonkeyPatch.context() as patch:
-        for module in (cli, terminal):
-            patch.setattr(module, "Console", lambda **how: Console(file=out, width=columns, **how))
+        patch.setattr(terminal, "Terminal", lambda **how: shown(file=out, width=columns, **how))
         with pytest.raises(SystemExit) as end:
             cli.main(["plan", *words])
     return int(str(end.value.code or 0)), out.getvalue()
