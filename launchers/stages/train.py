@@ -33,7 +33,7 @@ from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import training_end
 from launchers.system.failures import Verdict
-from launchers.system.memory_events import oom_kills
+from launchers.system.host_memory import oom_kills
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 from launchers.upstream.record import ALLOW_VARIABLE

@@ -53,7 +53,7 @@ def why(
         ranks: torchrun's ``--log-dir``.
         agent_log: output of torchrun itself.
         started: whether any attempt has completed a training step.
-        oom_kills: processes that the kernel's OOM killer ended meanwhile (``memory_events.py``);
+        oom_kills: processes that the kernel's OOM killer ended meanwhile (``host_memory.py``);
             None if that is not known.
         code: torchrun's exit code; that of a signal is negative.
     """

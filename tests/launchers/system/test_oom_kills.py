@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launchers.system.memory_events import oom_kills
+from launchers.system.host_memory import oom_kills
 
 EVENTS = "low 0\nhigh 0\nmax 7\noom 3\noom_kill {}\noom_group_kill 0\n"
 CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"
