@@ -24,6 +24,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hang import alive, workspace_watch
 from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check_model, check_recipe, log_command
+from launchers.metrics.trainer_log import last_step
 from launchers.run.check_image import check_image
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
@@ -31,7 +32,6 @@ from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
 from launchers.run.verify import verify
 from launchers.storage import disk
-from launchers.storage.trainer_log import last_step
 from launchers.system import process
 from launchers.system.threads import in_thread
 from launchers.upstream import patches, record, table

@@ -245,7 +245,7 @@ def load(path: Path) -> Recipe:
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
         raise LaunchError(
             Exit.CONFIG,
             f"cannot read the recipe {path}: {error.strerror}",

@@ -8,6 +8,7 @@ from pathlib import Path
 from launchers.config import sources
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
+from launchers.system import lookup
 
 NAME = "config.json"
 """The file of a model's architecture and sizes."""
@@ -24,13 +25,14 @@ def check_folder(model: Path, name: str) -> None:
         LaunchError: DATA when config.json is missing, not a JSON map, or has no model_type.
     """
     try:
-        document = json.loads((model / NAME).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise _refusal("model-config-missing", f"{name} has no {NAME}") from None
-    except NotADirectoryError:
-        raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}") from None
+        text = lookup.text(model / NAME)
+        document = None if text is None else json.loads(text)
     except ValueError as error:
         raise _refusal("model-config-json", f"{name}: {NAME} is not JSON: {error}") from None
+    if text is None and lookup.is_file(model):
+        raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}")
+    if text is None:
+        raise _refusal("model-config-missing", f"{name} has no {NAME}")
     if not isinstance(document, dict) or "model_type" not in document:
         raise _refusal("model-type-missing", f"{name}: {NAME} has no model_type")
 
@@ -46,7 +48,7 @@ def check_local_source(text: str) -> None:
     """
     model = sources.parse_source(text, "recipe.model")
     folder = Path(model.repo)
-    if model.hub == "file" and folder.is_dir() and any(manifest.files(folder)):
+    if model.hub == "file" and lookup.is_dir(folder) and any(manifest.files(folder)):
         check_folder(folder, text)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from launchers.config.recipe import Recipe
 from launchers.metrics.rows import is_number
+from launchers.system import lookup
 
 PREFIX = "eval_"
 """Of the trainer's numbers in an evaluation, in both of ms-swift's trainers."""
@@ -171,15 +172,16 @@ def append(kept: list[Evaluation], evaluation: Evaluation) -> None:
 
 def read(path: Path) -> list[Evaluation]:
     """Return the newest evaluation of each step of a file; an empty list without a file."""
-    kept: list[Evaluation] = []
-    try:
+
+    def ask() -> list[Evaluation]:
+        kept: list[Evaluation] = []
         with path.open(encoding="utf-8", errors="replace") as handle:
             for text in handle:
                 if (found := parse(text)) is not None:
                     append(kept, found)
-    except FileNotFoundError:
-        pass
-    return kept
+        return kept
+
+    return lookup.certain(ask, path) or []
 
 
 def summary(evaluations: list[Evaluation], measure: Measure) -> dict[str, Any]:

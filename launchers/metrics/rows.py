@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from launchers.system import lookup
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -149,8 +151,9 @@ def newest(lines: Iterable[str]) -> list[Row]:
 
 def read(path: Path) -> list[Row]:
     """Return the newest row of each step of a file; an empty list without a file."""
-    try:
+
+    def ask() -> list[Row]:
         with path.open(encoding="utf-8", errors="replace") as handle:
             return newest(handle)
-    except FileNotFoundError:
-        return []
+
+    return lookup.certain(ask, path) or []

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from launchers.exits import Exit
 from launchers.gang.protocol import Message
 from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.preflight.gang_probes import UNKNOWN
 from launchers.storage.visible import SHARED_REMEDY
+from launchers.system.remedies import MOUNT_REMEDY
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Clock differences, seconds: a warning (timestamps of logs and files mislead) and a failure
@@ -33,7 +35,7 @@ class Answer:
     got: float
     """Rank 0's clock when it received the answer."""
     nonce: str
-    """Nonce read on the workspace, or an error."""
+    """Nonce read on the workspace, empty if it is missing, or an error after ``UNKNOWN``."""
     port: str
     """Nonce read from the master port, or an error."""
     gpu_model: str
@@ -96,15 +98,15 @@ def clocks(answers: Sequence[Answer]) -> list[Finding]:
 
 
 def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
-    """Check that every rank reads rank 0's nonce on the workspace."""
+    """Check that every rank reads rank 0's nonce on the workspace.
+
+    A node whose mount does not answer is a fault of that node (IO), not of the configuration.
+    """
+    missing = "it does not see the file that rank 0 wrote: the workspace is not shared"
     found = [
-        failed(
-            "workspace",
-            "it does not see the file that rank 0 wrote: the workspace is not shared",
-            SHARED_REMEDY,
-            who=answer.name,
-            code=Exit.CONFIG,
-        )
+        failed("workspace", answer.nonce, MOUNT_REMEDY, who=answer.name, code=Exit.IO)
+        if answer.nonce.startswith(UNKNOWN)
+        else failed("workspace", missing, SHARED_REMEDY, who=answer.name, code=Exit.CONFIG)
         for answer in answers
         if answer.nonce != nonce
     ]

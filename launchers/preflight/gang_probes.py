@@ -10,11 +10,15 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from launchers.exits import LaunchError
 from launchers.gang.protocol import server
+from launchers.system import lookup
 from launchers.system.atomic_file import replace
 from launchers.system.threads import in_thread
 
 NONCE_FILE = "nonce"
+UNKNOWN = "unknown: "
+"""Begins the answer of a node whose storage does not answer."""
 NONCE_TIMEOUT_SECONDS = 60.0
 """Time for rank 0's file to appear: NFS clients cache a missing name for up to 60 s."""
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -30,14 +34,20 @@ def write_nonce(folder: Path) -> str:
 
 
 def read_nonce(path: Path) -> str:
-    """Return rank 0's nonce as soon as this node sees it; an error text at the timeout."""
+    """Return rank 0's nonce as soon as this node sees it.
+
+    Returns:
+        The nonce; empty if the file is missing at the timeout; ``UNKNOWN``, host, path and errno if
+        this node's mount does not answer.
+    """
     stop = time.monotonic() + NONCE_TIMEOUT_SECONDS
     while True:
         try:
-            return path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            if time.monotonic() >= stop:
-                return str(error)
+            found = lookup.text(path)
+        except LaunchError as error:
+            return UNKNOWN + error.cause
+        if found is not None or time.monotonic() >= stop:
+            return (found or "").strip()
         time.sleep(0.5)
 
 

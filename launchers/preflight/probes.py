@@ -20,6 +20,7 @@ from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse_smi
+from launchers.system import lookup
 from launchers.upstream import source
 from launchers.upstream.patches import Verdict
 from launchers.upstream.record import never_run
@@ -205,10 +206,9 @@ def _size(folder: Path) -> int:
 
 def free(folder: Path) -> int:
     """Return the bytes that this user may write on the volume of a folder, existing or not."""
-    there = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
-    with contextlib.suppress(OSError):
-        return shutil.disk_usage(there).free
-    return 0
+    there = next((p for p in (folder, *folder.parents) if lookup.exists(p)), Path("/"))
+    found = lookup.certain(lambda: shutil.disk_usage(there), there)
+    return 0 if found is None else found.free
 
 
 def _caches(env: Mapping[str, str], workspace: Path) -> dict[str, bool]:

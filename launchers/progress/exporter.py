@@ -12,12 +12,15 @@ from typing import Any
 from launchers import logs
 from launchers.gang import protocol
 from launchers.progress import prometheus
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 
 PATH = "/metrics"
 REQUEST_TIMEOUT_SECONDS = 5.0
 """Time that a client has to send its request and to read the answer."""
 
+LOOKUP_SECONDS = 2.0
+"""Time in which a request repeats the read of the run's state."""
 END_TIMEOUT_SECONDS = 1.0
 """Time that the end of a run waits for a request that is being answered."""
 
@@ -44,7 +47,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.split("?")[0] != PATH:
             self.send_error(404, f"only {PATH} is served")
             return
-        body = prometheus.text(read_object(self.server.progress)).encode()
+        with lookup.within(LOOKUP_SECONDS):  # Prometheus asks again
+            body = prometheus.text(read_object(self.server.progress)).encode()
         self.send_response(200)
         self.send_header("Content-Type", prometheus.CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))

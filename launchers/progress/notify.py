@@ -22,6 +22,7 @@ from urllib.error import HTTPError
 from launchers import logs
 from launchers.config.settings import Settings
 from launchers.exits import FREE, USER
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.system.retry import RetryPolicy, is_transient, retry
 from launchers.system.threads import repeat
@@ -29,6 +30,7 @@ from launchers.system.threads import repeat
 POLL_SECONDS = 2.0
 END_SECONDS = 5.0
 REQUEST_SECONDS = 4.0
+LOOKUP_SECONDS = 2.0
 RETRIES = RetryPolicy(limit=60.0, longest=10.0)
 ENDS = ("Succeeded", "Failed", "Interrupted")
 WEBHOOK = (*ENDS, "Waiting")
@@ -125,7 +127,7 @@ class _Notifier:
             logs.warning("notice not sent", cause=type(error).__name__)
 
     def _look(self) -> None:
-        with self._looking:
+        with self._looking, lookup.within(LOOKUP_SECONDS):
             progress, settings = read_object(self._settings.work.progress), self._settings
             if not progress or progress.get("started") == self._before:
                 return

@@ -23,6 +23,7 @@ from launchers.rehearsal.host_samples import sampling
 from launchers.rehearsal.measured import Loaded, gather, has_resumed
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
 from launchers.storage import disk
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
 
@@ -40,7 +41,7 @@ def begin(settings: Settings, digest: str) -> None:
     work = settings.work
     if not settings.rehearse or is_continued(read_object(work.progress), digest):
         return
-    for path in work.home.glob("*"):
+    for path in lookup.matching(work.home, "*"):
         if work.lock.name not in path.name:  # nor the files by which a lock changes hands
             disk.remove(path)
 
@@ -69,12 +70,12 @@ def observing(settings: Settings, folder: Path) -> Iterator[Mapping[str, str]]:
     work, rank = settings.work, settings.place.rank
     variables = REHEARSAL.environment(settings.place)
     record = work.home / KILL_RECORD
-    was_killed = record.exists()
+    was_killed = lookup.exists(record)
     try:
         with sampling(folder, rank, work.checkpoints):
             yield variables
     except LaunchError as error:
-        is_planned = bool(variables) and record.exists() and not was_killed
+        is_planned = bool(variables) and lookup.exists(record) and not was_killed
         if not is_planned or has_resumed(work) or error.code in USER:
             raise
         raise LaunchError(

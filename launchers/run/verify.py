@@ -7,7 +7,6 @@ may have left ``succeeded`` while this one is still queued.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,12 +17,14 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.protocol import Hello
+from launchers.metrics.trainer_log import last_step
 from launchers.progress.training import log_held_out
 from launchers.run.helm_release import installation_time
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL
-from launchers.storage.trainer_log import last_step
+from launchers.system import lookup
+from launchers.system.atomic_file import read_object
 from launchers.system.remedies import STORAGE_REMEDY
 
 POLL_INTERVAL_SECONDS = 1.0
@@ -67,11 +68,7 @@ def verify(settings: Settings, recipe: Recipe) -> None:
 
 def read_progress(path: Path) -> State:
     """Read ``progress.json``; empty when it does not exist."""
-    try:
-        found: State = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found
+    return read_object(path)
 
 
 def not_started_reason(state: State, digest: str, since: float | None) -> str:
@@ -149,7 +146,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
         LaunchError: INPUT_MISSING or IO when an output is missing, different or damaged.
     """
     if settings.rehearse:
-        if not settings.rehearsal_report.is_file():
+        if not lookup.is_file(settings.rehearsal_report):
             raise _changed("rehearsal-report", f"{settings.rehearsal_report} does not exist")
         logs.info("rehearsal verified", report=settings.rehearsal_report)
         return

@@ -17,8 +17,9 @@ from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.plan.footprint import save_every
 from launchers.stages import attempt_record, no_progress, resume
 from launchers.stages.export import is_exported
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, disk
 from launchers.storage.checkpoint import Checkpoint
+from launchers.system import lookup
 from launchers.system.atomic_file import replace
 from launchers.upstream import record
 
@@ -41,7 +42,7 @@ def next_attempt(work: Workspace, *, nodes: int = 1, verify_seconds: float = 0) 
     The number is the launcher's own: Kueue's preemption does not raise the JobSet's
     ``restart-attempt`` (jobset #1282), and logs keyed on it would be overwritten.
     """
-    taken = [int(p.name) for p in work.attempts.glob("*") if p.name.isdecimal()]
+    taken = [int(name) for name in lookup.entries(work.attempts) if name.isdecimal()]
     number = max(taken, default=0) + 1
     found = resume.choose(work.checkpoints, verify_seconds, nodes=nodes, attempt=number)
     return Attempt(number=number, resume=found)
@@ -55,7 +56,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
         inputs: digests of the recipe and of the outputs of the stages before training.
 
     Raises:
-        LaunchError: CONFIG naming what differs.
+        LaunchError: CONFIG naming what differs; IO if the storage does not answer.
     """
     path = work.inputs
     text = json.dumps(inputs, indent=1, sort_keys=True) + "\n"
@@ -69,15 +70,15 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 f"choose another release name, or remove {work.home}",
                 id="run-changed",
             )
-    work.home.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(work.home)
     replace(path, text)
 
 
 def _identity(path: Path) -> dict[str, object]:
     """Read the identity that an earlier attempt wrote; empty when it is missing or damaged."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError):
+        return dict(json.loads(lookup.text(path) or ""))
+    except ValueError:
         return {}
 
 

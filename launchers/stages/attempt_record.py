@@ -18,8 +18,9 @@ from launchers.config.workspace import Workspace
 from launchers.exits import FREE, USER, Exit, LaunchError
 from launchers.hang import workspace_watch
 from launchers.metrics import rows
+from launchers.metrics.trainer_log import last_step
 from launchers.storage import checkpoint
-from launchers.storage.trainer_log import last_step
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
@@ -110,7 +111,8 @@ def _expected(error: BaseException) -> LaunchError:
 
 def history(work: Workspace) -> list[AttemptRecord]:
     """Read the past attempts of a run, the oldest first."""
-    folders = {int(p.name): p for p in work.attempts.glob("*") if p.name.isdecimal()}
+    names = (name for name in lookup.entries(work.attempts) if name.isdecimal())
+    folders = {int(name): work.attempts / name for name in names}
     newest = checkpoint.newest(work.checkpoints)
     saved, logged = newest.step if newest else 0, _logged(work.metrics)
     found: list[AttemptRecord] = []
@@ -141,19 +143,20 @@ def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
 
 def _logged(metrics: Path) -> dict[int, int]:
     """Return the last step of each attempt in ``metrics.jsonl``."""
-    last: dict[int, int] = {}
-    try:
+
+    def read() -> dict[int, int]:
+        last: dict[int, int] = {}
         with metrics.open(encoding="utf-8", errors="replace") as handle:
             for text in handle:
                 if (row := rows.parse(text)) is not None:
                     last[row.attempt] = max(last.get(row.attempt, 0), row.step)
-    except FileNotFoundError:
-        pass
-    return last
+        return last
+
+    return lookup.certain(read, metrics) or {}
 
 
 def _ends(folder: Path) -> Iterator[End]:
-    for path in sorted(folder.glob("termination-*.json")):
+    for path in lookup.matching(folder, "termination-*.json"):
         fields = read_object(path)
         if isinstance(fields.get("code"), int):
             yield End(

@@ -18,6 +18,7 @@ from launchers.stages.git import Access, GitError, access_to, git
 from launchers.storage import disk, manifest, marker
 from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.storage.partial import RECORD
+from launchers.system import lookup
 from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
@@ -58,7 +59,7 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     if made.state == "up to date" and commit and not FULL_SHA.fullmatch(code.ref):
         threading.Thread(target=warn_if_moved, args=(code, commit), daemon=True).start()
     for name in code.python_path:
-        if not (path / name).is_dir():
+        if not lookup.is_dir(path / name):
             raise LaunchError(
                 Exit.INPUT_MISSING,
                 f"code.pythonPath: {code.url} at {code.ref} has no folder {name!r}",

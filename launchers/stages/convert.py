@@ -26,7 +26,7 @@ from launchers.inputs.paths import CONVERTER
 from launchers.plan.model_config import EXPERTS
 from launchers.storage import disk, marker
 from launchers.storage.output import Outcome, outcome, produce, usable
-from launchers.system import training_end
+from launchers.system import lookup, training_end
 from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
@@ -110,11 +110,12 @@ def expert_parallel(model: Path, gpus: int) -> int:
     Any layout will do: Megatron's ``torch_dist`` format reshards on load.
 
     Raises:
-        LaunchError: DATA when config.json cannot be read.
+        LaunchError: DATA when config.json is missing or not JSON; IO if the storage does not
+            answer.
     """
     try:
-        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = json.loads(lookup.text(model / "config.json") or "")
+    except ValueError as error:
         raise LaunchError(
             Exit.DATA,
             f"{model / 'config.json'}: {error}",

@@ -15,6 +15,7 @@ from launchers.stages import local_files
 from launchers.storage import marker
 from launchers.storage.output import Made, Outcome, outcome, produce, trusted
 from launchers.storage.partial import RECORD
+from launchers.system import lookup
 
 STAGE = "download"
 _POINTER = b"version https://git-lfs.github.com/spec/"
@@ -90,7 +91,7 @@ def _one(
 
 def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
     """Check that a path inside the clone exists; the clone's marker covers its content."""
-    if not place.exists():
+    if not lookup.exists(place):
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"recipe.{kind}: {what.repo!r} is not in the clone",
@@ -110,7 +111,7 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
 
 def _is_pointer(place: Path) -> bool:
     """Return whether a file is a git-lfs pointer, checked out without git-lfs."""
-    if not place.is_file():
+    if not lookup.is_file(place):
         return False
     with place.open("rb") as handle:
         return handle.read(len(_POINTER)) == _POINTER

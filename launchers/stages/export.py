@@ -20,9 +20,10 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import features
 from launchers.metrics import evaluations
 from launchers.metrics.evaluations import Measure
-from launchers.storage import checkpoint, marker
+from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
-from launchers.storage.output import Outcome, produce, usable
+from launchers.storage.output import FULL, Outcome, produce
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
@@ -47,8 +48,30 @@ def inputs_of(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, objec
 
 
 def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object]) -> bool:
-    """Return whether the run has already ended with these inputs, and its export is complete."""
-    return usable(work.export, marker.plain(inputs_of(recipe, identity))) is not None
+    """Return whether the run has already ended with these inputs.
+
+    An export that has changed since is a user's: nothing trains again, and it is not replaced. Only
+    where nothing but weights differ and a checkpoint is left to export them from, it is damaged.
+    """
+    found = marker.read(work.export)
+    if found is None or found.inputs != marker.plain(inputs_of(recipe, identity)):
+        return False
+    full = manifest.total(found.manifest) <= FULL
+    if problems := manifest.verify(work.export, found.manifest, full):
+        names = (problem.partition(": ")[0] for problem in problems)
+        if all(name.endswith(".safetensors") for name in names):
+            logs.warning("export damaged", path=work.export, first=problems[0])
+            if checkpoint.newest(work.checkpoints) is not None:
+                return False
+        logs.warning(
+            "export edited or damaged since it was made; it is left as it is",
+            id="export-edited",
+            path=work.export,
+            files=len(problems),
+            first=problems[0],
+            remedy="remove the folder to export the run's checkpoint again",
+        )
+    return True
 
 
 def export(
@@ -91,7 +114,7 @@ def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
         gpus: GPUs that share the model.
     """
     name, parallel = work.run, ["--tensor-parallel-size", str(gpus)]
-    if (work.export / "config.json").exists():
+    if lookup.exists(work.export / "config.json"):
         return ["vllm", "serve", str(work.export), "--served-model-name", name, *parallel]
     rank = read_object(work.export / "adapter_config.json").get("r", 16)
     lora = ["--enable-lora", "--lora-modules", f"{name}={work.export}", "--max-lora-rank"]
@@ -145,7 +168,7 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
     """
     own = hugging_face_files(last.path)
     whole = checkpoint.merged(last.path)
-    if not whole.is_dir():
+    if not lookup.is_dir(whole):
         return {file.name: file for file in own}
     if not last.is_merged_whole:
         raise LaunchError(
@@ -177,11 +200,8 @@ def without_own(arguments: str) -> str:
 
 def hugging_face_files(folder: Path) -> list[Path]:
     """List the files of a checkpoint that belong to the Hugging Face format."""
-    return [
-        p
-        for p in sorted(folder.iterdir())
-        if p.is_file() and p.suffix in SUFFIXES and p.name not in TRAINER_STATE
-    ]
+    found = (folder / name for name in lookup.entries(folder) if name not in TRAINER_STATE)
+    return [p for p in found if p.suffix in SUFFIXES and lookup.is_file(p)]
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -16,6 +16,7 @@ from launchers.storage.manifest import Entry, Manifest
 from launchers.storage.marker import Marker
 from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.storage.partial import refuse_links
+from launchers.system import lookup
 from launchers.system.log_periodically import log_periodically
 from launchers.system.threads import each
 
@@ -72,28 +73,28 @@ def _file_stats(place: Path) -> dict[str, list[int]]:
     Raises:
         LaunchError: INPUT_MISSING when the source or the target of a link does not exist.
     """
-    if not place.exists():
+    if not lookup.exists(place):
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"file://{place} does not exist",
             "use a path on the workspace or on another volume mounted in the pods",
             id="source-file-missing",
         )
-    found = manifest.files(place) if place.is_dir() else [place]
+    found = manifest.files(place) if lookup.is_dir(place) else [place]
     stats = {str(p.relative_to(place)): _stat(p) for p in found}
     return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()}
 
 
 def _stat(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except FileNotFoundError:
+    found = lookup.status(path)
+    if found is None:
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"{path} is a link to {path.resolve()}, which does not exist",
             "copy a hub's cache with the targets of its links: cp -rL",
             id="source-link-broken",
-        ) from None
+        )
+    return found
 
 
 def _read(source: Source, place: Path) -> dict[str, Entry]:
@@ -112,7 +113,7 @@ def _read(source: Source, place: Path) -> dict[str, Entry]:
 
 def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
     """Copy the files that are missing; return the manifest of ``target``'s parent."""
-    one_file = place.is_file()
+    one_file = lookup.is_file(place)
     refuse_links(target.parent, [target] if one_file else [target / name for name in content])
     disk.require_space(target.parent, manifest.total(content) - disk.size(target.parent))
 

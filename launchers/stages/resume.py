@@ -8,14 +8,14 @@ another run gives way, too; where a run has no other, somebody put it there, and
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from launchers import logs
 from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.storage import checkpoint, disk
 from launchers.storage.checkpoint import Checkpoint, Rejected
-
-FOREIGN = "checkpoint-foreign"
+from launchers.system import lookup
 
 
 def choose(
@@ -34,17 +34,25 @@ def choose(
             run.
     """
     while True:
-        found = checkpoint.newest(checkpoints)
-        step = found.step if found else -1
-        rejected = checkpoint.rejected(checkpoints)
+        found, rejected = _newest(checkpoints)
         for no in rejected:
-            if checkpoint.step_of(no.path) > step:
-                logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
-        foreign = [no for no in rejected if no.id == FOREIGN]
+            logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
+        foreign = [no for no in rejected if no.id == checkpoint.OTHER_RUN]
         if found is None and foreign:
-            raise _only_foreign(foreign[-1])
+            raise _only_foreign(foreign[0])
         if found is None or not _damage(found, seconds, part=0, parts=nodes, seed=attempt):
             return found
+
+
+def _newest(checkpoints: Path) -> tuple[Checkpoint | None, list[Rejected]]:
+    """Return the newest complete checkpoint, and the folders of higher steps that are not."""
+    rejected: list[Rejected] = []
+    for folder in checkpoint.folders(checkpoints):
+        found = checkpoint.inspect(folder)
+        if isinstance(found, Checkpoint):
+            return found, rejected
+        rejected.append(found)
+    return None, rejected
 
 
 def _only_foreign(found: Rejected) -> LaunchError:
@@ -54,7 +62,7 @@ def _only_foreign(found: Rejected) -> LaunchError:
         f"{found.path} cannot be resumed from: {found.cause}",
         "to continue a run under another name, move its whole folder there, with inputs.json and "
         "attempts; to train from the beginning, remove the checkpoint",
-        id=FOREIGN,
+        id=checkpoint.OTHER_RUN,
     )
 
 
@@ -80,7 +88,12 @@ def _damage(found: Checkpoint, seconds: float, *, part: int, parts: int, seed: i
     if seconds <= 0:
         return ""
     with disk.reporting(found.path):
-        result = checkpoint.verify(found.path, seconds, part=part, parts=parts, seed=seed)
+        result = lookup.certain(
+            lambda: checkpoint.verify(found.path, seconds, part=part, parts=parts, seed=seed),
+            found.path,
+        )
+        if result is None:
+            raise lookup.unknown(OSError(errno.ENOENT, "a file has vanished"), found.path)
         logs.info(
             "checkpoint compared with its digests",
             name=found.path.name,

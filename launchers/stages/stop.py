@@ -19,9 +19,12 @@ from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.stop_agreement import Answer, StopAgreement, seconds_to_save
 from launchers.storage.checkpoint import read_checkpoint
+from launchers.system import lookup
 from launchers.system.process import Child, Stopped
 from launchers.system.step_board import VARIABLE, Phase, StepBoard, step_of
 
+LOOKUP_SECONDS = 5.0
+"""Time for a question to the workspace within the grace period."""
 AGREEMENT_SECONDS = 15.0
 """Time in which all launchers answer; one that is frozen does not, and nothing can be saved."""
 
@@ -64,7 +67,8 @@ class StopOnRequest:
     def has_checkpoint(self, checkpoints: Path) -> bool:
         """Return whether the checkpoint on which the gang has agreed is complete."""
         name = f"checkpoint-{self._step}"
-        return self._agreement.boundary > 0 and read_checkpoint(checkpoints / name) is not None
+        with lookup.within(LOOKUP_SECONDS):
+            return self._agreement.boundary > 0 and read_checkpoint(checkpoints / name) is not None
 
     @property
     def _step(self) -> int:

@@ -6,22 +6,29 @@ launcher's manifest counts: ``COMPLETE.json``, written last, once all ranks have
 files with their sizes, and digests of their chunks (``chunk_digests.py``), and names the run and
 its inputs: a checkpoint copied from another run is not chosen. A run whose whole folder was moved
 to another name is the same run: its past attempts name the one before.
+
+All questions to the workspace are those of ``system/lookup.py``: a checkpoint that cannot be read
+is neither complete nor incomplete, and the launcher ends with ``Exit.IO``.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from launchers import logs
 from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
-from launchers.storage import chunk_digests, disk, manifest
+from launchers.storage import chunk_digests, disk, manifest, seal_check
 from launchers.storage.chunk_digests import Comparison
+from launchers.system import lookup
 from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
 
 COMPLETE = "COMPLETE.json"
@@ -32,6 +39,8 @@ DAMAGED = "DAMAGED.json"
 PENDING = "PENDING.json"
 """Written into a checkpoint once all ranks have written it, if some did on their node's disk; see
 ``node_disk.py``."""
+UNSEALED, OTHER_RUN = "checkpoint-unsealed", "checkpoint-foreign"
+"""Ids of a folder without a seal, and of one that is not of the run which holds it."""
 START = "start.json"
 """What rank 0 notes when an attempt starts to train: the step it began from, and the run's name."""
 SEAL_SECONDS = 10.0
@@ -40,8 +49,6 @@ _FOLDER = re.compile(r"checkpoint-(\d+)")
 _RANK_DIGESTS = ".digests-{}"
 _NOTE = re.compile(r"\.+digests-")
 """A rank's digests, and the file that becomes them: a launcher may write them during the seal."""
-_RANK_SHARDS = "__{}_*.distcp"
-"""Files of a global rank in PyTorch's distributed format (``torch/distributed/checkpoint``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,9 @@ class Checkpoint:
     @property
     def has_megatron_state(self) -> bool:
         """Return whether it holds Megatron's distributed checkpoint (weights, optimizer)."""
-        return any(self.path.glob("iter_*/.metadata"))
+        return any(
+            lookup.exists(p / seal_check.INDEX) for p in lookup.matching(self.path, "iter_*")
+        )
 
     @property
     def owes_evaluation(self) -> bool:
@@ -74,7 +83,7 @@ class Rejected:
 
     path: Path
     id: str
-    """``checkpoint-unsealed``, ``-seal``, ``-step``, ``-foreign``, ``-file`` or ``-damaged``."""
+    """``UNSEALED``, ``OTHER_RUN``, ``checkpoint-seal``, ``-step``, ``-file`` or ``-damaged``."""
     cause: str
 
 
@@ -121,11 +130,24 @@ def digest_own(folder: Path, rank: int, seconds: float = SEAL_SECONDS) -> None:
         rank: the global rank of this process.
         seconds: time limit.
     """
-    shards = sorted(folder.rglob(_RANK_SHARDS.format(rank)))
-    if shards:
-        sizes = _sizes(folder, shards)
-        found = {"sizes": sizes, "digests": chunk_digests.digest(folder, sizes, seconds)}
+    sizes = seal_check.sizes_of(folder, _shards(folder, rank))
+    if sizes:
+        found = {"sizes": sizes, "digests": _digests(folder, sizes, seconds)}
         replace(rank_note(folder, rank), json.dumps(found))
+
+
+def _shards(folder: Path, rank: int | str) -> list[Path]:
+    pattern = f"__{rank}_*{seal_check.SHARDS}"
+    return [path for path in manifest.files(folder) if fnmatchcase(path.name, pattern)]
+
+
+def _digests(
+    folder: Path, sizes: Mapping[str, int], seconds: float, known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    found = lookup.certain(lambda: chunk_digests.digest(folder, sizes, seconds, known), folder)
+    if found is None:
+        raise lookup.unknown(OSError(errno.ENOENT, "a file has vanished"), folder)
+    return found
 
 
 def rank_digests(folder: Path, rank: int) -> dict[str, dict[str, Any]]:
@@ -140,34 +162,67 @@ def rank_note(folder: Path, rank: int) -> Path:
 
 def rank_notes(folder: Path) -> list[Path]:
     """Return the notes of all ranks in a folder."""
-    return list(folder.glob(_RANK_DIGESTS.format("*")))
+    return lookup.matching(folder, _RANK_DIGESTS.format("*"))
 
 
 def unseal(folder: Path) -> None:
-    """Withdraw a checkpoint that is about to be overwritten."""
-    if folder.is_dir():
+    """Withdraw a checkpoint."""
+    if lookup.is_dir(folder):
         for name in (COMPLETE, PENDING):
             (folder / name).unlink(missing_ok=True)
         flush(folder)
 
 
-def seal(folder: Path, step: int) -> Path:
-    """Mark a checkpoint complete: flush it, then write its manifest atomically.
+def prepare(folder: Path) -> None:
+    """Make room for a checkpoint of this run, where a folder may have its name.
+
+    A user's folder, behind a link or of another run, is renamed. Of a save that was interrupted,
+    the seal, notes and shards are removed: they are not those of the next one.
+    """
+    if lookup.is_link(folder) or is_foreign(folder):
+        for each in (folder, merged(folder)):
+            if lookup.status(each, follow=False) is not None:
+                aside = each.with_name(f"{each.name}.kept-{time.time_ns()}")
+                each.rename(aside)
+                logs.warning("checkpoint renamed: not of this run", path=each, now=aside)
+        return
+    unseal(folder)
+    for path in (*rank_notes(folder), *_shards(folder, "*")):
+        path.unlink(missing_ok=True)
+
+
+def seal(folder: Path, step: int) -> Path | None:
+    """Mark a checkpoint complete: flush it, compare it, then write its manifest atomically.
+
+    The seal is refused where the files are not what their ranks have noted (name, size, digest) or
+    what torch's index names: a shard is missing, cut or changed, or no rank has noted it. The log
+    names the file, the folder stays without a seal, and training continues: the caller deletes no
+    older checkpoint then. A checkpoint without notes and index is sealed as it is listed.
 
     Args:
         folder: ``checkpoint-<step>``, written in full by all ranks.
         step: number of completed optimizer steps.
+
+    Returns:
+        The manifest; None if the seal is refused.
+
+    Raises:
+        OSError, LaunchError: the workspace fails.
     """
     (folder / COMPLETE).unlink(missing_ok=True)  # of a checkpoint that was damaged
-    known = _take_rank_digests(folder)
     disk.flush_tree(folder)
     flush(folder.parent)
-    (folder / DAMAGED).unlink(missing_ok=True)
     own = (COMPLETE, DAMAGED, PENDING, partial_of(folder / COMPLETE).name)
-    files = [p for p in manifest.files(folder, own) if p.is_file() and not _NOTE.match(p.name)]
-    sizes = _sizes(folder, files)
-    valid = {name: text for name, (size, text) in known.items() if sizes.get(name) == size}
-    digests = chunk_digests.digest(folder, sizes, SEAL_SECONDS, valid)
+    listed = (p for p in manifest.files(folder, own) if not _NOTE.match(p.name))
+    sizes, notes = seal_check.sizes_of(folder, listed), rank_notes(folder)
+    wrong, known = seal_check.disagreement(folder, sizes, map(read_object, notes))
+    if wrong:
+        logs.warning("checkpoint not sealed", id="checkpoint-not-sealed", path=folder, cause=wrong)
+        return None
+    for note in notes:
+        note.unlink()
+    (folder / DAMAGED).unlink(missing_ok=True)
+    digests = _digests(folder, sizes, SEAL_SECONDS, known)
     done, chunks = chunk_digests.covered(digests.values())
     if done < chunks:
         logs.warning("checkpoint digested in part", path=folder, chunks=done, of=chunks)
@@ -185,36 +240,31 @@ def _identity(folder: Path) -> dict[str, Any]:
     return {"run": work.run, "inputs": inputs} if inputs else {}
 
 
-def _sizes(folder: Path, files: list[Path]) -> dict[str, int]:
-    return {p.relative_to(folder).as_posix(): p.stat().st_size for p in files}
-
-
-def _take_rank_digests(folder: Path) -> dict[str, tuple[int, str]]:
-    """Read and remove the ranks' digests: size and digests by name."""
-    found: dict[str, tuple[int, str]] = {}
-    for path in rank_notes(folder):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        for name, text in document["digests"].items():
-            found[name] = (document["sizes"][name], text)
-        path.unlink()
-    return found
+def folders(checkpoints: Path) -> list[Path]:
+    """Return the folders with the name of a checkpoint, the highest step first."""
+    found = (p for p in lookup.matching(checkpoints, "checkpoint-*") if step_of(p) >= 0)
+    return sorted(found, key=step_of, reverse=True)
 
 
 def newest(checkpoints: Path) -> Checkpoint | None:
-    """Return the complete checkpoint of the highest step, or None."""
-    return max(complete(checkpoints), key=lambda c: c.step, default=None)
+    """Return the complete checkpoint of the highest step, or None.
+
+    Older ones are not read: one that cannot be read does not end the run.
+    """
+    found = map(inspect, folders(checkpoints))
+    return next((each for each in found if isinstance(each, Checkpoint)), None)
 
 
 def complete(checkpoints: Path) -> list[Checkpoint]:
     """Return all complete checkpoints, in no order."""
-    found = (inspect(path) for path in checkpoints.glob("checkpoint-*"))
+    found = map(inspect, folders(checkpoints))
     return [each for each in found if isinstance(each, Checkpoint)]
 
 
 def rejected(checkpoints: Path) -> list[Rejected]:
     """Return the folders that look like checkpoints and are not complete, by name."""
-    folders = [p for p in sorted(checkpoints.glob("checkpoint-*")) if step_of(p) >= 0]
-    return [found for p in folders if isinstance(found := inspect(p), Rejected)]
+    found = map(inspect, sorted(folders(checkpoints)))
+    return [each for each in found if isinstance(each, Rejected)]
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
@@ -228,6 +278,9 @@ def inspect(folder: Path) -> Checkpoint | Rejected:
 
     A save or a rotation was interrupted if the manifest or a listed file is missing, or if a file
     has another size.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     found = _inspect(folder)
     if isinstance(found, Rejected):
@@ -237,32 +290,56 @@ def inspect(folder: Path) -> Checkpoint | Rejected:
             path=folder, id="checkpoint-step", cause=f"{COMPLETE} is that of step {found.step}"
         )
     if other := _foreign(folder, found):
-        return Rejected(path=folder, id="checkpoint-foreign", cause=other)
+        return Rejected(path=folder, id=OTHER_RUN, cause=other)
     return Checkpoint(path=folder, step=found.step)
 
 
-def _inspect(folder: Path) -> _Seal | Rejected:
-    def no(id: str, cause: str) -> Rejected:
-        return Rejected(path=folder, id=id, cause=cause)
+def is_foreign(folder: Path) -> bool:
+    """Return whether a folder is known to be no checkpoint of the run that holds it.
 
-    try:
-        if (folder / DAMAGED).exists():
-            return no("checkpoint-damaged", f"{DAMAGED} says why")
-        found = _parse((folder / COMPLETE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return no("checkpoint-unsealed", f"it has no {COMPLETE}: the save did not end")
-    except (OSError, *FOREIGN) as error:
-        return no("checkpoint-seal", f"{COMPLETE} cannot be read: {error!r}")
-    if wrong := _wrong_size(folder, found.sizes):
-        return no("checkpoint-file", wrong)
+    It has the seal of another run, or all its files are older than the run's first attempt.
+    """
+    found = _read_seal(folder)
+    if isinstance(found, _Seal):
+        return bool(_foreign(folder, found))
+    work = Workspace.of(folder.parent.parent)
+    starts = _times(work.attempts / name / START for name in lookup.entries(work.attempts))
+    return max(_times([folder, *manifest.files(folder)]), default=0.0) < min(starts, default=0.0)
+
+
+def _times(paths: Iterable[Path]) -> list[float]:
+    """Return the modification times of what exists."""
+    found = (lookup.status(path, follow=False) for path in paths)
+    return [status.st_mtime for status in found if status is not None]
+
+
+def _inspect(folder: Path) -> _Seal | Rejected:
+    if lookup.exists(folder / DAMAGED):
+        return Rejected(path=folder, id="checkpoint-damaged", cause=f"{DAMAGED} says why")
+    found = _read_seal(folder)
+    if isinstance(found, _Seal) and (wrong := _wrong_size(folder, found.sizes)):
+        return Rejected(path=folder, id="checkpoint-file", cause=wrong)
     return found
+
+
+def _read_seal(folder: Path) -> _Seal | Rejected:
+    try:
+        text = lookup.text(folder / COMPLETE)
+        if text is not None:
+            return _parse(text)
+    except FOREIGN as error:
+        cause = f"{COMPLETE} cannot be read: {error!r}"
+        return Rejected(path=folder, id="checkpoint-seal", cause=cause)
+    return Rejected(path=folder, id=UNSEALED, cause=f"it has no {COMPLETE}: the save did not end")
 
 
 def _foreign(folder: Path, seal: _Seal) -> str:
     """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
     work = Workspace.of(folder.parent.parent)
-    starts = work.attempts.glob(f"*/{START}")
-    names = {work.run, *(str(read_object(path).get("run", "")) for path in starts)}
+    names = {work.run}
+    if seal.run not in names:
+        starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
+        names |= {str(read_object(path).get("run", "")) for path in starts}
     manifest = {"run": seal.run, "inputs": seal.inputs}
     return other_run(manifest, read_object(work.inputs), names)
 
@@ -270,12 +347,11 @@ def _foreign(folder: Path, seal: _Seal) -> str:
 def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
     """Name the first file that is missing or has another size; empty if there is none."""
     for name, size in sizes.items():
-        try:
-            actual = (folder / name).stat().st_size
-        except OSError as error:
-            return f"{name}: {error.strerror}"
-        if actual != size:
-            return f"{name} has {actual} bytes, not {size}"
+        status = lookup.status(folder / name)
+        if status is None:
+            return f"{name} is missing"
+        if status.st_size != size:
+            return f"{name} has {status.st_size} bytes, not {size}"
     return ""
 
 
@@ -299,9 +375,9 @@ def verify(
     """Compare a complete checkpoint with the digests in its manifest; see ``compare``.
 
     Raises:
-        OSError, ValueError: a file or the manifest cannot be read.
+        OSError, ValueError, LaunchError: a file or the manifest cannot be read.
     """
-    found = _parse((folder / COMPLETE).read_text(encoding="utf-8"))
+    found = _parse(lookup.text(folder / COMPLETE) or "")
     return chunk_digests.compare(
         folder, found.sizes, found.digests, seconds, part=part, parts=parts, seed=seed
     )
@@ -311,9 +387,9 @@ def sealed_files(folder: Path) -> tuple[Mapping[str, int], Mapping[str, str]]:
     """Return the sizes and the digests of a complete checkpoint's files, by name.
 
     Raises:
-        OSError, ValueError: the manifest cannot be read.
+        ValueError, LaunchError: the manifest cannot be read.
     """
-    found = _parse((folder / COMPLETE).read_text(encoding="utf-8"))
+    found = _parse(lookup.text(folder / COMPLETE) or "")
     return found.sizes, found.digests
 
 

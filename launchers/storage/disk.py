@@ -8,14 +8,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import IO
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
+from launchers.system import lookup
 from launchers.system.atomic_file import flush
 from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 from launchers.system.threads import each
 
+_FAULT = (Exit.IO, STORAGE_REMEDY, "disk-fault")
 _MEANING = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT),
@@ -31,7 +34,7 @@ _MEANING = {
     ),
     **dict.fromkeys(
         (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
-        (Exit.IO, STORAGE_REMEDY, "disk-fault"),
+        _FAULT,
     ),
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
@@ -42,14 +45,19 @@ is 30; 1 GiB takes 11 s."""
 
 
 def meaning(error: OSError, place: Path) -> LaunchError | None:
-    """Translate a file system error into a ``LaunchError``; None for other errors.
+    """Translate an error of a file system into a ``LaunchError``; None for other errors.
+
+    A full or read-only disk is the user's to correct; other errors that name a file count as a
+    restart, but for a file that is missing or exists.
 
     >>> meaning(OSError(28, "No space left on device"), Path("/w")).code.name
     'QUOTA'
     """
     found = _MEANING.get(error.errno or 0)
     if found is None:
-        return None
+        if error.filename is None or isinstance(error, (*lookup.ABSENT, FileExistsError)):
+            return None
+        found = _FAULT
     code, remedy, id = found
     what = error.strerror or os.strerror(error.errno or 0)
     return LaunchError(code, f"{error.filename or place}: {what}", remedy, id=id)
@@ -89,28 +97,37 @@ def require_space(folder: Path, needed: int) -> None:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents, if missing, so that a power loss does not remove them."""
-    if not folder.is_dir():
+    if not lookup.is_dir(folder):
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         flush(folder.parent)
 
 
 def flush_tree(folder: Path) -> None:
-    """Flush all files and folders below ``folder`` to the disk, folders last."""
-    found = [p for p in manifest.files(folder) if not p.is_symlink()]
+    """Flush all files and folders below ``folder`` to the disk, folders last.
+
+    Raises:
+        OSError, LaunchError: of the disk, also where a folder cannot be listed.
+    """
+    found = [p for p in manifest.files(folder) if not lookup.is_link(p)]
     each(flush, found)
-    for root, _, _ in os.walk(folder, topdown=False):
-        flush(Path(root))
+    _flush_folders(folder)
+
+
+def _flush_folders(folder: Path) -> None:
+    for name, is_dir in lookup.entries(folder).items():
+        if is_dir:
+            _flush_folders(folder / name)
+    flush(folder)
 
 
 def size(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``; files that vanish meanwhile count as 0."""
+    """Return the bytes of all files below ``folder``, an estimate: what cannot be read counts 0."""
     found = 0
-    for path in manifest.files(folder):
-        try:
-            found += path.lstat().st_size
-        except OSError:
-            continue
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                found += (Path(root) / name).lstat().st_size
     return found
 
 
@@ -122,7 +139,8 @@ def note_use(folder: Path) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file or folder if it exists."""
-    if path.is_dir() and not path.is_symlink():
+    found = lookup.status(path, follow=False)
+    if found is not None and S_ISDIR(found.st_mode):
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ import math
 import os
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +26,7 @@ from typing import Self
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse_owner, this_process
+from launchers.system import lookup
 from launchers.system.atomic_file import flush
 
 STALE = 60.0
@@ -97,7 +99,7 @@ class Lock:
         if self._beater is not None:
             self._beater.join()
         os.close(self._file)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, LaunchError), lookup.within(self._beat):
             self._release()
 
     def check(self) -> None:
@@ -152,14 +154,11 @@ class Lock:
         chain: list[tuple[Path, LockOwner, int]] = []
         path = self.path
         while True:
-            try:
-                # opening makes an NFS client fetch current attributes
-                with path.open(encoding="utf-8") as handle:
-                    holder, beat = parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
-            except FileNotFoundError:
+            found = lookup.certain(partial(_read, path), path)
+            if found is None:
                 return chain
-            chain.append((path, holder, beat))
-            path = self._successor(holder.token)
+            chain.append((path, *found))
+            path = self._successor(found[0].token)
 
     def _claim(self, path: Path) -> bool:
         """Create the next file of the chain; return whether this process now holds the lock."""
@@ -216,3 +215,9 @@ class Lock:
             return
         for path, _, _ in chain:  # in order: removing the first one frees the lock
             path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[LockOwner, int]:
+    """Return the owner in a lock file, and its last heartbeat in ns."""
+    with path.open(encoding="utf-8") as handle:  # an NFS client then fetches current attributes
+        return parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from launchers.system import lookup
 from launchers.system.threads import each
 
 _CHUNK = 4 * 1024 * 1024
@@ -31,15 +32,14 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
     Args:
         folder: the folder to list.
         skip: names directly below ``folder`` to leave out.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
-    for root, folders, names in os.walk(folder):
-        here = Path(root)
-        links = [n for n in folders if (here / n).is_symlink()]
-        folders[:] = sorted(n for n in folders if n not in links)
-        if here == folder:
-            folders[:] = [n for n in folders if n not in skip]
-            names = [n for n in names if n not in skip]
-        yield from (here / n for n in sorted([*names, *links]))
+    found = lookup.entries(folder)
+    yield from (folder / n for n, is_dir in found.items() if not is_dir and n not in skip)
+    for name in (n for n, is_dir in found.items() if is_dir and n not in skip):
+        yield from files(folder / name)
 
 
 def digest_folder(
@@ -52,8 +52,9 @@ def digest_folder(
         skip: names directly below ``folder`` to leave out.
         follow: digest the targets of symbolic links.
     """
-    found = list(files(folder, skip)) if folder.is_dir() else [folder]
-    start = folder if folder.is_dir() else folder.parent
+    is_dir = lookup.is_dir(folder)
+    found = list(files(folder, skip)) if is_dir else [folder]
+    start = folder if is_dir else folder.parent
     entries = each(lambda path: entry(path.resolve() if follow else path), found)
     return {p.relative_to(start).as_posix(): e for p, e in zip(found, entries, strict=True)}
 
@@ -95,16 +96,17 @@ def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
         folder: the folder to compare.
         manifest: the expected files.
         full: compare digests; otherwise only sizes.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     found = each(lambda item: _problem(folder / item[0], item[1], full), manifest.items())
     return [f"{name}: {wrong}" for name, wrong in zip(manifest, found, strict=True) if wrong]
 
 
 def _problem(path: Path, wanted: Entry, full: bool) -> str:
-    try:
-        size = path.lstat().st_size
-        if size != wanted.size:
-            return f"{size} bytes, not {wanted.size}"
-        return "other content" if full and entry(path) != wanted else ""
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return "missing"
+    found = lookup.status(path, follow=False)
+    if found is not None and found.st_size != wanted.size:
+        return f"{found.st_size} bytes, not {wanted.size}"
+    seen = lookup.certain(lambda: entry(path), path) if found and full else wanted
+    return "missing" if found is None or seen is None else "" if seen == wanted else "other content"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.storage.manifest import Entry, Manifest
+from launchers.system import lookup
 from launchers.system.atomic_file import FOREIGN, replace
 
 NAME = ".complete.json"
@@ -27,9 +28,13 @@ class Marker:
 
 
 def read(folder: Path) -> Marker | None:
-    """Return the marker of ``folder``; None if it is missing or unreadable."""
+    """Return the marker of ``folder``; None if it is missing or torn.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     try:
-        document = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        document = json.loads(lookup.text(folder / NAME) or "")
         manifest = {
             str(name): Entry(int(e["size"]), str(e["sha256"]))
             for name, e in document["manifest"].items()
@@ -37,7 +42,7 @@ def read(folder: Path) -> Marker | None:
         return Marker(
             inputs=dict(document["inputs"]), manifest=manifest, made=dict(document["made"])
         )
-    except (OSError, *FOREIGN):
+    except FOREIGN:
         return None
 
 

@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.exits import LaunchError
 from launchers.storage import checkpoint, chunk_digests, disk
 from launchers.storage.checkpoint import PENDING, Checkpoint, rank_digests
+from launchers.system import lookup
 from launchers.system.atomic_file import flush, read_object, replace
 from launchers.system.threads import each
 
@@ -123,7 +125,7 @@ def push(root: Path | None, checkpoints: Path) -> None:
             each(partial(copy_shards, local, folder), own)
             seconds = round(time.monotonic() - begin, 1)
             logs.info("shards copied", checkpoint=folder.name, seconds=seconds)
-    except OSError as error:
+    except (OSError, LaunchError) as error:
         logs.warning("shards on this node's disk not copied", cause=error)
 
 
@@ -144,12 +146,11 @@ def finish(checkpoints: Path) -> None:
             while (absent := _absent(folder, ranks)) and time.monotonic() < stop:
                 time.sleep(POLL_SECONDS)
             disk.remove(copying(folder))
-            if absent:
+            if not absent and checkpoint.seal(folder, checkpoint.step_of(folder)):
+                logs.info("checkpoint completed from the nodes' disks", name=folder.name)
+            else:
                 checkpoint.unseal(folder)
                 logs.warning("checkpoint not completed", name=folder.name, missing_ranks=absent)
-            else:
-                checkpoint.seal(folder, checkpoint.step_of(folder))
-                logs.info("checkpoint completed from the nodes' disks", name=folder.name)
 
 
 def _absent(folder: Path, ranks: Sequence[Written]) -> list[int]:
@@ -164,10 +165,8 @@ def _has(folder: Path, rank: int, written: Written) -> bool:
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
+    status = lookup.status(path)
+    return -1 if status is None else status.st_size
 
 
 def nearest(root: Path, resume: Checkpoint, seconds: float) -> Checkpoint:
@@ -191,7 +190,7 @@ def nearest(root: Path, resume: Checkpoint, seconds: float) -> Checkpoint:
             link, near = made / name, root / resume.path.name / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(near if name in own else resume.path / name)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LaunchError) as error:
         logs.warning("checkpoint read from the workspace", cause=error)
         return resume
     bytes_here = sum(sizes[name] for name in own)
@@ -222,10 +221,14 @@ def _own(
 
 
 def make_room(root: Path, checkpoints: Path) -> None:
-    """Delete all checkpoints on this disk but the newest that is complete on the workspace."""
+    """Delete all checkpoints on this disk but the newest that is complete on the workspace.
+
+    Raises:
+        OSError, LaunchError: one of the two does not answer; nothing is deleted.
+    """
     newest = checkpoint.newest(checkpoints)
-    for folder in root.glob("checkpoint-*"):
-        if checkpoint.step_of(folder) >= 0 and (newest is None or folder.name != newest.path.name):
+    for folder in checkpoint.folders(root):
+        if newest is None or folder.name != newest.path.name:
             disk.remove(folder)
 
 

@@ -19,6 +19,8 @@ from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
 from launchers.storage.partial import partial_path
+from launchers.system import lookup
+from launchers.system.atomic_file import partial_of
 from launchers.system.log_periodically import log_periodically
 from launchers.system.remedies import STORAGE_REMEDY
 from launchers.units import GIB
@@ -98,7 +100,7 @@ def produce(
                 partial.restore(path)
                 found = usable(path, wanted)  # another process may have made it meanwhile
                 if found is None:
-                    if is_cache and not (path / marker.NAME).exists():
+                    if is_cache and not lookup.exists(path / marker.NAME):
                         disk.remove(path)
                     state = "done"
                     found = _made(stage, name, path, wanted, make, lock)
@@ -139,7 +141,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     """
     setting = f"SKIP_{stage.upper()}"
     wanted = there or path
-    if not wanted.exists():
+    if not lookup.exists(wanted):
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"{setting}=1, but {wanted} does not exist",
@@ -191,7 +193,7 @@ def _made(
 
 def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
     """Verify a partial output and write its marker."""
-    own = (marker.NAME, partial.RECORD)
+    own = (marker.NAME, partial_of(folder / marker.NAME).name, partial.RECORD)
     listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:

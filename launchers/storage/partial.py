@@ -11,6 +11,7 @@ from typing import Any
 from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, marker
+from launchers.system import lookup
 from launchers.system.atomic_file import flush, replace
 
 RECORD = ".making.json"
@@ -33,9 +34,9 @@ def replaced(path: Path) -> Path:
 
 def refuse_foreign(stage: str, path: Path) -> None:
     """Refuse to replace files that the launcher did not make: they may be the user's."""
-    if path.is_dir() and not any(path.iterdir()):
+    if lookup.is_dir(path) and not lookup.entries(path):
         path.rmdir()
-    if path.exists() and not (path / marker.NAME).exists():
+    if lookup.exists(path) and not lookup.exists(path / marker.NAME):
         use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
         raise LaunchError(
             Exit.CONFIG,
@@ -79,8 +80,8 @@ def begin(partial: Path, wanted: dict[str, Any]) -> None:
     """Keep files of an earlier attempt with the same inputs; remove others."""
     left = marker.read(partial)
     recorded: object = None if left is None else dict(left.inputs)
-    with contextlib.suppress(OSError, ValueError):
-        recorded = json.loads((partial / RECORD).read_text(encoding="utf-8"))
+    with contextlib.suppress(ValueError):
+        recorded = json.loads(lookup.text(partial / RECORD) or "")
     if recorded != wanted:
         disk.remove(partial)
         partial.mkdir()
@@ -90,7 +91,7 @@ def begin(partial: Path, wanted: dict[str, Any]) -> None:
 
 def into_place(path: Path) -> None:
     """Rename the complete output to its final name; keep an older one until then."""
-    if path.exists():
+    if lookup.exists(path):
         path.rename(replaced(path))
     partial_path(path).rename(path)
     flush(path.parent)
@@ -99,9 +100,9 @@ def into_place(path: Path) -> None:
 
 def restore(path: Path) -> None:
     """Finish or undo a replacement that a kill interrupted."""
-    if not replaced(path).exists():
+    if not lookup.exists(replaced(path)):
         return
-    if path.exists():
+    if lookup.exists(path):
         disk.remove(replaced(path))
     else:
         replaced(path).rename(path)

@@ -21,7 +21,7 @@ def await_outputs(
 
     Raises:
         LaunchError: CONFIG naming the first output that is missing or differs: the workspace is not
-        shared.
+            shared; IO if this node's mount does not answer.
     """
     stop = time.monotonic() + timeout
     for path, digest in outputs:

@@ -7,15 +7,20 @@ import os
 from pathlib import Path
 from typing import Any
 
+from launchers.system import lookup
+
 FOREIGN = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Errors in reading a JSON file of ours that is torn, or that something else has written."""
 
 
 def flush(path: Path) -> None:
-    """Force a file's or folder's data to the disk (``fsync``)."""
+    """Force a file's or folder's data to the disk (``fsync``); an error names the path."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         os.close(handle)
 
@@ -33,16 +38,19 @@ def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
     part = partial_of(path, writer)
     with part.open("wb") as handle:
         handle.write(content if isinstance(content, bytes) else content.encode())
-        handle.flush()
-        os.fsync(handle.fileno())
+    flush(part)
     part.replace(path)
     flush(path.parent)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty when it is missing, or torn by another writer."""
+    """Return the JSON object in a file; empty when it is missing, or torn by another writer.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, *FOREIGN):
+        found = json.loads(lookup.text(path) or "")
+    except FOREIGN:
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ from launchers import logs
 from launchers.storage import disk, node_disk, retention
 from launchers.storage.checkpoint import digest_own, merged, seal
 from launchers.storage.node_disk import Written
+from launchers.system import lookup
 from launchers.training.loading import record
 from launchers.training.saving import background
 from launchers.training.stop import finished
@@ -71,6 +72,8 @@ def _announce(folder: Path, step: int, written: list[Written]) -> None:
 def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: float = 0.0) -> None:
     """Seal a checkpoint whose files are all written, then delete those in excess.
 
+    Where the seal is refused, all others stay and training continues.
+
     Args:
         folder: of the checkpoint.
         step: its number of completed steps.
@@ -78,10 +81,11 @@ def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: fl
         best: name of the checkpoint to keep beyond the limit; empty if there is none.
         seconds: duration of the write in the background.
     """
-    if merged(folder).is_dir():  # first: a sealed checkpoint has all that is exported
-        seal(merged(folder), step)
+    if lookup.is_dir(merged(folder)) and not seal(merged(folder), step):
+        return  # first: a sealed checkpoint has all that is exported
     record(folder)
-    seal(folder, step)
+    if not seal(folder, step):
+        return
     disk.remove(node_disk.copying(folder))
     if seconds:
         written = logs.format_event("checkpoint written", step=step, seconds=round(seconds, 2))

@@ -1,12 +1,10 @@
 """Seal a checkpoint of ms-swift's transformers trainer once every rank has saved.
 
 The trainer deletes older checkpoints (``save_total_limit``) before ``on_save``: with a limit of 1 a
-kill between the two would leave no sealed checkpoint. Deletion is therefore postponed until after
-the seal, and what interrupted saves have left is deleted before: it would count against the limit.
+kill between the two would leave no sealed checkpoint. It also deletes what a user has moved in.
+Therefore ``storage/retention.py`` deletes in its place, after the seal, with the same limit.
 """
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,6 @@ ROTATIONS = (
     (transformers.trainer.Trainer, "_rotate_checkpoints"),
 )
 """Functions of transformers 5 and 4 that delete older checkpoints."""
-_postponed: list[Callable[[], object]] = []
-"""Deletions that the trainer has asked for since the last seal."""
 
 
 class SealCallback(TrainerCallback):  # type: ignore[misc]
@@ -39,10 +35,10 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
         if state.is_world_process_zero:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             record(folder)
-            seal(folder, state.global_step)
-            retention.apply(folder.parent, None)
-        while _postponed:
-            _postponed.pop()()
+            if seal(folder, state.global_step):
+                best = state.best_model_checkpoint
+                keep = [Path(best).name] if best else []
+                retention.apply(folder.parent, args.save_total_limit, keep)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Record that training has ended."""
@@ -50,17 +46,9 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
         finished.record(state.global_step, state.max_steps, is_stopped=stopped)
 
 
-def postpone(owner: Any, name: str) -> None:
-    """Let a function of transformers, if it exists, run after the next seal."""
-    inner = getattr(owner, name, None)
-    if inner is not None:
-        setattr(
-            owner, name, lambda *args, **kwargs: _postponed.append(partial(inner, *args, **kwargs))
-        )
-
-
 def install() -> None:
-    """Register the callback ``seal``, and postpone the deletion of older checkpoints."""
-    for rotation in ROTATIONS:
-        postpone(*rotation)
+    """Register the callback ``seal``, and take the deletion of older checkpoints over."""
+    for owner, name in ROTATIONS:
+        if hasattr(owner, name):
+            setattr(owner, name, lambda *args, **kwargs: None)
     callbacks_map["seal"] = SealCallback

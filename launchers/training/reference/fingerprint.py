@@ -15,6 +15,8 @@ from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from launchers.flags.features import users_plugins
+from launchers.storage import manifest
+from launchers.system import lookup
 from launchers.training.reference.policy import original
 from launchers.training.tokens import fingerprint as tokens
 from launchers.upstream import code_identity
@@ -109,7 +111,7 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
         machine: software and GPU.
 
     Raises:
-        OSError: a file cannot be read.
+        LaunchError: IO if the storage does not answer.
     """
     arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING, *LATER)}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
@@ -138,10 +140,10 @@ def downloads(home: Path) -> str:
     Without a launcher it is empty: two models that differ only in some layers may then look the
     same by ``SAMPLE``.
     """
-    try:
-        noted = json.loads(Workspace.of(home).inputs.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    text = lookup.text(Workspace.of(home).inputs)
+    if text is None:
         return ""
+    noted = json.loads(text)
     return _sum(*(f"{k} {v}" for k, v in sorted(noted.items()) if k.startswith("download ")))
 
 
@@ -161,16 +163,20 @@ def digest_of(path: Path, sample: int = 0) -> str:
         path: the file or folder; a name that does not exist is its own digest.
         sample: bytes to read at each of three places of a larger file; 0 reads all.
     """
-    if path.is_file():
+    if lookup.is_file(path):
         return _file(path, sample)
-    if not path.is_dir():
+    if not lookup.is_dir(path):
         return f"name {path}"
-    files = {p.relative_to(path): p for p in sorted(path.rglob("*")) if p.is_file()}
+    files = {p.relative_to(path): p for p in sorted(manifest.files(path)) if lookup.is_file(p)}
     seen = {name: p for name, p in files.items() if ".cache" not in name.parts}
     return _sum(*(word for name, p in seen.items() for word in (str(name), _file(p, sample))))
 
 
 def _file(path: Path, sample: int) -> str:
+    return lookup.certain(lambda: _digest(path, sample), path) or f"name {path}"
+
+
+def _digest(path: Path, sample: int) -> str:
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode() + b"\0")
     with path.open("rb") as handle:

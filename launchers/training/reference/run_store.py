@@ -71,7 +71,8 @@ def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Op
 
     Raises:
         LaunchError: CONFIG when the policy is no longer the reference and the store is not complete
-            or of other facts; DATA when results of earlier passes contradict each other.
+            or of other facts; DATA when results of earlier passes contradict each other; IO if the
+            storage does not answer.
     """
     facts = facts_of(args, home, machine)
     folder = stores(home) / store_name(facts)

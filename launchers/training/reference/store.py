@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import Exit, LaunchError
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.training.reference.pairs import SIZE
 
@@ -113,10 +114,9 @@ def read_parts(folder: Path) -> Pairs:
         LaunchError: as of ``add``.
     """
     pairs: Pairs = {}
-    for path in sorted((folder / _PARTS).glob("*.bin")):
-        try:
-            sealed = path.read_bytes()
-        except FileNotFoundError:  # another run has just completed the store
+    for path in lookup.matching(folder / _PARTS, "*.bin"):
+        sealed = lookup.data(path)
+        if sealed is None:  # another run has just completed the store
             continue
         data = sealed[:-_SUM]
         if hashlib.sha256(data).digest() == sealed[-_SUM:]:
@@ -137,19 +137,23 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
     write(_pairs(folder, digest), data)
     seal = {"pairs": len(pairs), "sha256": digest, "cost": dict(cost)}
     write(folder / _COMPLETE, _encoded(seal))
-    for path in (folder / _PARTS).glob("*.bin"):
+    for path in lookup.matching(folder / _PARTS, "*.bin"):
         path.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
-    """Return all entries and their cost; None if the store is not complete."""
+    """Return all entries and their cost; None if the store is not complete.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     seal = read_object(folder / _COMPLETE)
     try:
-        data = _pairs(folder, seal["sha256"]).read_bytes()
-        if hashlib.sha256(data).hexdigest() != seal["sha256"]:
+        data = lookup.data(_pairs(folder, seal["sha256"]))
+        if data is None or hashlib.sha256(data).hexdigest() != seal["sha256"]:
             return None
         return unpack(data), dict(seal["cost"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

@@ -75,7 +75,7 @@ def save_checkpoint(self: Any) -> None:
     background.finish()
     checkpoints = Path(self.args.output_dir)
     if dist.get_rank() == 0:
-        checkpoint.unseal(checkpoints / f"checkpoint-{self.state.iteration}")
+        checkpoint.prepare(checkpoints / f"checkpoint-{self.state.iteration}")
     writes = background.current()
     if writes is not None and writes.staging is not None:
         dist.barrier()  # all have copied the one before, and it is sealed

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.exits import LaunchError
 from launchers.storage import checkpoint, disk, node_disk
 from launchers.storage.node_disk import Written
 from launchers.training import heartbeat
@@ -42,7 +43,7 @@ class Staging:
             return
         try:
             node_disk.make_room(self._root, checkpoints)
-        except OSError as error:
+        except (OSError, LaunchError) as error:
             self._warn(error)
 
     def reserve(self, size: int) -> None:
@@ -84,7 +85,7 @@ class Staging:
                 checkpoint.digest_own(local, self._rank)
                 self._is_staged = True
                 return results, checkpoint.rank_digests(local, self._rank)
-            except OSError as error:
+            except (OSError, LaunchError) as error:
                 self._warn(error)
         return self._write_through(files, write)
 
@@ -100,7 +101,7 @@ class Staging:
         try:
             flushed = heartbeat.current().note_flush
             node_disk.copy_shards(self._root / folder.name, folder, self._rank, flushed)
-        except OSError as error:
+        except (OSError, LaunchError) as error:
             self._warn(error)
             self._write_through(files, write)
 

@@ -238,3 +238,18 @@ def test_vllm_serves_an_adapter_on_the_original_model(tmp_path: Path) -> None:
     wanted = ["vllm", "serve", "/m", "--enable-lora", "--lora-modules", f"r={work.export}"]
     wanted += ["--max-lora-rank", "128", "--tensor-parallel-size", "4"]
     assert serve_command(work, Path("/m"), 4) == wanted
+
+
+@pytest.mark.parametrize("left", ["checkpoints", "nothing"])
+def test_an_export_that_a_user_has_edited_is_left(
+    tmp_path: Path, left: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = trained(tmp_path)
+    export(work, LAST, INPUTS, holder="pod")
+    (work.export / "config.json").unlink(missing_ok=True)
+    (work.export / "config.json").write_text('{"edited": true}')
+    if left == "nothing":
+        shutil.rmtree(work.checkpoints)
+    assert is_exported(work, LAST, INPUTS)
+    assert "export-edited" in caplog.text
+    assert "edited" in (work.export / "config.json").read_text()

@@ -71,7 +71,13 @@ def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
     before, steps = "second", int(finish(path, "second")[0])
     seen = set()
     half = steps // 2  # the files are written one like the other before, and put in place after
-    for point in (*range(1, half, 4), *range(half, steps + 1)):
+    # the last ones again from a clean folder: what an earlier kill has left shifts their numbers
+    again = range(steps - 16, steps + 1)
+    for number, point in enumerate((*range(1, half, 4), *range(half, steps + 1), *again)):
+        is_again = number >= len(range(1, half, 4)) + len(range(half, steps + 1))
+        if is_again:
+            before = f"c{point}"
+            finish(path, before)
         version = f"v{point}"
         child = start(path, version, "0", str(point))
         child.communicate(timeout=60)
@@ -85,7 +91,7 @@ def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
             seen.add("between")
         assert there in (before, version)
         before = str(there)
-        if point % 4 == 0:
+        if point % 4 == 0 and not is_again:
             assert finish(path, version)[1] in ("done", "up to date")
             before = version
     assert seen == {"old", "between", "new"}

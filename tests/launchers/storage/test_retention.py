@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 from pathlib import Path
 
 import pytest
 
 from launchers.storage import checkpoint, disk, retention
+from launchers.system import lookup
 from tests.launchers.storage.test_checkpoint import saved
 
 
@@ -63,3 +67,76 @@ def test_a_deletion_that_is_cut_leaves_no_sealed_rest(
     retention.apply(tmp_path, 1)
     (rest,) = checkpoint.rejected(tmp_path)
     assert (rest.path.name, rest.id) == ("checkpoint-2", "checkpoint-unsealed")
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> Path:
+    """Return the folder of a run with three complete checkpoints and one past attempt."""
+    return run(tmp_path / "runs" / "dpo-42", "a", (2, 4, 6))
+
+
+def run(home: Path, recipe: str, steps: tuple[int, ...]) -> Path:
+    start = home / "attempts" / "1" / checkpoint.START
+    start.parent.mkdir(parents=True)
+    start.write_text("{}")
+    (home / "inputs.json").write_text(json.dumps({"recipe": recipe}))
+    for step in steps:
+        checkpoint.seal(saved(home / "checkpoints", step), step)
+    return home / "checkpoints"
+
+
+@pytest.mark.parametrize("kind", ["sealed by another run", "older than the run", "torn seal"])
+def test_what_a_user_has_moved_in_stays(checkpoints: Path, tmp_path: Path, kind: str) -> None:
+    other = run(tmp_path / "runs" / "dpo-7", "b", (3,)) / "checkpoint-3"
+    if kind == "older than the run":
+        (other / checkpoint.COMPLETE).unlink()
+        for path in (other, *other.rglob("*")):
+            os.utime(path, (1e9, 1e9))
+    elif kind == "torn seal":
+        (other / checkpoint.COMPLETE).write_text("{")
+    other.rename(checkpoints / "checkpoint-3")
+    retention.apply(checkpoints, 2)
+    assert left(checkpoints) == [3, 4, 6]
+
+
+def test_an_unsealed_folder_of_this_run_is_its_leftover(checkpoints: Path) -> None:
+    saved(checkpoints, 5)
+    retention.apply(checkpoints, None)
+    assert left(checkpoints) == [2, 4, 6]
+
+
+@pytest.mark.parametrize("part", ["", "iter", "merged"])
+def test_neither_a_link_nor_its_target_is_touched(
+    checkpoints: Path, tmp_path: Path, part: str
+) -> None:
+    folder = checkpoints / "checkpoint-2"
+    moved = checkpoint.merged(folder) if part == "merged" else folder / part
+    moved.mkdir(exist_ok=True)
+    archive = moved.rename(tmp_path / "archive")
+    (archive / checkpoint.COMPLETE).touch()
+    before = sorted(archive.iterdir())
+    moved.symlink_to(archive)
+    retention.apply(checkpoints, 1)
+    assert sorted(archive.iterdir()) == before
+    assert moved.is_symlink() and folder.exists()
+    assert not (checkpoints / "checkpoint-4").exists()
+
+
+def test_a_folder_that_stays_is_named_once(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = Path.stat
+
+    def stale(path: Path, **named: bool) -> os.stat_result:
+        if path.parent.name == "checkpoint-2":
+            raise OSError(116, "Stale file handle", str(path))
+        return real(path, **named)
+
+    monkeypatch.setattr(Path, "stat", stale)
+    monkeypatch.setattr(retention, "LOOKUP_SECONDS", 0.0)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            retention.apply(checkpoints, 1)
+    assert left(checkpoints) == [2, 6]
+    (said,) = (line for line in caplog.messages if lookup.ID in line)
+    assert "checkpoint-2" in said and "ESTALE" in said

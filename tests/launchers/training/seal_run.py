@@ -50,7 +50,7 @@ def main() -> None:
     folder, limit = Path(sys.argv[1]), int(sys.argv[2])
     left: list[int] = []
 
-    def seal(target: Path, step: int) -> Path:
+    def seal(target: Path, step: int) -> Path | None:
         found = checkpoint.newest(folder)
         left.append(found.step if found else 0)
         return checkpoint.seal(target, step)

@@ -44,6 +44,7 @@ def make_run(root: Path, run: str, now: float) -> Path:
         folder.mkdir(parents=True)
         (folder / "weights").write_bytes(b"x" * 4096)
         sealed = checkpoint.seal(folder, step)
+        assert sealed is not None
         os.utime(sealed, (now - 240, now - 240))
     return home
 
