@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from launchers import PACKAGE, version
 from launchers.config.workspace import Workspace
 from launchers.storage import manifest
+from launchers.system import lookup
 from launchers.system.threads import each
 from launchers.upstream.record import LAUNCHER
 
@@ -100,10 +101,16 @@ def _outside(env: Mapping[str, str]) -> Iterator[Path]:
 
 def _digest(root: Path) -> str:
     """Return the digest of the names and contents of a folder's sources, or of an archive."""
-    found = list(_sources(root)) if root.is_dir() else [root] if root.exists() else []
-    digests = each(lambda path: manifest.entry(path.resolve()).sha256, found)
-    lines = [f"{p.relative_to(root).as_posix()} {d}" for p, d in zip(found, digests, strict=True)]
+    there = [root] if lookup.exists(root) else []
+    found = lookup.certain(lambda: list(_sources(root)), root) if lookup.is_dir(root) else there
+    digests = each(lambda path: lookup.certain(lambda: _sha256(path), path), found or [])
+    pairs = zip(found or [], digests, strict=True)
+    lines = [f"{p.relative_to(root).as_posix()} {d}" for p, d in pairs]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return manifest.entry(path.resolve()).sha256
 
 
 def _sources(root: Path) -> Iterator[Path]:

@@ -52,6 +52,7 @@ ALLOWED: dict[str, str] = {
         training/collect/batch_rows.py:written training/packs/packing.py:_publish
         training/stop/finished.py:_end training/stop/uncaught.py:_print
         training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
+        stages/clone.py:warn_if_moved
     """,
     "a touch: its reader judges that it is missing": """
         hang/alive.py:beating hang/alive.py:_touch hang/workspace_watch.py:WorkspaceWatch._touch
