@@ -224,6 +224,11 @@ class Leader:
         self._broadcast({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)
 
+    def give_up(self, error: LaunchError) -> None:
+        """Let all peers end because of rank 0, which exits at once."""
+        loss = PeerLoss(who=self.own.name, cause=error.cause, code=int(error.code))
+        self._broadcast(loss.to_wire())
+
     def leave(self, code: Exit, cause: str) -> None:
         """Send the peers how rank 0 ended, and close all connections.
 

@@ -200,6 +200,8 @@ class StartMessage:
     """Reason why nothing is trained; empty when training starts."""
     preflight: PreflightQuestion | None = None
     """None when the preflight is skipped."""
+    lease: str = ""
+    """The lock of the run and its owner, see ``storage/run_lease.py``; empty without training."""
 
     def to_wire(self) -> Message:
         """Build the message."""
@@ -208,6 +210,7 @@ class StartMessage:
             "attempt": self.attempt,
             "resume": self.resume,
             "skip": self.skip,
+            "lease": self.lease,
         }
         if self.preflight is not None:
             question = self.preflight
@@ -237,6 +240,7 @@ class StartMessage:
             resume=str(message["resume"]),
             skip=str(message["skip"]),
             preflight=question,
+            lease=str(message["lease"]),
         )
 
 

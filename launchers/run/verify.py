@@ -18,12 +18,12 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.protocol import Hello
+from launchers.metrics.trainer_log import last_step
 from launchers.progress.training import log_held_out
 from launchers.run.helm_release import installation_time
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL
-from launchers.storage.trainer_log import last_step
 from launchers.system.remedies import STORAGE_REMEDY
 
 POLL_INTERVAL_SECONDS = 1.0

@@ -24,13 +24,13 @@ from launchers.flags.command_line import (
 )
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
+from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
 from launchers.stages.attempt import Attempt
 from launchers.stages.hang import END_SECONDS, HangWatch, early_end, watching
 from launchers.stages.stop import StopOnRequest, stopping
 from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
-from launchers.storage.trainer_log import last_step
 from launchers.system import training_end
 from launchers.system.failures import Verdict
 from launchers.system.memory_events import oom_kills

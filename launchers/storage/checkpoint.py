@@ -20,7 +20,7 @@ from typing import Any
 from launchers import logs
 from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
-from launchers.storage import chunk_digests, disk, manifest
+from launchers.storage import chunk_digests, disk, manifest, run_lease
 from launchers.storage.chunk_digests import Comparison
 from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
 
@@ -146,6 +146,7 @@ def rank_notes(folder: Path) -> list[Path]:
 def unseal(folder: Path) -> None:
     """Withdraw a checkpoint that is about to be overwritten."""
     if folder.is_dir():
+        run_lease.check()
         for name in (COMPLETE, PENDING):
             (folder / name).unlink(missing_ok=True)
         flush(folder)
@@ -158,6 +159,7 @@ def seal(folder: Path, step: int) -> Path:
         folder: ``checkpoint-<step>``, written in full by all ranks.
         step: number of completed optimizer steps.
     """
+    run_lease.check()
     (folder / COMPLETE).unlink(missing_ok=True)  # of a checkpoint that was damaged
     known = _take_rank_digests(folder)
     disk.flush_tree(folder)
@@ -173,6 +175,7 @@ def seal(folder: Path, step: int) -> Path:
         logs.warning("checkpoint digested in part", path=folder, chunks=done, of=chunks)
     path = folder / COMPLETE
     document = {"step": step, "files": sizes, "digests": digests, **_identity(folder)}
+    run_lease.check()
     replace(path, json.dumps(document, indent=1) + "\n")
     (folder / PENDING).unlink(missing_ok=True)
     return path

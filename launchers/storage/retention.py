@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from launchers import logs
-from launchers.storage import checkpoint, disk
+from launchers.storage import checkpoint, disk, run_lease
 from launchers.storage.checkpoint import Checkpoint, Rejected
 from launchers.system.atomic_file import flush
 
@@ -49,6 +49,7 @@ def apply(checkpoints: Path, limit: int | None, keep: Collection[str] = ()) -> N
     """Delete what ``to_delete`` chooses; an error of the disk is logged, and training continues."""
     complete, rejected = checkpoint.complete(checkpoints), checkpoint.rejected(checkpoints)
     for folder in to_delete(complete, rejected, limit, keep):
+        run_lease.check()
         try:
             remove(folder)
         except OSError as error:

@@ -15,7 +15,7 @@ import transformers.trainer
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
-from launchers.storage import retention
+from launchers.storage import retention, run_lease
 from launchers.storage.checkpoint import seal
 from launchers.training.loading import record
 from launchers.training.stop import finished
@@ -41,6 +41,7 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
             record(folder)
             seal(folder, state.global_step)
             retention.apply(folder.parent, None)
+        run_lease.check()
         while _postponed:
             _postponed.pop()()
 

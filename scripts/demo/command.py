@@ -15,8 +15,8 @@ import yaml
 from rich.console import Console
 
 from launchers.config.workspace import Workspace
+from launchers.metrics.trainer_log import LOG
 from launchers.rules.table import SWIFT
-from launchers.storage.trainer_log import LOG
 from scripts.demo import report, sources
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from launchers.config.settings import STAGES
-from launchers.storage.trainer_log import Step
+from launchers.metrics.trainer_log import Step
 
 
 @dataclass(frozen=True, kw_only=True)

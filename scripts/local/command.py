@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 
 from launchers.config.workspace import Workspace
-from launchers.storage.trainer_log import LOG
+from launchers.metrics.trainer_log import LOG
 from scripts import manifest
 from scripts.helm import ROOT, template
 from scripts.local import overlay, runner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launchers.storage.trainer_log import Step, parse_step, read_losses
+from launchers.metrics.trainer_log import Step, parse_step, read_losses
 
 
 def read_steps(path: Path) -> list[Step]:

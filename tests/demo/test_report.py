@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from launchers.storage.trainer_log import Step
+from launchers.metrics.trainer_log import Step
 from scripts.demo.report import Report, Score, phase_table, read_phases, table, write
 
 SCORE = Score(

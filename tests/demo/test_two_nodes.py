@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from launchers.metrics import rows as metrics
+from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage.checkpoint import COMPLETE
-from launchers.storage.trainer_log import LOG, read_losses
 
 ROOT = Path(__file__).resolve().parents[2]
 AFTER = 54

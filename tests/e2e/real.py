@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.storage.trainer_log import LOG, read_losses
+from launchers.metrics.trainer_log import LOG, read_losses
 from tests.e2e import queues, sources, space, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl

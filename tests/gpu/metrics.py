@@ -17,8 +17,8 @@ from typing import Any
 from launchers.config import gpu_models
 from launchers.metrics import rows as metrics
 from launchers.metrics.rows import Row
+from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.plan import flops, model_config
-from launchers.storage.trainer_log import LOG, read_losses
 
 SKIP = 2
 """First steps, which compile; excluded from the medians."""

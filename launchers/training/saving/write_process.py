@@ -53,6 +53,7 @@ def write(file: File, buffer: mmap.mmap, flushed: Callable[[], None]) -> list[An
         else {}
     )
     results = []
+    Path(file.path).unlink(missing_ok=True)  # a process of before may still write to its file
     with open(file.path, "wb") as stream:  # noqa: PTH123 - upstream's stream
         flush_parts = GradualFlush(stream, flushed)
         for item, data in (

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launchers.storage.trainer_log import LOG, read_losses
+from launchers.metrics.trainer_log import LOG, read_losses
 from tests.gpu import host
 from tests.gpu.launcher.launch import WORKSPACE
 from tests.gpu.launcher.run import Run, ranks, wait_for

@@ -14,8 +14,8 @@ import yaml
 
 from launchers.exits import Exit
 from launchers.metrics import evaluations
+from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage import checkpoint
-from launchers.storage.trainer_log import LOG, read_losses
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.storage.trainer_log import LOG, last_step
+from launchers.metrics.trainer_log import LOG, last_step
 
 ROWS = '{"loss": 0.69, "iteration": "1/20"}\n{"loss": 0.68, "iteration": "2/20"}\n'
 
