@@ -35,8 +35,10 @@ from launchers.hang.silence import (
     judge,
     late_writes,
     limit_of_end,
+    with_saves,
 )
 from launchers.hang.worker import Worker
+from launchers.stages import save_times
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -113,11 +115,15 @@ def watching(
             watch.error, watch.has_ended = report.error(cause), True
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
-        look = _looking(board, settings.hang.floors)
-        look_at_end = _looking_at_end(watch, board, node, settings.hang.floors)
+        steps = StepTimes(longest_save=save_times.known(settings.work))
+        floors = settings.hang.floors
+        look = _looking(board, floors, steps)
+        look_at_end = _looking_at_end(watch, board, node, floors)
+        recorded = save_times.recorder(folder) if node == 0 else float
 
         def check() -> None:
             silence = look()
+            recorded(steps.longest_save)
             peers.hangs.note(silence)
             if watch.has_ended:
                 return
@@ -125,7 +131,7 @@ def watching(
                 watch.error, watch.has_ended = late, True
             elif late is not None:
                 end_own(*late, [])
-            elif (late := _late_write(board, node, settings.hang.floors)) is not None:
+            elif (late := _late_write(board, node, floors, steps)) is not None:
                 end_own(*late, scene.gather())
 
         with repeat(check, POLL_SECONDS, "hang-watch"):
@@ -133,12 +139,14 @@ def watching(
         peers.hangs.note(NOTHING_RUNS)
 
 
-def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silence | None]:
+def _looking(
+    board: StepBoard, floors: Mapping[str, int], steps: StepTimes
+) -> Callable[[], Silence | None]:
     """Return a function that judges this node's silence now.
 
     While a stop is requested the grace period is the limit, and no node counts as silent.
     """
-    began, steps = time.monotonic(), StepTimes()
+    began = time.monotonic()
 
     def look() -> Silence | None:
         readings = board.read()
@@ -150,7 +158,7 @@ def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silenc
             now=time.monotonic(),
             began=began,
             step=steps.median,
-            floors=floors,
+            floors=with_saves(floors, steps.longest_save),
             has_ended=_has_ended,
         )
 
@@ -201,10 +209,11 @@ def early_end(board: StepBoard, node: int) -> LaunchError | None:
 
 
 def _late_write(
-    board: StepBoard, node: int, floors: Mapping[str, int]
+    board: StepBoard, node: int, floors: Mapping[str, int], steps: StepTimes
 ) -> tuple[Silence, Culprit] | None:
     """Return which ranks of this node exceed the limit of a write in the background, if any do."""
     readings = board.read()
+    floors = with_saves(floors, steps.longest_save)
     late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=_has_ended)
     if late is None or board.is_requested:
         return None
