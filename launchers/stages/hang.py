@@ -38,7 +38,7 @@ from launchers.hang.silence import (
     with_saves,
 )
 from launchers.hang.worker import Worker
-from launchers.stages import save_times
+from launchers.progress import save_times
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
-from launchers.stages import save_times
+from launchers.progress import save_times
 
 
 def test_the_longest_save_of_all_attempts_or_the_plan_counts(tmp_path: Path) -> None:
