@@ -134,7 +134,7 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
     Again until the deadline if nothing answers, an old pod of rank 0 ends at that moment, strangers
     crowd its port, or what answers is not rank 0 of this gang: the address is stale.
     """
-    started, reported = time.monotonic(), 0.0
+    started, reported, noted = time.monotonic(), 0.0, ""
     while True:
         try:
             connection, first = _ask(own, address, port, deadline)
@@ -142,6 +142,9 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
                 return connection, first
             connection.close()
             cause = f"another program answers: {first.get('refused', 'it is not of this gang')}"
+            if cause != noted:
+                logs.warning("stale address of rank 0", at=f"{address}:{port}", cause=cause)
+                noted = cause
         except (OSError, Closed) as error:
             cause = str(error)
         waited = time.monotonic() - started

@@ -65,6 +65,9 @@ class HangWatch:
         """The error that this node ends with, if the rank that hangs is one of its own."""
         self.has_ended = False
         """Whether this node's processes must end because of a hang, its own or another node's."""
+        self.may_have_failed = False
+        """Whether processes of this node ended before their training did: their logs may say why.
+        torchrun, which has their exit codes, hangs or waits."""
 
     def verdict(self, peers: PeerMonitor) -> LaunchError | None:
         """Return why this node ends, if the rank that hangs is one of its own.
@@ -102,7 +105,7 @@ def watching(
             error = report.error(cause, kind)
             watch.has_ended = True
             if blamed == node:
-                watch.error = error
+                watch.error, watch.may_have_failed = error, kind == culprit.EXITED
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
@@ -127,7 +130,9 @@ def watching(
             peers.hangs.note(silence)
             if watch.has_ended:
                 return
-            if isinstance(late := look_at_end(silence), LaunchError):
+            late = look_at_end(silence)
+            watch.may_have_failed = late is not None and early_end(board, node) is not None
+            if isinstance(late, LaunchError):
                 watch.error, watch.has_ended = late, True
             elif late is not None:
                 end_own(*late, [])

@@ -25,7 +25,7 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
 from launchers.standby import kept_memory
-from launchers.storage import checkpoint, node_disk, run_lease
+from launchers.storage import checkpoint, node_disk
 from launchers.system.host_memory import available
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
@@ -73,7 +73,6 @@ def _get_save_and_finalize_callbacks(
 def save_checkpoint(self: Any) -> None:
     """Save as upstream; a checkpoint that is overwritten loses its seal first."""
     background.finish()
-    run_lease.check()
     checkpoints = Path(self.args.output_dir)
     if dist.get_rank() == 0:
         checkpoint.unseal(checkpoints / f"checkpoint-{self.state.iteration}")
