@@ -5,8 +5,8 @@
 - ``train``: what the stand-in trainer does: ``do``, ``rank``, ``at`` (step, save, seal, sealed,
   end), ``step``, ``word``, ``attempts``
 - ``pod``: a signal to launchers once step ``step`` is logged: ``signal``, ``rank`` (-1: all)
-- ``successor``: rank 0 is paused with all its processes in ``step``, which lasts, until launchers of
-  another cluster have taken the run over and have ended it
+- ``successor``: rank 0 is paused with all its processes in ``step``, which lasts, until launchers
+  of another cluster have taken the run over and have ended it
 - ``clock``: ``seconds`` by which the pods' wall clock is set once ``step`` is logged
 - ``stale``: ``count`` of look-ups of rank 0 that lead to rank 0 of another run
 - ``storage``: the workspace is away once ``step`` is logged, until the restart
@@ -323,7 +323,8 @@ class Case:
 
 def state_of(run: Path) -> dict[str, bytes]:
     """Return the content of a run's checkpoints and export, by path."""
-    found = (path for name in ("checkpoints", "export") for path in (run / name).rglob("*"))
+    parts = ("checkpoints/checkpoint-*/**/*", "export/**/*")
+    found = (path for pattern in parts for path in run.glob(pattern))
     return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
