@@ -1,7 +1,6 @@
 """Heartbeat of the launcher itself: a file with the node's uptime, which the pod's probe reads.
 
-Uptime (``/proc/uptime``) is the clock that launcher and probe share and that nobody sets: a step of
-the wall clock would let a healthy launcher look frozen.
+A step of the wall clock would let a healthy launcher look frozen; nobody sets the uptime.
 
 A launcher that is frozen (SIGSTOP of pid 1) handles no SIGTERM, and its peers cannot replace it:
 once they have ended, the pod is deleted with its whole grace period. The probe sends it SIGCONT,

@@ -10,12 +10,11 @@ Heartbeats are times of one server or host, and only their change counts, over t
 monotonic time: a step of any clock neither takes a lock nor loses it.
 
 This is a lease: an owner suspended for ``stale`` seconds may resume while its successor works.
-Therefore call ``check`` before renaming an output to its final name. It reads the lock, and what
-follows it takes time, too: a process that is suspended between the two acts once as if it still
-held the lock. The lock of a run is also watched, see ``run_lease.py``.
+Therefore call ``check`` before renaming an output to its final name; a process that is suspended
+between the two renames it all the same. See also ``run_lease.py``.
 
 A lock that cannot be read (EIO, ESTALE) is neither held nor lost: it is read again for ``stale``
-seconds, then it ends the process with IO.
+seconds.
 """
 
 from __future__ import annotations

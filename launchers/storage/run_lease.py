@@ -1,15 +1,13 @@
 """The lease of a run: whether this launcher, or the one that started this process, still leads it.
 
-Rank 0's launcher holds ``run.lock`` (``lock.py``). If it is suspended for longer than the lease,
-another launcher of the run takes over, and both would write the same files. So the thread that
-gives heartbeats ends the launcher with all its processes once it finds another owner (PREEMPTED),
-and whatever writes, seals or deletes what belongs to the run calls ``check`` right before, in the
-launchers and in the training processes of all ranks.
+If rank 0's launcher, which holds ``run.lock``, is suspended for longer than the lease, another one
+takes the run over. So the thread that gives heartbeats ends it with all its processes once it finds
+another owner, and what writes, seals or deletes files of the run calls ``check`` right before, in
+the launchers and in the training processes of all ranks.
 
 A window remains: a process that is suspended between the check and the act acts once after it
-resumes. It is as short as one rename, one deletion, or the opening and the next gigabyte of a
-shard. What is written in it has the name of a step that the successor may have saved as well; the
-digests of the successor's seal then differ, and its next resume does not use that checkpoint.
+resumes: one rename, one deletion, or the shards of one save, until the heartbeat ends it. If that
+changes a checkpoint that the successor has sealed, its digests differ, and no resume chooses it.
 """
 
 from __future__ import annotations

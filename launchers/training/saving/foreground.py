@@ -1,9 +1,8 @@
 """Signs of life of a save that stops training, by either trainer.
 
-Upstream writes such a save in the training process or in forks of it, without a call of ours until
-its end, which may take hours. So a thread looks for the files of checkpoints that these have open
-for writing, and flushes each that has grown by ``disk.FLUSHED_BYTES``: a flush that returns is a
-heartbeat. A disk that does not answer blocks the flush, and there is none.
+Upstream writes in the training process or in forks of it, without a call of ours until its end. So
+a thread looks for files of checkpoints that these have open for writing, and flushes each that has
+grown by ``disk.FLUSHED_BYTES``: a flush that returns is a heartbeat.
 """
 
 from __future__ import annotations
