@@ -31,7 +31,7 @@ from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
 from launchers.run.verify import verify
-from launchers.storage import disk
+from launchers.storage import disk, run_lease
 from launchers.system import process
 from launchers.system.threads import in_thread
 from launchers.upstream import patches, record, table
@@ -62,6 +62,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         _watch_workspace(known, command)
+        run_lease.before_end(lambda lost: _end(known, lost, [command]))
         logs.info(f"{command} start", **describe(settings))
         with alive.beating(settings.alive_file), disk.reporting(settings.workspace):
             _act(command, settings, env)

@@ -138,7 +138,7 @@ class Settings:
     preflight: Preflight
     hang: Hang
     alive_file: Path | None
-    """File whose time a liveness probe compares with the clock; None without a probe."""
+    """File whose content a liveness probe compares with the uptime; None without a probe."""
     jit_cache: bool
     """Whether to keep kernels compiled at run time on the workspace."""
     test_deadline: int

@@ -29,8 +29,11 @@ def refusal(
         generation: id of the gang once it has started, otherwise empty. A gang that has started
             admits no rank: a pod replaced on its own belongs to the next gang (jobset #574).
     """
-    if peer.run != own.run:
-        return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, not to {own.run!r}"
+    if peer.origin != own.origin:
+        # a stale address led it here: it looks rank 0 up again, and the gang waits on
+        return Exit.UNAVAILABLE, (
+            f"{peer.name} belongs to run {peer.run!r}{peer.start}, not to {own.run!r}{own.start}"
+        )
     if peer.nodes != own.nodes or not 0 < peer.rank < own.nodes:
         return (
             Exit.CONFIG,

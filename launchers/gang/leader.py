@@ -111,8 +111,6 @@ class Leader:
     def _read(self, peer: Hello, connection: Connection) -> None:
         logs.info("gang joined", peer=peer.name, present=len(self._hellos) + 1, of=peer.nodes)
         try:
-            connection.send(self._final_message or {"stage": self._stage})
-            self._note(self._greeted, peer.rank)
             answer = connection.receive() | {"got": time.time(), "name": peer.name}
         except Closed as error:
             self._drop(peer, str(error))
@@ -131,6 +129,10 @@ class Leader:
         with self._change:
             no = refusal(self.own, peer, self._hellos, generation=self.generation)
             if no is None:
+                first = self._final_message or {"stage": self._stage}
+                with contextlib.suppress(Closed):  # the thread that reads notices it
+                    connection.send(first | {"of": self.own.origin})  # before any broadcast
+                self._greeted.add(peer.rank)
                 self._hellos[peer.rank] = peer
                 self._connections[peer.rank] = connection
                 self._change.notify_all()
@@ -138,7 +140,7 @@ class Leader:
             return True
         self._refused.note(no[1], peer=peer.name)
         with contextlib.suppress(Closed):
-            connection.send({"refused": no[1], "code": int(no[0])})
+            connection.send({"refused": no[1], "code": int(no[0]), "of": self.own.origin})
         connection.close()
         if self.generation and no[0] == Exit.PEER:
             self.peers.record_loss(PeerLoss(who=peer.name, cause="its pod was replaced"))
@@ -221,6 +223,11 @@ class Leader:
             self.generation = secrets.token_hex(4)
         self._broadcast({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)
+
+    def give_up(self, error: LaunchError) -> None:
+        """Let all peers end because of rank 0, which exits at once."""
+        loss = PeerLoss(who=self.own.name, cause=error.cause, code=int(error.code))
+        self._broadcast(loss.to_wire())
 
     def leave(self, code: Exit, cause: str) -> None:
         """Send the peers how rank 0 ended, and close all connections.

@@ -38,7 +38,7 @@ class Member:
         """Connect to rank 0 and introduce this rank.
 
         Look-up and connection are retried together: after a restart the name may still resolve
-        to the old pod.
+        to the old pod, or to another run's that has its address now.
 
         Raises:
             LaunchError: UNAVAILABLE when rank 0 is not found before ``deadline`` (monotonic).
@@ -131,35 +131,45 @@ class Member:
 def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Connection, Message]:
     """Connect and send the hello; return the connection and rank 0's first message.
 
-    Again if an old pod of rank 0 ends at that moment, or strangers crowd its port.
+    Again until the deadline if nothing answers, an old pod of rank 0 ends at that moment, strangers
+    crowd its port, or what answers is not rank 0 of this gang: the address is stale.
     """
+    started, reported, noted = time.monotonic(), 0.0, ""
     while True:
-        connection = Connection(_connect(address, port, deadline), SILENCE_LIMIT_SECONDS)
         try:
-            connection.send(own.to_wire())
-            return connection, connection.receive()
-        except Closed:
+            connection, first = _ask(own, address, port, deadline)
+            if first.get("of") == own.origin:
+                return connection, first
             connection.close()
-            time.sleep(LOOKUP_INTERVAL_SECONDS)
-
-
-def _connect(address: str, port: int, deadline: float) -> socket.socket:
-    started, reported = time.monotonic(), 0.0
-    while True:
-        try:
-            timeout = max(1.0, min(10.0, seconds_until(deadline)))
-            return in_thread(partial(socket.create_connection, (address, port), timeout=timeout))
-        except OSError as error:
+            cause = f"another program answers: {first.get('refused', 'it is not of this gang')}"
+            if cause != noted:
+                logs.warning("stale address of rank 0", at=f"{address}:{port}", cause=cause)
+                noted = cause
+        except (OSError, Closed) as error:
             cause = str(error)
         waited = time.monotonic() - started
         if seconds_until(deadline) == 0:
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
-                "check that the pod of rank 0 runs and that its name resolves (kubectl get pods)",
+                "check that the pod of rank 0 runs and that its name resolves to it (kubectl get "
+                "pods -o wide)",
                 id="leader-not-found",
             )
         if waited - reported >= LOOKUP_LOG_INTERVAL_SECONDS:
             reported = waited
             logs.info("looking for rank 0", at=f"{address}:{port}", seconds=waited, cause=cause)
         time.sleep(LOOKUP_INTERVAL_SECONDS)
+
+
+def _ask(own: Hello, address: str, port: int, deadline: float) -> tuple[Connection, Message]:
+    """Connect once and send the hello; return the connection and the first message."""
+    timeout = max(1.0, min(10.0, seconds_until(deadline)))
+    sock = in_thread(partial(socket.create_connection, (address, port), timeout=timeout))
+    connection = Connection(sock, SILENCE_LIMIT_SECONDS)
+    try:
+        connection.send(own.to_wire())
+        return connection, connection.receive()
+    except Closed:
+        connection.close()
+        raise

@@ -115,6 +115,8 @@ class Hello:
     """Digest of recipe and launcher: equal on all ranks, or they would train different things."""
     pod: str
     node: str
+    gang: str = ""
+    """The JobSet's uid and its restart: equal on all ranks of one start; empty on bare hosts."""
 
     @classmethod
     def of_run(cls, settings: Settings, recipe: Recipe) -> Hello:
@@ -133,6 +135,7 @@ class Hello:
             digest=digest,
             pod=settings.pod,
             node=settings.node,
+            gang=f"{settings.jobset_uid}/{settings.restart_attempt}" * bool(settings.jobset_uid),
         )
 
     def to_wire(self) -> Message:
@@ -149,12 +152,22 @@ class Hello:
         """
         fields = message.get("hello")
         numbers = dict.fromkeys(("rank", "nodes", "processes"), int)
-        types = numbers | dict.fromkeys(("run", "digest", "pod", "node"), str)
+        types = numbers | dict.fromkeys(("run", "digest", "pod", "node", "gang"), str)
         if not isinstance(fields, dict) or fields.keys() != types.keys():
             return None
         if not all(isinstance(fields[name], type_) for name, type_ in types.items()):
             return None
         return cls(**fields)
+
+    @property
+    def origin(self) -> list[str]:
+        """Return the run and the start that it belongs to; rank 0's first message has its own."""
+        return [self.run, self.gang]
+
+    @property
+    def start(self) -> str:
+        """Return the start in words; empty on bare hosts."""
+        return f" (JobSet uid/restart {self.gang})" if self.gang else ""
 
     @property
     def name(self) -> str:
@@ -187,6 +200,8 @@ class StartMessage:
     """Reason why nothing is trained; empty when training starts."""
     preflight: PreflightQuestion | None = None
     """None when the preflight is skipped."""
+    lease: str = ""
+    """The lock of the run and its owner, see ``storage/run_lease.py``; empty without training."""
 
     def to_wire(self) -> Message:
         """Build the message."""
@@ -195,6 +210,7 @@ class StartMessage:
             "attempt": self.attempt,
             "resume": self.resume,
             "skip": self.skip,
+            "lease": self.lease,
         }
         if self.preflight is not None:
             question = self.preflight
@@ -224,6 +240,7 @@ class StartMessage:
             resume=str(message["resume"]),
             skip=str(message["skip"]),
             preflight=question,
+            lease=str(message["lease"]),
         )
 
 

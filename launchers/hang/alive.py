@@ -1,4 +1,6 @@
-"""Heartbeat of the launcher itself: a file whose time the pod's liveness probe reads.
+"""Heartbeat of the launcher itself: a file with the node's uptime, which the pod's probe reads.
+
+A step of the wall clock would let a healthy launcher look frozen; nobody sets the uptime.
 
 A launcher that is frozen (SIGSTOP of pid 1) handles no SIGTERM, and its peers cannot replace it:
 once they have ended, the pod is deleted with its whole grace period. The probe sends it SIGCONT,
@@ -9,6 +11,7 @@ it sends SIGHUP, which ends the process without Python.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,18 +23,19 @@ from launchers import logs
 from launchers.system.threads import repeat
 
 BEAT_SECONDS = 3.0
-"""The chart's probe counts the launcher as frozen once the file is older than five beats."""
+"""The chart's probe counts the launcher as frozen once the last beat is older than five of them."""
+UPTIME = Path("/proc/uptime")
 
 
 @contextmanager
 def beating(path: Path | None) -> Iterator[None]:
-    """Renew the file's time inside this context; without a path, or on an error, do nothing.
+    """Write the uptime inside this context; without a path, or on an error, do nothing.
 
     The probe passes while there is no file.
     """
     try:
         if path is not None:
-            path.touch()
+            _write(path)
     except OSError as error:
         logs.warning("no heartbeat of the launcher", path=path, cause=error)
         path = None
@@ -39,7 +43,7 @@ def beating(path: Path | None) -> Iterator[None]:
         yield
         return
     _exit_on_hangup()
-    with repeat(partial(_touch, path), BEAT_SECONDS, "alive"):
+    with repeat(partial(_renew, path), BEAT_SECONDS, "alive"):
         yield
 
 
@@ -55,9 +59,18 @@ def _exit_on_hangup() -> None:
         libc.signal(int(signal.SIGHUP), ctypes.cast(libc._exit, ctypes.c_void_p))
 
 
-def _touch(path: Path) -> None:
+def _write(path: Path) -> None:
+    """Write in place, in one call: the probe never reads a part, and a longer text never ends."""
+    file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o644)
     try:
-        path.touch()
+        os.pwrite(file, UPTIME.read_bytes().split()[0] + b"\n", 0)
+    finally:
+        os.close(file)
+
+
+def _renew(path: Path) -> None:
+    try:
+        _write(path)
     except OSError as error:  # the probe must not end the pod for a full disk
         logs.warning("no heartbeat of the launcher", path=path, cause=error)
         path.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from launchers.hang.flight_recorder import Group
 from launchers.hang.worker import REAPED, STOPPED, Worker
@@ -88,15 +87,36 @@ def _mismatch(workers: Sequence[Worker]) -> str:
 
     One of them has called a collective too many or too few; which one, this does not show.
     """
-    for one, other in combinations(workers, 2):
-        first, second = _awaits(one, other), _awaits(other, one)
-        if first is not None and second is not None:
-            return (
-                f"rank {one.rank} waits in collective {first.enqueued} of group {first.name} for "
-                f"rank {other.rank}, which waits in collective {second.enqueued} of group "
-                f"{second.name} for rank {one.rank}: the ranks have called different collectives"
-            )
+    members, order = _members(workers), {each.rank: n for n, each in enumerate(workers)}
+    for number, one in enumerate(workers):
+        behind = {
+            order[rank]
+            for group in one.pending
+            for rank, enqueued in members[group.name, group.ranks].items()
+            if enqueued < group.enqueued and order[rank] > number
+        }
+        for other in (workers[each] for each in sorted(behind)):
+            first, second = _awaits(one, other), _awaits(other, one)
+            if first is not None and second is not None:
+                return (
+                    f"rank {one.rank} waits in collective {first.enqueued} of group {first.name} "
+                    f"for rank {other.rank}, which waits in collective {second.enqueued} of group "
+                    f"{second.name} for rank {one.rank}: the ranks have called different "
+                    "collectives"
+                )
     return ""
+
+
+def _members(workers: Sequence[Worker]) -> dict[tuple[str, object], dict[int, int]]:
+    """Return by group the number of its last collective that each of its ranks has enqueued.
+
+    One pass: a gang of 8,192 processes has thousands of groups.
+    """
+    found: dict[tuple[str, object], dict[int, int]] = {}
+    for each in workers:
+        for group in each.groups:
+            found.setdefault((group.name, group.ranks), {})[each.rank] = group.enqueued
+    return found
 
 
 def _awaits(one: Worker, other: Worker) -> Group | None:
@@ -214,14 +234,10 @@ def _out_of_step(workers: Sequence[Worker]) -> Culprit | None:
 def _skipped(workers: Sequence[Worker]) -> Culprit | None:
     """Choose the few ranks that have enqueued fewer collectives than the others of a group."""
     by_rank = {each.rank: each for each in workers}
-    groups = {(group.name, group.ranks) for each in workers for group in each.pending}
+    members = _members(workers)
+    groups = {(group.name, str(group.ranks)) for each in workers for group in each.pending}
     for name, ranks in sorted(groups):
-        seen = {
-            each.rank: group.enqueued
-            for each in workers
-            for group in each.groups
-            if (group.name, group.ranks) == (name, ranks)
-        }
+        seen = members[name, ranks]
         last = max(seen.values())
         few = [by_rank[rank] for rank, enqueued in seen.items() if enqueued < last]
         if few and 2 * len(few) < len(seen):

@@ -9,10 +9,11 @@ looks once a second.
 from __future__ import annotations
 
 import ast
+import hashlib
 import io
 import os
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,54 @@ ENTRIES = "20000"
 """Collectives that are kept: more than a step of 48 layers has; torch's default is 2,000."""
 
 
+NAMED = 256
+"""Characters of the ranks of a group; rank 0 gets them from each process of the gang."""
+
+
+def compact(ranks: Sequence[int]) -> str:
+    """Return ranks as ranges with their steps, at most ``NAMED`` characters; equal for equal ranks.
+
+    A longer text ends with a digest of all ranks in place of its rest.
+
+    >>> compact(range(8192)), compact([0, 8, 16, 24, 3]), compact([5, 7])
+    ('0-8191', '0-24/8,3', '5,7')
+    >>> len(compact([n * n for n in range(8192)])) <= NAMED
+    True
+    """
+    parts, first = [], 0
+    while first < len(ranks):
+        last, step = first, 0
+        while last + 1 < len(ranks) and (step in (0, ranks[last + 1] - ranks[last])):
+            step = ranks[last + 1] - ranks[last]
+            last += 1
+        if last - first < 2:
+            last, step = first, 1
+        end = f"-{ranks[last]}" if last > first else ""
+        parts.append(f"{ranks[first]}{end}" + (f"/{step}" if step != 1 else ""))
+        first = last + 1
+    text = ",".join(parts)
+    if len(text) <= NAMED:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return f"{text[: NAMED - 60]}... ({len(ranks)} ranks, {digest})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """The collectives of one process group, as one of its processes sees them."""
 
     name: str
     """Equal on all its processes."""
-    ranks: tuple[int, ...]
+    ranks: str | Sequence[int]
+    """Kept as what ``compact`` makes of them: of thousands, each on thousands of processes."""
     enqueued: int
     """Number of its last collective that was enqueued."""
     completed: int
+
+    def __post_init__(self) -> None:
+        """Compact the ranks."""
+        if not isinstance(self.ranks, str):
+            object.__setattr__(self, "ranks", compact(self.ranks))
 
 
 def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -86,7 +125,7 @@ def parse(data: bytes) -> tuple[Group, ...]:
     ...         "pg_status": {"4": {"last_enqueued_collective": 7, "last_completed_collective": 6}},
     ...         "entries": [{"pg_id": 4, "process_group": ("0", "default_pg")}]}
     >>> parse(pickle.dumps(dump))
-    (Group(name='0', ranks=(0, 1), enqueued=7, completed=6),)
+    (Group(name='0', ranks='0,1', enqueued=7, completed=6),)
     >>> parse(b"x")
     ()
     """

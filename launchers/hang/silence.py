@@ -1,7 +1,8 @@
 """Judge whether the training processes of a node have been silent for too long. Pure.
 
 A process writes a heartbeat at each boundary, batch and phase (``system/step_board.py``). Its limit
-is five times the median step, and at least the floor of its phase. In most phases processes wait
+is five times the median step, in a save five times the longest one so far, and at least the floor
+of its phase. In most phases processes wait
 for each other, so that a node is silent only when all its processes are, and the gang hangs only
 when all nodes are silent (``gang/hang_agreement.py``).
 """
@@ -16,7 +17,8 @@ from statistics import median
 from launchers.system.step_board import Phase, Reading, step_of
 
 STEPS = 5
-"""Median steps without a heartbeat after which a process is silent, if that exceeds the floor."""
+"""Median steps, or longest saves, without a heartbeat after which a process is silent, if that
+exceeds the floor."""
 WINDOW = 31
 """Number of last steps that the median covers."""
 
@@ -46,9 +48,12 @@ class StepTimes:
 
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _step: int = 0
+    longest_save: float = 0.0
+    """Seconds; also of saves before this attempt, or predicted, if the caller knows them."""
 
     def note(self, readings: Sequence[Reading]) -> None:
-        """Add the step that the first process has finished since the last call."""
+        """Add the step and the saves that have ended since the last call."""
+        self.longest_save = max(self.longest_save, *(each.save_seconds for each in readings), 0.0)
         if readings and step_of(readings[0].boundary) != self._step:
             self._step = step_of(readings[0].boundary)
             if readings[0].step_seconds:
@@ -70,6 +75,15 @@ def phase_of(reading: Reading) -> str:
     return "first_step" if is_first else reading.phase.name.lower()
 
 
+def with_saves(floors: Mapping[str, int], longest: float) -> Mapping[str, int]:
+    """Return the floors; that of a save is at least ``STEPS`` times the longest one, in seconds.
+
+    >>> [with_saves({"save": 1800}, seconds)["save"] for seconds in (0.0, 300.0, 2400.0)]
+    [1800, 1800, 12000]
+    """
+    return {**floors, "save": max(floors["save"], round(STEPS * longest))}
+
+
 def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
     """Return the seconds without a heartbeat after which a process is silent.
 
@@ -83,11 +97,11 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
 
     >>> first = Reading(boundary=2, phase=Phase.STEP, step_seconds=0, save_seconds=0)
     >>> later = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=0)
-    >>> floors = {"start": 7200, "first_step": 3600, "step": 300}
+    >>> floors = {"start": 7200, "first_step": 3600, "step": 300, "save": 1800}
     >>> [limit_of(first, 0, floors), limit_of(later, 9, floors), limit_of(later, 90, floors)]
     [3600.0, 300.0, 450.0]
     """
-    floor = floors[phase_of(reading)]
+    floor = with_saves(floors, reading.save_seconds)[phase_of(reading)]
     if not reading.step_seconds and reading.phase != Phase.START:
         floor = max(floor, floors["first_step"])
     return float(max(STEPS * step, floor))
@@ -131,7 +145,7 @@ def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:
     >>> limit_of_write(saved, {"save": 1800})
     2500.0
     """
-    return float(max(STEPS * reading.save_seconds, floors["save"]))
+    return float(with_saves(floors, reading.save_seconds)["save"])
 
 
 def late_writes(

@@ -6,7 +6,7 @@ Sent to rank 0, and a row of ``hang.json``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from launchers.hang.flight_recorder import Group
@@ -24,6 +24,10 @@ during it."""
 _LOADER = "torch/utils/data/dataloader.py"
 _NEAR = 3
 """Innermost frames that are looked at: wrappers of torch stand between."""
+FRAMES, FRAME_LENGTH, GROUPS = 32, 256, 64
+"""What a message has of a process, whose launcher sends it with those of all its processes in one
+line (``gang/protocol.py: MAX_MESSAGE_BYTES``): innermost frames, characters of each, and groups,
+those with a collective in progress first. Megatron has about 20 groups a process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +110,10 @@ class Worker:
         return ""
 
     def to_wire(self) -> dict[str, Any]:
-        """Build its part of a message."""
-        return asdict(self)
+        """Build its part of a message, at most 40 kB whatever the size of the gang."""
+        pending = sorted(self.groups, key=lambda group: group.enqueued <= group.completed)
+        frames = tuple(frame[-FRAME_LENGTH:] for frame in self.frames[:FRAMES])
+        return asdict(replace(self, frames=frames, groups=tuple(pending[:GROUPS])))
 
     @classmethod
     def from_wire(cls, fields: Mapping[str, Any]) -> Worker:
@@ -119,7 +125,5 @@ class Worker:
         >>> Worker.from_wire(json.loads(json.dumps(one.to_wire()))) == one
         True
         """
-        groups = tuple(
-            Group(**{**group, "ranks": tuple(group["ranks"])}) for group in fields["groups"]
-        )
+        groups = tuple(Group(**group) for group in fields["groups"])
         return cls(**{**fields, "frames": tuple(fields["frames"]), "groups": groups})

@@ -25,6 +25,7 @@ from launchers.progress.phases import (
     merge,
     process_start,
 )
+from launchers.storage import run_lease
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
@@ -140,6 +141,7 @@ class Progress:
             "started": round(self.started, 3),
             "updated": round(time.time(), 3),
         }
+        run_lease.check()
         replace(self.path, json.dumps(fields, indent=1) + "\n")
 
 

@@ -40,9 +40,10 @@ from launchers.stages.resume import verify_share
 from launchers.stages.train import train
 from launchers.standby.kept_memory import KeptMemory
 from launchers.standby.standby import Standby
-from launchers.storage import node_disk
+from launchers.storage import node_disk, run_lease
 from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
+from launchers.storage.run_lease import RunLease
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.host_memory import available
 from launchers.system.process import Stopped
@@ -57,8 +58,7 @@ POLL_INTERVAL_SECONDS = 0.5
 PREDECESSOR_SECONDS = 30.0
 """Time beyond the grace period that a pod waits for the pod which leads the run: after a restart
 its predecessor may still be ending."""
-RUN_STALE_SECONDS = 30.0
-"""Time without a heartbeat after which the run's leader counts as dead."""
+RUN_STALE_SECONDS = run_lease.SECONDS
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
@@ -86,6 +86,9 @@ def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: f
 def _alone(settings: Settings) -> Iterator[None]:
     """Hold the run's lock: two launchers of one run would train into the same checkpoints.
 
+    The launcher ends at once with PREEMPTED if another one takes it over, and with IO if it cannot
+    be read for longer than the lease.
+
     Raises:
         LaunchError: CONFIG, naming the launcher that leads this run.
     """
@@ -93,7 +96,14 @@ def _alone(settings: Settings) -> Iterator[None]:
     work.home.mkdir(parents=True, exist_ok=True)
     is_pod = settings.place.source == "JobSet"
     patience = settings.grace + PREDECESSOR_SECONDS if is_pod else 0.0
-    lock = Lock(work.lock, settings.pod or settings.run, stale=RUN_STALE_SECONDS, patience=patience)
+    holder, stale = settings.pod or settings.run, RUN_STALE_SECONDS
+
+    def lose(error: LaunchError | None) -> None:
+        if (error := error or lease.loss()) is not None:
+            run_lease.end(error)
+
+    lock = Lock(work.lock, holder, stale=stale, patience=patience, on_loss=lose)
+    lease = RunLease(work.lock, lock.token)
     try:
         lock.__enter__()
     except HeldError as held:
@@ -104,7 +114,8 @@ def _alone(settings: Settings) -> Iterator[None]:
             id="run-twice",
         ) from None
     try:
-        yield
+        with run_lease.holding(lease):
+            yield
     finally:
         lock.__exit__(None, None, None)
 
@@ -123,6 +134,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang_port)
+        run_lease.before_end(leader.give_up)
     if settings.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers):
@@ -205,10 +217,12 @@ def _gather(
         node_disk.push(settings.local, checkpoints)
         leader.await_joined(joined_by)  # a rank joins when it has copied its part
         node_disk.finish(checkpoints)
+    run_lease.check()
     decision = decide_start(settings, recipe, prepared.digests)
     folder = decision.attempt.folder(settings.work)
     with preflight.meeting(folder, decision.skip) as (question, judge):
         start = decision.message(prepared.outputs, question)
+        start = replace(start, lease=str(run_lease.current() or ""))
         joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
         leader.start(start, joined_by, judge)
     return decision, start
@@ -284,7 +298,7 @@ def _train(
             if progress:
                 progress.mark("preflight")
             kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
-            env = {**preflight.env, **kernels.env, **kept.env}
+            env = {**preflight.env, **kernels.env, **kept.env, run_lease.VARIABLE: start.lease}
         while True:
             folder = attempt.folder(work)
             follow_start = following(progress, folder, settings.world_size, kernels.save)

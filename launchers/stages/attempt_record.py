@@ -19,7 +19,7 @@ from launchers.exits import FREE, USER, Exit, LaunchError
 from launchers.hang import workspace_watch
 from launchers.metrics import rows
 from launchers.metrics.trainer_log import last_step
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, run_lease
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
@@ -71,6 +71,7 @@ def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
         folder: of the attempt.
         resume: the checkpoint that it begins from.
     """
+    run_lease.check()
     folder.mkdir(parents=True, exist_ok=True)
     run = folder.parent.parent.name
     noted = {"resume": resume.step if resume else 0, "run": run}

@@ -35,8 +35,10 @@ from launchers.hang.silence import (
     judge,
     late_writes,
     limit_of_end,
+    with_saves,
 )
 from launchers.hang.worker import Worker
+from launchers.progress import save_times
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -63,6 +65,9 @@ class HangWatch:
         """The error that this node ends with, if the rank that hangs is one of its own."""
         self.has_ended = False
         """Whether this node's processes must end because of a hang, its own or another node's."""
+        self.may_have_failed = False
+        """Whether processes of this node ended before their training did: their logs may say why.
+        torchrun, which has their exit codes, hangs or waits."""
 
     def verdict(self, peers: PeerMonitor) -> LaunchError | None:
         """Return why this node ends, if the rank that hangs is one of its own.
@@ -100,7 +105,7 @@ def watching(
             error = report.error(cause, kind)
             watch.has_ended = True
             if blamed == node:
-                watch.error = error
+                watch.error, watch.may_have_failed = error, kind == culprit.EXITED
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
@@ -113,19 +118,25 @@ def watching(
             watch.error, watch.has_ended = report.error(cause), True
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
-        look = _looking(board, settings.hang.floors)
-        look_at_end = _looking_at_end(watch, board, node, settings.hang.floors)
+        steps = StepTimes(longest_save=save_times.known(settings.work))
+        floors = settings.hang.floors
+        look = _looking(board, floors, steps)
+        look_at_end = _looking_at_end(watch, board, node, floors)
+        recorded = save_times.recorder(folder) if node == 0 else float
 
         def check() -> None:
             silence = look()
+            recorded(steps.longest_save)
             peers.hangs.note(silence)
             if watch.has_ended:
                 return
-            if isinstance(late := look_at_end(silence), LaunchError):
+            late = look_at_end(silence)
+            watch.may_have_failed = late is not None and early_end(board, node) is not None
+            if isinstance(late, LaunchError):
                 watch.error, watch.has_ended = late, True
             elif late is not None:
                 end_own(*late, [])
-            elif (late := _late_write(board, node, settings.hang.floors)) is not None:
+            elif (late := _late_write(board, node, floors, steps)) is not None:
                 end_own(*late, scene.gather())
 
         with repeat(check, POLL_SECONDS, "hang-watch"):
@@ -133,12 +144,14 @@ def watching(
         peers.hangs.note(NOTHING_RUNS)
 
 
-def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silence | None]:
+def _looking(
+    board: StepBoard, floors: Mapping[str, int], steps: StepTimes
+) -> Callable[[], Silence | None]:
     """Return a function that judges this node's silence now.
 
     While a stop is requested the grace period is the limit, and no node counts as silent.
     """
-    began, steps = time.monotonic(), StepTimes()
+    began = time.monotonic()
 
     def look() -> Silence | None:
         readings = board.read()
@@ -150,7 +163,7 @@ def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silenc
             now=time.monotonic(),
             began=began,
             step=steps.median,
-            floors=floors,
+            floors=with_saves(floors, steps.longest_save),
             has_ended=_has_ended,
         )
 
@@ -201,10 +214,11 @@ def early_end(board: StepBoard, node: int) -> LaunchError | None:
 
 
 def _late_write(
-    board: StepBoard, node: int, floors: Mapping[str, int]
+    board: StepBoard, node: int, floors: Mapping[str, int], steps: StepTimes
 ) -> tuple[Silence, Culprit] | None:
     """Return which ranks of this node exceed the limit of a write in the background, if any do."""
     readings = board.read()
+    floors = with_saves(floors, steps.longest_save)
     late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=_has_ended)
     if late is None or board.is_requested:
         return None

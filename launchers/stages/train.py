@@ -80,7 +80,8 @@ def train(
     Raises:
         LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
             on SIGTERM, HANG when a rank of this node hangs, INCOMPLETE when it ended without an
-            error before its last step.
+            error before its last step; the code of an error in the logs of processes that have
+            failed while torchrun hangs.
         Stopped: SIGTERM was received, and nothing could be saved.
     """
     work = settings.work
@@ -110,7 +111,11 @@ def train(
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
     if (hang := watch.verdict(peers)) is not None:
-        raise hang
+        cause = None
+        if watch.may_have_failed:
+            started = attempt.resume is not None or last_step(work.checkpoints) != logged
+            cause = _logged(ranks, started=started)
+        raise cause or hang
     if code is None and peers.loss is None:
         raise LaunchError(
             Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
@@ -260,6 +265,12 @@ def _failure(
             Exit.PEER, "training failed without an exception", f"check {ranks}", id="train-failed"
         )
     return found.error(logs=ranks)
+
+
+def _logged(ranks: Path, *, started: bool) -> LaunchError | None:
+    """Return why processes have ended while torchrun runs; None if no log states a cause."""
+    found = training_end.why(ranks, ranks.with_suffix(".log"), started=started)
+    return None if found is None or found.cascade else found.error(logs=ranks)
 
 
 def _patience(found: Verdict | None) -> float:

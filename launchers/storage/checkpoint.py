@@ -26,7 +26,7 @@ from typing import Any
 from launchers import logs
 from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
-from launchers.storage import chunk_digests, disk, manifest, seal_check
+from launchers.storage import chunk_digests, disk, manifest, run_lease, seal_check
 from launchers.storage.chunk_digests import Comparison
 from launchers.system import lookup
 from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
@@ -168,6 +168,7 @@ def rank_notes(folder: Path) -> list[Path]:
 def unseal(folder: Path) -> None:
     """Withdraw a checkpoint."""
     if lookup.is_dir(folder):
+        run_lease.check()
         for name in (COMPLETE, PENDING):
             (folder / name).unlink(missing_ok=True)
         flush(folder)
@@ -209,6 +210,7 @@ def seal(folder: Path, step: int) -> Path | None:
     Raises:
         OSError, LaunchError: the workspace fails.
     """
+    run_lease.check()
     (folder / COMPLETE).unlink(missing_ok=True)  # of a checkpoint that was damaged
     disk.flush_tree(folder)
     flush(folder.parent)
@@ -228,6 +230,7 @@ def seal(folder: Path, step: int) -> Path | None:
         logs.warning("checkpoint digested in part", path=folder, chunks=done, of=chunks)
     path = folder / COMPLETE
     document = {"step": step, "files": sizes, "digests": digests, **_identity(folder)}
+    run_lease.check()
     replace(path, json.dumps(document, indent=1) + "\n")
     (folder / PENDING).unlink(missing_ok=True)
     return path

@@ -6,8 +6,15 @@ seconds, or knows that the owner is dead, takes over by exclusively creating
 ``<lock>.<owner's token>``; the last file of this chain holds the lock. Tokens are unique, so a slow
 process cannot take over a lock that has changed owners meanwhile.
 
+Heartbeats are times of one server or host, and only their change counts, over the observer's
+monotonic time: a step of any clock neither takes a lock nor loses it.
+
 This is a lease: an owner suspended for ``stale`` seconds may resume while its successor works.
-Therefore call ``check`` before renaming an output to its final name.
+Therefore call ``check`` before renaming an output to its final name; a process that is suspended
+between the two renames it all the same. See also ``run_lease.py``.
+
+A lock that cannot be read (EIO, ESTALE) is neither held nor lost: it is read again for ``stale``
+seconds.
 """
 
 from __future__ import annotations
@@ -16,9 +23,10 @@ import contextlib
 import errno
 import math
 import os
+import socket
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,6 +36,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse_owner, this_process
 from launchers.system import lookup
 from launchers.system.atomic_file import flush
+from launchers.system.remedies import STORAGE_REMEDY
 
 STALE = 60.0
 """Seconds without a heartbeat after which an owner counts as dead."""
@@ -39,6 +48,61 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 class HeldError(Exception):
     """A live owner has held the lock for longer than this process waits."""
+
+
+Chain = list[tuple[Path, LockOwner, int]]
+"""The lock and its successors: path, owner, last heartbeat (ns)."""
+
+
+def successor_of(path: Path, token: str) -> Path:
+    """Return the file that takes a lock over from the owner with this token."""
+    return path.with_name(f"{path.name}.{token}")
+
+
+def read_chain(path: Path) -> Chain:
+    """Read a lock once; empty if there is none.
+
+    Raises:
+        OSError: it cannot be read, or its folder is gone, as where a mount is away: unknown.
+    """
+    chain: Chain = []
+    name = path
+    while True:
+        try:
+            # opening makes an NFS client fetch current attributes
+            with name.open(encoding="utf-8") as handle:
+                owner, beat = parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
+        except FileNotFoundError:
+            path.parent.stat()
+            return chain
+        chain.append((name, owner, beat))
+        name = successor_of(path, owner.token)
+
+
+def await_chain(path: Path, seconds: float) -> Chain:
+    """Read a lock, again for so many seconds while that is not possible.
+
+    Raises:
+        LaunchError: IO, it could not be read.
+    """
+    stop = lookup.stop_in(seconds)
+    while True:
+        try:
+            return read_chain(path)
+        except OSError as error:
+            if lookup.monotonic() >= stop:
+                raise unreadable(path, error, seconds) from None
+        lookup.sleep(min(1.0, seconds / 10))
+
+
+def unreadable(path: Path, error: OSError, seconds: float) -> LaunchError:
+    """Return the error of a lock that could not be read for so many seconds."""
+    return LaunchError(
+        Exit.IO,
+        f"the lock {path} could not be read on {socket.gethostname()} for {seconds:.0f} s: {error}",
+        STORAGE_REMEDY,
+        id="lock-unreadable",
+    )
 
 
 class Lock:
@@ -53,6 +117,7 @@ class Lock:
         beat: float = BEAT,
         poll: float = 0.5,
         patience: float = math.inf,
+        on_loss: Callable[[LaunchError | None], None] = lambda error: None,
     ) -> None:
         """Create the lock without acquiring it.
 
@@ -64,12 +129,14 @@ class Lock:
             poll: seconds between two reads of another owner's lock.
             patience: seconds to wait for an owner that is known to be alive: a process of this
                 host, or one whose heartbeat was seen.
+            on_loss: called by the thread that gives heartbeats once another process has taken the
+                lock over, or with the error of a lock that cannot be read for ``stale`` seconds.
         """
         self.path = path
         self._me = this_process(holder)
         self._own = path
         self._stale, self._beat, self._poll = stale, beat, poll
-        self._patience = patience
+        self._patience, self._on_loss = patience, on_loss
         self._ended = threading.Event()
         self._beater: threading.Thread | None = None
         self._last_beat = 0.0
@@ -102,11 +169,16 @@ class Lock:
         with contextlib.suppress(OSError, LaunchError), lookup.within(self._beat):
             self._release()
 
+    @property
+    def token(self) -> str:
+        """Return the token of this process's use of the lock."""
+        return self._me.token
+
     def check(self) -> None:
         """Verify that this process still holds the lock.
 
         Raises:
-            LaunchError: IO when another process has taken it over.
+            LaunchError: IO when another process has taken it over, or it cannot be read.
         """
         late = time.monotonic() - self._last_beat
         chain = self._chain()
@@ -124,8 +196,8 @@ class Lock:
         since = begin = time.monotonic()
         noticed = since - NOTICE
         while True:
+            now = time.monotonic()  # before the read: a pause after it makes no owner look silent
             chain = self._chain()
-            now = time.monotonic()
             if not chain:
                 if self._claim(self.path):
                     return
@@ -138,7 +210,7 @@ class Lock:
             if (tail.token, beat) != seen:
                 seen, since = (tail.token, beat), now
             if is_dead(tail) or now - since >= self._stale:
-                if self._claim(self._successor(tail.token)):
+                if self._claim(successor_of(self.path, tail.token)):
                     logs.warning("lock taken over", path=self.path, holder=tail, idle=now - since)
                     return
             elif now - noticed >= NOTICE:
@@ -146,19 +218,8 @@ class Lock:
                 noticed = now
             time.sleep(self._poll)
 
-    def _successor(self, token: str) -> Path:
-        return self.path.with_name(f"{self.path.name}.{token}")
-
-    def _chain(self) -> list[tuple[Path, LockOwner, int]]:
-        """Return the lock and its successors: path, owner, last heartbeat (ns)."""
-        chain: list[tuple[Path, LockOwner, int]] = []
-        path = self.path
-        while True:
-            found = lookup.certain(partial(_read, path), path)
-            if found is None:
-                return chain
-            chain.append((path, *found))
-            path = self._successor(found[0].token)
+    def _chain(self) -> Chain:
+        return await_chain(self.path, self._stale)
 
     def _claim(self, path: Path) -> bool:
         """Create the next file of the chain; return whether this process now holds the lock."""
@@ -202,13 +263,22 @@ class Lock:
         return True
 
     def _beats(self) -> None:
+        read = time.monotonic()
         while not self._ended.wait(self._beat):
-            with contextlib.suppress(OSError):  # check() detects missed heartbeats
+            try:
+                chain = read_chain(self.path)
+                read = time.monotonic()
+                if not chain or chain[-1][1].token != self.token:
+                    self._on_loss(None)
+                    return
                 os.utime(self._file)
                 self._last_beat = time.monotonic()
+            except OSError as error:  # check() detects missed heartbeats
+                if (seconds := time.monotonic() - read) >= self._stale:
+                    self._on_loss(unreadable(self.path, error, seconds))
 
     def _release(self) -> None:
-        chain = self._chain()
+        chain = read_chain(self.path)
         late = time.monotonic() - self._last_beat
         if not chain or chain[-1][1].token != self._me.token or late > self._stale / 2:
             logs.warning("lock lost", path=self.path, late=late)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.storage import disk, manifest, marker, partial
+from launchers.storage import disk, manifest, marker, partial, run_lease
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
@@ -187,6 +187,7 @@ def _made(
             made = make(folder) or Made()
             found = _seal(folder, wanted, made, time.monotonic() - started)
     lock.check()
+    run_lease.check()
     partial.into_place(path)
     return found
 

@@ -15,8 +15,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from launchers import logs
-from launchers.exits import LaunchError
-from launchers.storage import checkpoint, disk, manifest
+from launchers.exits import Exit, LaunchError
+from launchers.storage import checkpoint, disk, manifest, run_lease
 from launchers.storage.checkpoint import Checkpoint, Rejected
 from launchers.system import lookup
 from launchers.system.atomic_file import flush
@@ -80,8 +80,11 @@ def apply(checkpoints: Path, limit: int | None, keep: Collection[str] = ()) -> N
                 logs.warning("checkpoint left", path=folder, id=found.id, cause=found.cause)
         for folder in to_delete(complete, rejected, limit, keep):
             try:
+                run_lease.check()
                 remove(folder)
             except (OSError, LaunchError) as error:
+                if isinstance(error, LaunchError) and error.code == Exit.PREEMPTED:
+                    raise
                 logs.warning("checkpoint not deleted", path=folder, cause=error)
             else:
                 logs.info("checkpoint deleted", path=folder)

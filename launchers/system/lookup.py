@@ -45,11 +45,16 @@ def within(seconds: float) -> Iterator[None]:
 
     For callers that must not wait, such as a heartbeat, or a rotation while training waits.
     """
-    token = _deadline.set(min(_deadline.get(), monotonic() + seconds))
+    token = _deadline.set(stop_in(seconds))
     try:
         yield
     finally:
         _deadline.reset(token)
+
+
+def stop_in(seconds: float) -> float:
+    """Return the time (monotonic) of the last repetition, in ``seconds`` or as ``within`` says."""
+    return min(monotonic() + seconds, _deadline.get())
 
 
 def certain(ask: Callable[[], T], place: Path) -> T | None:
@@ -71,7 +76,7 @@ def certain(ask: Callable[[], T], place: Path) -> T | None:
         except OSError as error:
             now = monotonic()
             if not stop:
-                stop = min(now + SECONDS, _deadline.get())
+                stop = stop_in(SECONDS)
                 if now < stop:
                     logs.warning("storage asked again", path=place, cause=error)
             if now >= stop:

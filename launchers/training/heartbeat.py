@@ -17,8 +17,10 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
+from launchers.config.workspace import Workspace
 from launchers.hang import stacks
 from launchers.system.step_board import Phase, StepBoard
+from launchers.training.saving import foreground
 
 _PR_SET_PTRACER = 0x59616D61
 """``prctl`` option of linux/prctl.h (Yama): lets py-spy read the stacks, no ancestor of it."""
@@ -32,9 +34,13 @@ class Heartbeat:
         self._board = StepBoard.of_process(env)
         self._local = int(env.get("LOCAL_RANK", "0"))
         self._folder = env.get(stacks.FOLDER, "")
+        self._run = env.get("DPO_RUN_FOLDER", "")
 
     def begin(self) -> None:
-        """Install the handler that dumps the stacks, then name this process to the launcher."""
+        """Install the handler that dumps the stacks, then name this process to the launcher.
+
+        From now on the progress of a save that stops training gives heartbeats, too.
+        """
         if self._board is None or not self._folder:
             return
         path = stacks.path_of(Path(self._folder), self._local)
@@ -45,6 +51,8 @@ class Heartbeat:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
         self._board.write(self._local, pid=os.getpid())
+        if self._run:
+            foreground.watch(self._board, self._local, Workspace.of(Path(self._run)).checkpoints)
 
     def note_trained(self) -> None:
         """Note that the trainer of this process has ended its training."""

@@ -48,6 +48,7 @@ def _pod(jobset: JobSet, job: ReplicatedJob, replica: int, index: int, restarts:
     completion = {"batch.kubernetes.io/job-completion-index": str(index)}
     added = {
         f"{JOBSET}/jobset-name": jobset.name,
+        f"{JOBSET}/jobset-uid": f"local-{jobset.name}",
         f"{JOBSET}/replicatedjob-name": job.name,
         f"{JOBSET}/replicatedjob-replicas": str(job.replicas),
         f"{JOBSET}/job-index": str(replica),

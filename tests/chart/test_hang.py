@@ -87,16 +87,29 @@ def launcher(file: Path, how: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def probed(file: Path, pid: int, age: float = 0.0) -> int:
-    """Run the probe for a process other than 1; return its exit code."""
+    """Run the probe for a process other than 1; return its exit code.
+
+    The wall clock is a day ahead: it does not count.
+    """
     text = probe({})["exec"]["command"]
     assert text[:2] == ["sh", "-c"]
     script = text[-1].replace("/tmp/dpo-alive", str(file))
     script = re.sub(r"(kill -\w+) 1\b", rf"\1 {pid}", script)
     assert script.count(f" {pid}\n") == 2 and str(file) in script
     if age:
-        then = time.time() - age
-        os.utime(file, (then, then))
-    return subprocess.run(["sh", "-c", script], check=False).returncode
+        beat(file, age)
+    path = f"{file.parent / 'ahead'}:{os.environ['PATH']}"
+    date = file.parent / "ahead" / "date"
+    date.parent.mkdir(exist_ok=True)
+    date.write_text(f"#!/bin/sh\necho {int(time.time()) + 86_400}\n")
+    date.chmod(0o755)
+    return subprocess.run(["sh", "-c", script], check=False, env={"PATH": path}).returncode
+
+
+def beat(file: Path, age: float) -> None:
+    """Write a heartbeat that is so many seconds old."""
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    file.write_text(f"{uptime - age:.2f}\n")
 
 
 def test_the_probe_fails_for_an_old_heartbeat_only(tmp_path: Path) -> None:
@@ -104,6 +117,8 @@ def test_the_probe_fails_for_an_old_heartbeat_only(tmp_path: Path) -> None:
     with launcher(tmp_path / "other", "runs") as process:
         assert probed(file, process.pid) == 0  # a launcher that has not started yet
         file.touch()
+        assert probed(file, process.pid) == 0  # nothing is known
+        beat(file, 0)
         assert probed(file, process.pid) == 0
         assert probed(file, process.pid, age=5 * BEAT_SECONDS + 1) != 0
         assert process.poll() is None
@@ -136,6 +151,18 @@ def test_the_probe_ends_a_launcher_that_does_not_continue_before_its_peers_miss_
     assert last <= SILENCE_LIMIT_SECONDS - KEEPALIVE_INTERVAL_SECONDS
 
 
+def test_a_healthy_launcher_survives_any_step_of_its_clock_and_a_resumed_machine(
+    tmp_path: Path,
+) -> None:
+    """After a pause of the machine the last heartbeat is old until the next one."""
+    file = tmp_path / "alive"
+    with launcher(file, "runs") as process:
+        os.utime(file, (0, 0))
+        assert probed(file, process.pid) == 0
+        assert probed(file, process.pid, age=3600) != 0
+        assert probed(file, process.pid) == 0 and process.poll() is None
+
+
 def test_the_hangup_is_the_last_failure_that_is_allowed() -> None:
     """Before it the launcher has had the time of two probes to continue."""
     found = probe({})
@@ -146,6 +173,7 @@ def test_the_hangup_is_the_last_failure_that_is_allowed() -> None:
 def test_a_frozen_pod_ends_before_its_peers_give_up() -> None:
     """Afterwards it is being deleted, and no longer probed."""
     found = probe({})
-    fails = 5 * BEAT_SECONDS + found["periodSeconds"] * found["failureThreshold"]
+    looks = int(re.findall(r"sleep (\d+)", found["exec"]["command"][-1])[0])
+    fails = 5 * BEAT_SECONDS + found["periodSeconds"] * found["failureThreshold"] + looks
     ends = fails + found["terminationGracePeriodSeconds"]
     assert ends <= SILENCE_LIMIT_SECONDS - KEEPALIVE_INTERVAL_SECONDS

@@ -5,6 +5,10 @@
 - ``train``: what the stand-in trainer does: ``do``, ``rank``, ``at`` (step, save, seal, sealed,
   end), ``step``, ``word``, ``attempts``
 - ``pod``: a signal to launchers once step ``step`` is logged: ``signal``, ``rank`` (-1: all)
+- ``successor``: rank 0 is paused with all its processes in ``step``, which lasts, until launchers
+  of another cluster have taken the run over and have ended it
+- ``clock``: ``seconds`` by which the pods' wall clock is set once ``step`` is logged
+- ``stale``: ``count`` of look-ups of rank 0 that lead to rank 0 of another run
 - ``storage``: the workspace is away once ``step`` is logged, until the restart
 - ``size``: the workspace is a tmpfs of that size; ``read_only``: which cannot be written
 - ``owner``: user id that the workspace belongs to; the pods have no right to override it
@@ -22,9 +26,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.metrics import rows
+from launchers.preflight.gang_probes import free_port
 from launchers.storage import manifest, marker
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from tests.faults import catalogue, damage, strangers
@@ -42,6 +49,8 @@ from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
 from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
 from tests.launchers.fake_hub import serve
 
+SUCCESSOR_SECONDS = 120.0
+"""Time in which other launchers take the run over, after the lease, and end it."""
 ORPHAN_SECONDS = 5.0
 """Time after the end of all pods in which their processes must be gone."""
 
@@ -77,7 +86,7 @@ class Case:
         chosen = {key: chance.choice(values) for key, values in fault.spread.items()}
         self.fault, self.seed = fault, seed
         self.inject: dict[str, Any] = {**fault.inject}
-        for part in ("train", "pod", "storage"):
+        for part in ("train", "pod", "storage", "successor", "clock"):
             if part in self.inject:
                 self.inject[part] = {**self.inject[part], **chosen}
         self.chance, self.sign = chance, folder / "sign"
@@ -92,7 +101,9 @@ class Case:
         }
         self.gang.rank_variables = {1: self.inject.get("rank_1", {})}
         self.gang.watch, self.gang.between = self._watch, self._between
-        self._acted = False
+        self._acted, self._wrong = False, ""
+        if "clock" in self.inject:
+            self.gang.variables["FAULT_CLOCK"] = str(folder / "clock")
         self._mount = folder / "mount"
         if "mount" in self.inject:
             self._prepare_mount(**self.inject["mount"])
@@ -154,6 +165,11 @@ class Case:
                 wanted = self.inject["strangers"]
                 self._note()
                 stack.enter_context(strangers.connecting(self.gang.port, **wanted))
+            if "stale" in self.inject:
+                self._note()
+                stale = strangers.stale_address(self.gang.port, **self.inject["stale"])
+                own = {"DPO_GANG_PORT": str(stack.enter_context(stale))}
+                self.gang.rank_variables = {1: own}
             yield
 
     def _serve_hub(self, stack: contextlib.ExitStack) -> None:
@@ -171,8 +187,11 @@ class Case:
 
     def _watch(self) -> None:
         """Inject what depends on the step that is logged."""
-        planned = self.inject.get("pod") or self.inject.get("storage")
-        if planned is None or self._acted or self._last_step() < int(planned["step"]):
+        parts = ("pod", "storage", "successor", "clock")
+        planned = next((self.inject[part] for part in parts if part in self.inject), None)
+        if planned is None or self._acted:
+            return
+        if self._last_step() < int(planned["step"]) - ("successor" in self.inject):
             return
         self._acted = True
         self._note()
@@ -180,8 +199,27 @@ class Case:
             chosen = self.gang.pods if planned["rank"] < 0 else [self.gang.pods[planned["rank"]]]
             for pod in chosen:
                 signal_pod(pod, planned["signal"])
+        elif "clock" in self.inject:
+            (self.gang.folder / "clock").write_text(str(planned["seconds"]))
+        elif "successor" in self.inject:
+            self._replace_the_leader()
         else:
             _hide(self.gang.folder / "workspace")
+
+    def _replace_the_leader(self) -> None:
+        """Pause rank 0's pod, let other launchers of the run end it, and continue the pod."""
+        pod = self.gang.pods[0].pid
+        paused = [pod, *descendants(pod)]
+        for pid in paused:
+            os.kill(pid, signal.SIGSTOP)
+        other = copy.copy(self.gang)
+        other.port, other.master_port = free_port(), free_port()
+        other.start_all()
+        codes = [each.wait(SUCCESSOR_SECONDS) for each in other.pods]
+        self._wrong = "" if codes == [0] * len(codes) else f"the successor ended with {codes}"
+        self._exported = state_of(self.gang.run)
+        for pid in reversed(paused):
+            os.kill(pid, signal.SIGCONT)
 
     def _between(self) -> None:
         if self._acted and "storage" in self.inject:
@@ -256,6 +294,10 @@ class Case:
         for key, value in wanted.items():
             if getattr(found, key) != value:
                 yield f"{key} {getattr(found, key)!r}, not {value!r}"
+        if self._wrong:
+            yield self._wrong
+        if "successor" in self.inject and state_of(self.gang.run) != self._exported:
+            yield "what the successor has left was changed"
         if found.orphans:
             yield f"{found.orphans} processes were left"
         if expect.outcome != "unaffected" and not self.sign.exists() and "train" in self.inject:
@@ -277,6 +319,13 @@ class Case:
             there = marker.read(path)
             if there is not None and manifest.verify(path, there.manifest, full=True):
                 yield f"{path.name} has a marker and is damaged"
+
+
+def state_of(run: Path) -> dict[str, bytes]:
+    """Return the content of a run's checkpoints and export, by path."""
+    parts = ("checkpoints/checkpoint-*/**/*", "export/**/*")
+    found = (path for pattern in parts for path in run.glob(pattern))
+    return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
 def _mount(folder: Path, size: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import struct
@@ -11,7 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from launchers.exits import Exit
+from launchers.gang.leader import Leader
 from launchers.gang.protocol import Hello
+from launchers.preflight.gang_probes import free_port
 
 RETRY_SECONDS = 0.02
 
@@ -63,6 +67,46 @@ KINDS: dict[str, Callable[[socket.socket], None]] = {
     "silent": silent,
     "half-open": half_open,
 }
+
+
+@contextmanager
+def stale_address(port: int, count: int) -> Iterator[int]:
+    """Yield a port that leads to rank 0 of another run ``count`` times, then to ``port``."""
+    digest, foreign = "0" * 64, free_port()
+    own = Hello(run="other", rank=0, nodes=2, processes=1, digest=digest, pod="stranger", node="")
+    leader = Leader(own, foreign)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def work() -> None:
+            with contextlib.suppress(OSError):  # closed
+                for number in itertools.count():
+                    near = listening.accept()[0]
+                    _join(near, foreign if number < count else port)
+
+        threading.Thread(target=work, daemon=True).start()
+        yield listening.getsockname()[1]
+    leader.leave(Exit.TERMINATED, "the case has ended")
+
+
+def _join(near: socket.socket, port: int) -> None:
+    """Pass bytes between a connection and a port until either side ends."""
+    try:
+        far = socket.create_connection(("127.0.0.1", port), timeout=2)
+    except OSError:
+        near.close()
+        return
+    far.settimeout(None)
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                target.sendall(piece)
+        for sock in (source, target):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    for pair in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
 
 
 @contextmanager

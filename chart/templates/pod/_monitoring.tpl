@@ -10,9 +10,7 @@
 {{- end }}
 {{- end }}
 {{- if .Values.monitoring.events }}
-{{- $field := dict "fieldPath" "metadata.labels['jobset.sigs.k8s.io/jobset-uid']" }}
 {{- $_ := set $settings "DPO_EVENTS" "1" }}
-{{- $_ := set $settings "DPO_JOBSET_UID" (dict "valueFrom" (dict "fieldRef" $field)) }}
 {{- end }}
 {{- toJson $settings }}
 {{- end }}

@@ -80,8 +80,9 @@ spec:
 {{/*
 Ends a pod whose launcher is frozen, 35 to 45 seconds after its last heartbeat: before its peers end because of its silence
 (55 s), since the kubelet no longer probes a pod that is being deleted, which would then last for the whole grace
-period. A launcher renews the file every 3 seconds; the probe passes as long as there is none. It continues a launcher
-that is stopped; one that still gives no heartbeat exits on SIGHUP (launchers/hang/alive.py), without the grace period.
+period. A launcher writes the uptime of its node into the file every 3 seconds, which no step of the clock changes; the
+probe passes as long as there is none. It continues a launcher that is stopped, and looks again after 4 seconds; one that
+still gives no heartbeat exits on SIGHUP (launchers/hang/alive.py), without the grace period.
 */}}
 {{- define "megatron-dpo.pod.liveness" -}}
 {{- $file := include "megatron-dpo.hang.file" . -}}
@@ -91,16 +92,19 @@ livenessProbe:
       - sh
       - -c
       - |
-        [ -e {{ $file }} ] || exit 0
-        age=$(($(date +%s) - $(stat -c %Y {{ $file }})))
-        [ $age -ge 15 ] || exit 0
+        age() {
+          read -r beat < {{ $file }} && read -r now rest < /proc/uptime || exit 0
+          age=$((${now%.*} - ${beat%.*}))
+        }
+        age; [ $age -ge 15 ] || exit 0
         kill -CONT 1
+        sleep 4; age; [ $age -ge 15 ] || exit 1
         [ $age -lt 35 ] || kill -HUP 1
         exit 1
   periodSeconds: 10
   timeoutSeconds: 10
   failureThreshold: 3
-  terminationGracePeriodSeconds: 5
+  terminationGracePeriodSeconds: 1
 {{- end }}
 
 {{/*

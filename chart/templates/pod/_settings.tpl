@@ -57,6 +57,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- end }}
 {{- range $setting, $path := dict
   "DPO_JOB_INDEX" "metadata.labels['jobset.sigs.k8s.io/job-index']"
+  "DPO_JOBSET_UID" "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"
   "DPO_RESTART_ATTEMPT" "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
   "DPO_POD_NAME" "metadata.name"
   "DPO_NODE_NAME" "spec.nodeName" }}

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
 from launchers.plan.memory import BUFFER_SPARE
+from launchers.storage import run_lease
 from launchers.storage.node_disk import Written
 from launchers.training import heartbeat
 from launchers.training.saving.files import Failure, File, Flushed, Stored
@@ -115,7 +116,9 @@ class WriteProcess:
 
         Raises:
             OSError: a file could not be written, with upstream's ``errno`` if there is one.
+            LaunchError: another launcher leads the run, see ``run_lease.check``.
         """
+        run_lease.check()
         connection: Connection = self._connection
         try:
             connection.send(files)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from launchers.storage import run_lease
 from launchers.system.step_board import (
     Phase,
     StepBoard,
@@ -92,7 +93,8 @@ class Boundary:
             step_seconds=seconds,
             save_seconds=self._saved + write_seconds if self._saved else None,
         )
-        return not is_last and self._stops_at(end_of_step(step))
+        stops = not is_last and self._stops_at(end_of_step(step))
+        return _checked(stops, saves=(saves or is_last) and not evaluates)
 
     def end_save(self, step: int, *, stops: bool) -> bool:
         """Return whether to stop now that the checkpoint of ``step``, not the last, is complete.
@@ -127,7 +129,7 @@ class Boundary:
         seconds = time.monotonic() - self._began
         following = end_of_batch(step, self._batches + 1) if step > self._newest else 0
         self._next(following, Phase.EVALUATION, batch_seconds=seconds)
-        return following > 0 and self._stops_at(end_of_batch(step, self._batches))
+        return _checked(following > 0 and self._stops_at(end_of_batch(step, self._batches)))
 
     def end_evaluation(self, step: int, *, saves: bool, is_last: bool) -> bool:
         """Return whether to save and stop now that an evaluation has ended.
@@ -139,7 +141,8 @@ class Boundary:
         """
         self._batches += 1
         self._next(*_after(step, saves=saves, is_last=is_last))
-        return step > self._newest and self._stops_at(end_of_batch(step, self._batches))
+        stops = step > self._newest and self._stops_at(end_of_batch(step, self._batches))
+        return _checked(stops, saves=saves or is_last)
 
     def stop(self, step: int) -> None:
         """Report that this process has stopped; the checkpoint of ``step`` is complete."""
@@ -182,6 +185,13 @@ class Boundary:
         if stops:
             board.write(self._local, phase=Phase.SAVE)
         return stops
+
+
+def _checked(stops: bool, *, saves: bool = False) -> bool:
+    """Return ``stops``; if a save follows, verify first that the launcher still leads the run."""
+    if stops or saves:
+        run_lease.check()
+    return stops
 
 
 def _after(step: int, *, saves: bool, is_last: bool) -> tuple[int, Phase]:

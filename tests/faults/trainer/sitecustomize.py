@@ -1,8 +1,9 @@
-"""A slow or stalled workspace for the launchers and the trainer of the fault matrix.
+"""A slow or stalled workspace, and a clock that is set, for the fault matrix.
 
 Python loads this module at its start. ``FAULT_MOUNT`` names a file with the seconds that each call
 into the workspace takes; while the file is missing they take no longer than usual. A call that is
-stalled blocks until the process ends, as one into a hard NFS mount does.
+stalled blocks until the process ends, as one into a hard NFS mount does. ``FAULT_CLOCK`` names a
+file with the seconds by which the wall clock was set.
 """
 
 from __future__ import annotations
@@ -53,5 +54,29 @@ def install(place: str, switch: str) -> None:
     os.lstat = _wrapped(os.lstat, place, switch)
 
 
+def set_clock(switch: str) -> None:
+    """Let Python's wall clock, and the times that it gives to files, follow the file."""
+    now, touch = time.time, os.utime
+
+    def shifted() -> float:
+        try:
+            handle = _open(switch, os.O_RDONLY)
+        except OSError:
+            return now()
+        shift = float(os.read(handle, 64) or 0)
+        os.close(handle)
+        return now() + shift
+
+    def utime(path: Any, times: Any = None, **named: Any) -> None:
+        if times is None and "ns" not in named:
+            times = (shifted(), shifted())
+        touch(path, times, **named)
+
+    time.time, time.time_ns = shifted, lambda: int(shifted() * 1e9)
+    os.utime = utime
+
+
+if "FAULT_CLOCK" in os.environ:
+    set_clock(os.environ["FAULT_CLOCK"])
 if "FAULT_MOUNT" in os.environ:
     install(os.environ["DPO_WORKSPACE"], os.environ["FAULT_MOUNT"])

@@ -312,7 +312,8 @@ def test_a_stranger_on_the_port_does_no_harm() -> None:
 @pytest.mark.parametrize(
     ("newcomer", "code", "named"),
     [
-        (peer(1, run="other"), Exit.CONFIG, "belongs to run 'other'"),
+        (peer(1, run="other"), Exit.UNAVAILABLE, "belongs to run 'other'"),
+        (peer(1, gang="uid/1"), Exit.UNAVAILABLE, "(JobSet uid/restart uid/1)"),
         (peer(1, nodes=4), Exit.CONFIG, "of 4 nodes"),
         (peer(3), Exit.CONFIG, "rank 3"),
         (peer(0), Exit.CONFIG, "rank 0"),

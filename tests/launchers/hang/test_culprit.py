@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchers.gang.hang_agreement import ANSWER_SECONDS, DECISION_SECONDS
+from launchers.gang.protocol import MAX_MESSAGE_BYTES
 from launchers.hang.culprit import UNKNOWN, find
 from launchers.hang.flight_recorder import Group
 from launchers.hang.worker import Worker
@@ -159,6 +163,46 @@ def test_of_two_ranks_the_one_behind_is_named_unless_it_waits_for_the_other() ->
     pair = gang(r0={**no_stack, "boundary": 6}, r1=no_stack)[:2]
     assert find(pair).ranks == (0,)
     assert find(gang(r0={"boundary": 6})[:2]).kind == UNKNOWN
+
+
+LARGE = 8192
+"""GPUs."""
+
+
+def large() -> list[Worker]:
+    """Return the evidence of a large gang: irregular groups, deep stacks, long names."""
+    words = "/".join(["a-long-folder"] * 40)
+    frames = (*COLLECTIVE, *(f"/{words}/module.py:{n} call" for n in range(100)))
+    odd = [tuple(n * n + g for n in range(2000)) for g in range(100)]
+    own = tuple(Group(name=str(g), ranks=odd[g], enqueued=6, completed=6) for g in range(100))
+
+    def groups(rank: int) -> tuple[Group, ...]:
+        tp = range(rank // 4 * 4, rank // 4 * 4 + 4)
+        waits = Group(name=f"tp{rank // 4}", ranks=tp, enqueued=7, completed=6)
+        return (*own[:20], waits) if rank >= 8 else (*own, waits)
+
+    return [
+        replace(worker, rank=rank, node=rank // 8, frames=frames, groups=groups(rank))
+        for rank, worker in enumerate(gang()[:1] * LARGE)
+    ]
+
+
+def test_the_evidence_of_a_node_fits_into_a_message_at_any_size() -> None:
+    workers = [each.to_wire() for each in large()[:8]]
+    line = json.dumps({"hang": "evidence", "workers": workers})
+    assert len(line) < MAX_MESSAGE_BYTES / 2
+    back = [Worker.from_wire(each) for each in json.loads(line)["workers"]]
+    assert all(each.pending and each.waits for each in back)
+
+
+def test_the_culprit_among_thousands_is_found_in_the_time_that_rank_0_has() -> None:
+    workers, begun = large(), time.monotonic()
+    assert find(workers).kind == UNKNOWN
+    behind = replace(workers[5000].groups[-1], enqueued=6)
+    workers[5000] = replace(workers[5000], groups=(*workers[5000].groups[:-1], behind))
+    found = find(workers)
+    assert (found.kind, found.ranks) == ("skipped", (5000,))
+    assert time.monotonic() - begun < DECISION_SECONDS - ANSWER_SECONDS
 
 
 def test_a_single_rank_is_its_own_culprit() -> None:

@@ -9,8 +9,11 @@ import pickle
 import subprocess
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from launchers.hang import flight_recorder
-from launchers.hang.flight_recorder import Group, parse
+from launchers.hang.flight_recorder import NAMED, Group, compact, parse
 from tests.launchers.training_environment import PYTHON, needs_training
 
 REAL = """
@@ -35,7 +38,7 @@ def test_a_dump_of_the_installed_torch_has_the_form_that_is_read() -> None:
     names = {str(each["pg_id"]): each["process_group"][0] for each in dump["entries"]}
     dump["pg_config"] = {name: {"ranks": "[0]"} for name in names.values()}
     [group] = parse(pickle.dumps(dump))
-    assert (group.ranks, group.enqueued) == ((0,), 3)
+    assert (group.ranks, group.enqueued) == ("0", 3)
 
 
 def test_an_unknown_form_is_no_evidence() -> None:
@@ -72,4 +75,12 @@ def test_what_the_user_sets_counts(tmp_path: Path) -> None:
 
 def test_groups_survive_the_message() -> None:
     group = Group(name="51", ranks=(0, 4), enqueued=9, completed=8)
-    assert Group(**json.loads(json.dumps(vars(group)))).enqueued == 9
+    assert Group(**json.loads(json.dumps(vars(group)))) == group
+
+
+@given(st.lists(st.integers(0, 9999), max_size=300), st.lists(st.integers(0, 9999), max_size=300))
+def test_compact_ranks_are_short_and_equal_for_equal_ranks_only(
+    one: list[int], other: list[int]
+) -> None:
+    assert len(compact(one)) <= NAMED
+    assert (compact(one) == compact(other)) == (one == other)

@@ -19,6 +19,7 @@ from launchers.hang.silence import (
     late_writes,
     limit_of,
     phase_of,
+    with_saves,
 )
 from launchers.system.step_board import Phase, Reading, end_of_batch, end_of_step
 
@@ -124,6 +125,22 @@ def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
     assert late(1001 + FLOORS["save"], slow) is None
     assert late(1001 + STEPS * 400, slow) is not None
     assert late(9999, replace(WRITER, write_beat=0)) is None
+
+
+def test_a_save_that_stops_training_may_take_five_times_the_longest_so_far() -> None:
+    saving = replace(TRAINING, phase=Phase.SAVE, save_seconds=2400.0)
+
+    def judged(waited: int) -> Silence | None:
+        return judge([saving] * 8, now=1000 + waited, began=0, step=20, floors=FLOORS)
+
+    assert judged(1801) is None and judged(12_000) is None
+    late = judged(12_001)
+    assert late is not None and (late.limit, late.phase) == (12_000, "save")
+    steps = StepTimes(longest_save=600.0)
+    for seconds in (0.0, 2400.0, 1.0):
+        steps.note([replace(saving, save_seconds=seconds)])
+    assert steps.longest_save == 2400
+    assert limit_of(replace(saving, save_seconds=1), 20, with_saves(FLOORS, 2400)) == 12_000
 
 
 def test_a_process_that_has_ended_writes_no_longer() -> None:

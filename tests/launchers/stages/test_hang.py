@@ -21,6 +21,7 @@ from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
 from launchers.hang import stacks
+from launchers.hang.silence import StepTimes
 from launchers.stages import hang
 from launchers.stages.hang import _looking, watching
 from launchers.system.step_board import Phase, StepBoard
@@ -34,7 +35,7 @@ def test_a_silent_node_is_seen_until_a_stop_is_requested(tmp_path: Path) -> None
     board = StepBoard.make(tmp_path / "board", 2)
     for local in (0, 1):
         board.write(local, phase=Phase.STEP, boundary=8, step_seconds=0.0, pid=os.getpid())
-    look = _looking(board, SHORT)
+    look = _looking(board, SHORT, StepTimes())
     found = look()
     assert found is not None and (found.phase, found.limit) == ("first_step", 0)
     board.request()

@@ -16,7 +16,7 @@ import pytest
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import lock_owner
-from launchers.storage.lock import Lock
+from launchers.storage.lock import Lock, successor_of
 from launchers.storage.lock_owner import LockOwner, this_process
 from tests.launchers.storage.quick_locks import QUICK, quick
 
@@ -126,7 +126,7 @@ def test_a_slow_taker_does_not_take_a_lock_that_changed_hands(path: Path) -> Non
     with quick(path, "quick"):
         pass  # took over from gone, and gave the lock back
     with quick(path, "third") as third:
-        assert not slow._claim(slow._successor(gone.token))
+        assert not slow._claim(successor_of(slow.path, gone.token))
         third.check()
     assert list(path.parent.iterdir()) == []
 

@@ -141,6 +141,7 @@ class Node:
         shard = folder / SHARD.format(step, self.rank)
         shard.parent.mkdir(parents=True, exist_ok=True)
         self.act("save", step)
+        self.act("every-save", step)
         shard.write_text(state)
         checkpoint.digest_own(folder, self.rank)
         self.meet(f"save-{step}")
@@ -164,6 +165,8 @@ class Node:
     def act(self, at: str, step: int) -> None:
         """Do what the fault says if its time has come."""
         fault = self.fault
+        if at == "every-save" and fault.get("do") == "slow-saves":  # the first, and the later ones
+            time.sleep(fault["word"][step > SAVE_EVERY])
         if not fault or fault.get("at", "step") != at or int(fault["step"]) != step:
             return
         with Path(os.environ["FAULT_SIGN"]).open("a") as sign:
@@ -202,6 +205,12 @@ class Node:
             worker = subprocess.Popen(["true"])
             launchers_board().write(0, pid=worker.pid, phase=Phase.SAVE)
             os.kill(os.getpid(), signal.SIGSTOP)
+        if what == "fail-and-hang":  # the worker has failed, and torchrun does not end
+            (self.logs / "stderr.log").write_text(f"Traceback (most recent call last):\n{word}\n")
+            worker = subprocess.Popen(["false"])
+            worker.wait()
+            launchers_board().write(0, pid=worker.pid)
+            time.sleep(600)
         if what == "fail-calls":
             self.fail_calls(word)
         if what == "fill":

@@ -1,0 +1,126 @@
+"""The lease of a run: whether this launcher, or the one that started this process, still leads it.
+
+If rank 0's launcher, which holds ``run.lock``, is suspended for longer than the lease, another one
+takes the run over. So the thread that gives heartbeats ends it with all its processes once it finds
+another owner, and what writes, seals or deletes files of the run calls ``check`` right before, in
+the launchers and in the training processes of all ranks.
+
+A window remains: a process that is suspended between the check and the act acts once after it
+resumes: one rename, one deletion, or the shards of one save, until the heartbeat ends it. If that
+changes a checkpoint that the successor has sealed, its digests differ, and no resume chooses it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers import logs
+from launchers.exits import Exit, LaunchError
+from launchers.storage.lock import await_chain
+from launchers.system.process import kill_descendants
+
+VARIABLE = "DPO_RUN_LEASE"
+"""Environment variable of the training processes: path and token of the lock of their run."""
+SECONDS = 30.0
+"""The lease: seconds without a heartbeat after which the run's leader counts as dead."""
+
+
+@dataclass(frozen=True)
+class RunLease:
+    """The lock of a run, and the token of its owner."""
+
+    path: Path
+    token: str
+
+    @classmethod
+    def parse(cls, text: str) -> RunLease | None:
+        """Return what ``str`` has written; None for an empty text.
+
+        >>> str(RunLease.parse("/w/runs/r/run.lock:4f")), RunLease.parse("")
+        ('/w/runs/r/run.lock:4f', None)
+        """
+        path, _, token = text.rpartition(":")
+        return cls(Path(path), token) if token else None
+
+    def __str__(self) -> str:
+        """Return the value of ``VARIABLE``."""
+        return f"{self.path}:{self.token}"
+
+    def loss(self) -> LaunchError | None:
+        """Return why the run is led by another launcher; None if it is not.
+
+        Raises:
+            LaunchError: IO, that could not be found out for ``SECONDS``.
+        """
+        chain = await_chain(self.path, SECONDS)
+        owner = chain[-1][1] if chain else None
+        if owner is not None and owner.token == self.token:
+            return None
+        return LaunchError(
+            Exit.PREEMPTED,
+            f"another launcher has taken this run over: {owner or 'it has ended'} ({self.path})",
+            "this one was suspended for longer than its lease and has ended; let only one cluster "
+            "or host run this release name",
+            id="run-taken-over",
+        )
+
+
+_held: list[RunLease] = []
+_ends: list[Callable[[LaunchError], object]] = []
+_ending = threading.Lock()
+
+
+@contextmanager
+def holding(lease: RunLease) -> Iterator[None]:
+    """Lead the run inside this context."""
+    _held.append(lease)
+    try:
+        yield
+    finally:
+        _held.clear()
+        _ends.clear()
+
+
+def current() -> RunLease | None:
+    """Return the lease of this launcher, or of the one that started this process, if any."""
+    return _held[0] if _held else RunLease.parse(os.environ.get(VARIABLE, ""))
+
+
+def before_end(act: Callable[[LaunchError], object]) -> None:
+    """Let this launcher do something before it ends because it has lost its lease, last first."""
+    _ends.append(act)
+
+
+def end(error: LaunchError) -> None:
+    """End this launcher with all its processes, which may write no more. Does not return."""
+    _ending.acquire()  # for ever: the first thread ends the process
+    kill_descendants()
+    for act in reversed(_ends):
+        try:
+            act(error)
+        except Exception as broken:
+            logs.warning("end of a lost run", cause=repr(broken))
+    os._exit(error.code)
+
+
+def check() -> None:
+    """Verify that the run is still led by this launcher; call it right before writing.
+
+    In the launcher that leads the run the loss ends the process; without a lease nothing is known
+    and nothing happens.
+
+    Raises:
+        LaunchError: PREEMPTED, another launcher has taken the run over; IO, the lock could not be
+            read for ``SECONDS``.
+    """
+    lease = current()
+    if lease is None or (lost := lease.loss()) is None:
+        return
+    if _held:
+        end(lost)
+    raise lost

@@ -1,0 +1,186 @@
+"""A launcher that was suspended for longer than its lease writes nothing beside its successor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.progress.progress import Progress
+from launchers.stages import attempt_record
+from launchers.storage import checkpoint, lock, retention, run_lease
+from launchers.storage.lock import successor_of
+from launchers.storage.lock_owner import this_process
+from launchers.storage.output import produce
+from launchers.storage.run_lease import RunLease
+from tests.launchers.storage.quick_locks import QUICK, quick
+
+
+def taken_over(path: Path, own: str) -> None:
+    """Write what a successor writes."""
+    successor_of(path, own).write_text(this_process("other").text())
+
+
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a run's folder; this process belongs to a launcher that has lost the run."""
+    home = tmp_path / "runs" / "r"
+    for step in (2, 4):
+        shard = home / "checkpoints" / f"checkpoint-{step}" / "shard"
+        shard.parent.mkdir(parents=True)
+        shard.write_text("x")
+        checkpoint.seal(shard.parent, step)
+    (home / "checkpoints" / "checkpoint-6").mkdir()
+    (home / "checkpoints" / "checkpoint-6" / "shard").write_text("x")
+    with quick(home / "run.lock") as held:
+        taken_over(held.path, held.token)
+        monkeypatch.setenv(run_lease.VARIABLE, str(RunLease(held.path, held.token)))
+        return home
+
+
+def files(home: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and not path.name.startswith("run.lock")
+    }
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "seal": lambda home: checkpoint.seal(home / "checkpoints" / "checkpoint-6", 6),
+    "unseal": lambda home: checkpoint.unseal(home / "checkpoints" / "checkpoint-4"),
+    "rotation": lambda home: retention.apply(home / "checkpoints", 1),
+    "progress": lambda home: Progress(path=home / "progress.json", run="r", digest="").write(),
+    "attempt": lambda home: attempt_record.begin(home / "attempts" / "2", None),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_who_has_lost_the_run_changes_no_file(name: str, lost: Path) -> None:
+    before = files(lost)
+    with pytest.raises(LaunchError) as end:
+        WRITERS[name](lost)
+    assert (end.value.code, end.value.id) == (Exit.PREEMPTED, "run-taken-over")
+    assert files(lost) == before
+
+
+def test_no_export_is_put_into_its_place(lost: Path) -> None:
+    def make(folder: Path) -> None:
+        (folder / "weights").write_text("x")
+
+    with pytest.raises(LaunchError, match="has taken this run over"):
+        produce(
+            "export",
+            "r",
+            lost / "export",
+            {"a": 1},
+            make,
+            skip=False,
+            holder="me",
+        )
+    assert not (lost / "export").exists()
+
+
+def test_an_owner_and_a_process_without_a_launcher_write(tmp_path: Path) -> None:
+    run_lease.check()
+    with quick(tmp_path / "run.lock") as held:
+        lease = RunLease(held.path, held.token)
+        assert lease.loss() is None
+    found = lease.loss()
+    assert found is not None and "it has ended" in found.cause
+
+
+def test_an_unreadable_lock_is_neither_lost_nor_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lease, "SECONDS", 0.5)
+    read, broken = lock.read_chain, threading.Event()
+
+    def fail(path: Path) -> lock.Chain:
+        if broken.is_set():
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return read(path)
+
+    with quick(tmp_path / "run.lock") as held:
+        lease = RunLease(held.path, held.token)
+        monkeypatch.setattr(lock, "read_chain", fail)
+        broken.set()
+        threading.Timer(0.2, broken.clear).start()
+        assert lease.loss() is None
+        broken.set()
+        with pytest.raises(LaunchError, match="Stale file handle") as end:
+            lease.loss()
+        assert (end.value.code, end.value.id) == (Exit.IO, "lock-unreadable")
+        broken.clear()
+
+
+def test_a_mount_that_is_away_is_no_other_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lease, "SECONDS", 0.1)
+    with pytest.raises(LaunchError) as end:
+        RunLease(tmp_path / "away" / "run.lock", "t").loss()
+    assert end.value.code == Exit.IO
+
+
+@pytest.mark.parametrize(("happens", "code"), [("taken", Exit.PREEMPTED), ("unreadable", Exit.IO)])
+def test_the_heartbeat_that_finds_another_owner_or_none_is_the_last(
+    happens: str, code: Exit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[LaunchError | None] = []
+    held = quick(tmp_path / "run.lock", on_loss=seen.append)
+    with held:
+        lease = RunLease(held.path, held.token)
+        time.sleep(3 * QUICK["beat"])
+        assert seen == []
+        if happens == "taken":
+            taken_over(held.path, held.token)
+        else:
+            monkeypatch.setattr(lock, "read_chain", _broken)
+        stop = time.monotonic() + 10
+        while not seen and time.monotonic() < stop:
+            time.sleep(0.01)
+        monkeypatch.undo()
+        error = seen[0] or lease.loss()
+    assert error is not None and error.code == code
+
+
+def _broken(path: Path) -> lock.Chain:
+    raise OSError(errno.EIO, "Input/output error", str(path))
+
+
+LAUNCHER = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from launchers.config.workspace import Workspace
+from launchers.run import run
+from launchers.storage import lock
+run.RUN_STALE_SECONDS, lock.BEAT = 1.0, 0.1
+work = Workspace(root=Path(sys.argv[1]), run="r")
+settings = SimpleNamespace(work=work, place=SimpleNamespace(source=""), grace=1, pod="p", run="r")
+with run._alone(settings):
+    child = subprocess.Popen(["sleep", "60"])
+    print(child.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_leader_that_was_paused_ends_with_all_its_processes(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", LAUNCHER, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as leader:
+        assert leader.stdout is not None
+        child = int(leader.stdout.readline())
+        path = tmp_path / "runs" / "r" / "run.lock"
+        taken_over(path, lock.read_chain(path)[0][1].token)
+        assert leader.wait(20) == Exit.PREEMPTED
+        with pytest.raises(ProcessLookupError):
+            os.kill(child, 0)
