@@ -49,12 +49,15 @@ def lines(name: str) -> dict[str, list[str]]:
 
 
 def command(name: str, line: str, tokenizer: str, results: str, words: Sequence[str]) -> list[str]:
-    """Return the arguments of a line's program.
+    """Return the arguments of a line's program, which names its result by the label.
 
     >>> command("2gpu", "restart", "t", "r", ["matrix", "--gpus", "2"])
-    ['t', 'r', '--label', '2gpu-restart', '--gpus', '2']
+    ['t', 'r', '--label', 'restart-2gpu', '--gpus', '2']
+    >>> command("4gpu", "gbs8", "t", "r", ["speed"])[-1]  # the result is bench-4gpu-gbs8
+    '4gpu-gbs8'
     """
-    return [tokenizer, results, "--label", f"{name}-{line}", *words[1:]]
+    label = f"{name}-{line}" if words[0] == "speed" else f"{line}-{name}"
+    return [tokenizer, results, "--label", label, *words[1:]]
 
 
 def scaling(rates: Mapping[int, float]) -> list[str]:

@@ -27,9 +27,9 @@ LAUNCHES = list(pack.launches(["1gpu", "2gpu", "4gpu", "8gpu"]))
 
 def test_every_visit_goes_through_the_launcher_with_faults() -> None:
     found = {each.name[len("visit-") :]: (each.nodes, each.gpus_per_node) for each in LAUNCHES}
-    assert found["1gpu-matrix"] == (1, 1) and found["2gpu-matrix"] == (2, 1)
-    assert found["2gpu-saves"] == found["2gpu-rehearse"] == (1, 2)
-    assert found["4gpu-convert"] == (2, 2) and found["8gpu-restart"] == (2, 4)
+    assert found["matrix-1gpu"] == (1, 1) and found["matrix-2gpu"] == (2, 1)
+    assert found["saves-2gpu"] == found["rehearse-2gpu"] == (1, 2)
+    assert found["convert-4gpu"] == (2, 2) and found["restart-8gpu"] == (2, 4)
     assert len(found) == len(LAUNCHES)
 
 
