@@ -24,9 +24,9 @@ LEVEL ?= process
 NAMES ?=
 POINTS ?= 12000
 # `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
-# tests/gpu/visits.yaml to run (all by default).
+# tests/bench/visits.yaml to run (all by default).
 TOKENIZER ?= tokenizer
-RESULTS ?= tests/gpu/results
+RESULTS ?= tests/bench/results
 LINES ?=
 # `make soak`: options of `python -m tests.e2e.soak`.
 SOAK ?=
@@ -195,11 +195,11 @@ calibrate: ## compare predicted memory and step time with measured and published
 	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
-bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; 80 minutes, 13 JSON results
-	@$(PYTHON) -m tests.gpu.bench_visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
+bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; 60 minutes
+	@$(PYTHON) -m tests.bench visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
-bench-8gpu: ## the same on 8 GPUs, and weak scaling, two nodes, faults; an hour, 10 JSON results
-	@$(PYTHON) -m tests.gpu.bench_visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
+bench-8gpu: ## the same on 8 GPUs, weak scaling, a restart; an hour
+	@$(PYTHON) -m tests.bench visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
 ##@ Cluster on this machine
 cluster: ## start Kubernetes with JobSet, Kueue and three nodes (BACKEND=auto|kind|processes)

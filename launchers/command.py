@@ -4,8 +4,9 @@
 ``convert`` run one stage. ``train`` uses the outputs of the earlier stages unverified. ``check``
 refuses a recipe that cannot work and logs the training command; ``check --image`` judges an image.
 ``verify`` waits for the end of a run and verifies its outputs. ``preflight`` checks GPUs and
-network without a run. ``patches`` prints which patches of upstream fit the installed packages.
-``check --image`` and ``patches`` need neither GPU nor settings.
+network without a run. ``patches`` prints which patches of upstream fit the installed packages;
+``patches --write`` adds their sources to those that were read. ``check --image`` and ``patches``
+need neither GPU nor settings.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from launchers.run.verify import verify
 from launchers.storage import disk, run_lease
 from launchers.system import process
 from launchers.system.threads import in_thread
-from launchers.upstream import patches, record, table
+from launchers.upstream import digests, patches, record, table
 
 STEP_SECONDS = 2.0
 """Time for reading the last step from the workspace at the end."""
-CHECK_IMAGE = "check --image"
-COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", CHECK_IMAGE, "verify", "preflight", "patches")
+CHECK_IMAGE, WRITE_PATCHES = "check --image", "patches --write"
+COMMANDS = (
+    *("run", *STAGE_COMMANDS, "train", "check", CHECK_IMAGE, "verify", "preflight"),
+    *("patches", WRITE_PATCHES),
+)
 
 
 def main(argv: list[str], env: Mapping[str, str]) -> int:
@@ -51,6 +55,9 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         if command == "patches":
             accepted = env.get(patches.ACCEPT, "")
             print(record.table(patches.judge(each, accepted) for each in table.PATCHES))
+            return Exit.OK
+        if command == WRITE_PATCHES:
+            print(*digests.write(f for each in table.PATCHES for f in each.functions), sep="\n")
             return Exit.OK
         if command == CHECK_IMAGE:
             check_image(env)

@@ -44,7 +44,7 @@ def _needs_training_image(path: Path) -> bool:
 
 SOURCES = sorted(
     path
-    for folder in ("launchers", "scripts", "tests/e2e/cluster", "tests/gpu")
+    for folder in ("launchers", "scripts", "tests/e2e/cluster", "tests/bench")
     for path in (ROOT / folder).rglob("*.py")
     if not path.name.startswith(("__", "test_", "fake_", "conftest"))
     and not _needs_training_image(path)

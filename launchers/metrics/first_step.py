@@ -17,7 +17,7 @@ from launchers.exits import Exit, LaunchError
 MARGIN = 1e-3
 """Bound of the mean margin. On GPUs it was 0 to 8 digits where the step ran the kernels of the
 reference, 1.2e-4 and 2.9e-4 where it ran others, and 4.8e-3 where a rank's place changed the sums
-of experts, with a loss of 0.690888 (``tests/gpu/results/bench-*.json``, ``tests/gpu/NOTES.md``)."""
+of experts, with a loss of 0.690888 (``tests/bench/notes/speed.md``)."""
 SECOND_ORDER = 2.0
 """Bound of the loss, over what ``MARGIN`` alone moves it by: pairs whose margins differ add to it
 even if their mean is 0. For sigmoid it is 1e-3, reached by margins of 0.06 rms around 0."""

@@ -18,7 +18,7 @@ LOGIT_BYTES = 10
 TE_LOGIT_BYTES = 2
 """Per logit: the gradient overwrites the bf16 logits (Transformer Engine 2.12,
 ``common/triton/cross_entropy.py``). Measured: 17.9 GiB less than the native implementation at
-16,384 tokens, 7.7 bytes per logit (tests/gpu/NOTES.md)."""
+16,384 tokens, 7.7 bytes per logit (tests/bench/notes/memory.md)."""
 
 
 def tokens(training: Training, positions: int) -> int:

@@ -13,9 +13,9 @@ from launchers.plan.training_job import Arguments, Training
 
 PACKED = 0.99
 """Mean fill of packs with ms-swift's bin packing, as a share: 0.996 to 0.998 of 40,000 pairs
-in packs of 8k to 32k (tests/gpu/NOTES.md, "Assignment of packs to replicas"), 0.986 of 1,500 longer
-ones in packs of 8k in training (tests/gpu/results/bench-8-layers-2xh200.json); within 0.8 % of them
-all. A run's own part is in its ``packing.json``."""
+in packs of 8k to 32k (tests/bench/notes/packs.md), 0.986 of 1,500 longer ones in packs of 8k in
+training (tests/bench/results, bench-8-layers-2xh200); within 0.8 % of them all. A run's own
+part is in its ``packing.json``."""
 
 
 @dataclass(frozen=True, kw_only=True)

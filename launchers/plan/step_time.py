@@ -42,13 +42,14 @@ class Pace:
 PACE = Pace()
 PRODUCTS = 0.80
 """Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
-of H200 (tests/gpu/NOTES.md)."""
+of H200 (tests/bench/notes/preflight.md)."""
 GROUPED = 0.60
 """The same for experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
-and back (tests/gpu/results/experts-h200.json)."""
+and back (tests/bench/results, experts-h200)."""
 NVLINK = 0.67
 """Fraction of the GPU's all-reduce bandwidth that an all-to-all of 235 MiB reaches: 281 and 296 of
-431 GB/s in the preflight of 2 and 4 H200 (tests/gpu/NOTES.md). Used for all NVLink traffic."""
+431 GB/s in the preflight of 2 and 4 H200 (tests/bench/notes/preflight.md). Used for all
+NVLink traffic."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
@@ -56,7 +57,7 @@ EXPOSED = 0.5
 """Part of data parallel traffic that waits when it is overlapped; an estimate, not measured."""
 GPU_ADAM_BYTES = 93.0
 """Bytes that GPU memory could move in the time of a parameter's Adam step, its moments'
-conversions included: 38.1 ms for 1.97e9 on H200 (tests/gpu/results/adam-h200.json)."""
+conversions included: 38.1 ms for 1.97e9 on H200 (tests/bench/results, adam-h200)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +229,7 @@ def _step(
 ADAPTER_WEIGHT_SECONDS = 75e-6
 """Host seconds per trained weight in the optimizer step: Megatron copies each gradient to fp32 and
 the result back. 0.46 of 1.28 s for 6,148 weights, in a
-trace of 12 layers on H200 (tests/gpu/results/ablation-lora-12-layers-1xh200.json)."""
+trace of 12 layers on H200 (tests/bench/results, ablation-lora-12-layers-1xh200)."""
 BF16 = 2
 
 

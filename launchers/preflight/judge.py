@@ -22,10 +22,10 @@ BROKEN = 0.5 / FLOOR_SHARE
 """Share of a floor below which a link is broken: half of its typical bandwidth."""
 A2A = 0.75
 """Floor of an all-to-all as a share of that of an all-reduce. Inside nodes of 4 and 2 H200 it is
-0.84 to 0.86 (tests/gpu/results), less where adapters are shared."""
+0.84 to 0.86 (tests/bench/results), less where adapters are shared."""
 SHARE = {2: 0.76, 3: 0.79, 4: 0.82, 5: 0.85, 6: 0.9, 7: 0.95}
 """Bandwidth of fewer than 8 GPUs of a node as a share of 8: measured for 2 and 4 H200 (329 and 354
-of 431 GB/s, tests/gpu/results), interpolated for others."""
+of 431 GB/s, tests/bench/results), interpolated for others."""
 ODD, SLOW = 0.90, 0.85
 """Shares of the median among equal pairs or GPUs below which a warning or a failure is reported.
 Healthy ones differ by a few percent."""

@@ -4,7 +4,7 @@ One file without a name (``memfd_create``) for each training process of the node
 its size and maps it (``training/saving/host_buffer.py``); the launcher only holds it open, so that
 the process of the next attempt finds its pages. Without that a restart waits while the kernel frees
 them, and later while it clears new ones: 2 and 2.7 s more for 15 GB of one process
-(tests/gpu/NOTES.md, "Host memory over restarts").
+(tests/bench/notes/memory.md).
 """
 
 from __future__ import annotations

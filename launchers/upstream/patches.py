@@ -43,11 +43,13 @@ class Function:
     @property
     def read(self) -> Mapping[str, str]:
         """Return the releases that were read, by the first digits of the source's SHA-256."""
-        return SOURCES[self.package][self.module][self.name]
+        return SOURCES[self.package].get(self.module, {}).get(self.name, {})
 
 
-_PACKAGE = {module: package for package, modules in SOURCES.items() for module in modules}
-"""The distribution of each module that was read."""
+_PACKAGE = {
+    module.partition(".")[0]: package for package, modules in SOURCES.items() for module in modules
+}
+"""The distribution of each top-level module of which functions were read."""
 
 
 def functions(scope: str, names: str) -> tuple[Function, ...]:
@@ -58,11 +60,14 @@ def functions(scope: str, names: str) -> tuple[Function, ...]:
         names: the names in it, separated by spaces.
 
     Raises:
-        KeyError: ``known.py`` does not have the module.
+        KeyError: ``known.py`` has no module of its distribution.
     """
     module, _, owner = scope.partition(":")
     prefix = f"{owner}." if owner else ""
-    return tuple(Function(_PACKAGE[module], module, prefix + name) for name in names.split())
+    return tuple(
+        Function(_PACKAGE[module.partition(".")[0]], module, prefix + name)
+        for name in names.split()
+    )
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ RUN_ON_GPUS = {
     "flash-attn-3": (),
     "flash-attn-4": (),
 }
-"""The releases that the runs of tests/gpu have had; none had the packages without a release."""
+"""The releases that the runs of tests/bench have had; none had the packages without a release."""
 NEVER_RUN = "never run on a GPU by this project"
 LAUNCHER = "launcher"
 """Key of the launcher's digest: it is recorded, and a resume may have another one."""

@@ -1,4 +1,4 @@
-"""Record of a run: read from its files, or made from a result of tests/gpu."""
+"""Record of a run: read from its files, or made from a result of tests/bench."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from launchers.metrics import rows
 from launchers.progress import prometheus
 from launchers.progress.progress import Progress
 from launchers.progress.training import Timeline
+from scripts.dev import results
 from scripts.dev.figures.gpu_report import run_rows
-from scripts.dev.figures.measured import RESULTS
 from tests.chart.helm import CHART, ROOT
 from tests.launchers.progress.test_exporter import get, serving
 
@@ -39,7 +39,7 @@ Answer = Mapping[str, Any]
 
 def on_gpus(folder: Path) -> str:
     """progress.json of a run on 4 GPUs; its result keeps some numbers as medians."""
-    result = json.loads((RESULTS / "bench-4gpu-split.json").read_text(encoding="utf-8"))
+    result = results.read(prefix="bench-4gpu-split")["bench-4gpu-split"]
     run = result["runs"]["tuned"]
     names = ("fill", "expert_load", "expert_load_worst", "data_seconds")
     median = {name: run["metrics"][name] for name in names}
@@ -116,7 +116,7 @@ def test_the_values_are_those_of_the_runs(scrapes: dict[str, str]) -> None:
     assert values("demo", "Loss") == [pytest.approx(kept["training"]["held_out"]["last"]["loss"])]
     (age,) = values("demo", "Time since the last write")
     assert age == pytest.approx(time.time() - kept["updated"], abs=60)
-    result = json.loads((RESULTS / "bench-4gpu-split.json").read_text(encoding="utf-8"))
+    result = results.read(prefix="bench-4gpu-split")["bench-4gpu-split"]
     run = result["runs"]["tuned"]
     assert values(RUN, "GPU memory, largest rank") == [pytest.approx(run["log"]["memory(GiB)"][-1])]
     assert values(RUN, "Gradient norm") == [pytest.approx(run["log"]["grad_norm"][-1])]

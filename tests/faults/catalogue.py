@@ -44,7 +44,7 @@ class Fault:
     group: str
     """Row of the table that it belongs to."""
     inject: Mapping[str, Any]
-    """By level: ``case.py``, node id of a test under ``test``, or ``tests/gpu/launcher``."""
+    """By level: ``case.py``, node id of a test under ``test``, or ``tests/bench/launcher``."""
     expect: Expected
     seconds: float
     """Deadline of the whole run."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts.dev import results
 from scripts.helm import ROOT
+from tests.bench.launcher import matrix as gpu_matrix
 from tests.e2e.chance import VARIABLE, Chance
 from tests.faults import __main__ as matrix
 from tests.faults import catalogue, damage, strangers
 from tests.faults.__main__ import is_runnable, run, summary
 from tests.faults.catalogue import LEVELS, Fault
-from tests.gpu.launcher import matrix as gpu_matrix
 
 PROCESS = catalogue.load("process")
 QUICK = [fault for fault in PROCESS if fault.quick]
@@ -85,10 +85,10 @@ def test_each_fault_of_gpus_is_one_that_the_plugin_injects() -> None:
 
 def test_each_fault_of_gpus_was_injected_three_times_and_stands_on_the_page() -> None:
     injected: dict[str, set[tuple[str, int]]] = {}
-    for path in (ROOT / "tests" / "gpu" / "results").glob("matrix-*.json"):
-        for each in json.loads(path.read_text(encoding="utf-8"))["runs"]:
+    for name, record in results.read(prefix="matrix-").items():
+        for each in record["runs"]:
             if each.get("outcome") in ("resumed", "failed", "unaffected"):
-                injected.setdefault(each["name"], set()).add((path.name, each["seed"]))
+                injected.setdefault(each["name"], set()).add((name, each["seed"]))
     page = (ROOT / "tests" / "faults" / "results" / "gpu.md").read_text(encoding="utf-8")
     for fault in catalogue.load("gpu"):
         assert len(injected.get(fault.name, ())) >= 3, fault.name

@@ -11,7 +11,7 @@ Since TE 2.13 two moments in bf16 are read and written by the kernel (``fuse_uns
 copied, and only the number of tensors is cut (``step_parts.py``: ``TENSORS``).
 
 The arithmetic is elementwise: the result is the same, bit by bit, however a group is cut
-(tests/launchers/training/optimizer/test_chunked_adam.py; tests/gpu/kernels/adam.py).
+(tests/launchers/training/optimizer/test_chunked_adam.py; tests/bench/notes/kernels.md).
 """
 
 from __future__ import annotations

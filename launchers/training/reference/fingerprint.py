@@ -74,7 +74,7 @@ CODE = ("launcher", "code")
 """Facts that may differ after a resume: a run keeps the numbers that it began with."""
 ADDED = (*ROUNDING, *LATER, *PACKAGES[1:], "features", "GPU", "kernels", *CODE)
 """Facts that stores had not had at first: a run with Transformer Engine 2.12.0 found the store of
-2.16.1, and its first loss was 0.692919 instead of ln 2 (tests/gpu/NOTES.md)."""
+2.16.1, and its first loss was 0.692919 instead of ln 2 (tests/bench/notes/stack.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ def end_at_exit() -> None:
     Python's lock any more, and the process ends with "terminate called without an active
     exception", SIGABRT: a run that has finished counts as failed. Seen with gloo, in 2 of some
     hundred ends on two busy cores, and with NCCL on H100 after a standby had resumed from the last
-    step (tests/gpu/NOTES.md). It also takes 10 s there.
+    step (tests/bench/notes/restarts.md). It also takes 10 s there.
 
     What ``atexit`` calls later, because it was registered earlier, is left out; the launcher ends
     child processes. Other processes end as Python does. gloo's process groups end in both cases,

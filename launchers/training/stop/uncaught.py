@@ -24,7 +24,7 @@ def install() -> None:
     """Let an uncaught exception end this process when its traceback is printed, with exit code 1.
 
     Python's own end first joins threads and data loader workers and destroys communicators. On
-    H200 that takes 9 to 11 s (tests/gpu/results/matrix-2xh200.json: rank-exception less
+    H200 that takes 9 to 11 s (tests/bench/results, matrix-2xh200: rank-exception less
     rank-killed), in which no launcher knows of the failure.
 
     An audit hook does it, before any ``sys.excepthook``: one that a user's plugin has set may hide

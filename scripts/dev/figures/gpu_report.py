@@ -1,16 +1,15 @@
-"""Report pages of committed GPU results: ``tests/gpu/results`` as runs side by side."""
+"""Report pages of committed GPU results (``tests/bench/results``), as runs side by side."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
-from scripts.dev.figures.measured import RESULTS
+from scripts.dev import results
 from scripts.dev.figures.pictures import FOLDER
 from scripts.report import metrics_file, reading
 from scripts.report.html import page
@@ -32,20 +31,20 @@ def write() -> list[Path]:
 
 def render(name: str) -> str:
     """Return the page of a result; the same result, the same page."""
-    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    record = results.read(prefix=name)[name]
     shown = PAGES[name]
-    runs = [_run(record, key, label, f"{name}.json") for key, label in shown.items()]
+    runs = [_run(record, key, label, name) for key, label in shown.items()]
     return page.render(runs, list(shown.values()))
 
 
-def _run(record: Mapping[str, Any], key: str, label: str, file: str) -> RunRecord:
+def _run(record: Mapping[str, Any], key: str, label: str, result: str) -> RunRecord:
     run = record["runs"][key]
     found = reading.from_metrics(metrics_file.read_lines(map(rows.line, run_rows(run))))
     found["medians"]["mfu"] = run["mfu"]
     return RunRecord(
         **found,
         name=label,
-        place=f"tests/gpu/results/{file}, run {key}",
+        place=f"tests/bench/results/{results.visit_of(record)}.json, {result}, run {key}",
         progress={"state": "succeeded" if run["finished"] else "failed"},
         plan={"recipe": _recipe(run), "gang": _gang(record)},
         features={"versions": record["versions"]},
@@ -81,7 +80,7 @@ def _recipe(run: Mapping[str, Any]) -> dict[str, Any]:
         "backend": "megatron",
         "task": "rlhf",
         "model": "Qwen3-30B-A3B with random weights",
-        "dataset": ["generated pairs, see tests/gpu/NOTES.md"],
+        "dataset": ["generated pairs, see tests/bench/notes/speed.md"],
         "reference": run["reference"],
         "args": run["flags"],
     }

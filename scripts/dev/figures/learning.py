@@ -1,8 +1,7 @@
-"""Tables and plot of the proof of learning: ``tests/gpu/results/learning-*gpu.json``."""
+"""Tables and plot of the proof of learning: the results ``learning-*``."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from scripts.dev import results
 from scripts.dev.figures.markdown import table
-from scripts.dev.figures.measured import RESULTS
 
 Record = Mapping[str, Any]
 NONE = "None yet."
@@ -29,9 +28,9 @@ OTHERS = {
 """Sides that are reported in addition to the test, and the headings of their columns."""
 
 
-def newest_first(folder: Path = RESULTS) -> list[Record]:
+def newest_first(folder: Path = results.FOLDER) -> list[Record]:
     """Return the results, the newest first."""
-    found = [json.loads(path.read_text("utf-8")) for path in folder.glob("learning-*gpu.json")]
+    found = results.read(folder, "learning-").values()
     return sorted(found, key=lambda record: str(record["when"]), reverse=True)
 
 

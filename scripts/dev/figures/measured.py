@@ -1,16 +1,15 @@
-"""Measurements of the bench: ``tests/gpu/results/bench-*.json``."""
+"""Measurements of the bench: the results ``bench-*`` of ``tests/bench/results``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scripts.dev import results
 from scripts.helm import ROOT
 
-RESULTS = ROOT / "tests" / "gpu" / "results"
 Figures = dict[str, Any]
 WHOLE = (48, 128)
 """Layers and their experts of the whole model."""
@@ -22,7 +21,9 @@ class Run:
 
     name: str
     result: str
-    """Name of the result file."""
+    """Name of the result."""
+    link: str
+    """Its name as a link to its file."""
     gpu_model: str
     gpus: int
     layers: int
@@ -32,7 +33,7 @@ class Run:
     packs: int
     """Microbatches of a step, over all replicas."""
     figures: Figures
-    """As ``tests/gpu/bench/run.py`` wrote them."""
+    """As ``tests/bench/speed/run.py`` wrote them."""
     against: float | None = None
     """Its tokens per second over those of the run that it was compared with."""
     engine: str = ""
@@ -69,18 +70,17 @@ class Run:
         return bool(self.figures["profile"].get("kept") == [])
 
 
-def runs(folder: Path = RESULTS) -> list[Run]:
-    """Return all runs with measured steps, in the order of files and of the bench."""
-    found: list[Run] = []
-    for file in sorted(folder.glob("bench-*.json")):
-        found += _of(file.name, json.loads(file.read_text(encoding="utf-8")))
-    return found
+def runs(folder: Path = results.FOLDER) -> list[Run]:
+    """Return all runs with measured steps, in the order of results and of the bench."""
+    found = results.read(folder, "bench-").items()
+    return [run for name, record in found for run in of(name, record)]
 
 
-def _of(name: str, record: Figures) -> list[Run]:
+def of(result: str, record: Figures) -> list[Run]:
+    """Return the runs with measured steps of one result."""
     done = {each: run for each, run in record["runs"].items() if run.get("steps")}
     other = done.get(record.get("against") or "")
-    return [_run(name, record, each, run, other) for each, run in done.items()]
+    return [_run(result, record, each, run, other) for each, run in done.items()]
 
 
 def _run(
@@ -98,6 +98,7 @@ def _run(
     return Run(
         name=name,
         result=result,
+        link=results.link(result, record),
         gpu_model=record["card"],
         gpus=run["world"],
         layers=record["layers"],

@@ -27,7 +27,7 @@ HEADLINE = (
 ENOUGH = 10
 """Fewest steps of a headline figure."""
 SPLIT = "bench-4gpu-split"
-"""Results of the lines that separate flags from code (``tests/gpu/visits.yaml``)."""
+"""Results of the lines that separate flags from code (``tests/bench/visits.yaml``)."""
 
 
 def predicted(rows: Sequence[Predicted], runs: Sequence[Run]) -> str:
@@ -96,7 +96,7 @@ def _headline(run: Run) -> tuple[str, ...]:
     assert overall is not None
     return (
         run.name,
-        f"[`{run.result}`](../tests/gpu/results/{run.result})",
+        run.link,
         run.engine,
         "none" if run.is_bare else "all" if run.figures["profile"].get("kept") is None else "some",
         f"{run.packs} of {int(run.figures['flags'].get('packing_length', 8192)) // 1024}k",
@@ -142,7 +142,7 @@ def _ran(run: Run) -> tuple[str, ...]:
     balance = figures["load_balancing_loss"]
     return (
         run.name,
-        f"[`{run.result}`](../tests/gpu/results/{run.result})",
+        run.link,
         f"{run.layers}" + f", {run.experts} experts" * (run.experts != WHOLE[1]),
         f"{run.gpus} {run.gpu_model}",
         str(run.packs),

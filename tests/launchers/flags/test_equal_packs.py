@@ -10,7 +10,7 @@ from launchers.config import recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import equal_packs, features
 from launchers.rules import table
-from tests.gpu.bench.profiles import Profile
+from tests.bench.speed.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
 DISPATCHER = "moe_token_dispatcher_type"

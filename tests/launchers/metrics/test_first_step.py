@@ -33,7 +33,7 @@ def test_equal_models_are_accepted() -> None:
 
 @pytest.mark.parametrize(
     ("margin", "loss", "accepted"),
-    [  # mean margins and losses of first steps in tests/gpu/results/bench-*.json
+    [  # mean margins and losses of first steps in tests/bench/results, bench-*
         (0.0, 0.6931471824645996, True),
         (0.00012427, 0.69309592, True),  # 8 layers: other kernels than the reference's pass
         (-0.00028559, 0.69333398, True),  # 24 layers: a store made by another dispatcher

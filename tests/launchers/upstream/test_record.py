@@ -14,7 +14,7 @@ from launchers.command import main
 from launchers.upstream import patches, record, source, table
 from launchers.upstream.patches import judge
 from launchers.upstream.table import PATCHES
-from scripts.helm import ROOT
+from scripts.dev import results
 from tests.launchers.training import fake_upstream
 
 FEATURE = "pack_lengths"
@@ -113,8 +113,8 @@ def test_the_table_imports_no_package_and_names_unknown_sources(tmp_path: Path) 
 
 def test_the_releases_of_gpu_runs_are_those_of_the_results() -> None:
     found: dict[str, set[str]] = {name: set() for name in record.RUN_ON_GPUS}
-    for file in (ROOT / "tests" / "gpu" / "results").glob("*.json"):
-        pattern = rf'"({"|".join(found)})": "([^"]+)"'
+    for file in results.FOLDER.glob("*.json"):
+        pattern = rf'"({"|".join(found)})":"([^"]+)"'
         for name, version in re.findall(pattern, file.read_text(encoding="utf-8")):
             found[name].add(version.partition("+")[0])
     assert found == {name: set(releases) for name, releases in record.RUN_ON_GPUS.items()}

@@ -1,12 +1,12 @@
 """The tables of values/FIGURES.md and the plot hold what is predicted and measured now."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.units import GIB
+from scripts.dev import results as raw_results
 from scripts.dev.figures import learning, measured, plot, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
@@ -29,16 +29,18 @@ FIGURES: dict[str, Any] = {
     "first_loss": {"first": 0.69314718, "ok": True},
 }
 
+ABOUT = {"when": "2026-11-22T18:47:27+00:00", "gpus": ["NVIDIA H200, 580.1"] * 4, "card": "h200"}
+
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     slow = {**FIGURES, "tokens_per_second_per_gpu": {"median": 1500.0, "mad": 9.0}}
-    slow["profile"] = {"files": ["tests/gpu/baselines/seed.yaml"]}
+    slow["profile"] = {"files": ["tests/bench/baselines/seed.yaml"]}
     runs = {"tuned": FIGURES, "seed": slow, "cut": {"skipped": "no time left"}}
-    record = {"card": "h200", "layers": 48, "against": "seed", "runs": runs}
-    (tmp_path / "bench-ab.json").write_text(json.dumps(record))
-    few = {"card": "h200", "layers": 8, "against": None, "runs": {"tuned": FIGURES}}
-    (tmp_path / "bench-few.json").write_text(json.dumps(few))
+    record = {**ABOUT, "layers": 48, "against": "seed", "runs": runs}
+    raw_results.put(tmp_path, "bench-ab", record)
+    few = {**ABOUT, "layers": 8, "against": None, "runs": {"tuned": FIGURES}}
+    raw_results.put(tmp_path, "bench-few", few)
     return tmp_path
 
 
@@ -80,8 +82,8 @@ def test_the_phases_of_a_step_sum_up_to_it(row: Predicted) -> None:
 
 
 def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None:
-    record = {"card": "h200", "layers": 48, "experts": 32, "runs": {"tuned": FIGURES}}
-    (tmp_path / "bench-part.json").write_text(json.dumps(record))
+    record = {**ABOUT, "layers": 48, "experts": 32, "runs": {"tuned": FIGURES}}
+    raw_results.put(tmp_path, "bench-part", record)
     runs = measured.runs(tmp_path)
     assert measured.best(runs, gpu_model="h200", gpus=4, file=HARDWARE / "h200-4.yaml") is None
     assert "| 48, 32 experts |" in table.ran(runs)
@@ -90,9 +92,9 @@ def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None
 def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
     runs = measured.runs(results)
     assert [(run.name, run.result) for run in runs] == [
-        ("tuned", "bench-ab.json"),
-        ("seed", "bench-ab.json"),
-        ("tuned", "bench-few.json"),
+        ("tuned", "bench-ab"),
+        ("seed", "bench-ab"),
+        ("tuned", "bench-few"),
     ]
     lines = table.predicted(ROWS, runs).splitlines()
     (line,) = [line for line in lines if "7,500 with 32 packs, 121.4 GiB" in line]
@@ -104,7 +106,7 @@ def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
 
 
 def test_runs_of_fewer_layers_are_not_the_profile(results: Path) -> None:
-    (results / "bench-ab.json").unlink()
+    raw_results.put(results, "bench-ab", {**ABOUT, "runs": {}})
     row = row_of("h200", 4)
     found = measured.best(measured.runs(results), gpu_model="h200", gpus=4, file=row.file)
     assert found is None
@@ -122,13 +124,13 @@ def split_results(folder: Path) -> None:
     tuned = run(12000.0, reference="precomputed", reference_pass=cost)
     versions = {"transformer-engine": "2.16.1"}
     files = {
-        "bench-4gpu-split.json": {"tuned": tuned, "bare": run(6000.0, **bare)},
-        "bench-4gpu-split-seed.json": {"seed-bare": run(1500.0, **bare)},
-        "bench-few.json": {"few": {**tuned, "steps": 9}},
+        "bench-4gpu-split": {"tuned": tuned, "bare": run(6000.0, **bare)},
+        "bench-4gpu-split-seed": {"seed-bare": run(1500.0, **bare)},
+        "bench-few": {"few": {**tuned, "steps": 9}},
     }
     for name, runs in files.items():
-        record = {"card": "h200", "layers": 48, "against": None, "versions": versions}
-        (folder / name).write_text(json.dumps({**record, "runs": runs}))
+        record = {**ABOUT, "layers": 48, "against": None, "versions": versions}
+        raw_results.put(folder, name, {**record, "runs": runs})
 
 
 def test_headlines_are_all_tokens_over_all_seconds_with_and_without_the_reference(
@@ -159,13 +161,13 @@ def test_the_readme_of_values_has_the_headline_figures() -> None:
 
 def test_a_split_without_the_seed_says_nothing(tmp_path: Path) -> None:
     split_results(tmp_path)
-    (tmp_path / "bench-4gpu-split-seed.json").unlink()
+    raw_results.put(tmp_path, "bench-4gpu-split-seed", {**ABOUT, "runs": {}})
     assert "flags give" not in table.headline(measured.runs(tmp_path))
     assert table.headline([]) == "None yet."
 
 
 def proof() -> dict[str, Any]:
-    """Return a result of ``tests.gpu.learning`` with two seeds of both sides."""
+    """Return a result of ``tests.bench.learning`` with two seeds of both sides."""
     test = {
         **{"ours": [0.98, 0.97], "upstream": [0.98, 0.98], "mean": -0.005, "low": -0.03},
         **{"high": 0.02, "bound": 0.05, "power": 0.9, "equivalent": True},
@@ -193,8 +195,8 @@ def test_the_proof_of_learning_has_tables_and_a_plot(tmp_path: Path) -> None:
     assert learning.newest_first(tmp_path) == [] and learning.summary([]) == "None yet."
     newer = proof() | {"when": "2026-11-24T04:35:40+00:00", "gpus": ["NVIDIA H200, 580.159.04"]}
     newer["judged"]["tests"]["control"] = newer["judged"]["tests"]["ours"]
-    (tmp_path / "learning-1gpu.json").write_text(json.dumps(newer))
-    (tmp_path / "learning-4gpu.json").write_text(json.dumps(proof()))
+    raw_results.put(tmp_path, "learning-1gpu", newer)
+    raw_results.put(tmp_path, "learning-4gpu", proof())
     record, older = records = learning.newest_first(tmp_path)
     assert (record, older) == (newer, proof())
     line = "| held-out accuracy | 0.975 | 0.98 | -0.0050, -0.0300 to +0.0200 | 0.05 | 0.90 |"

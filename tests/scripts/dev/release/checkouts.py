@@ -44,7 +44,7 @@ def made(folder: Path, *, filled: bool) -> Path:
     """
     names = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     for name in filter(None, names.split("\0")):
-        # What the release reads; tests/gpu alone has megabytes of results.
+        # What the release reads; tests/bench alone has megabytes of results.
         if name.startswith("tests/") and "/golden/" not in name or not (ROOT / name).is_file():
             continue
         target = folder / name

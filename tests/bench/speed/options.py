@@ -1,0 +1,130 @@
+"""Command line of the bench, validated before GPU time is spent."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from launchers.plan import model_config
+from tests.bench import host
+from tests.bench.model import random_model
+from tests.bench.speed import figures
+from tests.bench.speed import profiles as bench_profiles
+from tests.bench.speed.profiles import Profile
+from tests.bench.speed.shared import Bench
+
+HOME = Path("/data/bench")
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="python3 -m tests.bench speed")
+    add = parser.add_argument
+    add("tokenizer", type=Path, help="folder with a tokenizer")
+    add("results", type=Path, help="folder of the results")
+    add("--profile", action="append", default=[], help="NAME:FILE[,FILE][,flag=value]")
+    add("--against", help="one more profile, which the others are compared with")
+    add("--layouts", type=Path, help="a file like layouts.yaml, whose runs are profiles too")
+    add("--trace", default="", help="profiles, with commas, that run three profiled steps more")
+    add("--only", default="", help="of its runs, with commas between their names")
+    add("--label", default="", help="of the result; the first profile's name by default")
+    add("--layers", type=int, default=48)
+    experts = random_model.Config.num_experts
+    add("--experts", type=int, default=experts, help="of a layer: 32 on 1 GPU are 1 GPU of EP4")
+    add("--steps", type=int, default=30, help="that are measured, after the warm-up")
+    add("--warm-up", type=int, default=figures.WARM_UP, help="steps that are not measured")
+    add("--pairs", type=int, default=12_000, help="of the data; six fill a pack of 8,192 tokens")
+    add("--gpus", type=int, default=0, help="of this host; all by default")
+    add("--limit", type=float, default=280, help="seconds of one run")
+    add("--total", type=float, default=585, help="seconds of all runs")
+    add("--start", action="store_true", help="measure the start, cold and warm")
+    add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
+    return parser.parse_args(words)
+
+
+def profiles(options: argparse.Namespace) -> list[Profile]:
+    """Return the profiles in the order in which they run; ``--against`` is the last.
+
+    Raises:
+        ValueError, OSError: a profile cannot be read, there is none, or two share a name.
+    """
+    found = [bench_profiles.parse(text) for text in options.profile]
+    found += _layouts(options.layouts, options.only) if options.layouts else []
+    found += [bench_profiles.parse(options.against)] if options.against else []
+    names = [profile.name for profile in found]
+    if not found:
+        raise ValueError("nothing to run; write --profile or --layouts")
+    if unknown := sorted(set(filter(None, options.trace.split(","))) - set(names)):
+        raise ValueError(f"no profile {unknown[0]} to trace; write {', '.join(names)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"two profiles have one name: {', '.join(names)}; write NAME:FILE")
+    return found
+
+
+def _layouts(file: Path, only: str) -> list[Profile]:
+    plan = yaml.safe_load(file.read_text(encoding="utf-8"))
+    names = only.split(",") if only else list(plan["runs"])
+    if unknown := set(names) - set(plan["runs"]):
+        raise ValueError(
+            f"{file} has no run {', '.join(unknown)}; it has {', '.join(plan['runs'])}"
+        )
+    base = str(file.parent / plan["base"])
+    return [Profile(name=n, files=(base,), changes=plan["runs"][n]) for n in names]
+
+
+def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
+    """Return the settings that all runs share.
+
+    Args:
+        options: the command line.
+        seen: the host's GPUs, as nvidia-smi lists them.
+
+    Raises:
+        ValueError: there are too few, or the model is unknown.
+    """
+    if len(seen) < max(1, options.gpus):
+        wanted = max(1, options.gpus)
+        raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
+    return Bench(
+        home=options.home,
+        model=options.home / model_name(options.layers, options.experts),
+        data=options.home / f"pairs-{options.pairs}.jsonl",
+        model_config=model_config.parse_config(random_model.config(random_config(options))),
+        gpu=host.gpu_model(seen),
+        gpus=options.gpus or len(seen),
+        steps=1 if options.start else options.steps,
+        warm_up=0 if options.start else options.warm_up,
+    )
+
+
+def random_config(options: argparse.Namespace) -> random_model.Config:
+    """Return the random model's sizes."""
+    return random_model.Config(num_hidden_layers=options.layers, num_experts=options.experts)
+
+
+def model_name(layers: int, experts: int) -> str:
+    """Return the folder of a random model.
+
+    >>> model_name(48, 128), model_name(8, 32)
+    ('model-48', 'model-8-32-experts')
+    """
+    usual = experts == random_model.Config.num_experts
+    return f"model-{layers}" if usual else f"model-{layers}-{experts}-experts"
+
+
+def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
+    """Refuse profiles that cannot run.
+
+    Raises:
+        LaunchError, OSError: a profile's flags or file.
+        ValueError: its layout does not fit the model or the GPUs, or it needs a feature that it
+            leaves out.
+    """
+    own = bench.own_flags
+    for profile in chosen:
+        parsed = bench_profiles.recipe(profile.values(), own)
+        bench_profiles.refuse(parsed, bench.model_config, bench.gpus)
+        bench_profiles.refuse_kept(profile, parsed)

@@ -1,0 +1,81 @@
+"""Settings that all runs of one bench share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers.config.gpu_models import GpuModel
+from launchers.plan.model_config import ModelConfig
+from tests.bench.speed import figures
+
+PLUGINS = Path(__file__).parents[1] / "plugins"
+"""Folder of the plugins. ms-swift puts a plugin's folder first on Python's path, so it may contain
+nothing else: a ``profile.py`` there would replace the standard library's ``profile``."""
+
+
+TRACED = 3
+"""Steps that ``plugins/swift_trace.py`` profiles, after the measured ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Settings that all runs share."""
+
+    home: Path
+    """Folder of models, data and runs on the host."""
+    model: Path
+    data: Path
+    model_config: ModelConfig
+    gpu: GpuModel
+    gpus: int
+    steps: int
+    """Measured steps, after the warm-up."""
+    warm_up: int = figures.WARM_UP
+    traced: bool = False
+    """True if more steps run under a profiler."""
+
+    @property
+    def counted(self) -> int:
+        """Return the steps that are not traced, including the warm-up."""
+        return self.steps + self.warm_up
+
+    @property
+    def iterations(self) -> int:
+        """Return all steps."""
+        return self.counted + TRACED * self.traced
+
+    @property
+    def own_flags(self) -> dict[str, Any]:
+        """Return the flags that override every profile; None removes one."""
+        return own_flags(self.iterations)
+
+
+def own_flags(iterations: int) -> dict[str, Any]:
+    """Return the flags of a measured run that override every profile."""
+    return {
+        "train_iters": iterations,
+        "save_steps": 1_000_000,
+        "save_total_limit": None,
+        "no_save_optim": True,
+        "no_save_rng": True,
+        "logging_steps": 1,
+        "split_dataset_ratio": 0,
+        "ddp_timeout": 600,
+        "load_from_cache_file": True,
+    }
+
+
+SHORT_PACKS = {"max_length": 4096, "packing_length": 8192, "global_batch_size": 8}
+"""Flags of runs whose steps take seconds."""
+
+
+def resumable_flags(iterations: int, saves: int) -> dict[str, Any]:
+    """Return the flags of a run that saves every ``saves`` steps and resumes exactly."""
+    return own_flags(iterations) | {
+        "save_steps": saves,
+        "save_total_limit": 2,
+        "no_save_optim": False,
+        "no_save_rng": False,
+    }

@@ -1,0 +1,113 @@
+"""Text tables of the bench's results, and the speed-up of one run over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLUMNS = (
+    *("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "overall", "one epoch", "MFU", "GiB"),
+    *("LBL", "loss", "end"),
+)
+"""``overall``: all tokens over all seconds; ``one epoch``: the same with the reference's pass."""
+
+
+def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one line per run."""
+    return lined([COLUMNS, *(_row(name, run) for name, run in runs.items())])
+
+
+def lined(rows: Sequence[Sequence[str]]) -> str:
+    """Align columns: the first left, the others right.
+
+    >>> print(lined([("a", "b"), ("long", "1.0")]))
+    a       b
+    long  1.0
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
+    end = "ok" if run.get("finished") else "out of memory" if run.get("out_of_memory") else ""
+    end = end or str(run.get("skipped") or run.get("ended"))
+    loss = run.get("first_loss", {}).get("first")
+    first = "-" if loss is None else f"{loss:.6f}{'' if run['first_loss']['ok'] else ' WRONG'}"
+    if not run.get("steps"):
+        return (name, "0", *("-" * 7), _number(run.get("reserved_gib"), 1), "-", first, end)
+    seconds, rate = run["seconds"], run["tokens_per_second_per_gpu"]
+    return (
+        name,
+        str(run["steps"]),
+        f"{seconds['median']:.3f}",
+        f"{seconds['p95']:.3f}",
+        f"{seconds['mad']:.3f}",
+        f"{rate['median']:.0f}",
+        _number(run.get("overall", {}).get("tokens_per_second_per_gpu"), 0),
+        _number((run.get("reference_pass") or {}).get("over_one_epoch"), 0),
+        f"{run['mfu']:.1%}",
+        f"{run['reserved_gib']:.1f}",
+        _number(run.get("load_balancing_loss"), 3),
+        first,
+        end,
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def ratio(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return the speed-up over another run, with bounds from the MADs.
+
+    >>> rate = lambda middle, mad: {"tokens_per_second_per_gpu": {"median": middle, "mad": mad}}
+    >>> ratio(rate(200.0, 10.0), rate(100.0, 5.0))
+    {'times': 2.0, 'low': 1.8095, 'high': 2.2105}
+    """
+    if any("tokens_per_second_per_gpu" not in run for run in (one, other)):
+        return None
+    a, b = (run["tokens_per_second_per_gpu"] for run in (one, other))
+    return {
+        "times": round(a["median"] / b["median"], 4),
+        "low": round((a["median"] - a["mad"]) / (b["median"] + b["mad"]), 4),
+        "high": round((a["median"] + a["mad"]) / (b["median"] - b["mad"]), 4),
+    }
+
+
+def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
+    """Return one line per run: its speed-up over one of them."""
+    lines = []
+    for name, run in runs.items():
+        found = None if name == against else ratio(run, runs[against])
+        if found is not None:
+            span = f"{found['low']:.2f} to {found['high']:.2f}"
+            lines.append(f"{name} / {against}: {found['times']:.2f} x tok/s/GPU ({span})")
+    return "\n".join(lines)
+
+
+def kernels(runs: Mapping[str, Mapping[str, Any]], most: int = 12) -> str:
+    """Return the sums and the longest kernels of rank 0 in the traced step of each run."""
+    lines = []
+    for name, run in runs.items():
+        for found in [each for each in run.get("kernels", ())[:1] if each["kernels"]]:
+            sums = ", ".join(f"{key} {found[key]:.0f}" for key in found if key.endswith("_ms"))
+            lines.append(f"{name}: {sums}, {found['kernels']} kernels")
+            lines += [
+                f"{ms:10.2f} ms in {n:6d} of {kernel}" for kernel, ms, n in found["top"][:most]
+            ]
+    return "\n".join(lines)
+
+
+def starts(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one line per run: seconds from torchrun's start to the end of each phase."""
+    names = ("imported_s", "loaded_s", "first_step_s")
+    rows: list[tuple[str, ...]] = [("run", *names)]
+    for name, run in runs.items():
+        start = run.get("start", {})
+        rows.append((name, *(_number(start.get(each), 1) for each in names)))
+    return lined(rows)

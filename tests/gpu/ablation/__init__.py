@@ -1,1 +1,0 @@
-"""Measurement of many flags in one start, by switching the running model."""

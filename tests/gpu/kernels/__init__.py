@@ -1,1 +1,0 @@
-"""Single operators of a step compared with upstream's."""

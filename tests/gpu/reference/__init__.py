@@ -1,1 +1,0 @@
-"""The precomputed reference compared with the reference in every step."""

@@ -1,1 +1,0 @@
-"""Training variants that must give the same log-probabilities."""
