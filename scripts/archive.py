@@ -37,7 +37,8 @@ from launchers.version import digest, sources
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ("launchers.tar.bz2", "training.tar.bz2")
-"""Their keys in the ConfigMaps: the second holds ``launchers/training``, the first the rest."""
+"""Their keys in the ConfigMaps: the second holds the packages ``SECOND``, the first the rest."""
+SECOND = ("training/", "upstream/")
 PLACES = tuple(f"charts/launcher-archive/{name}" for name in ARCHIVES)
 """Their paths in the chart."""
 DIGEST = "launchers.digest"
@@ -166,7 +167,7 @@ def archives(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """
     parts: dict[str, dict[str, bytes]] = {name: {} for name in ARCHIVES}
     for name, source in files.items():
-        parts[ARCHIVES[name.startswith("training/")]][name] = source
+        parts[ARCHIVES[name.startswith(SECOND)]][name] = source
     return {name: pack(part) for name, part in parts.items()}
 
 

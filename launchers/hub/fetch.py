@@ -15,8 +15,7 @@ from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
-from launchers.storage.output import Made
-from launchers.storage.partial import refuse_links
+from launchers.storage.output import Made, refuse_links
 from launchers.system.retry import RetryPolicy, retry
 from launchers.system.threads import each, in_thread
 

@@ -16,8 +16,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import FULL_SHA, clone_path
 from launchers.stages.git import Access, GitError, access_to, git
 from launchers.storage import disk, manifest, marker
-from launchers.storage.output import Made, Outcome, outcome, produce
-from launchers.storage.partial import RECORD
+from launchers.storage.output import RECORD, Made, Outcome, outcome, produce
 from launchers.system import lookup
 from launchers.system.retry import retry
 

@@ -13,8 +13,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub.fetch import REPOSITORY, client_for, fetch
 from launchers.stages import local_files
 from launchers.storage import marker
-from launchers.storage.output import Made, Outcome, outcome, produce, trusted
-from launchers.storage.partial import RECORD
+from launchers.storage.output import RECORD, Made, Outcome, outcome, produce, trusted
 from launchers.system import lookup
 
 STAGE = "download"

@@ -14,8 +14,7 @@ from launchers.storage import disk, manifest, marker
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Entry, Manifest
 from launchers.storage.marker import Marker
-from launchers.storage.output import Made, Outcome, outcome, produce
-from launchers.storage.partial import refuse_links
+from launchers.storage.output import Made, Outcome, outcome, produce, refuse_links
 from launchers.system import lookup
 from launchers.system.log_periodically import log_periodically
 from launchers.system.threads import each

@@ -260,8 +260,7 @@ def newest(checkpoints: Path) -> Checkpoint | None:
 
 def complete(checkpoints: Path) -> list[Checkpoint]:
     """Return all complete checkpoints, in no order."""
-    found = map(inspect, folders(checkpoints))
-    return [each for each in found if isinstance(each, Checkpoint)]
+    return [each for each in map(inspect, folders(checkpoints)) if isinstance(each, Checkpoint)]
 
 
 def rejected(checkpoints: Path) -> list[Rejected]:

@@ -6,21 +6,23 @@ holds a partial output, and an older output stays until the newer one is complet
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from launchers import logs
+from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
-from launchers.storage import disk, manifest, marker, partial, run_lease
+from launchers.storage import disk, manifest, marker, run_lease
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
-from launchers.storage.partial import partial_path
 from launchers.system import lookup
-from launchers.system.atomic_file import partial_of
+from launchers.system.atomic_file import flush, partial_of, replace
 from launchers.system.log_periodically import log_periodically
 from launchers.system.remedies import STORAGE_REMEDY
 from launchers.units import GIB
@@ -29,6 +31,8 @@ FULL = GIB
 """Largest output, in bytes, whose digests are compared when it is found on the workspace. For
 larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
 
+RECORD = ".making.json"
+"""Inputs of a partial output, stored inside it; only equal inputs resume it."""
 
 State = Literal["done", "up to date", "skipped"]
 
@@ -97,7 +101,7 @@ def produce(
         if found is None:
             disk.make_folder(path.parent)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
-                partial.restore(path)
+                restore(path)
                 found = usable(path, wanted)  # another process may have made it meanwhile
                 if found is None:
                     if is_cache and not lookup.exists(path / marker.NAME):
@@ -174,11 +178,11 @@ def _made(
 ) -> Marker:
     """Make the output in its partial folder and rename it."""
     folder = partial_path(path)
-    partial.refuse_foreign(stage, path)
-    partial.salvage(path, wanted)
+    refuse_foreign(stage, path)
+    salvage(path, wanted)
     found = usable(folder, wanted)  # killed between marker and rename
     if found is None:
-        partial.begin(folder, wanted)
+        begin(folder, wanted)
         logs.info(f"{stage} start", name=name, path=path)
         started = time.monotonic()
         with log_periodically(
@@ -188,13 +192,13 @@ def _made(
             found = _seal(folder, wanted, made, time.monotonic() - started)
     lock.check()
     run_lease.check()
-    partial.into_place(path)
+    into_place(path)
     return found
 
 
 def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
     """Verify a partial output and write its marker."""
-    own = (marker.NAME, partial_of(folder / marker.NAME).name, partial.RECORD)
+    own = (marker.NAME, partial_of(folder / marker.NAME).name, RECORD)
     listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
@@ -209,5 +213,95 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
     made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}
     found = Marker(inputs=wanted, manifest=listed, made=made_as)
     marker.write(folder, found)
-    (folder / partial.RECORD).unlink()
+    (folder / RECORD).unlink()
     return found
+
+
+def partial_path(path: Path) -> Path:
+    """Return the partial folder of an output.
+
+    >>> partial_path(Path("models/m")).name
+    'm.partial'
+    """
+    return path.with_name(f"{path.name}.partial")
+
+
+def replaced(path: Path) -> Path:
+    """Return the temporary name of the older output during a replacement."""
+    return path.with_name(f"{path.name}.old")
+
+
+def refuse_foreign(stage: str, path: Path) -> None:
+    """Refuse to replace files that the launcher did not make: they may be the user's."""
+    if lookup.is_dir(path) and not lookup.entries(path):
+        path.rmdir()
+    if lookup.exists(path) and not lookup.exists(path / marker.NAME):
+        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{path} exists without a marker, so the launcher did not make it",
+            f"{use}remove it",
+            id="output-foreign",
+        )
+
+
+def refuse_links(partial: Path, files: Iterable[Path]) -> None:
+    """Refuse folders in a partial output that lead out of it: files there are not its own.
+
+    Args:
+        partial: the partial folder.
+        files: the files that are to be written, replaced or removed in it.
+
+    Raises:
+        LaunchError: CONFIG with the first such folder.
+    """
+    own = partial.resolve()
+    for folder in sorted({file.parent for file in files}):
+        if not folder.resolve().is_relative_to(own):
+            raise LaunchError(
+                Exit.CONFIG,
+                f"{folder} leads through a symbolic link to {folder.resolve()}, outside of {own}",
+                "remove the link; the files where it leads stay",
+                id="output-link",
+            )
+
+
+def salvage(path: Path, wanted: dict[str, Any]) -> None:
+    """Rename a damaged output of these inputs to a partial one, to be repaired."""
+    found = marker.read(path)
+    if found is not None and found.inputs == wanted:
+        disk.remove(partial_path(path))
+        path.rename(partial_path(path))
+        flush(path.parent)  # before ``begin`` removes the marker, which shows who made it
+
+
+def begin(partial: Path, wanted: dict[str, Any]) -> None:
+    """Keep files of an earlier attempt with the same inputs; remove others."""
+    left = marker.read(partial)
+    recorded: object = None if left is None else dict(left.inputs)
+    with contextlib.suppress(ValueError):
+        recorded = json.loads(lookup.text(partial / RECORD) or "")
+    if recorded != wanted:
+        disk.remove(partial)
+        partial.mkdir()
+    replace(partial / RECORD, json.dumps(wanted, sort_keys=True) + "\n")
+    (partial / marker.NAME).unlink(missing_ok=True)
+
+
+def into_place(path: Path) -> None:
+    """Rename the complete output to its final name; keep an older one until then."""
+    if lookup.exists(path):
+        path.rename(replaced(path))
+    partial_path(path).rename(path)
+    flush(path.parent)
+    disk.remove(replaced(path))
+
+
+def restore(path: Path) -> None:
+    """Finish or undo a replacement that a kill interrupted."""
+    if not lookup.exists(replaced(path)):
+        return
+    if lookup.exists(path):
+        disk.remove(replaced(path))
+    else:
+        replaced(path).rename(path)

@@ -24,7 +24,7 @@ from launchers.preflight import gang_checks, gang_probes
 from launchers.preflight.finding import failure
 from launchers.run import rehearse
 from launchers.stages import attempt, attempt_record, convert, export, local_files, resume
-from launchers.storage import checkpoint, manifest, marker, node_disk, output, partial, retention
+from launchers.storage import checkpoint, manifest, marker, node_disk, output, retention
 from launchers.storage import visible as visible_outputs
 from launchers.storage.lock import Lock
 from launchers.storage.marker import Marker
@@ -111,16 +111,16 @@ def read_skipped(root: Path) -> Act:
 
 
 def resume_partial(root: Path) -> Act:
-    folder = partial.partial_path(root / "m")
+    folder = output.partial_path(root / "m")
     folder.mkdir()
     (folder / "downloaded").write_text("60 GB")
-    (folder / partial.RECORD).write_text(json.dumps(IDENTITY))
-    return lambda: partial.begin(folder, dict(IDENTITY))
+    (folder / output.RECORD).write_text(json.dumps(IDENTITY))
+    return lambda: output.begin(folder, dict(IDENTITY))
 
 
 def refuse_foreign(root: Path) -> Act:
     made(root / "m")
-    return lambda: partial.refuse_foreign("download", root / "m")
+    return lambda: output.refuse_foreign("download", root / "m")
 
 
 def newest(root: Path) -> Act:

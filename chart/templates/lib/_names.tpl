@@ -7,7 +7,7 @@
 {{ .Release.Name }}-launchers
 {{- end }}
 
-{{/* The ConfigMap with launchers/training. */}}
+{{/* The ConfigMap with launchers/training and launchers/upstream. */}}
 {{- define "megatron-dpo.configMap.training" -}}
 {{ .Release.Name }}-training
 {{- end }}

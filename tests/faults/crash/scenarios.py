@@ -17,7 +17,6 @@ from launchers.storage import (
     marker,
     node_disk,
     output,
-    partial,
     retention,
 )
 from launchers.storage.lock import Lock
@@ -227,7 +226,7 @@ def whole_outputs(root: Path, promises: Promises) -> None:
     Then the stage runs again and must succeed.
     """
     path = root / "models" / "m"
-    there = [p for p in (path, partial.partial_path(path), partial.replaced(path)) if _version(p)]
+    there = [p for p in (path, output.partial_path(path), output.replaced(path)) if _version(p)]
     promised = promises.get("version")
     if promised is not None:
         versions = [_version(p) for p in there]

@@ -12,7 +12,7 @@ from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.stages.download import download
-from launchers.storage import marker, partial
+from launchers.storage import marker, output
 from tests.launchers.fake_hub import COMMIT, FakeHub
 from tests.launchers.pods import Pods
 from tests.launchers.sources import (
@@ -101,7 +101,7 @@ def test_a_partial_folder_is_not_taken_for_an_output(hub: FakeHub, work: Workspa
     hub.faults = {"model.safetensors": ["401"]}
     assert refused("hf://o/m@main", work).code == Exit.AUTH
     home = work.model(parse_source("hf://o/m@main", "recipe.model").slug)
-    assert partial.partial_path(home).exists()
+    assert output.partial_path(home).exists()
     assert not home.exists()
 
 

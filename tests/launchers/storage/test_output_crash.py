@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.storage import manifest, marker, partial
+from launchers.storage import manifest, marker, output
 from tests.launchers.storage.producer import FILES, content
 
 ROOT = Path(__file__).parents[3]
@@ -86,8 +86,8 @@ def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
             there = version_at(path)
             seen.add("new" if there == version else "old")
         else:  # the older one is aside, and the newer one not under its name yet
-            there = version_at(partial.replaced(path))
-            assert version_at(partial.partial_path(path)) == version
+            there = version_at(output.replaced(path))
+            assert version_at(output.partial_path(path)) == version
             seen.add("between")
         assert there in (before, version)
         before = str(there)

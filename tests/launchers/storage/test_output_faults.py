@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.storage import disk, output, partial
+from launchers.storage import disk, output
 from launchers.storage.lock_owner import this_process
 from tests.launchers.storage.outputs import never, run, writer
 
@@ -97,7 +97,7 @@ def test_too_little_space_is_reported_before_the_work_with_both_numbers(tmp_path
 @pytest.mark.parametrize("name", ["old", "both"])
 def test_a_replacement_cut_in_two_is_undone_or_finished(path: Path, name: str) -> None:
     run(path, writer(a="1"), {"v": 1})
-    path.rename(partial.replaced(path))
+    path.rename(output.replaced(path))
     if name == "both":
         run(path, writer(b="2"), {"v": 2})
     assert run(path, never, {"v": 2 if name == "both" else 1}).state == "up to date"
@@ -105,6 +105,6 @@ def test_a_replacement_cut_in_two_is_undone_or_finished(path: Path, name: str) -
 
 def test_a_kill_between_marker_and_rename_costs_nothing(path: Path) -> None:
     run(path, writer(a="1"))
-    path.rename(partial.partial_path(path))
+    path.rename(output.partial_path(path))
     assert run(path, never).state == "done"
     assert path.exists()
