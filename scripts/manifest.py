@@ -17,6 +17,8 @@ from scripts.problem import Problem
 from scripts.quantity import pod_requests
 
 Fields = Mapping[str, Any]
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's, sixteen times faster, where PyYAML was built with it."""
 GANG = "node"
 """Name of the replicated job whose pods train (chart/templates/jobset/_spec.tpl)."""
 GPU_MODEL = "DPO_GPU_MODEL"
@@ -175,7 +177,7 @@ def parse_release(text: str) -> Release:
         Problem: the text is not YAML, or holds no JobSet or several.
     """
     try:
-        objects = tuple(item for item in yaml.safe_load_all(text) if isinstance(item, dict))
+        objects = tuple(item for item in yaml.load_all(text, LOADER) if isinstance(item, dict))
     except yaml.YAMLError as error:
         raise Problem(f"the manifest is not YAML: {error}") from None
     found = [item for item in objects if item.get("kind") == "JobSet"]

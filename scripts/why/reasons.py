@@ -10,14 +10,13 @@ from pathlib import Path
 
 import yaml
 
+from scripts.manifest import LOADER
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
 from scripts.why import absence, ending, holding, pods, queueing, recorded, refusal, running
 from scripts.why.words import Condition, addressed
 
 TABLE = Path(__file__).parent / "states.yaml"
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, ten times faster, where PyYAML was built with it."""
 CONDITIONS: Mapping[str, Condition] = {
     **recorded.CONDITIONS,
     **absence.CONDITIONS,

@@ -16,7 +16,7 @@ from tests.api.parts import Parts
 from tests.api.sections import SECTIONS, placed
 from tests.api.server import Server
 from tests.chart.helm import CHART, Document, merged
-from tests.fuzz.renderer import Renderer
+from tests.chart.renderer import Renderer
 from tests.refusals import printed
 
 OPENAPI: Mapping[str, Schema] = pod_schema.openapi(

@@ -10,8 +10,8 @@ from pathlib import Path
 from scripts import archive
 from tests.api import server
 from tests.api.compare import Comparison
-from tests.chart.helm import CHART
-from tests.fuzz import renderer
+from tests.chart import renderer
+from tests.chart.helm import CHART, KUBERNETES
 
 NEEDED = (
     *(server.BUILT.bin / name for name in ("etcd", "renderer")),
@@ -36,7 +36,10 @@ def comparison(folder: Path) -> Iterator[Comparison]:
         (schemas / f"{kind}.json").write_text("{}", encoding="utf-8")
     with server.start(home) as api, ExitStack() as stack:
         workers = [
-            (stack.enter_context(renderer.start(schemas)), stack.enter_context(api.again()))
+            (
+                stack.enter_context(renderer.start(KUBERNETES, schemas)),
+                stack.enter_context(api.again()),
+            )
             for _ in range(WORKERS)
         ]
         yield Comparison(chart=chart, workers=workers)

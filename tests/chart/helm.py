@@ -1,7 +1,8 @@
-"""The real Helm, rendered once per input."""
+"""The chart as Helm renders it, once per input: by the renderer, or by a Helm that a test names."""
 
 from __future__ import annotations
 
+import atexit
 import base64
 import copy
 import json
@@ -10,7 +11,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from contextlib import ExitStack
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ import pytest
 import yaml
 
 from scripts.dev import pod_schema
+from scripts.manifest import LOADER
+from tests.chart import renderer
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "chart"
@@ -63,15 +67,22 @@ def template(
     values: Mapping[str, Any],
     *flags: str,
     name: str = "run",
-    helm: str = "helm",
+    helm: str | None = None,
     chart: Path = CHART,
 ) -> str:
     """Render the chart, with more flags of ``helm template``.
 
+    Args:
+        values: the values.
+        flags: such as ``--is-upgrade``.
+        name: of the release.
+        helm: ``helm`` or ``helm3`` for that program; the renderer by default, as far as it can.
+        chart: its folder or package.
+
     Raises:
         Refused: with Helm's message.
     """
-    refused, text = _template(json.dumps(values), name, require(helm), str(chart), flags)
+    refused, text = _template(json.dumps(values), name, helm, str(chart), flags)
     if refused:
         raise Refused(text)
     return text
@@ -79,11 +90,31 @@ def template(
 
 @lru_cache(maxsize=512)
 def _template(
-    values: str, name: str, helm: str, chart: str, flags: tuple[str, ...]
+    values: str, name: str, helm: str | None, chart: str, flags: tuple[str, ...]
 ) -> tuple[bool, str]:
-    command = [helm, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-", *flags]
-    done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
+    known = not name.startswith("-") and flags in ((), ("--is-upgrade",))
+    if helm is None and known and (own := running()):
+        answer = own.ask(values, Path(chart), name, is_upgrade=bool(flags))
+        assert not answer.broken, answer.broken
+        return (True, answer.stderr) if answer.refusal else (False, answer.text)
+    program = require(helm or "helm")
+    command = [program, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-"]
+    done = subprocess.run(
+        [*command, *flags], input=values, capture_output=True, text=True, timeout=60
+    )
     return (True, done.stderr) if done.returncode else (False, done.stdout)
+
+
+@cache
+def running() -> renderer.Renderer | None:
+    """Start this process's renderer; None if it is not built, or Helm has another version."""
+    modules = (ROOT / "tests" / "e2e" / "tools" / "renderer" / "go.mod").read_text(encoding="utf-8")
+    version = call("version", "--template", "{{.Version}}").stdout
+    if not renderer.PROGRAM.exists() or f"helm.sh/helm/v4 {version}\n" not in modules:
+        return None
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(renderer.start(KUBERNETES))
 
 
 def layers(file: Path) -> list[str]:
@@ -117,11 +148,13 @@ def call(*arguments: str, helm: str = "helm") -> subprocess.CompletedProcess[str
 
 def objects(text: str) -> list[Document]:
     """Parse a rendered stream, in the order of kind and name."""
-    found = [document for document in yaml.safe_load_all(text) if document]
+    found = [document for document in yaml.load_all(text, LOADER) if document]
     return sorted(found, key=lambda o: (o["kind"], o["metadata"]["name"]))
 
 
-def render(*layers: Mapping[str, Any], name: str = "run", helm: str = "helm") -> list[Document]:
+def render(
+    *layers: Mapping[str, Any], name: str = "run", helm: str | None = None
+) -> list[Document]:
     """Render ``BASE`` with layers over it, each as one more values file."""
     return objects(template(merged(*layers), name=name, helm=helm))
 

@@ -48,7 +48,7 @@ def test_both_helms_render_the_same_objects(file: Path, frozen: Path) -> None:
 def test_both_helms_render_every_option_the_same(frozen: Path) -> None:
     values = merged(FULL)
     three = template(values, chart=frozen, helm="helm3")
-    assert objects(template(values, chart=frozen)) == objects(three)
+    assert objects(template(values, chart=frozen, helm="helm")) == objects(three)
 
 
 def test_the_same_values_give_the_same_bytes() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from scripts import archive
 from tests.chart import test_crd, test_kubeconform
-from tests.chart.helm import CHART
-from tests.fuzz.renderer import PROGRAM, Renderer, start
+from tests.chart.helm import CHART, KUBERNETES
+from tests.chart.renderer import PROGRAM, Renderer, start
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def renderer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Renderer]:
     kinds = {kind: test_kubeconform.core(group, kind) for group, kind in _kinds()}
     for kind, schema in {**kinds, "JobSet": test_crd.schema()}.items():
         (folder / f"{kind}.json").write_text(json.dumps(schema), encoding="utf-8")
-    with start(folder) as running:
+    with start(KUBERNETES, folder) as running:
         yield running
 
 

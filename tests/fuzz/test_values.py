@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft7Validator
 
-from tests.chart.helm import Document, Refused, merged, template
+from tests.chart.helm import Document, merged
+from tests.chart.renderer import Renderer
 from tests.chart.test_values import SCHEMA
 from tests.fuzz.layers import SOUND
-from tests.fuzz.renderer import Renderer
 from tests.fuzz.values import files
 from tests.fuzz.verdict import mistakes
 from tests.generated import drawn, parts
@@ -91,19 +91,6 @@ def test_any_values_render_or_are_refused_in_our_words(
 def test_each_sound_setting_renders(layer: Document, renderer: Renderer, chart: Path) -> None:
     answer = renderer.ask(merged(layer), chart)
     assert (answer.refusal, mistakes(answer, layer)) == ("", [])
-
-
-@pytest.mark.parametrize(
-    "layer", [*SOUND[:4], {"nodes": "two"}, {"code": {"ref": "v1"}}], ids=named
-)
-def test_the_renderer_says_what_helm_says(layer: Document, renderer: Renderer, chart: Path) -> None:
-    answer = renderer.ask(merged(layer), chart)
-    try:
-        text = template(merged(layer), chart=chart)
-    except Refused as refused:
-        assert answer.refusal in str(refused)
-    else:
-        assert answer.text == text
 
 
 @pytest.mark.parametrize(

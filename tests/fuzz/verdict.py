@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.chart.helm import Document, walk
+from tests.chart.renderer import Answer
 from tests.chart.test_properties import SIGNS_OF_A_PANIC
-from tests.fuzz.renderer import Answer
 
 OURS = "the values cannot work:"
 """First words of the chart's refusal."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from launchers.exits import Exit
+from scripts.manifest import LOADER
 
 Where = Literal["chart", "plan", "launcher"]
 """The part that refuses: the chart, ``megatron-dpo plan``, or the launcher in the pod; the first
@@ -59,7 +60,7 @@ def read(file: Path) -> list[Case]:
         ValueError: an entry that this runner would judge wrongly or not at all.
     """
     found = []
-    for entry in yaml.safe_load(file.read_text(encoding="utf-8")):
+    for entry in yaml.load(file.read_text(encoding="utf-8"), LOADER):
         case = Case(subject=file.stem, **entry)
         if case.where not in get_args(Where):
             raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")

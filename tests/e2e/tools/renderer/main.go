@@ -1,5 +1,5 @@
 // renderer does what `helm template` does, for many values in one process: a line of JSON in,
-// a line of JSON out. tests/fuzz starts it, and compares some of its answers with Helm's own.
+// a line of JSON out. tests/chart/renderer.py starts it; tests compare its answers with Helm's own.
 package main
 
 import (
@@ -14,26 +14,32 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
+	ci "helm.sh/helm/v4/pkg/chart"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// Question is one call of `helm template NAME CHART --values -`.
+// Question is one call of `helm template NAME CHART --values - [--is-upgrade]`.
 type Question struct {
-	Name   string          `json:"name"`
-	Chart  string          `json:"chart"`
-	Values json.RawMessage `json:"values"`
+	Name      string `json:"name"`
+	Chart     string `json:"chart"`
+	IsUpgrade bool   `json:"isUpgrade"`
+	// Values is the text of standard input.
+	Values string `json:"values"`
 }
 
 // Answer is what Helm prints, or why it refuses.
 type Answer struct {
 	// Text is the manifests as written.
 	Text string `json:"text"`
+	// Stderr is everything that Helm prints there.
+	Stderr string `json:"stderr"`
 	// Objects are the manifests, read strictly: a key that is there twice is an error.
+	// Without schemas they are neither read nor checked.
 	Objects []any `json:"objects"`
-	// Refusal is Helm's message on stderr.
+	// Refusal is Helm's error; with it, Helm ends with code 1.
 	Refusal string `json:"refusal"`
 	// Broken says that the chart itself is at fault: a Go panic, text that is no YAML, or objects
 	// that the API server would refuse.
@@ -43,20 +49,22 @@ type Answer struct {
 var separator = regexp.MustCompile(`(?m)^---$`)
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: renderer KUBERNETES_VERSION SCHEMAS, questions on stdin")
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		fmt.Fprintln(os.Stderr, "usage: renderer KUBERNETES_VERSION [SCHEMAS], questions on stdin")
 		os.Exit(64)
 	}
-	slog.SetDefault(slog.New(slog.DiscardHandler))
 	kube, err := common.ParseKubeVersion(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(64)
 	}
-	known, err := compile(os.Args[2])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(66)
+	debug.SetGCPercent(400) // a third less time for 100 MB
+	var known Schemas
+	if len(os.Args) == 3 {
+		if known, err = compile(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(66)
+		}
 	}
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := json.NewEncoder(os.Stdout)
@@ -83,12 +91,26 @@ func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer)
 		found.Broken = append(found.Broken, err.Error())
 		return found
 	}
+	// As Helm's internal/logging: everything but debugging, without times.
+	var printed bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&printed, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})))
 	text, err := render(question, kube)
 	if err != nil {
 		found.Refusal = err.Error()
+		found.Stderr = printed.String() + "Error: " + found.Refusal + "\n"
 		return found
 	}
-	found.Text = text
+	found.Text, found.Stderr = text, printed.String()
+	if known == nil {
+		return found
+	}
 	for _, document := range separator.Split(text, -1) {
 		var object any
 		if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
@@ -101,28 +123,44 @@ func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer)
 	return found
 }
 
-// render mirrors pkg/cmd/template.go of Helm: a dry run of the client, hooks after the manifest.
+// render mirrors pkg/cmd/template.go and install.go of Helm: a dry run of the client, hooks after
+// the manifest.
 func render(question Question, kube *common.KubeVersion) (string, error) {
-	values, err := loader.LoadValues(bytes.NewReader(question.Values))
+	values, err := loader.LoadValues(strings.NewReader(question.Values))
+	if err != nil {
+		return "", fmt.Errorf("failed to parse -: %w", err)
+	}
+	chart, err := charts.load(question.Chart)
 	if err != nil {
 		return "", err
 	}
-	chart, err := loader.Load(question.Chart)
-	if err != nil {
-		return "", err
+	if chart.Metadata.Type == "library" {
+		return "", fmt.Errorf("%s charts are not installable", chart.Metadata.Type)
+	}
+	if dependencies := chart.Metadata.Dependencies; len(dependencies) > 0 {
+		required := make([]ci.Dependency, len(dependencies))
+		for i, each := range dependencies {
+			required[i] = each
+		}
+		if err := action.CheckDependencies(chart, required); err != nil {
+			return "", fmt.Errorf("an error occurred while checking for chart dependencies. You may need to run "+
+				"'helm dependency build' to fetch missing dependencies: %w", err)
+		}
 	}
 	client := action.NewInstall(action.NewConfiguration())
 	client.DryRunStrategy = action.DryRunClient
+	client.IsUpgrade = question.IsUpgrade
 	client.ReleaseName = question.Name
 	client.Namespace = "default"
 	client.Replace = true
 	client.KubeVersion = kube
 	made, err := client.Run(chart, values)
-	if err != nil {
-		return "", err
-	}
 	rendered, ok := made.(*release.Release)
-	if !ok {
+	if err != nil && rendered != nil {
+		return "", fmt.Errorf("%w\n\nUse --debug flag to render out invalid YAML", err)
+	} else if err != nil {
+		return "", err
+	} else if !ok {
 		return "", fmt.Errorf("helm returned %T", made)
 	}
 	text := bytes.NewBufferString(strings.TrimSpace(rendered.Manifest) + "\n")
