@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shutil
 import subprocess
@@ -41,12 +42,17 @@ def find_helm() -> Path:
     found = own if own.exists() else Path(shutil.which("helm") or "")
     if not found.name:
         raise Problem(f"no helm on PATH; {INSTALL}")
-    command = [str(found), "version", "--template", "{{.Version}}"]
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    text = _version(found)
     version = parse_version(text)
     if version is None or version < OLDEST:
         raise Problem(f"{found} is version {text.strip() or 'unknown'}; {INSTALL}")
     return found
+
+
+@functools.cache
+def _version(helm: Path) -> str:
+    command = [str(helm), "version", "--template", "{{.Version}}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:

@@ -45,11 +45,12 @@ def predictions() -> tuple[Predicted, ...]:
         Problem: the chart refuses one.
     """
     order = [gpu_model for models in GPU_MODELS.values() for gpu_model in models]
-    found = [_predict(file, gpu_model) for file, gpu_model in _profiles()]
+    found = [_predict(file, gpu_model) for file, gpu_model in profiles()]
     return tuple(sorted(found, key=lambda each: (order.index(each.gpu_model), each.gpus)))
 
 
-def _profiles() -> Iterator[tuple[Path, str]]:
+def profiles() -> Iterator[tuple[Path, str]]:
+    """Yield the values file and GPU model of each prediction."""
     for gpu_model in GPU_MODELS["80g"]:
         yield BASE, gpu_model
     for file in sorted(HARDWARE.glob("*.yaml")):
