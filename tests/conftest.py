@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import re
+
 import hypothesis
 import pytest
 
 from scripts import archive
+from tests.durations import Durations
+from tests.launchers import warm
 
 # a busy machine is not a slow test
 hypothesis.settings.register_profile("any-machine", deadline=None)
 hypothesis.settings.load_profile("any-machine")
 
 
-def pytest_configure() -> None:
+ONLY_REAL = re.compile(r"\.tools/(train|oracle|engines|trackers)")
+"""Folders that only `make test-real` and `make check` need."""
+STARTS_TORCH = {"oracle", "tokenizer"}
+"""Fixtures."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Render the launcher of this checkout, however pytest was started."""
     archive.build()
+    config.pluginmanager.register(Durations(config))
+    warm.begin(config)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option behind `make golden`."""
+    """Add the options behind `make golden`, `make durations` and `make check`."""
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+    parser.addoption("--update-durations", action="store_true", help="rewrite durations.json")
+    parser.addoption("--keep-durations", action="store_true", help="fail over durations.json")
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +42,16 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs ms-swift or torch: the tests that are skipped without them, or use them."""
+    for item in items:
+        reasons = (str(mark.kwargs.get("reason")) for mark in item.iter_markers("skipif"))
+        if (
+            any(map(ONLY_REAL.search, reasons))
+            or item.get_closest_marker("demo")
+            or STARTS_TORCH & set(getattr(item, "fixturenames", ()))
+        ):
+            item.add_marker("real")
     # The real run is long, and everything that it shows wrong is wrong elsewhere first.
     items.sort(key=lambda item: item.get_closest_marker("demo") is not None)

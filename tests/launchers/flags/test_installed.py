@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from launchers.flags import installed
 from launchers.flags.renames import OWNED, RENAMED
 from scripts.dev import flags as generator
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training_environment import (
-    PYTHON,
     STACKS,
     TRAIN,
     needs_training,
@@ -61,8 +62,8 @@ def package(folder: Path, text: str) -> installed.Classes:
 @needs_training
 @pytest.mark.timeout(120)
 def test_the_transformers_flags_are_the_real_ones(classes: installed.Classes) -> None:
-    command = [str(PYTHON), "-c", REAL]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
+    command, env = [str(warm.python()), "-c", REAL], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN, env=env)
     assert done.returncode == 0, done.stderr
     defaults, parsers = map(json.loads, done.stdout.splitlines()[-2:])
     for entry, real in defaults.items():

@@ -10,7 +10,8 @@ import pytest
 
 from launchers.metrics.first_step import KNOWN, Loss, known
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 PROGRAM = """
 import json, sys, torch
@@ -39,7 +40,7 @@ print(json.dumps(found))
 def test_values_and_slopes_of_all_types(beta: float, smoothing: float) -> None:
     asked = json.dumps([[kind, beta, smoothing] for kind in KNOWN])
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(PYTHON), "-c", PROGRAM, asked]
+    command = [str(warm.python()), "-c", PROGRAM, asked]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])

@@ -21,7 +21,8 @@ from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, TRAIN
+from tests.launchers import warm
+from tests.launchers.training_environment import TRAIN
 
 PLACE = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=29500, source="single")
 
@@ -32,7 +33,7 @@ def prepared(folder: Path, *, rows: int) -> Path:
     found = Sources(root=home)
     home.mkdir(parents=True)
     sources.make_pairs(found)
-    sources.make_model(found, PYTHON)
+    sources.make_model(found, warm.python())
     lines = found.pairs.read_text().splitlines(keepends=True)
     found.pairs.write_text("".join(lines[:rows]))
     return home
@@ -73,13 +74,14 @@ def train(
         **features.environment(of, on_cpu=True),
         **{"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(folder)},
         **{"CUDA_VISIBLE_DEVICES": "", "MODELSCOPE_CACHE": str(home / "cache")},
+        "PYTHON_EXEC": str(warm.python()),  # of the ranks
     }
     program = str(command_line.program(of, site_packages(TRAIN) / "swift"))
     words = command_line.torchrun(
         replace(PLACE, master_port=free_port()),
         nproc=1,
         log_dir=folder / "ranks",
-        python=str(PYTHON),
+        python=str(warm.python()),
         program=[program, *command_line.flatten({**flags, "report_to": "none"})],
     )
     return subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)

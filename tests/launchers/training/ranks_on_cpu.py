@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
-from tests.launchers.training_environment import ORACLE, PYTHON
+from tests.launchers import warm
+from tests.launchers.training_environment import ORACLE
 
 STDOUT = "1"
 """torchrun's number for the stream that each rank writes into a file of its own."""
@@ -17,14 +18,15 @@ STDOUT = "1"
 
 def said(module: str, *given: str, ranks: int = 2) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well."""
+    python = str(warm.python(oracle=True))  # of torchrun, and of its ranks
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     torchrun += ["--master-port", str(free_port()), "--redirects", STDOUT]
     with TemporaryDirectory() as folder:
         done = subprocess.run(
-            [PYTHON, *torchrun, "--log-dir", folder, "-m", module, *given],
+            [python, *torchrun, "--log-dir", folder, "-m", module, *given],
             cwd=ROOT,
-            env={**env, "OMP_NUM_THREADS": "1"},
+            env={**env, "OMP_NUM_THREADS": "1", "PYTHON_EXEC": python},
             capture_output=True,
             text=True,
         )

@@ -16,7 +16,10 @@ from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
-from scripts.local.runner import training_python
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
+
+pytestmark = needs_training
 
 CONFIG = {
     "num_hidden_layers": 2,
@@ -50,7 +53,7 @@ def start(home: Path, asked: Any, rank: int, world: int, port: int, **env: str) 
         **env,
     }
     command = [
-        str(training_python(ROOT)),
+        str(warm.python()),
         "-m",
         "tests.launchers.training.collect.megatron_run",
         json.dumps(asked),

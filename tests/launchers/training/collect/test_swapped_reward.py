@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 LAYOUTS = {"megatron": 4, "transformers": 2}
 """Layouts of the batch by backend: padded or packed, with and without centred rewards."""
@@ -20,7 +21,7 @@ LAYOUTS = {"megatron": 4, "transformers": 2}
 @pytest.mark.parametrize("backend", LAYOUTS)
 def test_every_metric_of_a_reward_model_follows_a_swap(backend: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(PYTHON), "-m", "tests.launchers.training.collect.swapped_reward", backend]
+    command = [str(warm.python()), "-m", "tests.launchers.training.collect.swapped_reward", backend]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 PROGRAM = """
 import json, torch
@@ -37,7 +38,7 @@ print(json.dumps([reported(0, 1), reported(1, 0)]))
 @needs_training
 def test_every_metric_follows_a_swap() -> None:
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(PYTHON), "-c", PROGRAM]
+    command = [str(warm.python()), "-c", PROGRAM]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-2000:]
     before, after = json.loads(done.stdout.splitlines()[-1])

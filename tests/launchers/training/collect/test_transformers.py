@@ -9,7 +9,8 @@ from pathlib import Path
 
 from launchers.metrics import evaluations, rows
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 COUNT = """
 import json
@@ -42,7 +43,7 @@ callback.on_train_end(args, state, None)
 @needs_training
 def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
     more = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "DPO_RUN_FOLDER": str(tmp_path)}
-    command = [str(PYTHON), "-c", EVALUATE]
+    command = [str(warm.python()), "-c", EVALUATE]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | more, capture_output=True, timeout=100
     )
@@ -56,7 +57,7 @@ def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
 @needs_training
 def test_tokens_are_counted_without_padding_and_in_kto_without_the_kl_rows() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(PYTHON), "-c", COUNT]
+    command = [str(warm.python()), "-c", COUNT]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])

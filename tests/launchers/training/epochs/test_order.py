@@ -9,8 +9,9 @@ import subprocess
 import pytest
 
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training.epochs.order_probe import BATCH, ROWS, SKIPPED
-from tests.launchers.training_environment import PINNED, PYTHON, STACK, needs_training
+from tests.launchers.training_environment import PINNED, STACK, needs_training
 
 pytestmark = needs_training
 LOADERS = ("plain", "sequence parallel")
@@ -21,7 +22,7 @@ Orders = dict[str, dict[str, list[int]]]
 def orders(*features: str) -> Orders:
     """Return the rows that the probe read, by kind of loader."""
     done = subprocess.run(
-        [str(PYTHON), "-m", "tests.launchers.training.epochs.order_probe", *features],
+        [str(warm.python()), "-m", "tests.launchers.training.epochs.order_probe", *features],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,

@@ -11,8 +11,9 @@ import pytest
 from scripts.demo import sources
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training.epochs.window_probe import MICROBATCHES, WINDOW
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(300)]
 Steps = dict[str, list[tuple[float, float, float]]]
@@ -24,11 +25,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Steps:
     folder = tmp_path_factory.mktemp("window")
     made = Sources(root=folder)
     sources.make_pairs(made)
-    sources.make_model(made, PYTHON)
+    sources.make_model(made, warm.python())
     lines = made.pairs.read_text().splitlines(keepends=True)
     made.pairs.write_text("".join(lines[: 2 * MICROBATCHES]))
     done = subprocess.run(
-        [str(PYTHON), "-m", "tests.launchers.training.epochs.window_probe", str(folder)],
+        [str(warm.python()), "-m", "tests.launchers.training.epochs.window_probe", str(folder)],
         cwd=ROOT,
         env={
             **os.environ,

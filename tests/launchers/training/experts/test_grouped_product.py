@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import needs_training
+
+pytestmark = needs_training
 
 FILES = {
     "megatron/core/distributed/__init__.py": """

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import needs_training
+
+pytestmark = needs_training
 
 BUCKETS = """
 class _ParamAndGradBucketGroup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from launchers.exits import Exit
 from launchers.system.failures import verdict
 from scripts.helm import ROOT
 from scripts.plan.inputs import known_models
+from tests.launchers import warm
 from tests.launchers.training.packs.packing_probe import LAYOUTS, LENGTHS
-from tests.launchers.training_environment import PINNED, PYTHON, STACK, needs_training
+from tests.launchers.training_environment import PINNED, STACK, needs_training
 
 pytestmark = needs_training
 has_figures = pytest.mark.skipif(STACK != PINNED, reason="ms-swift packs as the pinned one does")
@@ -27,8 +29,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config.write_text(json.dumps(model))
     probe = ("-m", "tests.launchers.training.packs.packing_probe", str(config))
     done = subprocess.run(
-        [str(PYTHON), *probe, *(["--without-figures"] if STACK != PINNED else [])],
+        [str(warm.python()), *probe, *(["--without-figures"] if STACK != PINNED else [])],
         cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import (
     PINNED,
-    PYTHON,
     STACK,
     needs_oracle,
     needs_training,
@@ -60,9 +60,9 @@ ON_TRANSFORMERS = (
 @pytest.mark.timeout(600)
 def test_equal_weights_agree_with_unpacked_on_transformers() -> None:
     done = subprocess.run(
-        [PYTHON, "-m", "tests.launchers.training.packs.pair_weights_hf_edge"],
+        [warm.python(), "-m", "tests.launchers.training.packs.pair_weights_hf_edge"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

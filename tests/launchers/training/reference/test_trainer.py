@@ -6,7 +6,8 @@ import os
 import subprocess
 
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 SHOWN = (
     "ms-swift finds our trainer",
@@ -35,7 +36,7 @@ SHOWN = (
 def test_our_trainer_agrees_with_that_of_ms_swift() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
-        [PYTHON, "-m", "tests.launchers.training.reference.reference_edge"],
+        [warm.python(), "-m", "tests.launchers.training.reference.reference_edge"],
         cwd=ROOT,
         env=env,
         capture_output=True,

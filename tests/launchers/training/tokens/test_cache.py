@@ -15,7 +15,8 @@ from launchers.flags import features
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(300)]
 ROWS = 120
@@ -26,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("tokens")
     found = Sources(root=home)
     sources.make_pairs(found)
-    sources.make_model(found, PYTHON)
+    sources.make_model(found, warm.python())
     lines = found.pairs.read_text().splitlines(keepends=True)
     found.pairs.write_text("".join(lines[:ROWS]))
     (home / "ws" / "runs" / "one").mkdir(parents=True)
@@ -55,7 +56,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [
-            *(str(PYTHON), "-m", "tests.launchers.training.tokens.tokens_probe", *words),
+            *(str(warm.python()), "-m", "tests.launchers.training.tokens.tokens_probe", *words),
             *("--external_plugins", *plugins),
         ],
         cwd=ROOT,

@@ -1,0 +1,91 @@
+"""Processor time of each file of tests, against its budget: ``make durations`` rewrites those.
+
+The time is that of the test's process and of the children that it waited for, so that a busy
+machine makes no test too long.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).with_name("durations.json")
+"""Path of a file of tests to its budget in seconds; those of less than ``SHORT`` are left out."""
+SHORT = 3
+FACTOR, MARGIN = 3, 10
+"""A file is too long above so many times its budget and so many seconds more."""
+
+
+def spent() -> float:
+    """Return the seconds of this process and of its ended children."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def too_long(found: Mapping[str, float], budgets: Mapping[str, int]) -> list[str]:
+    """Return a line for each file that is over its budget.
+
+    >>> too_long({"a": 40, "b": 39, "c": 19, "d": 20}, {"a": 10, "b": 10})
+    ['d: 20 s of a processor, budget 3 s']
+    """
+    return [
+        f"{file}: {seconds:.0f} s of a processor, budget {budget} s"
+        for file, seconds in sorted(found.items())
+        if seconds > FACTOR * (budget := budgets.get(file, SHORT)) + MARGIN
+    ]
+
+
+class Durations:
+    """The plugin: workers measure, the process that reports adds up and compares."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Begin a session."""
+        self._is_rewritten = bool(config.getoption("--update-durations"))
+        self._fails = bool(config.getoption("--keep-durations"))
+        self._found: dict[str, float] = defaultdict(float)
+        self._mark = spent()
+
+    def pytest_runtest_logstart(self) -> None:
+        """Leave out what was between two tests."""
+        self._mark = spent()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
+        """Add the seconds of a phase to its report, which xdist sends with all its attributes."""
+        report = yield
+        before, self._mark = self._mark, spent()
+        report.processor_seconds = self._mark - before
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up."""
+        file = report.nodeid.partition("::")[0]
+        self._found[file] += getattr(report, "processor_seconds", 0.0)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Rewrite the budgets of the files that ran, or compare."""
+        if hasattr(session.config, "workerinput"):
+            return
+        budgets = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+        if self._is_rewritten:
+            budgets |= {file: math.ceil(seconds) for file, seconds in self._found.items()}
+            kept = {f: s for f, s in sorted(budgets.items()) if s >= SHORT}
+            FILE.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
+        self._lines = too_long(self._found, budgets) if FILE.exists() else []
+        if self._fails and self._lines and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the files that are too long."""
+        if self._lines:
+            advice = "shorten them, or write `make durations` if the time is well spent"
+            terminalreporter.section(f"over their budget of tests/durations.json: {advice}")
+            for line in self._lines:
+                terminalreporter.write_line(line)

@@ -1,0 +1,98 @@
+"""A Python that has imported ms-swift: a server for each session of tests, which forks per case."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.helm import ROOT
+from tests.launchers.training_environment import ORACLE, STACK
+
+SESSION = "DPO_TESTS_SESSION"
+"""Variable: the session's process and its folder of sockets, for all workers."""
+HUB = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+"""Variables of the server, which a case need not have: tests have no network, and one with a hub of
+its own names it (``HF_ENDPOINT``)."""
+READ = (
+    *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TORCH", "PYTORCH", "TOKENIZERS_"),
+    *("PYTHONHASH", "PYTHONWARN", "LD_", "LOG_LEVEL", "HOME", "XDG_", "CUDA_"),
+)
+"""Beginnings of variables that are read when ms-swift is imported: they must be the server's."""
+
+
+def begin(config: pytest.Config) -> None:
+    """Name the session, in the process that starts the workers."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="warm-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[SESSION] = f"{os.getpid()}:{folder.name}"
+
+
+def python(*, oracle: bool = False) -> Path:
+    """Return a program that runs what it is given as the training Python would, but sooner.
+
+    It is the same as ``PYTHON`` for what prints and ends; its process is a child of the server.
+    It is ``PYTHON`` outside of pytest.
+
+    Args:
+        oracle: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
+    """
+    return _started(oracle) if SESSION in os.environ else STACK.python
+
+
+@cache
+def _started(oracle: bool) -> Path:
+    session, _, folder = os.environ[SESSION].partition(":")
+    name = f"{folder}/{STACK.swift}{'-oracle' if oracle else ''}"
+    program = Path(f"{name}.py")
+    with Path(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            paths = (f"{ROOT}:{ORACLE}",) if oracle else (str(ROOT), "")
+            env = {**os.environ, "PYTHONPATH": paths[0], "CUDA_VISIBLE_DEVICES": "", **HUB}
+            _serve(name, session, env)
+            constants = {
+                "socket": f"{name}.socket",
+                "python": str(STACK.python),
+                "imported": {k: v for k, v in env.items() if k.startswith(READ) and k not in HUB},
+                "read": READ,
+                "hub": [*HUB],
+                "paths": paths,
+            }
+            Path(f"{program}.json").write_text(json.dumps(constants), encoding="utf-8")
+            text = Path(__file__).with_name("client.py").read_text(encoding="utf-8")
+            program.write_text(f"#!{sys.executable} -IS\n{text}", encoding="utf-8")
+            program.chmod(0o755)
+    return program
+
+
+def _serve(name: str, session: str, env: dict[str, str]) -> None:
+    """Start a server, which ends with the session; wait until it listens."""
+    address, log = Path(f"{name}.socket"), Path(f"{name}.log")
+    module = Path(__file__).with_name("server.py")
+    code = f"import runpy; runpy.run_path({str(module)!r})['main']({str(address)!r}, {session})"
+    with log.open("w") as output:
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+        process = subprocess.Popen([STACK.python, "-c", code], cwd=ROOT, env=env, **pipes)
+    while not address.exists():
+        assert process.poll() is None, log.read_text()[-2000:]
+        time.sleep(0.05)
+    _SERVERS.append(process)
+
+
+_SERVERS: list[subprocess.Popen[bytes]] = []
+"""Kept until this process ends: a garbage collected one warns that it still runs."""
