@@ -37,6 +37,11 @@ SIGN_KEY ?=
 PUBLISH ?=
 # `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
+# `make test`: what changed since the common ancestor with origin/main, or in the last commit, and is trained with.
+TRAINED := launchers/training launchers/flags launchers/upstream 'launchers/requirements-cpu*.txt' \
+	tests/launchers/training tests/launchers/flags tests/launchers/upstream
+BASE = $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse --quiet --verify HEAD~)
+CHANGED = $(shell git diff --name-only $(BASE) -- $(TRAINED); git ls-files --others --exclude-standard -- $(TRAINED))
 # `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
 SWIFT ?= 4.4.1
 NEXT := 4.6.0
@@ -75,6 +80,12 @@ NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tes
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
 	test_seal_transformers.py)
 
+# What tests need, and what in addition those with the marker `real` (tests/conftest.py).
+TESTED := $(TESTS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR)
+REAL := $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS)
+# Four workers, since many tests wait; each takes the next part of a file (tests/scheduling.py).
+TEST := .venv/bin/python -m pytest --numprocesses 4
+
 # Independent parts are built in parallel; finished ones take no time.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
 
@@ -108,21 +119,32 @@ render: ## render every file of values/ into .tools/render
 		echo ".tools/render/$$name.yaml"; done
 
 ##@ Check it
-test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
-	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
+test: ## lint, types and tests, without real trainings unless what they run has changed
+	$(call build,chart lint types $(TESTED) $(if $(CHANGED),$(REAL)))
+	@$(TEST) $(if $(CHANGED),,-m "not real") $(PYTEST)
+
+test-real: ## the other tests that need no cluster: real trainings with ms-swift
+	$(call build,chart $(TESTED) $(REAL))
+	@$(TEST) -m real $(PYTEST)
+
+check: ## lint, types and all tests that need no cluster
+	$(call build,chart lint types $(TESTED) $(REAL))
+	@$(TEST) --keep-durations $(PYTEST)
 
 test-next: ## tests that depend on the ms-swift version, with the second one that the chart supports
 	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM))
-	@SWIFT=$(NEXT) CASES=200 .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
-		$(NEXT_TESTS) $(PYTEST)
+	@SWIFT=$(NEXT) CASES=200 $(TEST) $(NEXT_TESTS) $(PYTEST)
 
 test-chart: ## only the tests of the chart, with chart-testing and kubeconform
 	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(CHECKERS))
-	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
+	@$(TEST) tests/chart $(PYTEST)
+
+test-renderer: ## compare the renderer of the tests with Helm 4 and Helm 3 on all wrong configurations
+	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(CHECKERS))
+	@RENDERED=100000 $(TEST) tests/chart/test_renderer.py $(PYTEST)
 
 refusals: ## wrong configurations: what refuses each, and after how long (SUBJECTS=...)
-	$(call build,chart $(TESTS) $(HELM))
+	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
@@ -145,14 +167,12 @@ crash: ## crash the code of markers and checkpoints at POINTS points between its
 fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
-	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 \
-		--timeout 0 tests/fuzz $(PYTEST)
+	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) $(TEST) --timeout 0 tests/fuzz $(PYTEST)
 
 differential: ## compare our rules with the checks of ms-swift and megatron-core on CASES runs
 	$(call build,chart $(TESTS) $(TRAIN) $(ORACLE) $(HELM))
 	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
-	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto \
-		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
+	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) $(TEST) --timeout 0 tests/differential $(PYTEST)
 
 differential-api: ## compare the chart with an API server on CASES generated pod parts (Linux)
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS) $(addprefix $(STAMPS)/go-,etcd kubernetes $(OTHER)))
@@ -211,6 +231,10 @@ cluster-down: ## stop the cluster and remove everything except its logs
 	@$(CLUSTER_COMMAND) down
 
 ##@ Regenerate
+durations: ## rewrite tests/durations.json, the processor time that each file of tests may take
+	$(call build,chart $(TESTED) $(REAL))
+	@$(TEST) --update-durations $(PYTEST)
+
 golden: ## rewrite the golden manifests of tests/chart, wordings of tests/refusals, screens of tests/scripts
 	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m pytest -q tests/chart tests/refusals tests/scripts/status --update-golden
@@ -269,7 +293,7 @@ release-check: ## sign the package in a registry here, verify it, read its SBOM 
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
+	$(call build,$(TESTED) $(REAL))
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
@@ -360,4 +384,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import hypothesis
 import pytest
@@ -40,6 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Tell whether to rewrite the golden files instead of comparing them."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute parts of files (``make`` does not choose another way)."""
+    from tests.scheduling import Scheduling
+
+    return Scheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

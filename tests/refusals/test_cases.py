@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
-from scripts.manifest import LOADER
 from tests.chart.helm import CHART
-from tests.refusals.cases import BEFORE, FOLDER, Case, load, read
+from tests.refusals.cases import BEFORE, Case, load, read
 from tests.refusals.judge import Verdict, judge
 
 CASES = load()
-GOLDEN = FOLDER / "golden" / "wordings.yaml"
-"""Name of each case to its refusals."""
 ELSEWHERE = ("chart-", "release-name-", "size-", "upgrade-")
 """Ids whose cases are in tests/chart."""
-
-
-@pytest.fixture(scope="session")
-def wordings(update_golden: bool) -> Iterator[dict[str, Sequence[str]]]:
-    """The golden ones; to be filled with all when they are rewritten."""
-    if not update_golden:
-        yield yaml.load(GOLDEN.read_text(encoding="utf-8"), LOADER)
-        return
-    said: dict[str, Sequence[str]] = {}
-    yield said
-    GOLDEN.write_text(yaml.safe_dump(said, width=10_000, allow_unicode=True), encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

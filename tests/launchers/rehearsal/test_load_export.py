@@ -11,8 +11,9 @@ import pytest
 
 from launchers.rehearsal.load_export import main, read_shapes
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON
+from tests.launchers.training_environment import PYTHON, needs_training
 
+pytestmark = needs_training
 CASE = Path(__file__).with_name("load_export_case.py")
 
 
