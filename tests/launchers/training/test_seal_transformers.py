@@ -11,8 +11,7 @@ import pytest
 
 from launchers.progress.trained import Trained, read
 from scripts.helm import ROOT
-from tests.launchers import warm
-from tests.launchers.training_environment import needs_training
+from tests.launchers.training_environment import PYTHON, needs_training
 
 
 @needs_training
@@ -43,7 +42,7 @@ def test_a_training_that_ends_by_itself_is_recorded(
 
 
 def trained(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(warm.python()), "-m", "tests.launchers.training.seal_run", str(folder), *words]
+    command = [str(PYTHON), "-m", "tests.launchers.training.seal_run", str(folder), *words]
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     env |= {"DPO_ATTEMPT_FOLDER": str(folder), "RANK": "0"}
     env |= {"WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}

@@ -28,8 +28,9 @@ HUB = {
 """Variables of the server, which a case need not have: tests have no network, and one with a hub of
 its own names it (``HF_ENDPOINT``)."""
 READ = (
-    *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TORCH", "PYTORCH", "TOKENIZERS_"),
-    *("PYTHONHASH", "PYTHONWARN", "LD_", "LOG_LEVEL", "HOME", "XDG_", "CUDA_"),
+    *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TOKENIZERS_", "LOG_LEVEL", "HOME"),
+    *("PYTORCH", "TORCH_LOGS", "TORCH_HOME", "TORCHINDUCTOR", "CUDA_", "XDG_", "LD_"),
+    *("PYTHONHASH", "PYTHONWARN"),
 )
 """Beginnings of variables that are read when ms-swift is imported: they must be the server's."""
 
@@ -45,8 +46,9 @@ def begin(config: pytest.Config) -> None:
 def python(*, oracle: bool = False) -> Path:
     """Return a program that runs what it is given as the training Python would, but sooner.
 
-    It is the same as ``PYTHON`` for what prints and ends; its process is a child of the server.
-    It is ``PYTHON`` outside of pytest.
+    It is the same as ``PYTHON`` for what imports ms-swift, prints and ends: ms-swift patches
+    transformers when it is imported. Its process is a child of the server. It is ``PYTHON`` outside
+    of pytest.
 
     Args:
         oracle: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
