@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -112,9 +111,9 @@ def running() -> renderer.Renderer | None:
     version = call("version", "--template", "{{.Version}}").stdout
     if not renderer.PROGRAM.exists() or f"helm.sh/helm/v4 {version}\n" not in modules:
         return None
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(renderer.start(KUBERNETES))
+    own = renderer.Renderer(KUBERNETES)
+    atexit.register(own.close)
+    return own
 
 
 def layers(file: Path) -> list[str]:

@@ -10,11 +10,11 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 
 from scripts.helm import ROOT
 
@@ -51,13 +51,22 @@ class Answer:
     """Go panics, text that is no YAML, objects that the API's schemas refuse."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Renderer:
-    """A running program; threads wait for each other."""
+    """The program, which one thread asks at a time.
 
-    questions: IO[str]
-    answers: IO[str]
-    turn: Lock = field(default_factory=Lock)
+    It is started again where it has ended: some tests kill all descendants of their process.
+    """
+
+    def __init__(self, kubernetes: str, schemas: Path | None = None) -> None:
+        """Set the program's arguments.
+
+        Args:
+            kubernetes: the version, as of ``--kube-version``.
+            schemas: a folder of ``<Kind>.json``, if objects are to be checked.
+        """
+        self._command = [str(PROGRAM), kubernetes, *([str(schemas)] if schemas else [])]
+        self._process: subprocess.Popen[str] | None = None
+        self._turn = Lock()
 
     def ask(
         self,
@@ -77,10 +86,8 @@ class Renderer:
         """
         text = values if isinstance(values, str) else encoded(values)
         question = {"name": name, "chart": str(chart), "values": text, "isUpgrade": is_upgrade}
-        with self.turn:
-            self.questions.write(json.dumps(question) + "\n")
-            self.questions.flush()
-            line = self.answers.readline()
+        with self._turn:
+            line = self._line(json.dumps(question)) or self._line(json.dumps(question))
         if not line:
             raise AssertionError(f"the renderer died of {text}")
         answer = json.loads(line)
@@ -92,21 +99,38 @@ class Renderer:
             broken=tuple(answer["broken"] or ()),
         )
 
+    def _line(self, question: str) -> str:
+        """Return the answer; nothing if the program has ended, which is then started again."""
+        if self._process is None:
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen(self._command, text=True, **pipes)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        line = ""
+        try:
+            self._process.stdin.write(question + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            return ""
+        finally:
+            if not line:  # ended, or a test's time is over and the answer would be the next one's
+                self.close()
+        return line
+
+    def close(self) -> None:
+        """End the program."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(timeout=30)
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    assert pipe is not None
+                    pipe.close()
+
 
 @contextmanager
 def start(kubernetes: str, schemas: Path | None = None) -> Iterator[Renderer]:
-    """Run the program for a version of Kubernetes.
-
-    Args:
-        kubernetes: the version, as of ``--kube-version``.
-        schemas: a folder of ``<Kind>.json``, if objects are to be checked.
-    """
-    command = [str(PROGRAM), kubernetes, *([str(schemas)] if schemas else [])]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            yield Renderer(questions=process.stdin, answers=process.stdout)
-        finally:
-            process.stdin.close()
-            process.wait(timeout=30)
+    """Yield a renderer, see there; end it."""
+    with closing(Renderer(kubernetes, schemas)) as renderer:
+        yield renderer

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from launchers.system.process import kill_descendants
 from scripts import archive
 from tests.chart import helm
 from tests.chart.helm import CHART, Refused, merged, objects, template
@@ -95,3 +97,12 @@ def test_a_fault_of_the_chart_reads_the_same_also_after_a_sound_chart(
     answer = said(values, chart=faulty)
     assert answer == said(values, chart=faulty, helm="helm")
     assert answer[0]
+
+
+def test_it_is_started_again_where_something_killed_it() -> None:
+    values = merged({"ttlSecondsAfterFinished": 7})
+    own = helm.running()
+    assert own is not None
+    own.ask(json.dumps(merged()), CHART)
+    kill_descendants()
+    assert own.ask(json.dumps(values), CHART).text == template(values, helm="helm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -11,7 +12,6 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,6 +27,8 @@ HUB = {
 }
 """Variables of the server, which a case need not have: tests have no network, and one with a hub of
 its own names it (``HF_ENDPOINT``)."""
+SECONDS = 100
+"""A server listens by then, also on a busy machine; a test may take 120."""
 READ = (
     *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TOKENIZERS_", "LOG_LEVEL", "HOME"),
     *("PYTORCH", "TORCH_LOGS", "TORCH_HOME", "TORCHINDUCTOR", "CUDA_", "XDG_", "LD_"),
@@ -83,18 +85,21 @@ def _started(oracle: bool) -> Path:
 
 
 def _serve(name: str, session: str, env: dict[str, str]) -> None:
-    """Start a server, which ends with the session; wait until it listens."""
+    """Start a server, which ends with the session; wait until it listens.
+
+    It is no descendant of this process: some tests kill all of theirs.
+    """
     address, log = Path(f"{name}.socket"), Path(f"{name}.log")
     module = Path(__file__).with_name("server.py")
     code = f"import runpy; runpy.run_path({str(module)!r})['main']({str(address)!r}, {session})"
+    prctl, adopts = ctypes.CDLL(None).prctl, ctypes.c_int()
+    prctl(37, ctypes.byref(adopts), 0, 0, 0)  # PR_GET_CHILD_SUBREAPER
+    prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     with log.open("w") as output:
-        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
-        process = subprocess.Popen([STACK.python, "-c", code], cwd=ROOT, env=env, **pipes)
+        detached = ["sh", "-c", '"$@" </dev/null &', "sh", str(STACK.python), "-c", code]
+        subprocess.run(detached, cwd=ROOT, env=env, stdout=output, stderr=output, check=True)
+    prctl(36, adopts.value, 0, 0, 0)
+    end = time.monotonic() + SECONDS
     while not address.exists():
-        assert process.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < end, log.read_text()[-2000:]
         time.sleep(0.05)
-    _SERVERS.append(process)
-
-
-_SERVERS: list[subprocess.Popen[bytes]] = []
-"""Kept until this process ends: a garbage collected one warns that it still runs."""
