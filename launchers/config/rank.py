@@ -179,7 +179,10 @@ def _started(env: Mapping[str, str]) -> Place:
 
 
 def _refuse_remnants(env: Mapping[str, str]) -> None:
-    """Refuse variables that only a run of several nodes has, while nothing states the rank."""
+    """Refuse variables of a run on several nodes if no variable states this node's rank.
+
+    A launcher that took them for those of one node would train alone next to the others.
+    """
     for name in _NODES:
         if integer(env, name, 1) > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")

@@ -104,7 +104,7 @@ def flags(classes: Classes, entry: str) -> dict[str, Default]:
 
 
 def types(classes: Classes, entry: str) -> dict[str, FlagType]:
-    """Collect the type of each flag whose annotation has one; arguments as of ``flags``."""
+    """Return the type of each annotated flag; the arguments are those of ``flags``."""
     found = _collect(classes, entry)
     return {name: flag.type for name, flag in found.items() if flag.type is not None}
 

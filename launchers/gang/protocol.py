@@ -20,7 +20,7 @@ from launchers.exits import FREE, Exit, LaunchError
 
 Message = dict[str, Any]
 MAX_MESSAGE_BYTES = 1 << 20
-"""A longer line does not come from a peer of this gang."""
+"""Maximum length of a line in bytes; the connection of a sender of a longer one is closed."""
 KEEPALIVE: Message = {"alive": True}
 
 

@@ -126,7 +126,7 @@ class StopAgreement(Agreement):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a rank must stop, as far as this one knows; rank 0 knows of all."""
+        """Return whether this rank knows of a request to stop; rank 0 knows of each request."""
         return self._deadline > 0 or self.boundary != 0
 
     def ask(self, seconds: float) -> None:

@@ -38,8 +38,9 @@ class Silence:
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
 """Of a node whose processes have all ended: it does not keep the others from hanging."""
 SHORT_SHARE = 0.2
-"""Share of the floor of ``end`` that counts for a torchrun that is stopped, since it waits for no
-other node, or whose processes have ended early, since those of the other nodes wait for them."""
+"""Share of the floor of ``end`` after which a torchrun is silent if it is stopped, or if its
+processes have ended early: the first waits for no other node, and other nodes wait for the second.
+"""
 
 
 @dataclass

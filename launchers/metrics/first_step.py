@@ -19,8 +19,9 @@ MARGIN = 1e-3
 reference, 1.2e-4 and 2.9e-4 where it ran others, and 4.8e-3 where a rank's place changed the sums
 of experts, with a loss of 0.690888 (``tests/bench/notes/speed.md``)."""
 SECOND_ORDER = 2.0
-"""Bound of the loss, over what ``MARGIN`` alone moves it by: pairs whose margins differ add to it
-even if their mean is 0. For sigmoid it is 1e-3, reached by margins of 0.06 rms around 0."""
+"""Factor by which the loss may differ more than a mean margin of ``MARGIN`` explains: margins that
+vary between pairs change the loss even if their mean is 0. For sigmoid the bound is 1e-3, which
+margins of 0.06 rms around 0 reach."""
 CLEARLY_LESS = 0.1
 """Part by which one side's log-probability must be below the other's to be named as the wrong one:
 weights that were not read, or read into other places, make every text less likely."""

@@ -34,8 +34,8 @@ LOOKUP_SECONDS = 2.0
 RETRIES = RetryPolicy(limit=60.0, longest=10.0)
 ENDS = ("Succeeded", "Failed", "Interrupted")
 WEBHOOK = (*ENDS, "Waiting")
-"""Notices that are sent to the webhook, and ``Training`` after an attempt whose rank 0 was lost;
-events are written of all."""
+"""Notices that the webhook gets. It also gets ``Training`` after an attempt that lost rank 0. Each
+notice is written as an event."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 API = "https://kubernetes.default.svc"
 

@@ -206,7 +206,7 @@ def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
 
 
 def ranged(backend: str) -> frozenset[str]:
-    """Return the flags whose values a rule of their own bounds: their kind says less."""
+    """Return the flags that have a rule for their range; it is stricter than their type."""
     bounded = (rule for rule in ROWS[backend] if isinstance(rule, Range) and not rule.when)
     return frozenset(rule.flag for rule in bounded)
 

@@ -47,8 +47,8 @@ LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
 SIGNLESS_SECONDS = 2.0
-"""The same where no log has a sign of a broken collective: then this node most likely ended first.
-"""
+"""Time in which a lost peer may report its end if no log shows a broken collective: this node most
+likely ended first."""
 LONG_END_SECONDS = 1.0
 """An end of the training processes that takes longer is logged: the kernel frees a GPU's memory and
 pinned memory."""

@@ -32,7 +32,8 @@ _HEX = 8
 _UNKNOWN = "-" * _HEX
 
 Digests = Mapping[str, str]
-"""By path relative to the folder: eight hexadecimal digits a chunk, dashes for an unread one."""
+"""Digests of a file's chunks by the file's path in the folder: eight hexadecimal digits for each
+chunk, or eight dashes for one that was not read."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ RUN_ON_GPUS = {
 }
 """The releases that the runs of tests/bench have had; none had the packages without a release."""
 NEVER_RUN = "never run on a GPU by this project"
+"""Words before the packages whose installed release no run of tests/bench has had."""
 LAUNCHER = "launcher"
 """Key of the launcher's digest: it is recorded, and a resume may have another one."""
 

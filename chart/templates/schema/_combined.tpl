@@ -1,4 +1,4 @@
-{{/* allOf, anyOf, oneOf, not, if. Of anyOf without words of its own, the mistakes in the last one are printed. */}}
+{{/* allOf, anyOf, oneOf, not, if. An anyOf without errorMessage prints the mistakes of its last schema. */}}
 {{- define "megatron-dpo.schema.combined" -}}
 {{- $schema := .schema -}}
 {{- $defs := .defs -}}

@@ -20,7 +20,7 @@
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}
-- {{ $path }}: {{ $name }} follows from {{ ternary "gpusPerNode; use gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
+- {{ $path }}: {{ $name }} is set by {{ ternary "gpusPerNode; use gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
 {{- else if not (include "megatron-dpo.isResource" $name) }}
 - {{ $path }}: {{ $name | quote }} is not a resource; use cpu, memory or a name such as rdma/hca [resource-name]
 {{- end }}

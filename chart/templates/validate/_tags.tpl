@@ -4,7 +4,7 @@
 {{- range $path, $image := dict "image" .Values.image "stages.image" .Values.stages.image "test.image" .Values.test.image }}
 {{- $tag := dig "tag" "" ($image | default dict) | default "" }}
 {{- if and (not (dig "digest" "" ($image | default dict))) (include "megatron-dpo.isMovingTag" ($tag | toString)) }}
-- {{ $path }}.tag: {{ $tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set {{ $path }}.digest or another tag, or image.allowMutableTag: true [image-mutable]
+- {{ $path }}.tag: {{ $tag | quote }} is a tag whose image may change, and a restart may get other code than the start; set {{ $path }}.digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
 {{- $agent := .Values.restarts.agentImage }}
@@ -16,7 +16,7 @@
 {{- $name := .image | default "" | toString }}
 {{- $tag := regexFind ":[^/:]*$" $name | trimPrefix ":" }}
 {{- if and $name (not (contains "@" $name)) (include "megatron-dpo.isMovingTag" ($tag | default "latest")) }}
-- {{ $key }}[{{ $position }}].image: {{ if $tag }}{{ $tag | quote }} is a tag that moves{{ else }}has no tag, and so the tag latest, which moves{{ end }}, and a restart may get other code than the run began with; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
+- {{ $key }}[{{ $position }}].image: {{ if $tag }}{{ $tag | quote }} is a tag whose image may change{{ else }}has no tag, so the tag latest, whose image may change{{ end }}, and a restart may get other code than the start; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
 {{- end }}

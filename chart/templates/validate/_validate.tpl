@@ -42,8 +42,8 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 {{- end }}
 
 {{/*
-Lines that are mistakes of their own: not those about a value that was replaced, which are judged when it is right, unless they
-are about a credential, which does not depend on others. Takes
+The lines that are printed. A line about a value that was replaced by a default is left out, since the value is checked again
+once it is right; a line about a credential stays, since it depends on no other value. Takes
 (lines, wrong: paths of these values, names: whether lines that name one are left out, above: those about a map that holds one).
 */}}
 {{- define "megatron-dpo.validate.own" -}}

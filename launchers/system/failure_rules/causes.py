@@ -8,9 +8,9 @@ from launchers.system.remedies import GPU_MEMORY_REMEDY, MEMORY_REMEDY, STORAGE_
 
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
 _STORAGE_ERRNO = r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|5[123]\d)"
-"""What file systems, above all those over a network, return for a fault of their own: a soft NFS
-mount ETIMEDOUT, Lustre ECOMM and ESHUTDOWN; the numbers from 512 are internal to Linux. Not those
-of a missing file, of rights and of space, which have rows of their own."""
+"""Numbers of errors (errno) that a file system returns if its server or network fails: ETIMEDOUT on
+a soft NFS mount, ECOMM and ESHUTDOWN on Lustre, and Linux's internal numbers from 512. Other rows
+have missing files, rights and space."""
 _SOCKET_ERRNO = r"(?:11|1(?:0[0-5]|1[0-5]))\b"
 """Those that a socket returns more often than a file, where a message names neither."""
 
