@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags import features
-from launchers.metrics import evaluations
+from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Measure
 from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
@@ -51,7 +52,8 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
     """Return whether the run has already ended with these inputs.
 
     An export that has changed since is a user's: nothing trains again, and it is not replaced. Only
-    where nothing but weights differ and a checkpoint is left to export them from, it is damaged.
+    where nothing but weights differ and the last checkpoint is left to export them from, they are
+    made again; what was there is kept next to the export.
     """
     found = marker.read(work.export)
     if found is None or found.inputs != marker.plain(inputs_of(recipe, identity)):
@@ -61,7 +63,8 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
         names = (problem.partition(": ")[0] for problem in problems)
         if all(name.endswith(".safetensors") for name in names):
             logs.warning("export damaged", path=work.export, first=problems[0])
-            if checkpoint.newest(work.checkpoints) is not None:
+            last, steps = checkpoint.newest(work.checkpoints), rows.read(work.metrics)
+            if last is not None and last.step >= max((row.step for row in steps), default=0):
                 return False
         logs.warning(
             "export edited or damaged since it was made; it is left as it is",
@@ -72,6 +75,21 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
             remedy="remove the folder to export the run's checkpoint again",
         )
     return True
+
+
+def _keep_changed(folder: Path) -> None:
+    """Rename what differs from the export's manifest: a user may have made it."""
+    found = marker.read(folder)
+    if found is None:
+        return
+    aside = folder.with_name(f"{folder.name}.kept-{time.time_ns()}")
+    for problem in manifest.verify(folder, found.manifest, manifest.total(found.manifest) <= FULL):
+        name = problem.partition(": ")[0]
+        status = lookup.status(folder / name)
+        if status is not None and status.st_size:
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).rename(aside / name)
+            logs.warning("changed file of the export kept", path=aside / name)
 
 
 def export(
@@ -102,6 +120,7 @@ def export(
                 link_or_copy(file, folder / name)
 
     inputs = inputs_of(recipe, identity)
+    _keep_changed(work.export)
     return produce("export", work.run, work.export, inputs, make, skip=False, holder=holder)
 
 

@@ -7,6 +7,8 @@ file after its rank has flushed and noted it.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import pickle
 import re
 from collections.abc import Iterable, Mapping
@@ -23,9 +25,12 @@ lose what it has acknowledged, and keep the size. Training may wait for it."""
 INDEX = ".metadata"
 """The index of PyTorch's distributed format (``torch/distributed/checkpoint/filesystem.py``)."""
 SHARDS = ".distcp"
-_NAMES = re.compile(rb"__\d+_\d+\.distcp")
-"""Names of shards in the bytes of the index. It is a pickle and not loaded: that may run any code,
-and the launcher has no torch."""
+_NAMES = re.compile(rb"[\w.-]*__\d+_\d+\.distcp")
+"""Names of shards in the bytes of the index, some with the byte of their length before them. It is
+a pickle and not loaded: that may run any code, and the launcher has no torch."""
+WEIGHTS, WEIGHTS_INDEX = ".safetensors", ".safetensors.index.json"
+_LONGEST_HEADER = 100_000_000
+"""Bytes that a header of safetensors may have (its format's limit)."""
 
 
 def sizes_of(folder: Path, paths: Iterable[Path]) -> dict[str, int]:
@@ -55,7 +60,13 @@ def disagreement(
         LaunchError: IO if the storage does not answer.
     """
     known: dict[str, str] = {}
-    wrong = _against_notes(sizes, list(notes), known) or _against_index(folder, sizes)
+    noted = list(notes)
+    wrong = (
+        _against_notes(sizes, noted, known)
+        or _without_index(sizes, is_noted=bool(noted))
+        or _against_index(folder, sizes)
+        or _weights(folder, sizes)
+    )
     return wrong or _against_digests(folder, sizes, known), known
 
 
@@ -74,18 +85,79 @@ def _against_notes(
     return f"{free[0]} is in no rank's note" if notes and free else ""
 
 
+def _without_index(sizes: Mapping[str, int], *, is_noted: bool) -> str:
+    """Return which folder of shards has no index, or an empty one: its shards cannot be read."""
+    for home in dict.fromkeys(Path(name).parent for name in sizes if name.endswith(SHARDS)):
+        size = sizes.get((home / INDEX).as_posix())
+        if size == 0 or (size is None and is_noted):
+            return f"{home / INDEX} is {'missing' if size is None else 'empty'}"
+    return ""
+
+
+def _weights(folder: Path, sizes: Mapping[str, int]) -> str:
+    """Compare weights with their index, and each file's size with its header.
+
+    A file whose header is not that of safetensors (https://github.com/huggingface/safetensors) is
+    not judged.
+    """
+    for name in (each for each in sizes if each.endswith(WEIGHTS_INDEX)):
+        home = Path(name).parent
+        with contextlib.suppress(ValueError, AttributeError):
+            listed = json.loads(lookup.text(folder / name) or "")["weight_map"].values()
+            if absent := sorted({*map(str, listed)} - {_below(home, each) for each in sizes}):
+                return f"{(home / absent[0]).as_posix()} is missing, and {name} names it"
+    for name in (each for each in sizes if each.endswith(WEIGHTS)):
+        size, wanted = sizes[name], _size_of_weights(folder / name, sizes[name])
+        if wanted > size or (size == 0 and wanted == 0):
+            return f"{name} has {size} bytes, and its header says {wanted or 'more'}"
+    return ""
+
+
+def _below(home: Path, name: str) -> str:
+    path = Path(name)
+    return path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
+
+
+def _size_of_weights(path: Path, size: int) -> int:
+    """Return the bytes that a file of weights has by its header; 0 if it has no such header."""
+
+    def ask() -> bytes:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > _LONGEST_HEADER:
+                return b""
+            return length.to_bytes(8, "little") + file.read(length)
+
+    data = lookup.certain(ask, path) or b""
+    length = int.from_bytes(data[:8], "little")
+    if not length or size < 8:
+        return 0
+    if len(data) < 8 + length:
+        return 8 + length
+    with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
+        tensors = json.loads(data[8:]).items()
+        ends = [each["data_offsets"][1] for name, each in tensors if name != "__metadata__"]
+        return 8 + length + max(ends, default=0)
+    return 0
+
+
 def _against_index(folder: Path, sizes: Mapping[str, int]) -> str:
     for index in (name for name in sizes if Path(name).name == INDEX):
         data, home = lookup.data(folder / index) or b"", Path(index).parent
-        named = {(home / name.decode()).as_posix() for name in _NAMES.findall(data)}
-        if absent := sorted(named - set(sizes)):
-            return f"{absent[0]} is missing, and {index} names it"
+        listed = {name for name in sizes if Path(name).parent == home}
+        named: set[str] = set()
+        for found in sorted({name.decode() for name in _NAMES.findall(data)}):
+            known = {(home / each).as_posix() for each in (found, found[1:])} & listed
+            if not known:
+                shard = (home / found[found.index("__") :]).as_posix()
+                return f"{shard} is missing, and {index} names it"
+            named |= known
         if not data.startswith(pickle.PROTO):
             continue
         if not data.endswith(pickle.STOP):
             return f"{index} is cut"
-        own = (name for name, size in sizes.items() if size and Path(name).parent == home)
-        if free := [name for name in own if name.endswith(SHARDS) and name not in named]:
+        own = (name for name in listed if sizes[name] and name.endswith(SHARDS))
+        if free := sorted(name for name in own if name not in named):
             return f"{free[0]} is not named by {index}"
     return ""
 

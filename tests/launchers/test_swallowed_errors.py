@@ -16,9 +16,10 @@ from launchers.exits import USER
 BROAD = {"OSError", "IOError", "EnvironmentError", "PermissionError", "Exception", "BaseException"}
 ALLOWED: dict[str, str] = {
     "the error is passed on, or ends this process with its own code": """
-        command.py:main gang/leader.py:Leader._serve gang/member.py:_connect
+        command.py:main gang/leader.py:Leader._serve gang/member.py:_introduce
         preflight/preflight.py:Preflight._door preflight/preflight.py:Preflight.answer
-        storage/lock.py:Lock._create system/lookup.py:certain system/retry.py:retry
+        storage/lock.py:Lock._create storage/lock.py:await_chain
+        storage/run_lease.py:end system/lookup.py:certain system/retry.py:retry
         system/threads.py:each.work training/reference/forward_pass.py:_from_rank_0
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy
@@ -48,6 +49,8 @@ ALLOWED: dict[str, str] = {
         run/helm_release.py:installation_time run/plan_file.py:record run/plan_file.py:read_sizes
         stages/attempt_record.py:end storage/disk.py:size system/failures.py:tail
         system/log_periodically.py:log_periodically.report system/process.py:_copy
+        progress/save_times.py:recorder.record training/saving/foreground.py:Parts.flush
+        training/saving/foreground.py:Parts._written
         system/threads.py:repeat.work system/training_end.py:_away termination.py:write
         training/collect/batch_rows.py:written training/packs/packing.py:_publish
         training/stop/finished.py:_end training/stop/uncaught.py:_print
@@ -55,7 +58,7 @@ ALLOWED: dict[str, str] = {
         stages/clone.py:warn_if_moved
     """,
     "a touch: its reader judges that it is missing": """
-        hang/alive.py:beating hang/alive.py:_touch hang/workspace_watch.py:WorkspaceWatch._touch
+        hang/alive.py:beating hang/alive.py:_renew hang/workspace_watch.py:WorkspaceWatch._touch
         storage/lock.py:Lock._beats storage/disk.py:note_use
     """,
     "a lock that is not released becomes stale": "storage/lock.py:Lock.__exit__",
@@ -68,6 +71,7 @@ ALLOWED: dict[str, str] = {
         system/host_memory.py:oom_kills system/host_memory.py:cgroup_folders
         system/proc_stat.py:read_stat system/process.py:Child.end
         standby/message.py:_set_oom_score standby/message.py:_oom_score_of
+        system/process.py:hide_variables
         standby/message.py:outcome standby/standby.py:Standby._start
         training/standby/worker.py:_holds_gpu
     """,

@@ -12,8 +12,9 @@ import pytest
 from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.metrics import evaluations, writer
+from launchers.metrics import evaluations, rows, writer
 from launchers.metrics.evaluations import Evaluation
+from launchers.metrics.rows import Row
 from launchers.stages.export import export, is_exported, link_or_copy, serve_command
 from launchers.storage.checkpoint import merged, seal
 
@@ -176,6 +177,20 @@ def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
     assert not is_exported(work, LAST, INPUTS)
     assert export(work, LAST, INPUTS, holder="pod").state == "done"
     assert weights.read_bytes() == before
+    assert is_exported(work, LAST, INPUTS)
+    kept = [path.read_bytes() for path in work.home.glob(f"export.kept-*/{KEPT[1]}")]
+    assert kept == ([before[::-1]] if damage == "content" else [])
+
+
+def test_changed_weights_are_left_where_only_an_earlier_checkpoint_could_replace_them(
+    tmp_path: Path,
+) -> None:
+    work = trained(tmp_path)
+    export(work, LAST, INPUTS, holder="pod")
+    (work.export / KEPT[1]).unlink()
+    (work.export / KEPT[1]).write_bytes(b"quantised")
+    row = Row(step=99, total=99, attempt=1, time=1.0, seconds=2.0, values={})
+    work.metrics.write_text(f"{rows.line(row)}\n")
     assert is_exported(work, LAST, INPUTS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -42,6 +43,8 @@ def test_what_ranks_and_index_agree_on_is_sealed_without_notes(tmp_path: Path) -
         ("unnamed", "__3_0.distcp is not named by"),
         ("absent", "__9_0.distcp is missing"),
         ("index cut", ".metadata is cut"),
+        ("index lost", ".metadata is missing"),
+        ("index empty", ".metadata is empty"),
         ("torn note", "__2_0.distcp is in no rank's note"),
         ("two writers", "__2_0.distcp was written by two ranks"),
     ],
@@ -63,6 +66,10 @@ def test_a_disagreement_refuses_the_seal_and_names_the_file(
         index.write_bytes(pickle.dumps([f"__{rank}_0.distcp" for rank in range(3)]))
     elif damage == "absent":
         index.write_bytes(index.read_bytes().replace(b"__3_0", b"__9_0"))
+    elif damage == "index lost":
+        index.unlink()
+    elif damage == "index empty":
+        index.write_bytes(b"")
     elif damage == "index cut":
         index.write_bytes(index.read_bytes()[:-1])
     elif damage == "torn note":
@@ -105,3 +112,44 @@ def test_a_users_folder_is_renamed_before_a_save(tmp_path: Path, kind: str) -> N
     checkpoint.prepare(folder)
     (kept,) = folder.parent.iterdir()
     assert kept.name.startswith("checkpoint-200.kept-") and (kept / checkpoint.COMPLETE).exists()
+
+
+def weights(path: Path, count: int = 16) -> None:
+    """Write a file of safetensors with one tensor of so many bytes."""
+    tensor = {"dtype": "U8", "shape": [count], "data_offsets": [0, count]}
+    header = json.dumps({"__metadata__": {"format": "pt"}, "w": tensor}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(count))
+
+
+@pytest.mark.parametrize("damage", ["", "cut", "cut header", "empty", "absent"])
+def test_weights_are_sealed_only_as_their_headers_and_index_say(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    """The transformers trainer writes no notes of its ranks."""
+    folder = tmp_path / "checkpoint-3"
+    folder.mkdir()
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    for name in names:
+        weights(folder / name)
+    listed = {"weight_map": {"a": names[0], "b": names[1]}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(listed))
+    (folder / "adapter.safetensors").write_bytes(b"not of this format")
+    if damage == "absent":
+        (folder / names[1]).unlink()
+    elif damage:
+        left = {"cut": -1, "cut header": 20, "empty": 0}[damage]
+        (folder / names[1]).write_bytes((folder / names[1]).read_bytes()[:left])
+    with caplog.at_level(logging.WARNING):
+        sealed = checkpoint.seal(folder, 3)
+    assert (sealed is None) == bool(damage) == (names[1] in caplog.text)
+
+
+def test_shards_with_a_prefix_are_found_in_the_index(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    for shard in (folder / INNER).glob("*.distcp"):
+        shard.rename(shard.with_name(f"model{shard.name}"))
+    for note in checkpoint.rank_notes(folder):
+        note.unlink()
+    names = [path.name for path in (folder / INNER).glob("*.distcp")]
+    (folder / INNER / ".metadata").write_bytes(pickle.dumps(names))
+    assert checkpoint.seal(folder, 200)
