@@ -102,6 +102,8 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
     if command == "preflight":
         preflight(settings, env)
         return
+    if command == "train":
+        settings = replace(settings, skips=settings.skips | {"clone", "download"})
     recipe, env = load(settings.recipe), importable(settings, env)
     if command == "check":
         inputs = inputs_of(settings, recipe)
@@ -114,9 +116,6 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
         verify(settings, recipe)
     elif settings.preflight.only:
         preflight_of_run(settings, recipe, env)
-    elif command == "train":
-        earlier = frozenset({"clone", "download"})
-        run(replace(settings, skips=settings.skips | earlier), recipe, env)
     else:
         run(settings, recipe, env)
 

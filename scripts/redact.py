@@ -97,13 +97,26 @@ _NETRC = tuple(
     for entry, least in ((r"(?<=\bmachine\s)\s*\S+", "*"), (r"(?<=\bdefault)", "+"))
 )
 """Entries of .netrc; `default password ...` alone is prose."""
+_IN_URL = r"(?:(?!://)[^\s\"'<>\\])"
+_USER = r"(?<=://)(?!git@)[^/\s:\"'<>\\]*:"
+_PORT = r"\d{1,5}[/?#]"
+"""Also the first digits of a password."""
+_HOST = (
+    r"(?:\[|\d+(?:\.\d+){3}\b|[\w.\-]*\.[A-Za-z]{2,}(?![\w.])|"
+    r"(?!(?:v?\d[\w.\-]*|main|master)[:/])[\w.\-]+(?::\d{1,5}(?!\w)|/))"
+)
+"""A host after @: an address, a name with a domain, or any name with a port or path, which is not
+a version or an image's digest. ``a@b`` alone may be a revision, ``/@b`` the scope of a package."""
 _FORMS = tuple(
     re.compile(form)
     for form in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]{0,16000}?-----END [A-Z ]*PRIVATE KEY-----|"
         r"[^\n]*(?:\n[\w+/=]{20,})*)",
         # user and password of a URL, the password with any of @/#?: up to the last @ of the word
-        r"(?<=://)[^/\s:@\"'<>\\]*:(?!\d{1,5}(?:[/?#]|$))(?:(?!://)[^\s\"'<>\\])+(?=@[\w\[])",
+        rf"{_USER}(?!{_PORT}(?!{_IN_URL}*?(?<!/)@{_HOST})){_IN_URL}+(?=@[\w\[])",
+        # URLs of databases and the like have no revisions
+        rf"(?<!https://)(?<!http://)(?<!ssh://)(?<!git://){_USER}"
+        rf"(?!{_PORT}{_IN_URL}*?@sha\d+:){_IN_URL}+(?=@[\w\[])",
         r"(?<=://)(?!git@)[^/\s\"'<>\\]+(?=@)",
         *(rf"(?<!\w){form}" for form in credentials.prefixed()),
         r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",

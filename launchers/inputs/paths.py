@@ -17,6 +17,9 @@ from launchers.config.settings import Code, Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
+from launchers.storage import marker
+from launchers.storage.output import partial_path, replaced
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.upstream import code_identity
 
@@ -60,14 +63,24 @@ def clone_path(code: Code, workspace: Workspace, *, skip: bool = False) -> Path 
         code: the training code.
         workspace: the run's workspace.
         skip: SKIP_CLONE=1: the shared clone, unless the run has one of its own.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     if not code.url:
         return None
     shared, own = workspace.code(slug(code)), workspace.own_code(slug(code))
     if FULL_SHA.fullmatch(code.ref):
         return shared
-    begun = f"clone {code.url}@{code.ref}" in read_object(workspace.inputs) and shared.is_dir()
-    return shared if (skip or begun) and not own.is_dir() else own
+    noted = read_object(workspace.inputs).get(f"clone {code.url}@{code.ref}")
+    begun = noted is not None and lookup.is_dir(shared)
+    if lookup.is_dir(own) or lookup.is_dir(replaced(own)) or not (skip or begun):
+        return own
+    if noted is not None and lookup.is_dir(partial_path(own)):
+        # of a killed repair; or of the first start, and then the run began with the shared clone
+        found = marker.read(shared)
+        return shared if noted == (marker.digest(found) if found else "") else own
+    return shared
 
 
 def _conversion(settings: Settings, model: str) -> str:

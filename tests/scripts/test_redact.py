@@ -106,6 +106,11 @@ SECRET_FORMS = (
     f"https://me:pa/ss-{CANARY}@git.example/x",
     f"https://me:pa?s#s/{CANARY}@git.example/x",
     f"https://me:8080{CANARY}@git.example/x",
+    f"https://me@corp:pa/{CANARY}@h",
+    *(f"https://me:{n}/{CANARY}@{h}" for n, h in ((1, "git.example"), (12345, "db/x"))),
+    *(f"https://me:80/{CANARY}@{h}" for h in ("db:5432", "10.0.0.1")),
+    f"https://me@corp:8080/{CANARY}@[::1]/x",
+    f"redis://me:12345/{CANARY}@cache",
     f"git clone https://me@corp:{CANARY}@git.example/x",
     f"proxy socks5://user:se#cr:{CANARY}@[::1]:3128",
     f"https://outlook.office.com/webhook/{CANARY}@bbbb/IncomingWebhook/cccc/dddd",
@@ -136,6 +141,14 @@ def test_a_secret_of_a_known_form_is_removed(text: str) -> None:
         f"image registry.example:5000/train@sha256:{'0123456789abcdef' * 4}",
         "commit 0123456789abcdef0123456789abcdef01234567 of wandb",
         "https://git.example:8443/team/code.git@v1 and me@example.com",
+        "https://host:8080/a@b, https://host:8080/team/repo@main, http://h:80/a@main/b?c#d",
+        "https://cdn.example:8443/npm/vue@3.2.1/x.js https://host:80/@scope/name@1.2.3",
+        "ssh://git@host:22/team/repo@v1 ssh://git@host:team/repo@v1 git+https://h:1/a.git@0c1d#egg=x",
+        *(
+            f"{scheme}registry:5000/a/x:tag@sha256:{digits * 16}"
+            for scheme in ("", "oci://", "docker-pullable://", "https://")
+            for digits in ("ab12", "1234")
+        ),
         "hf://org/name@main/a.jsonl, git@host:team/code.git",
         "https://host/@team/path@v2",
         "docker run -u 1000:1000 image",
@@ -155,6 +168,7 @@ def test_a_text_that_only_looks_like_a_secret_is_kept(text: str) -> None:
     [
         *("[", "token: [", "token: [\n", "token:\n [", "token: [x\n  y\n", "token: ['", "secret"),
         *("a.", "\\'", "https://a", "://u:p", "eyJabcdefgh.", '"token": {"a": ', "machine a "),
+        *("://u@v:1/a@b.", "://u:1/"),
     ],
 )
 def test_the_time_grows_with_the_length_of_the_text(unit: str) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.config.settings import from_env
+from launchers import command
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.inputs.paths import clone_path, importable
+from launchers.inputs.paths import clone_path, importable, inputs_of, slug
 from tests.launchers.pods import FAKES, ROOT, Pods
 
 NAMES = ("src", "third_party/megatron")
@@ -51,6 +54,22 @@ def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import colorsys; print(colorsys.patched)"]
     seen = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert seen.stdout == "True\n"
+
+
+def test_train_imports_from_the_shared_clone_if_the_run_has_no_other(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = Pods(tmp_path).env(0, **code(url, "src"))
+    settings, seen = from_env(env), list[str]()
+    shared = settings.work.code(slug(settings.code))
+    (shared / "src").mkdir(parents=True)
+
+    def noted(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+        seen.extend((env["PYTHONPATH"].split(":")[0], str(inputs_of(settings, recipe).clone)))
+
+    monkeypatch.setattr(command, "run", noted)
+    command._act("train", settings, env)
+    assert seen == [str(shared / "src"), str(shared)]
 
 
 def test_a_folder_that_the_code_does_not_have_is_refused(url: str, tmp_path: Path) -> None:

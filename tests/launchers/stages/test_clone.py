@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +12,13 @@ import pytest
 
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import clone_path, slug
 from launchers.stages.attempt import keep_identity
 from launchers.stages.clone import warn_if_moved
 from launchers.storage import marker
+from launchers.storage.output import partial_path, replaced
+from launchers.system import lookup
 from tests.launchers.git_server import GitServer, repository, run
 from tests.launchers.stages.clones import CANARY, get, secret_of
 
@@ -152,6 +157,52 @@ def test_a_run_that_began_with_the_shared_clone_keeps_it(remote: Path, work: Wor
     commit = repository(remote, {"a": "1"})
     pinned = [get(code.url, commit, replace(work, run=name)).path for name in ("one", "two")]
     assert pinned[0] == pinned[1]
+
+
+@pytest.mark.parametrize("left", [partial_path, replaced])
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_killed_repair_of_a_runs_own_clone_is_completed_not_replaced_by_the_shared_one(
+    left: Callable[[Path], Path], skip: bool, remote: Path, work: Workspace
+) -> None:
+    code = Code(url=f"file://{remote}", ref="main", secret=None)
+    repository(remote, {"a": "1"})
+    first = get(code.url, "main", work)
+    keep_identity(work, {f"clone {code.url}@main": first.digest})
+    work.code(slug(code)).mkdir(parents=True)
+    first.path.rename(left(first.path))
+    assert clone_path(code, work, skip=skip) == first.path
+    assert get(code.url, "main", work).digest == first.digest
+
+
+def test_a_first_clone_that_was_killed_does_not_replace_the_shared_one_that_the_run_uses(
+    work: Workspace,
+) -> None:
+    code = Code(url="file:///x/y", ref="main", secret=None)
+    shared = work.code(slug(code))
+    for folder in (shared, partial_path(work.own_code(slug(code)))):
+        folder.mkdir(parents=True)
+    assert clone_path(code, work, skip=True) == shared
+    keep_identity(work, {f"clone {code.url}@main": ""})
+    assert clone_path(code, work, skip=True) == shared
+
+
+def test_a_storage_that_does_not_answer_does_not_choose_another_clone(
+    work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = Code(url="file:///x/y", ref="main", secret=None)
+    shared, own, ask = work.code(slug(code)), work.own_code(slug(code)), Path.stat
+    shared.mkdir(parents=True)
+
+    def stat_of(path: Path, **named: bool) -> os.stat_result:
+        if path == own:
+            raise OSError(errno.EIO, "Input/output error")
+        return ask(path, **named)
+
+    monkeypatch.setattr(Path, "stat", stat_of)
+    monkeypatch.setattr(Path, "is_dir", lambda path: path == shared)  # as Python 3.14 answers
+    with lookup.within(0), pytest.raises(LaunchError) as ended:
+        clone_path(code, work, skip=True)
+    assert (ended.value.code, ended.value.id) == (Exit.IO, lookup.ID)
 
 
 def test_submodules_come_along(remote: Path, tmp_path: Path, work: Workspace) -> None:
