@@ -6,7 +6,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +26,12 @@ from launchers.progress.phases import (
     process_start,
 )
 from launchers.storage import run_lease
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
+
+LOOKUP_SECONDS = 5.0
+"""Time of ``quietly`` for a storage that does not answer: the pod may be terminating."""
 
 
 @dataclass(kw_only=True)
@@ -177,7 +181,8 @@ def reporting(progress: Progress, peers: PeerMonitor | None = None) -> Iterator[
     try:
         yield
     except BaseException as error:
-        _quietly(progress, *_fate(error, peers.loss if peers else None))
+        why, code = _fate(error, peers.loss if peers else None)
+        quietly(lambda: progress.finish("failed", why, int(code)))
         raise
 
 
@@ -194,9 +199,16 @@ def _fate(error: BaseException, loss: PeerLoss | None) -> tuple[str, int]:
     return str(error), own
 
 
-def _quietly(progress: Progress, why: str, code: int) -> None:
-    """Write the last state; a full disk must not hide the reason of the failure."""
+def quietly(write: Callable[[], None]) -> None:
+    """Write the file; a storage that fails must neither end the run nor hide why it ends.
+
+    Raises:
+        LaunchError: PREEMPTED, another launcher leads the run.
+    """
     try:
-        progress.finish("failed", why, int(code))
-    except OSError as broken:
+        with lookup.within(LOOKUP_SECONDS):
+            write()
+    except (OSError, LaunchError) as broken:
+        if isinstance(broken, LaunchError) and broken.code == Exit.PREEMPTED:
+            raise
         logs.warning("progress not written", cause=broken)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.progress import phases
-from launchers.progress.progress import Progress
+from launchers.progress.progress import Progress, quietly
 
 POLL_SECONDS = 1.0
 """Seconds between two readings of the training's phases."""
@@ -66,18 +66,10 @@ def _follow(
 def _report(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
     """Update the phases; after the first step log the seconds of each phase."""
     progress.note_phases(*ranks)
-    _write(progress)
+    quietly(progress.write)
     if not is_first:
         return
     seen = {n: t for n, t in progress.phases.items() if n != phases.SECOND_STEP}
     total = seen[phases.FIRST_STEP] - min(seen.values())
     took = {name: round(seconds, 1) for name, seconds in phases.durations(seen).items()}
     logs.info("first step", after=round(total, 1), **took)
-
-
-def _write(progress: Progress) -> None:
-    """Write the file; a full disk must not end this thread early."""
-    try:
-        progress.write()
-    except OSError as error:
-        logs.warning("progress not written", cause=error)

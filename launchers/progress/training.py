@@ -14,7 +14,7 @@ from launchers import logs
 from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics.rows import Row
-from launchers.progress.progress import Progress
+from launchers.progress.progress import Progress, quietly
 from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 10.0
@@ -138,7 +138,7 @@ def summarising(
         found = timeline.summary(time(), progress.first_started)
         if found and found != progress.training:
             progress.training = found
-            progress.write()
+            quietly(progress.write)
 
     def work() -> None:
         try:

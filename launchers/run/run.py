@@ -99,7 +99,11 @@ def _alone(settings: Settings) -> Iterator[None]:
     holder, stale = settings.pod or settings.run, RUN_STALE_SECONDS
 
     def lose(error: LaunchError | None) -> None:
-        if (error := error or lease.loss()) is not None:
+        try:  # look once more for the owner's name; heartbeats wait for this thread
+            error = error or lease.loss(again=False)
+        except LaunchError as unknown:
+            error = unknown
+        if error is not None:
             run_lease.end(error)
 
     lock = Lock(work.lock, holder, stale=stale, patience=patience, on_loss=lose)

@@ -14,7 +14,8 @@ Therefore call ``check`` before renaming an output to its final name; a process 
 between the two renames it all the same. See also ``run_lease.py``.
 
 A lock that cannot be read (EIO, ESTALE) is neither held nor lost: it is read again for ``stale``
-seconds.
+seconds. Nor is one whose files do not name the owner, which an NFS client's cache may cause: it is
+lost if that lasts for ``CACHED`` seconds, or once a successor of the owner is seen.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from launchers.system.remedies import STORAGE_REMEDY
 STALE = 60.0
 """Seconds without a heartbeat after which an owner counts as dead."""
 BEAT = 5.0
+CACHED = 60.0
+"""Seconds for which an NFS client may hide a file, or show a removed one: its ``acdirmax``."""
 NOTICE = 30.0
 """Seconds between log lines while waiting."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -95,11 +98,42 @@ def await_chain(path: Path, seconds: float) -> Chain:
         lookup.sleep(min(1.0, seconds / 10))
 
 
+def holds(chain: Chain, token: str) -> bool | None:
+    """Return whether a token owns the lock; None if unknown: no file names it."""
+    tokens = [owner.token for _, owner, _ in chain]
+    return tokens[-1] == token if token in tokens else None
+
+
+def await_answer(path: Path, token: str, seconds: float, cached: float) -> tuple[bool, Chain]:
+    """Return whether a token owns a lock, and what was read.
+
+    Args:
+        path: the lock.
+        token: the owner's.
+        seconds: for which a lock that cannot be read is read again.
+        cached: seconds after which a token that no file names is no owner.
+
+    Raises:
+        LaunchError: IO, unknown: it could not be read, or ``lookup.within`` ended the repetition.
+    """
+    begin = lookup.monotonic()
+    stop = lookup.stop_in(cached)
+    while True:
+        now = lookup.monotonic()
+        chain = await_chain(path, seconds)
+        held = holds(chain, token)
+        if held is not None or now - begin >= cached:
+            return bool(held), chain
+        if now >= stop:
+            raise unreadable(path, FileNotFoundError("no file names the owner"), now - begin)
+        lookup.sleep(min(1.0, cached / 10))
+
+
 def unreadable(path: Path, error: OSError, seconds: float) -> LaunchError:
-    """Return the error of a lock that could not be read for so many seconds."""
+    """Return the error of a lock that could not be read, or touched, for so many seconds."""
     return LaunchError(
         Exit.IO,
-        f"the lock {path} could not be read on {socket.gethostname()} for {seconds:.0f} s: {error}",
+        f"the lock {path} could not be used on {socket.gethostname()} for {seconds:.0f} s: {error}",
         STORAGE_REMEDY,
         id="lock-unreadable",
     )
@@ -130,7 +164,8 @@ class Lock:
             patience: seconds to wait for an owner that is known to be alive: a process of this
                 host, or one whose heartbeat was seen.
             on_loss: called by the thread that gives heartbeats once another process has taken the
-                lock over, or with the error of a lock that cannot be read for ``stale`` seconds.
+                lock over, or with the error of a lock that cannot be read or touched for ``stale``
+                seconds. If it returns, heartbeats continue.
         """
         self.path = path
         self._me = this_process(holder)
@@ -181,8 +216,7 @@ class Lock:
             LaunchError: IO when another process has taken it over, or it cannot be read.
         """
         late = time.monotonic() - self._last_beat
-        chain = self._chain()
-        if late < self._stale and chain and chain[-1][1].token == self._me.token:
+        if await_answer(self.path, self.token, self._stale, CACHED)[0] and late < self._stale:
             return
         raise LaunchError(
             Exit.IO,
@@ -263,19 +297,31 @@ class Lock:
         return True
 
     def _beats(self) -> None:
-        read = time.monotonic()
+        unnamed = math.inf  # since when no file names this owner
         while not self._ended.wait(self._beat):
+            now = time.monotonic()
             try:
-                chain = read_chain(self.path)
-                read = time.monotonic()
-                if not chain or chain[-1][1].token != self.token:
+                held = holds(read_chain(self.path), self.token)
+                unnamed = math.inf if held else min(unnamed, now)
+                if held is False or now - unnamed >= CACHED:
                     self._on_loss(None)
-                    return
-                os.utime(self._file)
-                self._last_beat = time.monotonic()
+                else:
+                    self._touch()
             except OSError as error:  # check() detects missed heartbeats
-                if (seconds := time.monotonic() - read) >= self._stale:
+                if (seconds := time.monotonic() - self._last_beat) >= self._stale:
                     self._on_loss(unreadable(self.path, error, seconds))
+
+    def _touch(self) -> None:
+        """Give a heartbeat, by the descriptor: another owner's file may have the name by now."""
+        try:
+            os.utime(self._file)
+        except OSError:  # after a server's failover a descriptor can be stale for ever
+            with self._own.open("r+", encoding="utf-8") as handle:
+                if parse_owner(handle.read()).token != self.token:
+                    raise
+                os.dup2(handle.fileno(), self._file, inheritable=False)
+            os.utime(self._file)
+        self._last_beat = time.monotonic()
 
     def _release(self) -> None:
         chain = read_chain(self.path)
@@ -285,9 +331,3 @@ class Lock:
             return
         for path, _, _ in chain:  # in order: removing the first one frees the lock
             path.unlink(missing_ok=True)
-
-
-def _read(path: Path) -> tuple[LockOwner, int]:
-    """Return the owner in a lock file, and its last heartbeat in ns."""
-    with path.open(encoding="utf-8") as handle:  # an NFS client then fetches current attributes
-        return parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns

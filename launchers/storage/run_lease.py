@@ -21,7 +21,7 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.storage.lock import await_chain
+from launchers.storage import lock
 from launchers.system.process import kill_descendants
 
 VARIABLE = "DPO_RUN_LEASE"
@@ -51,16 +51,21 @@ class RunLease:
         """Return the value of ``VARIABLE``."""
         return f"{self.path}:{self.token}"
 
-    def loss(self) -> LaunchError | None:
+    def loss(self, *, again: bool = True) -> LaunchError | None:
         """Return why the run is led by another launcher; None if it is not.
 
+        Args:
+            again: whether a lock that does not name the owner is read again for ``lock.CACHED``.
+
         Raises:
-            LaunchError: IO, that could not be found out for ``SECONDS``.
+            LaunchError: IO, that could not be found out for ``SECONDS``, or as ``lookup.within``
+                says.
         """
-        chain = await_chain(self.path, SECONDS)
-        owner = chain[-1][1] if chain else None
-        if owner is not None and owner.token == self.token:
+        cached = lock.CACHED if again else 0.0
+        held, chain = lock.await_answer(self.path, self.token, SECONDS, cached)
+        if held:
             return None
+        owner = chain[-1][1] if chain else None
         return LaunchError(
             Exit.PREEMPTED,
             f"another launcher has taken this run over: {owner or 'it has ended'} ({self.path})",

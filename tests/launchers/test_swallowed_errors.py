@@ -43,8 +43,8 @@ ALLOWED: dict[str, str] = {
         metrics/writer.py:Writer._work preflight/report.py:Report.write
         preflight/collective.py:_phases preflight/worker.py:Worker.record
         progress/notify.py:_Notifier.look
-        progress/phases.py:Marks.mark progress/phases.py:read progress/progress.py:_quietly
-        progress/startup.py:_write progress/training.py:Tail.lines
+        progress/phases.py:Marks.mark progress/phases.py:read progress/progress.py:quietly
+        progress/training.py:Tail.lines
         progress/training.py:summarising.work rehearsal/host_samples.py:sampling.work
         run/helm_release.py:installation_time run/plan_file.py:record run/plan_file.py:read_sizes
         stages/attempt_record.py:end storage/disk.py:size system/failures.py:tail
@@ -59,7 +59,7 @@ ALLOWED: dict[str, str] = {
     """,
     "a touch: its reader judges that it is missing": """
         hang/alive.py:beating hang/alive.py:_renew hang/workspace_watch.py:WorkspaceWatch._touch
-        storage/lock.py:Lock._beats storage/disk.py:note_use
+        storage/lock.py:Lock._beats storage/lock.py:Lock._touch storage/disk.py:note_use
     """,
     "a lock that is not released becomes stale": "storage/lock.py:Lock.__exit__",
     "a later check judges the same file and raises": "inputs/model_preview.py:_local",

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.progress.progress import Progress
+from launchers.exits import Exit, LaunchError
+from launchers.progress import progress as module
+from launchers.progress import startup
+from launchers.progress.progress import Progress, reporting
+from launchers.storage import run_lease
+from launchers.storage.run_lease import RunLease
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -67,3 +73,27 @@ def test_another_ones_file_is_no_training(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     Progress(path=path, run="r", digest="d").begin("clone")
     assert (read(path)["attempt"], read(path)["training"]) == (0, {})
+
+
+@pytest.fixture
+def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Progress:
+    """Return the file of a run whose lock cannot be read."""
+    monkeypatch.setattr(module, "LOOKUP_SECONDS", 0.2)
+    lease = RunLease(tmp_path / "away" / "run.lock", "t")
+    monkeypatch.setenv(run_lease.VARIABLE, str(lease))
+    return Progress(path=tmp_path / "progress.json", run="r", digest="d")
+
+
+def test_a_lock_that_cannot_be_read_hides_no_failure(unknown: Progress) -> None:
+    begin = time.monotonic()
+    with pytest.raises(LaunchError) as end, reporting(unknown):
+        raise LaunchError(Exit.DATA, "row 3 is empty", "fix it", id="row-empty")
+    assert end.value.id == "row-empty"
+    assert time.monotonic() - begin < 10, "waits longer than a pod that is terminating may"
+
+
+def test_a_lock_that_cannot_be_read_does_not_end_the_report_of_the_start(
+    unknown: Progress,
+) -> None:
+    startup._report(unknown, [{}], is_first=False)
+    assert not unknown.path.exists()

@@ -21,6 +21,7 @@ from launchers.storage.lock import successor_of
 from launchers.storage.lock_owner import this_process
 from launchers.storage.output import produce
 from launchers.storage.run_lease import RunLease
+from launchers.system import lookup
 from tests.launchers.storage.quick_locks import QUICK, quick
 
 
@@ -89,7 +90,10 @@ def test_no_export_is_put_into_its_place(lost: Path) -> None:
     assert not (lost / "export").exists()
 
 
-def test_an_owner_and_a_process_without_a_launcher_write(tmp_path: Path) -> None:
+def test_an_owner_and_a_process_without_a_launcher_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "CACHED", 0.1)
     run_lease.check()
     with quick(tmp_path / "run.lock") as held:
         lease = RunLease(held.path, held.token)
@@ -153,6 +157,90 @@ def test_the_heartbeat_that_finds_another_owner_or_none_is_the_last(
     assert error is not None and error.code == code
 
 
+@pytest.mark.parametrize("shown", ["nothing", "another owner"])
+def test_a_lock_that_a_cache_hides_for_a_while_is_not_lost(
+    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "CACHED", 2.0)
+    path, seen, read = tmp_path / "run.lock", list[LaunchError | None](), lock.read_chain
+    hidden = [] if shown == "nothing" else [(path, this_process("previous"), 0)]
+    with quick(path, on_loss=seen.append) as held:
+        lease = RunLease(path, held.token)
+        monkeypatch.setattr(lock, "read_chain", lambda path: hidden)
+        threading.Timer(2 * QUICK["stale"], monkeypatch.setattr, (lock, "read_chain", read)).start()
+        assert lease.loss() is None
+        held.check()
+    assert seen == [] and not path.exists()
+
+
+def test_a_lock_of_another_owner_is_lost_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "CACHED", 0.2)
+    with quick(tmp_path / "run.lock", "next") as held:
+        found = RunLease(held.path, "previous").loss()
+    assert found is not None and found.code == Exit.PREEMPTED and "next@" in found.cause
+
+
+def test_who_may_not_wait_for_a_cache_gets_no_answer(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(LaunchError, match="no file names the owner") as end, lookup.within(0.2):
+        RunLease(tmp_path / "run.lock", "t").loss()
+    assert (end.value.code, end.value.id) == (Exit.IO, "lock-unreadable")
+    assert time.monotonic() - begin < 10
+
+
+def test_heartbeats_continue_after_a_loss_that_is_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "CACHED", 0.0)
+    seen, path = threading.Event(), tmp_path / "run.lock"
+
+    def lose(error: LaunchError | None) -> None:
+        monkeypatch.undo()
+        seen.set()
+
+    with quick(path, on_loss=lose):
+        monkeypatch.setattr(lock, "read_chain", lambda path: [])
+        assert seen.wait(10)
+        before, stop = path.stat().st_mtime_ns, time.monotonic() + 10
+        while path.stat().st_mtime_ns == before:
+            assert time.monotonic() < stop, "no heartbeat any more"
+            time.sleep(0.01)
+
+
+def test_a_descriptor_that_is_stale_for_ever_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch, old = os.utime, -1
+
+    def utime(file: int) -> None:
+        if os.fstat(file).st_ino == old:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        touch(file)
+
+    with quick(tmp_path / "run.lock") as held:
+        old = held.path.stat().st_ino
+        again = tmp_path / "again"  # the server's new file handle of the same file
+        again.write_text(held.path.read_text())
+        again.replace(held.path)
+        monkeypatch.setattr(os, "utime", utime)
+        time.sleep(2 * QUICK["stale"])
+        held.check()
+
+
+def test_a_lock_that_cannot_be_touched_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[LaunchError | None] = []
+    with quick(tmp_path / "run.lock", on_loss=seen.append):
+        monkeypatch.setattr(os, "utime", _broken)
+        stop = time.monotonic() + 10
+        while not seen and time.monotonic() < stop:
+            time.sleep(0.01)
+    assert seen[0] is not None and seen[0].id == "lock-unreadable"
+
+
 def _broken(path: Path) -> lock.Chain:
     raise OSError(errno.EIO, "Input/output error", str(path))
 
@@ -172,6 +260,20 @@ with run._alone(settings):
     print(child.pid, flush=True)
     time.sleep(60)
 """
+
+
+def test_a_leader_whose_second_look_fails_ends_with_74(tmp_path: Path) -> None:
+    fails = """
+def fail(path): raise OSError(116, "Stale file handle")
+def shown(path):
+    lock.read_chain = fail
+    return [(path, lock.this_process("next"), 0)]
+lock.CACHED, run.run_lease.SECONDS = 0.0, 0.2
+"""
+    before, hold, inside = LAUNCHER.partition("with run._alone(settings):")
+    code = f"{before}{fails}{hold}\n    lock.read_chain = shown{inside}"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=50, check=False)
+    assert done.returncode == Exit.IO
 
 
 def test_a_leader_that_was_paused_ends_with_all_its_processes(tmp_path: Path) -> None:

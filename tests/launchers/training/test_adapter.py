@@ -69,6 +69,7 @@ import types
 
 def seal(folder, step):
     print(folder.name)
+    return folder
 
 seal_megatron.seal = seal
 for name in ("checkpoint-2", "checkpoint-2-merged"):

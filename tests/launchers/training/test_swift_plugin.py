@@ -69,7 +69,8 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         "modules launchers.training.heartbeat launchers.training.loading"
         " launchers.training.merge_last"
         " launchers.training.saving launchers.training.saving.background"
-        " launchers.training.saving.files launchers.training.saving.host_buffer"
+        " launchers.training.saving.files launchers.training.saving.foreground"
+        " launchers.training.saving.host_buffer"
         " launchers.training.saving.staging"
         " launchers.training.seal_megatron launchers.training.stop"
         " launchers.training.stop.finished launchers.training.stop.uncaught",
@@ -133,7 +134,8 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     done = load(tmp_path, features.PLUGIN, environment=environment)
     assert done.stdout.splitlines() == [
         "callbacks",
-        "modules launchers.training.heartbeat launchers.training.loading launchers.training.stop"
+        "modules launchers.training.heartbeat launchers.training.loading launchers.training.saving"
+        " launchers.training.saving.foreground launchers.training.stop"
         " launchers.training.stop.finished launchers.training.stop.uncaught",
     ]
 
@@ -157,6 +159,7 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         "callbacks phases seal",
         "modules launchers.training.heartbeat launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
+        " launchers.training.saving.foreground"
         " launchers.training.saving.host_buffer launchers.training.saving.staging"
         " launchers.training.seal_megatron launchers.training.stop"
         " launchers.training.stop.finished launchers.training.stop.uncaught",
