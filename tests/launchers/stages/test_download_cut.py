@@ -108,7 +108,8 @@ try:
     else:
         download(sys.argv[3], (), work, None, skip=False, holder="t")
 except LaunchError as error:
-    names = [p.name for p in work.root.glob("*/*") if not p.name.endswith((".partial", ".lock"))]
+    made = work.root.glob("runs/r/code/*" if sys.argv[2] == "clone" else "*/*")
+    names = [p.name for p in made if not p.name.endswith((".partial", ".lock"))]
     print(int(error.code), names, error)
 """
 

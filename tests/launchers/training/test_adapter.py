@@ -98,6 +98,7 @@ def save(step, sealed):
     folder = Path("checkpoints") / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     (folder / "__0_0.distcp").write_text("w")
+    (folder / ".metadata").write_text("the index of the shards")
     if sealed:
         seal(folder, step)
     return folder
