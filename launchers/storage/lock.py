@@ -303,7 +303,9 @@ class Lock:
             try:
                 held = holds(read_chain(self.path), self.token)
                 unnamed = math.inf if held else min(unnamed, now)
-                if held is False or now - unnamed >= CACHED:
+                # a pause beyond the lease is no cache: a successor may have come and ended since
+                known = min(unnamed + CACHED, self._last_beat + self._stale)
+                if held is False or (held is None and time.monotonic() >= known):
                     self._on_loss(None)
                 else:
                     self._touch()

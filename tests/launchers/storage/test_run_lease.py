@@ -17,7 +17,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.progress.progress import Progress
 from launchers.stages import attempt_record
 from launchers.storage import checkpoint, lock, retention, run_lease
-from launchers.storage.lock import successor_of
+from launchers.storage.lock import Lock, successor_of
 from launchers.storage.lock_owner import this_process
 from launchers.storage.output import produce
 from launchers.storage.run_lease import RunLease
@@ -164,7 +164,7 @@ def test_a_lock_that_a_cache_hides_for_a_while_is_not_lost(
     monkeypatch.setattr(lock, "CACHED", 2.0)
     path, seen, read = tmp_path / "run.lock", list[LaunchError | None](), lock.read_chain
     hidden = [] if shown == "nothing" else [(path, this_process("previous"), 0)]
-    with quick(path, on_loss=seen.append) as held:
+    with Lock(path, "me", stale=10, beat=0.05, on_loss=seen.append) as held:
         lease = RunLease(path, held.token)
         monkeypatch.setattr(lock, "read_chain", lambda path: hidden)
         threading.Timer(2 * QUICK["stale"], monkeypatch.setattr, (lock, "read_chain", read)).start()
@@ -207,6 +207,20 @@ def test_heartbeats_continue_after_a_loss_that_is_not_confirmed(
         while path.stat().st_mtime_ns == before:
             assert time.monotonic() < stop, "no heartbeat any more"
             time.sleep(0.01)
+
+
+def test_an_owner_paused_for_longer_than_its_lease_waits_for_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = threading.Event()
+    with quick(tmp_path / "run.lock", on_loss=lambda error: lost.set()) as held:
+
+        def paused(path: Path) -> lock.Chain:
+            held._last_beat -= 100
+            return []  # its successor has ended
+
+        monkeypatch.setattr(lock, "read_chain", paused)
+        assert lost.wait(10)
 
 
 def test_a_descriptor_that_is_stale_for_ever_is_opened_again(
