@@ -34,6 +34,6 @@ def test_no_crash_point_breaks_a_promise(tmp_path: Path) -> None:
 
 
 def test_without_fsync_promises_break_and_torn_results_are_taken_for_whole(tmp_path: Path) -> None:
-    code, found = crash(tmp_path / "results.json", "--points", "700", "--without-fsync")
+    code, found = crash(tmp_path / "results.json", "--points", "2000", "--without-fsync")
     assert code == 1
     assert [name for name in FLUSHED if not found[name]["broken"]] == []

@@ -53,7 +53,13 @@ def content(step: int, name: str, version: int = 1) -> bytes:
     return hashlib.sha256(f"{step:04d} {name} {version}".encode()).digest() * 4
 
 
-SHARDS = ("iter/__0_0.distcp", "iter/__1_0.distcp", "iter/common.pt", "model.safetensors")
+SHARDS = (
+    "iter/__0_0.distcp",
+    "iter/__1_0.distcp",
+    "iter/.metadata",
+    "iter/common.pt",
+    "model.safetensors",
+)
 
 
 def save(root: Path, step: int, version: int = 1, shards: int = len(SHARDS)) -> Path:

@@ -101,10 +101,12 @@ def test_the_ranks_digests_go_into_the_seal(work: Workspace) -> None:
     for rank in (0, 1, 11):
         (folder / "iter_0000005" / f"__{rank}_0.distcp").write_bytes(bytes([rank]))
         checkpoint.digest_own(folder, rank)
+    (folder / "iter_0000005" / ".metadata").write_text("the index of the shards")
     checkpoint.seal(folder, 5)
     assert not checkpoint.verify(folder, 10).damaged
     assert sorted(json.loads((folder / checkpoint.COMPLETE).read_text())["files"]) == [
-        f"iter_0000005/__{rank}_0.distcp" for rank in (0, 11, 1)
+        "iter_0000005/.metadata",
+        *(f"iter_0000005/__{rank}_0.distcp" for rank in (0, 11, 1)),
     ]
 
 

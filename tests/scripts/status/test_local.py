@@ -106,6 +106,7 @@ def test_a_step_is_followed_from_the_disks_to_the_workspace(home: Path, tmp_path
     assert local(home, "hostPath")[1].endswith(
         "2 of 2 ranks copied; an end on the same nodes loses 2 steps, 24 s"
     )
+    (folder / ".metadata").write_text("the index of the shards")
     checkpoint.seal(folder, 34)
     assert local(home) == nothing
     status = summarise(seen(home, "emptyDir"))

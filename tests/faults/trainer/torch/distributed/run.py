@@ -146,6 +146,7 @@ class Node:
         checkpoint.digest_own(folder, self.rank)
         self.meet(f"save-{step}")
         if self.rank == 0:
+            (shard.parent / ".metadata").write_text("the index of the shards")
             (folder / WEIGHTS).write_text(state)
             (folder / "config.json").write_text("{}")
             self.act("seal", step)
