@@ -10,7 +10,9 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from scripts.helm import ROOT
 
-SHARED = re.compile(r'scope="(module|session)"|@(functools\.)?(lru_)?cache\b|predictions\(')
+SHARED = re.compile(
+    r'scope="(module|session)"|@(functools\.)?(lru_)?cache\b|predictions\(|\boracle: Oracle'
+)
 """What the tests of a file share: with it, one worker takes them all."""
 PARTS = 8
 """Parts of the other files."""

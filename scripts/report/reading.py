@@ -5,16 +5,20 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from launchers.config.workspace import Workspace
+from launchers.exits import LaunchError
 from launchers.progress import phases
 from launchers.stages import attempt_record
 from launchers.stages.attempt_record import End
 from launchers.storage import checkpoint, marker
+from launchers.storage.checkpoint import Checkpoint
+from launchers.system import lookup
 from scripts import json_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
@@ -23,6 +27,7 @@ from scripts.report.columns import reduce
 from scripts.report.metrics_file import Metrics, Trained
 from scripts.report.record import Attempt, Missing, RunRecord
 
+T = TypeVar("T")
 PACKING = "packing.json"
 CHECKED = ("loss", "grad_norm")
 """Columns of `metrics.jsonl` in which a step without a finite value is an event."""
@@ -89,21 +94,39 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         notes.append(f"{work.metrics.name}: torn lines left out: {metrics.torn}")
     if metrics.unread:
         notes.append(f"{work.metrics.name}: not read ({metrics.unread})")
-    newest = checkpoint.newest(work.checkpoints)
-    exported = marker.read(work.export)
+    with lookup.within(0.0):  # a person waits
+        complete = list(_complete(work, notes))
+        exported = _known(partial(marker.read, work.export), work.export, notes)
     return RunRecord(
         name=work.run,
         place=str(work.home),
         progress=files.read(work.progress),
         plan=files.read(work.plan),
         inputs=files.read(work.inputs),
-        features=files.read(newest.path / checkpoint.FEATURES) if newest else {},
+        features=files.read(complete[0].path / checkpoint.FEATURES) if complete else {},
         export=_manifest(exported),
-        checkpoints=sorted(each.step for each in checkpoint.complete(work.checkpoints)),
+        checkpoints=sorted(each.step for each in complete),
         attempts=_attempts(work, metrics, files),
         notes=notes,
         **from_metrics(metrics),
     )
+
+
+def _complete(work: Workspace, notes: list[str]) -> Iterator[Checkpoint]:
+    """Yield the complete checkpoints, the newest first; note those that cannot be read."""
+    folders = _known(partial(checkpoint.folders, work.checkpoints), work.checkpoints, notes)
+    for folder in folders or ():
+        found = _known(partial(checkpoint.inspect, folder), folder, notes)
+        if isinstance(found, Checkpoint):
+            yield found
+
+
+def _known(ask: Callable[[], T], place: Path, notes: list[str]) -> T | None:
+    try:
+        return ask()
+    except LaunchError as error:
+        notes.append(f"{place.name}: not read ({error.cause})")
+        return None
 
 
 def from_metrics(metrics: Metrics) -> dict[str, Any]:
