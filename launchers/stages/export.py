@@ -23,6 +23,7 @@ from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Measure
 from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
+from launchers.storage.marker import Marker
 from launchers.storage.output import FULL, Outcome, produce
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
@@ -58,8 +59,7 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
     found = marker.read(work.export)
     if found is None or found.inputs != marker.plain(inputs_of(recipe, identity)):
         return False
-    full = manifest.total(found.manifest) <= FULL
-    if problems := manifest.verify(work.export, found.manifest, full):
+    if problems := _changes(work.export, found):
         names = (problem.partition(": ")[0] for problem in problems)
         if all(name.endswith(".safetensors") for name in names):
             logs.warning("export damaged", path=work.export, first=problems[0])
@@ -77,13 +77,17 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
     return True
 
 
+def _changes(folder: Path, made: Marker) -> list[str]:
+    return manifest.verify(folder, made.manifest, manifest.total(made.manifest) <= FULL)
+
+
 def _keep_changed(folder: Path) -> None:
     """Rename what differs from the export's manifest: a user may have made it."""
     found = marker.read(folder)
     if found is None:
         return
     aside = folder.with_name(f"{folder.name}.kept-{time.time_ns()}")
-    for problem in manifest.verify(folder, found.manifest, manifest.total(found.manifest) <= FULL):
+    for problem in _changes(folder, found):
         name = problem.partition(": ")[0]
         status = lookup.status(folder / name)
         if status is not None and status.st_size:

@@ -102,7 +102,7 @@ def _weights(folder: Path, sizes: Mapping[str, int]) -> str:
     """
     for name in (each for each in sizes if each.endswith(WEIGHTS_INDEX)):
         home = Path(name).parent
-        with contextlib.suppress(ValueError, AttributeError):
+        with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
             listed = json.loads(lookup.text(folder / name) or "")["weight_map"].values()
             if absent := sorted({*map(str, listed)} - {_below(home, each) for each in sizes}):
                 return f"{(home / absent[0]).as_posix()} is missing, and {name} names it"

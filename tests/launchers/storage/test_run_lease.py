@@ -1,4 +1,4 @@
-"""A launcher that was suspended for longer than its lease writes nothing beside its successor."""
+"""A launcher that was suspended for longer than its lease writes nothing after it resumes."""
 
 from __future__ import annotations
 

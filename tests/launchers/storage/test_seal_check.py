@@ -144,6 +144,14 @@ def test_weights_are_sealed_only_as_their_headers_and_index_say(
     assert (sealed is None) == bool(damage) == (names[1] in caplog.text)
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", '{"weight_map": 1}', "{"])
+def test_an_index_of_weights_of_another_form_is_not_judged(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "checkpoint-3"
+    folder.mkdir()
+    (folder / "model.safetensors.index.json").write_text(text)
+    assert checkpoint.seal(folder, 3)
+
+
 def test_shards_with_a_prefix_are_found_in_the_index(tmp_path: Path) -> None:
     folder = save(tmp_path)
     for shard in (folder / INNER).glob("*.distcp"):
