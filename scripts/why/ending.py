@@ -123,7 +123,7 @@ def _rank_failed(view: View) -> Facts | None:
             return None
         return _facts(view, end)
     failed = [rank for rank in view.ranks if _is_unexplained(rank)]
-    if not failed:
+    if not failed or view.is_suspended:  # Kueue's eviction ended them
         return None
     first = failed[0]
     return {

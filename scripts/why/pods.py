@@ -136,7 +136,7 @@ def _node_lost(view: View) -> Facts | None:
 
 def _terminating(view: View) -> Facts | None:
     found = [each for each in view.ranks if each.terminating_since is not None]
-    if not found or view.terminal:
+    if not found or view.terminal or view.is_suspended:
         return None
     asked = [
         when - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)

@@ -41,13 +41,15 @@ PHASES = (
 
 
 def bare_pod(space: Space, phase: Phase) -> list[Object]:
-    """Return a Pod that waits in a phase, with its ConfigMap; no JobSet replaces it."""
+    """Return a Pod that waits in a phase, with its ConfigMaps; no JobSet replaces it."""
     release, _ = standin.release(space, phase.name, merge(SMALL, phase.over), hold=True)
-    made = {item["kind"]: item for item in release.render()}
-    template = made["JobSet"]["spec"]["replicatedJobs"][-1]["template"]["spec"]["template"]
+    made = release.render()
+    maps = [item for item in made if item["kind"] == "ConfigMap"]
+    [jobset] = [item for item in made if item["kind"] == "JobSet"]
+    template = jobset["spec"]["replicatedJobs"][-1]["template"]["spec"]["template"]
     container = template["spec"]["containers"][0]
     container["env"].append({"name": "JOB_COMPLETION_INDEX", "value": str(phase.rank)})
     labels = {f"jobset.sigs.k8s.io/{name}": "0" for name in ("job-index", "restart-attempt")}
     metadata = {"name": phase.name, "labels": labels | {INDEX: str(phase.rank)}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-    return [made["ConfigMap"], pod]
+    return [*maps, pod]

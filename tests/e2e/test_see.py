@@ -170,8 +170,14 @@ def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
         release.install()
     explained(queued, "secret", "secret-missing", Exit.FAILED, "hf-token")
     explained(queued, "nowhere", "unschedulable-affinity", Exit.WAITING)
-    pulled = megatron_dpo(queued, "why", "image", "--json").document
-    assert pulled["reasons"][0]["id"] in ("image-pull", "image-pull-denied"), pulled
+    denied = ("image-pull", "image-pull-denied")
+    until(
+        "the image cannot be pulled",
+        lambda: (
+            megatron_dpo(queued, "why", "image", "--json").document["reasons"][0]["id"] in denied
+        ),
+        seconds=60,
+    )
     queued.kubectl.delete("jobsets", "--all", "--cascade=foreground")
     wrong = {"recipe": {"model": "file:///workspace/sources/none"}}
     release, run = standin.release(queued, "wrong", merge(ONE_NODE, wrong))

@@ -64,6 +64,14 @@ def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
         assert [explain(each)[0].id for each in views] == [id] * len(views)
 
 
+def test_an_evicted_run_waits_for_its_queue_while_its_pods_end() -> None:
+    leaving = {"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 1}
+    killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    for state in (RUNNING, killed):
+        made = view(suspended(), workloads=[workload()], pods=[pod(0, state, metadata=leaving)])
+        assert [each.id for each in explain(made)] == ["queued"]
+
+
 def test_a_gang_of_two_of_which_none_has_joined_is_incomplete() -> None:
     awaited = '2026-11-18T10:00:00Z INFO rank=0 gang awaited missing="rank 1" of=2\n'
     made = view(jobset(), pods=[pod(0, RUNNING), pod(1, RUNNING)], log=awaited)
