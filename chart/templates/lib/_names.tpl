@@ -7,7 +7,7 @@
 {{ .Release.Name }}-launchers
 {{- end }}
 
-{{/* The ConfigMap with launchers/training and launchers/upstream. */}}
+{{/* The ConfigMap with the second archive, whose packages scripts/archive.py names. */}}
 {{- define "megatron-dpo.configMap.training" -}}
 {{ .Release.Name }}-training
 {{- end }}
