@@ -6,6 +6,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -70,6 +71,39 @@ def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
         remedy = f"nodeSelector: {{{GPU_PRODUCT}: {sorted(products - others)[0]}}}"
         return [warn("gpu-model-mixed", subject, f"some nodes have {names(others)}", remedy)]
     return [ok("gpu-model-ok", subject, names(products))]
+
+
+def check_image_volumes(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check the container runtimes of the nodes that could hold a gang that mounts an image.
+
+    Versions: the release notes of containerd 2.1 and CRI-O 1.31.
+    """
+    answer = snapshot.listed(NODES)
+    if not answer.found or not any("image" in each for each in release.gang.pod.get("volumes", ())):
+        return []
+    fitting = [node for node in answer.items if capacity_for(release.gang, node)]
+    runtimes = {str(node["status"]["nodeInfo"]["containerRuntimeVersion"]) for node in fitting}
+    older = {each for each in runtimes if not _mounts_images(each)}
+    if not runtimes:
+        return []
+    subject = "image volume"
+    if not older:
+        return [ok("image-volume-ok", subject, names(runtimes))]
+    found = f"nodes have {names(older)}, which cannot mount the launcher's image"
+    remedy = "set launcher.from: chart, or update to containerd 2.1 or CRI-O 1.31"
+    return [(fail if older == runtimes else warn)("image-volume-runtime", subject, found, remedy)]
+
+
+def _mounts_images(runtime: str) -> bool:
+    """Return whether a runtime mounts images as volumes; one that is not known does.
+
+    >>> _mounts_images("containerd://1.7.28"), _mounts_images("containerd://2.10.0-rc.1")
+    (False, True)
+    """
+    name, _, version = runtime.partition("://")
+    least = {"containerd": (2, 1), "cri-o": (1, 31)}.get(name, (0, 0))
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return found is None or (int(found[1]), int(found[2])) >= least
 
 
 def _is_product(label: str, wanted: set[str]) -> bool:

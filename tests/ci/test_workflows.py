@@ -103,6 +103,7 @@ def test_every_job_ends_and_only_a_release_writes() -> None:
     published = {"packages": "write", "id-token": "write", "attestations": "write"}
     writers = {
         "release.chart": {"contents": "read", **published},
+        "release.launchers": {"contents": "read", **published},
         "release.image": {"contents": "read", **published},
         "release.github": {"contents": "write"},
     }
@@ -120,15 +121,15 @@ def test_a_release_signs_by_digest_what_was_built_from_the_tag() -> None:
     commands = "\n".join(step.get("run", "") for job in release.values() for step in job["steps"])
     assert re.search(r'make release VERSION="\$\{GITHUB_REF_NAME#v\}" PUBLISH=1', commands)
     signed = re.findall(r'cosign (?:sign|attest) .*"\$(\w+)"$', commands, re.M)
-    assert signed == ["CHART", "CHART", "IMAGE", "IMAGE"]
+    assert signed == ["CHART", "CHART", "LAUNCHERS", "IMAGE", "IMAGE"]
     values = [
         step["env"][name]
         for job in release.values()
         for step in job["steps"]
-        for name in ("CHART", "IMAGE")
+        for name in ("CHART", "LAUNCHERS", "IMAGE")
         if "cosign sign" in step.get("run", "") and name in step["env"]
     ]
-    assert len(values) == 2 and all("@${{ steps.push.outputs.digest }}" in v for v in values)
+    assert len(values) == 3 and all("@${{ steps.push.outputs.digest }}" in v for v in values)
 
 
 def test_every_target_of_make_is_there() -> None:

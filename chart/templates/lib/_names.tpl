@@ -22,9 +22,24 @@
 {{ (index (first .).Subcharts "launcher-archive").Files.Get (printf "%s.tar.bz2" (last .)) }}
 {{- end }}
 
-{{/* The SHA-256 of the launcher's sources (`make chart`); empty if the image provides them. */}}
+{{/*
+Where the pods get the launcher: chart, image or volume. auto is volume if the package names a published image, which those of
+releases do, and if the cluster mounts images as volumes by default (Kubernetes 1.35); chart otherwise.
+*/}}
+{{- define "megatron-dpo.launcher.from" -}}
+{{- if ne .Values.launcher.from "auto" }}{{ .Values.launcher.from }}
+{{- else if and (include "megatron-dpo.launcher.image" .) (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) }}volume
+{{- else }}chart{{ end }}
+{{- end }}
+
+{{/* The launcher's image by digest, which `make release` writes into the package; empty without one. */}}
+{{- define "megatron-dpo.launcher.image" -}}
+{{- with .Files.Get "launchers.image" | trim }}{{ $.Values.launcher.repository | default (index $.Chart.Annotations "megatron-dpo/launcher-repository") }}@{{ . }}{{ end }}
+{{- end }}
+
+{{/* The SHA-256 of the launcher's sources (`make chart`); empty if the pods' image provides them. */}}
 {{- define "megatron-dpo.launcher.digest" -}}
-{{- if eq .Values.launcher.from "chart" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}
+{{- if ne .Values.launcher.from "image" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}
 {{- end }}
 
 {{- define "megatron-dpo.claim.name" -}}

@@ -39,12 +39,12 @@ pod with 80, the preflight's exit code; SIGTERM ends it with 143. Takes (root, r
 
 {{/*
 The Python program that unpacks the chart's launcher into the working folder and executes it; empty
-if the image provides the launcher. It must not contain a single quote. It installs a SIGTERM handler,
+if an image provides the launcher. It must not contain a single quote. It installs a SIGTERM handler,
 because the kernel drops unhandled signals to PID 1. An exec removes handlers but keeps blocked signals
 pending: the launcher unblocks SIGTERM once it handles it. Python before 3.11.4 has no extraction filter.
 */}}
 {{- define "megatron-dpo.command.unpack" -}}
-{{- if eq .Values.launcher.from "chart" -}}
+{{- if eq (include "megatron-dpo.launcher.from" .) "chart" -}}
 import os, signal, sys, tarfile
 signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
 for name in "launchers", "training":

@@ -49,7 +49,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- else if $v.code.existingSecret }}
 {{- $_ := set $settings "DPO_CODE_SECRET" "/etc/megatron-dpo/code-secret" }}
 {{- end }}
-{{- if eq $v.launcher.from "image" }}
+{{- if eq (include "megatron-dpo.launcher.from" .root) "image" }}
 {{- $_ := set $settings "DPO_LAUNCHER_VERSION" .root.Chart.Version }}
 {{- else }}
 {{- $field := dict "fieldPath" "metadata.annotations['checksum/launchers']" }}

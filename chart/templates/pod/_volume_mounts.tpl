@@ -5,9 +5,13 @@
 - name: launchers
   mountPath: {{ include "megatron-dpo.configMap.path" .root }}
   readOnly: true
-{{- if eq $v.launcher.from "chart" }}
+{{- $from := include "megatron-dpo.launcher.from" .root }}
+{{- if ne $from "image" }}
 - name: package
   mountPath: /opt/launchers
+  {{- if eq $from "volume" }}
+  readOnly: true
+  {{- end }}
 {{- end }}
 - name: workspace
   mountPath: {{ $v.workspace.mountPath | quote }}

@@ -2,6 +2,7 @@
 {{- define "megatron-dpo.volumes" -}}
 {{- $v := .root.Values -}}
 {{- $isTest := eq .role "test" -}}
+{{- $from := include "megatron-dpo.launcher.from" .root -}}
 - name: launchers
 {{- if $v.jobset.managedBy }}
   # The JobSet alone is copied to another cluster, without the ConfigMap.
@@ -9,7 +10,7 @@
     items:
       - path: recipe.yaml
         fieldRef: {fieldPath: "metadata.annotations['megatron-dpo/recipe']"}
-{{- else if eq $v.launcher.from "chart" }}
+{{- else if eq $from "chart" }}
   projected:
     sources:
       - configMap:
@@ -20,9 +21,14 @@
   configMap:
     name: {{ include "megatron-dpo.configMap.name" .root }}
 {{- end }}
-{{- if eq $v.launcher.from "chart" }}
+{{- if eq $from "chart" }}
 - name: package
   emptyDir: {}
+{{- else if eq $from "volume" }}
+- name: package
+  image:
+    reference: {{ include "megatron-dpo.launcher.image" .root | quote }}
+    pullPolicy: IfNotPresent
 {{- end }}
 - name: workspace
   {{- include "megatron-dpo.workspace" .root | trim | nindent 2 }}

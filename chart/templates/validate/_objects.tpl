@@ -32,8 +32,8 @@
 - serviceAccountName: default is the namespace's own account, which Helm refuses to adopt; use another name, or set serviceAccount.create: false [service-account-default]
 {{- end }}
 {{- with .Values.jobset.managedBy }}
-{{- if ne $.Values.launcher.from "image" }}
-- jobset.managedBy: {{ . }} copies the JobSet to another cluster, without the launcher's ConfigMap; set launcher.from: image [managed-launcher]
+{{- if eq (include "megatron-dpo.launcher.from" $) "chart" }}
+- jobset.managedBy: {{ . }} copies the JobSet to another cluster, without the launcher's ConfigMap; set launcher.from: image, or volume with a release's package [managed-launcher]
 {{- end }}
 {{- if and (hasSuffix "/multikueue" .) (not $.Values.kueue.queue) }}
 - jobset.managedBy: {{ . }} requires Kueue, and kueue.queue is empty; set the LocalQueue or remove it [kueue-no-queue]

@@ -30,7 +30,7 @@ variable or argument (MAX_ARG_STRLEN).
 - {{ $path }}: {{ $size }} bytes{{ if eq $path "podAnnotations" }} with network.annotations{{ if $copied }} and the recipe, which jobset.managedBy makes an annotation{{ end }}{{ end }}, and Kubernetes stores 256 KiB of annotations of an object; keep them below 250000 bytes, e.g. in a ConfigMap [size-annotations]
 {{- end }}
 {{- end }}
-{{- $size := add (len $recipe) (ternary (len (include "megatron-dpo.launcher.archive" (list . "launchers"))) 0 (eq .Values.launcher.from "chart")) }}
+{{- $size := add (len $recipe) (ternary (len (include "megatron-dpo.launcher.archive" (list . "launchers"))) 0 (eq (include "megatron-dpo.launcher.from" .) "chart")) }}
 {{- if gt $size 1048576 }}
 - recipe: makes a ConfigMap of {{ $size }} bytes, and Kubernetes stores 1 MiB; put long values into files of the clone or the workspace [size-config-map]
 {{- end }}

@@ -87,7 +87,10 @@ Takes (values, defaults); modifies the values, which all templates share.
 - chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
 {{- end }}
 {{- end }}
-{{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" (list . "launchers")) (include "megatron-dpo.launcher.archive" (list . "training")) (.Files.Get "launchers.digest"))) }}
+{{- if and (eq .Values.launcher.from "volume") (not (include "megatron-dpo.launcher.image" .)) }}
+- launcher.from: volume, and this chart names no image of the launcher; use the package of a release, or launcher.from: chart [chart-launcher]
+{{- end }}
+{{- if and (eq (include "megatron-dpo.launcher.from" .) "chart") (not (and (include "megatron-dpo.launcher.archive" (list . "launchers")) (include "megatron-dpo.launcher.archive" (list . "training")) (.Files.Get "launchers.digest"))) }}
 - chart/charts/launcher-archive: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}

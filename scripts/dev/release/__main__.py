@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launchers.version import of_wheel
-from scripts.dev.release import changelog, package, provenance, sbom, version
+from launchers.version import of_wheel, sources
+from scripts.dev.release import changelog, launcher_image, package, provenance, sbom, version
 from scripts.helm import ROOT
 from scripts.problem import Problem
 
@@ -19,9 +19,10 @@ WORKFLOW = """\
 nothing was pushed; .github/workflows/release.yaml does that for the tag v{version}:
   1. builds these files again, and ends unless the tag has nothing left to set
   2. pushes the chart to ghcr.io/OWNER/charts/megatron-dpo:{version}, with its provenance file
-  3. builds and pushes scripts/image as ghcr.io/OWNER/megatron-dpo:{version}, with its SBOM
-  4. signs chart and image by digest (cosign, keyless), attests their SLSA provenance
-  5. makes the GitHub release with these files and the section of CHANGELOG.md"""
+  3. pushes the launcher, which pods mount as a volume, to ghcr.io/OWNER/megatron-dpo-launchers
+  4. builds and pushes scripts/image as ghcr.io/OWNER/megatron-dpo:{version}, with its SBOM
+  5. signs chart and images by digest (cosign, keyless), attests their SLSA provenance
+  6. makes the GitHub release with these files and the section of CHANGELOG.md"""
 
 
 def main() -> int:
@@ -95,13 +96,16 @@ def _built(root: Path, wanted: str, key: str | None) -> list[Path]:
     dist = root / "dist"
     section = changelog.section((root / "CHANGELOG.md").read_text(encoding="utf-8"), wanted)
     assert section is not None, wanted
-    chart = package.build(dist, root)
+    layout, digest = launcher_image.archived(sources(root / "launchers"), wanted)
+    chart = package.build(dist, root, digest)
+    image = dist / f"megatron-dpo-launchers-{wanted}.oci.tar"
+    image.write_bytes(layout)
     bill = dist / f"megatron-dpo-{wanted}.spdx.json"
     text = json.dumps(sbom.document(chart.read_bytes(), section.date), indent=1)
     bill.write_text(f"{text}\n", encoding="utf-8")
     schema = dist / f"megatron-dpo-{wanted}.schema.json"  # for editors; the package has none
     schema.write_bytes((root / "chart" / "values.schema.json").read_bytes())
-    files = [chart, wheel(root), bill, schema]
+    files = [chart, image, wheel(root), bill, schema]
     if key:
         files.append(provenance.sign(chart, key))
     sums = dist / "SHA256SUMS"

@@ -8,36 +8,53 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from scripts import archive
 from scripts.helm import ROOT, find_helm
 from scripts.problem import Problem
 
+IMAGE = "launchers.image"
+"""File of a release's package with the digest of the launcher's image; templates read it."""
 EPOCH = 315532800
 """Time of the files, 1980-01-01, as in the wheel: Helm 3 would write the clock, Helm 4 the time of
 the checkout."""
 
 
-def repacked(package: bytes) -> bytes:
+def repacked(package: bytes, added: Mapping[str, bytes]) -> bytes:
     """Return a package of Helm with sorted files and without times and owners.
 
     The compressed bytes also depend on the release of zlib.
+
+    Args:
+        package: as Helm made it.
+        added: more files, by path in the package.
     """
     made = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old,
-        tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as new,
-    ):
-        for member in sorted(old.getmembers(), key=lambda each: each.name):
-            entry = tarfile.TarInfo(member.name)
-            entry.size, entry.mode, entry.mtime = member.size, 0o644, EPOCH
-            new.addfile(entry, old.extractfile(member))
+    with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old:
+        files = {member.name: _content(old, member) for member in old.getmembers()}
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as new:
+        for name, content in sorted({**files, **added}.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(content), 0o644, EPOCH
+            new.addfile(entry, io.BytesIO(content))
     return gzip.compress(made.getvalue(), 9, mtime=0)
 
 
-def build(folder: Path, root: Path = ROOT) -> Path:
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    assert file is not None, f"{member.name} is not a file"
+    return file.read()
+
+
+def build(folder: Path, root: Path = ROOT, image: str = "") -> Path:
     """Write the package of a checkout's chart into a folder; return its path.
+
+    Args:
+        folder: where it goes.
+        root: the checkout.
+        image: digest of the launcher's published image, which the package names; empty for none.
 
     Raises:
         Problem: Helm cannot package the chart.
@@ -51,7 +68,8 @@ def build(folder: Path, root: Path = ROOT) -> Path:
             raise Problem(f"helm package: {done.stderr.strip()}")
         [package] = Path(scratch).glob("*.tgz")
         made = folder / package.name
-        made.write_bytes(repacked(package.read_bytes()))
+        added = {f"megatron-dpo/{IMAGE}": f"{image}\n".encode()} if image else {}
+        made.write_bytes(repacked(package.read_bytes(), added))
     return made
 
 

@@ -54,7 +54,7 @@ def test_two_clones_give_the_same_bytes(released: Path, tmp_path: Path) -> None:
     first, second = ((clone / "dist" / "SHA256SUMS").read_text() for clone in (released, again))
     assert first == second
     lines = [line.split("  ") for line in first.splitlines()]
-    assert {name.rpartition(".")[2] for _, name in lines} == {"tgz", "whl", "json"}
+    assert {name.rpartition(".")[2] for _, name in lines} == {"tgz", "tar", "whl", "json"}
     assert f"megatron-dpo-{VERSION}.schema.json" in [name for _, name in lines]
     for digest, name in lines:
         assert hashlib.sha256((again / "dist" / name).read_bytes()).hexdigest() == digest
@@ -66,7 +66,13 @@ def test_both_helms_give_the_same_package(
     released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helm: str
 ) -> None:
     monkeypatch.setattr(package, "find_helm", lambda: Path(require(helm)))
-    made = package.build(tmp_path, released)
+    with tarfile.open(released / "dist" / f"megatron-dpo-{VERSION}.tgz") as tar:
+        file = tar.extractfile(f"megatron-dpo/{package.IMAGE}")
+        assert file is not None
+        image = file.read().decode().strip()
+    with tarfile.open(released / "dist" / f"megatron-dpo-launchers-{VERSION}.oci.tar") as tar:
+        assert f"blobs/{image.replace(':', '/')}" in tar.getnames()
+    made = package.build(tmp_path, released, image)
     assert made.read_bytes() == (released / "dist" / made.name).read_bytes()
 
 

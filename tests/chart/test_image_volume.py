@@ -1,0 +1,93 @@
+"""The launcher as an image volume: when it is chosen, and what the pods then mount."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from launchers import version
+from tests.chart.helm import CHART, ROOT, Document, Refused, kind, merged, objects, pod, template
+
+DIGEST = f"sha256:{'5e' * 32}"
+REPOSITORY = "registry.example.com/megatron-dpo-launchers"
+STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a chart that names the launcher's image, as the package of a release does."""
+    folder = tmp_path_factory.mktemp("released") / "megatron-dpo"
+    shutil.copytree(CHART, folder)
+    (folder / "launchers.image").write_text(f"{DIGEST}\n", encoding="ascii")
+    return folder
+
+
+def rendered(chart: Path, values: Document, kubernetes: str = "1.35.0") -> list[Document]:
+    flags = ("--kube-version", kubernetes)
+    return objects(template(merged(STAGED, values), *flags, chart=chart))
+
+
+def source(documents: list[Document]) -> str:
+    """Return the kind of volume that the gang's launcher is in."""
+    volumes = {each["name"]: each for each in pod(documents)["volumes"]}
+    [found] = set(volumes.get("package", {"-": {}})) - {"name"}
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kubernetes", "found"),
+    [
+        ({}, "1.35.0", "image"),
+        ({}, "1.36.1-gke.100", "image"),
+        ({}, "1.34.9", "emptyDir"),
+        ({"from": "chart"}, "1.35.0", "emptyDir"),
+        ({"from": "volume"}, "1.34.9", "image"),
+        ({"from": "image"}, "1.35.0", "-"),
+    ],
+)
+def test_a_release_uses_the_volume_where_kubernetes_mounts_images(
+    released: Path, chosen: Document, kubernetes: str, found: str
+) -> None:
+    assert source(rendered(released, {"launcher": chosen}, kubernetes)) == found
+
+
+def test_a_checkout_uses_its_own_code() -> None:
+    assert source(rendered(CHART, {})) == "emptyDir"
+
+
+def test_every_pod_runs_the_sources_of_the_volume(released: Path) -> None:
+    documents = rendered(released, {})
+    [config] = [each for each in documents if each["kind"] == "ConfigMap"]
+    assert "binaryData" not in config
+    digest = version.digest(version.sources(ROOT / "launchers"))
+    assert config["metadata"]["annotations"]["checksum/launchers"] == digest
+    specs = {role: pod(documents, role) for role in ("node", "clone", "download")}
+    specs["test"] = kind(documents, "Pod")["spec"]
+    for role, spec in specs.items():
+        [container] = spec["containers"]
+        volume = {"reference": f"{REPOSITORY}@{DIGEST}", "pullPolicy": "IfNotPresent"}
+        assert {"name": "package", "image": volume} in spec["volumes"], role
+        mount = {"name": "package", "mountPath": "/opt/launchers", "readOnly": True}
+        assert mount in container["volumeMounts"], role
+        word = {"node": "run", "test": "verify"}.get(role, role)
+        assert container["command"] == ["python3", "-m", "launchers", word]
+        assert container["workingDir"] == "/opt"
+
+
+def test_a_mirror_is_named_by_its_repository(released: Path) -> None:
+    mirror = {"launcher": {"repository": "mirror.test:5000/dpo/launchers"}}
+    volumes = {each["name"]: each for each in pod(rendered(released, mirror))["volumes"]}
+    assert volumes["package"]["image"]["reference"] == f"mirror.test:5000/dpo/launchers@{DIGEST}"
+
+
+def test_a_jobset_that_is_copied_to_another_cluster_needs_no_configmap(released: Path) -> None:
+    queued = {"queue": "gpu"}
+    managed = {"jobset": {"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue": queued}
+    assert source(rendered(released, managed)) == "image"
+
+
+def test_a_chart_without_an_image_refuses_the_volume() -> None:
+    with pytest.raises(Refused, match=r"- launcher.from: volume, .* \[chart-launcher\]"):
+        rendered(CHART, {"launcher": {"from": "volume"}})

@@ -1,0 +1,35 @@
+"""The launcher's image volume against the container runtimes of the nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.doctor.nodes import check_image_volumes
+from tests.scripts.doctor.healthy import node, objects, release, snapshot
+
+VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha256:0"}}
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "levels"),
+    [
+        (("containerd://2.1.4", "cri-o://1.35.0"), ["ok"]),
+        (("containerd://1.7.28", "containerd://2.1.4"), ["warn"]),
+        (("containerd://2.0.9", "cri-o://1.30.1"), ["fail"]),
+        ((), []),
+    ],
+)
+def test_the_runtimes_of_the_nodes(runtimes: tuple[str, ...], levels: list[str]) -> None:
+    there = [item for item in objects() if item["kind"] != "Node"]
+    for number, runtime in enumerate(runtimes):
+        host = node(f"host-{number}")
+        host["status"]["nodeInfo"] = {"containerRuntimeVersion": runtime}
+        there.append(host)
+    pod = release().gang.pod
+    mounted = release().with_pods({"node": {**pod, "volumes": [*pod["volumes"], VOLUME]}})
+    findings = check_image_volumes(mounted, snapshot(release(), there))
+    assert [each.level.value for each in findings] == levels
+
+
+def test_without_an_image_volume_nothing_is_checked() -> None:
+    assert check_image_volumes(release(), snapshot(release())) == []
