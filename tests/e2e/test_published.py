@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.e2e import standin
 from tests.e2e.release import HELM3, HELM4, Refused, Release
@@ -23,6 +26,7 @@ from tests.scripts.dev.release import keyring as keys
 VERSION = "9.8.7"
 SIGNED, CHANGED = b"backoffLimit: 0", b"backoffLimit: 9"
 """A line of the chart, and what somebody makes of it after it was signed."""
+CONFIG_MAPS = {"launcher": {"from": "chart"}}
 HELMS = pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
 
 
@@ -38,8 +42,12 @@ class Published:
     """Public key of its signer."""
 
     def release(self, space: Space, helm: Path, place: str = "charts") -> tuple[Release, Run]:
-        """Describe a run that Helm installs from the registry once it has verified the package."""
-        made, run = standin.release(space, "dpo", helm=helm)
+        """Describe a run that Helm installs from the registry once it has verified the package.
+
+        It takes the launcher from ConfigMaps: containerd of the test cluster's nodes cannot mount
+        images, and its image is in no registry.
+        """
+        made, run = standin.release(space, "dpo", CONFIG_MAPS, helm=helm)
         source = ("--version", VERSION, "--plain-http", "--verify", "--keyring", str(self.keyring))
         chart = f"oci://{self.address}/{place}/megatron-dpo"
         return replace(made, chart=chart, source=source), run
@@ -95,3 +103,22 @@ def test_a_package_that_was_changed_after_signing_is_not_installed(
     with pytest.raises(Refused, match="sha256"):
         release.install()
     assert queued.kubectl.items("jobsets") == []
+
+
+@pytest.mark.level("restricted")
+def test_the_api_server_admits_pods_that_mount_the_launchers_image(
+    unqueued: Space, published: Published
+) -> None:
+    release, _ = published.release(unqueued, HELM4)
+    words = ("--kube-version", "1.35.0", "--set", "launcher.from=auto")
+    made = [item for item in yaml.safe_load_all(release.manifest(*words)) if item]
+    [jobset] = [item for item in made if item["kind"] == "JobSet"]
+    template = jobset["spec"]["replicatedJobs"][-1]["template"]["spec"]["template"]
+    metadata = {**template["metadata"], "name": "dpo"}
+    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
+    content = {"apiVersion": "v1", "kind": "List", "items": [jobset, pod]}
+    words = ("create", "--dry-run=server", "--validate=strict", "--output=json", "-f", "-")
+    admitted = json.loads(unqueued.kubectl.run(*words, stdin=json.dumps(content)))["items"][1]
+    volumes = {each["name"]: each for each in admitted["spec"]["volumes"]}
+    reference = volumes["package"]["image"]["reference"]
+    assert re.fullmatch(r"registry\.dpo\.test/megatron-dpo-launchers@sha256:\w{64}", reference)
