@@ -117,8 +117,8 @@ def test_the_api_server_admits_pods_that_mount_the_launchers_image(
     metadata = {**template["metadata"], "name": "dpo"}
     pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata}
     content = {"apiVersion": "v1", "kind": "List", "items": [jobset, pod]}
-    words = ("create", "--dry-run=server", "--validate=strict", "--output=json", "-f", "-")
-    admitted = json.loads(unqueued.kubectl.run(*words, stdin=json.dumps(content)))["items"][1]
+    create = ("create", "--dry-run=server", "--validate=strict", "--output=json", "-f", "-")
+    admitted = json.loads(unqueued.kubectl.run(*create, stdin=json.dumps(content)))["items"][1]
     volumes = {each["name"]: each for each in admitted["spec"]["volumes"]}
     reference = volumes["package"]["image"]["reference"]
     assert re.fullmatch(r"registry\.dpo\.test/megatron-dpo-launchers@sha256:\w{64}", reference)
