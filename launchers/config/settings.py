@@ -13,14 +13,14 @@ from pathlib import Path
 
 from launchers import PACKAGE, suggestion
 from launchers.config import env_from
-from launchers.config import hang as hang_settings
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, is_one, port, required
-from launchers.config.hang import Hang
 from launchers.config.preflight import Preflight
 from launchers.config.rank import Place, gpus_of, place_of
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.hang import settings as hang_settings
+from launchers.hang.settings import Hang
 
 STAGES = ("clone", "download", "convert", "train")
 PREFIXES = ("DPO_", "SKIP_")

@@ -16,7 +16,7 @@ from launchers.config.flag_value import Value, switch
 from launchers.config.rank import Place
 from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, TRACKERS, Recipe
 from launchers.exits import Exit, LaunchError
-from launchers.flags import code_files, features
+from launchers.flags import code_files, external_plugins, features
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import process
 
@@ -45,7 +45,7 @@ BY_TIME: dict[str, Value] = {
     "save_total_limit": str(KEPT_BY_TIME),
     "eval_steps": str(SAVE_STEPS),  # otherwise save_steps
 }
-"""Flags where checkpoints are saved by time (``training/stop/save_timer.py``)."""
+"""Flags where checkpoints are saved by time (``stop/save_timer.py``)."""
 OUTER = ("PET_", "TORCHELASTIC_")
 """Prefixes of the variables by which a torchrun or Kubeflow around the launcher sets options of
 torchrun (``PET_RDZV_BACKEND``): the launcher's own torchrun must not read them."""
@@ -124,7 +124,7 @@ def training_flags(
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
         "add_version": "false",
-        "external_plugins": features.plugins(recipe, inputs.clone),
+        "external_plugins": external_plugins.plugins(recipe, inputs.clone),
         "callbacks": features.callbacks(recipe, on_cpu=on_cpu),
     }
 

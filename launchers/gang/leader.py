@@ -21,7 +21,6 @@ from launchers.gang.barrier import (
     seconds_until,
 )
 from launchers.gang.handshake import Handshakes, RefusalLog
-from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -34,7 +33,8 @@ from launchers.gang.protocol import (
     server,
 )
 from launchers.gang.restart_agreement import RestartAgreement
-from launchers.gang.stop_agreement import StopAgreement
+from launchers.hang.agreement import HangAgreement
+from launchers.stop.agreement import StopAgreement
 from launchers.system.threads import place_of
 
 BACKLOG = 1024

@@ -11,7 +11,6 @@ from functools import partial
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import seconds_until
-from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -23,7 +22,8 @@ from launchers.gang.protocol import (
     end_message,
 )
 from launchers.gang.restart_agreement import RestartAgreement
-from launchers.gang.stop_agreement import StopAgreement
+from launchers.hang.agreement import HangAgreement
+from launchers.stop.agreement import StopAgreement
 from launchers.system.threads import in_thread
 
 LOOKUP_INTERVAL_SECONDS = 1.0

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from launchers import logs
 from launchers.exits import Exit
-from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, PeerLoss
 from launchers.gang.restart_agreement import RestartAgreement
-from launchers.gang.stop_agreement import StopAgreement
+from launchers.hang.agreement import HangAgreement
+from launchers.stop.agreement import StopAgreement
 from launchers.system.threads import place_of
 
 SILENCE_LIMIT_SECONDS = 55.0

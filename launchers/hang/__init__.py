@@ -1,4 +1,5 @@
 """Hangs: when processes count as hanging, what they are doing then, and which rank is the cause.
 
-May import ``config``, ``system`` and ``storage``.
+``watch`` is the launcher's part, ``agreement`` the gang's, ``heartbeat`` that of the training
+processes; ``settings`` is parsed with all others.
 """

@@ -4,7 +4,7 @@ A process writes a heartbeat at each boundary, batch and phase (``system/step_bo
 is five times the median step, in a save five times the longest one so far, and at least the floor
 of its phase. In most phases processes wait
 for each other, so that a node is silent only when all its processes are, and the gang hangs only
-when all nodes are silent (``gang/hang_agreement.py``).
+when all nodes are silent (``hang/agreement.py``).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from launchers import logs
-from launchers.metrics import evaluations
-from launchers.metrics.evaluations import Evaluation
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics.rows import Row, line
 
 T = TypeVar("T")

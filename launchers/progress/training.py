@@ -11,8 +11,9 @@ from time import time
 from typing import Any
 
 from launchers import logs
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import BY_LOSS, Evaluation, Measure
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress, quietly
 from launchers.system.threads import repeat

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from launchers.gang.stop_agreement import seconds_to_save
 from launchers.plan.footprint import SAVE_SHARE
 from launchers.rehearsal.measured import Host, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
+from launchers.stop.agreement import seconds_to_save
 from launchers.units import GIB
 
 Verdict = Literal["ok", "warn", "fail"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.workspace import Workspace
-from launchers.metrics import evaluations, rows
+from launchers.evaluation import evaluations
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.progress import phases
 from launchers.rehearsal import host_samples

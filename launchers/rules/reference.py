@@ -1,6 +1,6 @@
 """Rules of the reference: an adapter that is continued, and ``recipe.reference``.
 
-Sources are abbreviated as in ``rules/parallelism.py``. ``training/reference/policy.py`` refuses the
+Sources are abbreviated as in ``rules/parallelism.py``. ``reference/policy.py`` refuses the
 same in a run without a launcher.
 """
 
@@ -79,13 +79,13 @@ REFERENCES: tuple[Rule, ...] = (
     _precomputed_conflict(
         "precomputed-task",
         "is supported for DPO only, and recipe.task is {recipe.task}",
-        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
+        "reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         NOT_RLHF,
     ),
     _precomputed_conflict(
         "precomputed-rlhf-type",
         "is supported for DPO only, and rlhf_type is {rlhf_type}",
-        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
+        "reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         RLHF,
         none_of("rlhf_type", "dpo"),
     ),
@@ -138,7 +138,7 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
         flag=REFERENCE,
         when=(_ONCE,),
         says="precomputed requires recipe.backend megatron; use online",
-        source="training/reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
+        source="reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
     ),
 )
 """Rules of the transformers backend."""

@@ -17,7 +17,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.flags.command_line import Inputs, environment
 from launchers.plan.footprint import kept, save_every
-from launchers.rehearsal import report
+from launchers.rehearsal import result as report
 from launchers.rehearsal.figures import Context, judge
 from launchers.rehearsal.host_samples import sampling
 from launchers.rehearsal.measured import Loaded, gather, has_resumed

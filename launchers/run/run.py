@@ -13,6 +13,7 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
+from launchers.evaluation.evaluations import Measure
 from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
 from launchers.gang.leader import Leader
@@ -21,7 +22,6 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check_model, check_recipe
-from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
 from launchers.progress.exporter import exporting

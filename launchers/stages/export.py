@@ -17,10 +17,11 @@ from pathlib import Path
 from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Measure
 from launchers.exits import Exit, LaunchError
-from launchers.flags import features
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import Measure
+from launchers.flags import external_plugins, features
+from launchers.metrics import rows
 from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
@@ -39,7 +40,7 @@ TRAINER_STATE = (
 )
 
 
-def inputs_of(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, object]:
+def marker_inputs(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, object]:
     """Return what an export was made from, as its marker records it.
 
     Args:
@@ -57,7 +58,7 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
     made again; what was there is kept next to the export.
     """
     found = marker.read(work.export)
-    if found is None or found.inputs != marker.plain(inputs_of(recipe, identity)):
+    if found is None or found.inputs != marker.plain(marker_inputs(recipe, identity)):
         return False
     if problems := _changes(work.export, found):
         names = (problem.partition(": ")[0] for problem in problems)
@@ -123,7 +124,7 @@ def export(
             else:
                 link_or_copy(file, folder / name)
 
-    inputs = inputs_of(recipe, identity)
+    inputs = marker_inputs(recipe, identity)
     _keep_changed(work.export)
     return produce("export", work.run, work.export, inputs, make, skip=False, holder=holder)
 
@@ -215,7 +216,7 @@ def without_own(arguments: str) -> str:
     """
     found = json.loads(arguments)
     if isinstance(plugins := found.get("external_plugins"), list):
-        found["external_plugins"] = features.users_plugins(map(str, plugins))
+        found["external_plugins"] = external_plugins.users_plugins(map(str, plugins))
     if isinstance(named := found.get("callbacks"), list):
         found["callbacks"] = features.users_callbacks(named)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

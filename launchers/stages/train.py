@@ -24,12 +24,12 @@ from launchers.flags.command_line import (
 )
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
+from launchers.hang.watch import END_SECONDS, HangWatch, early_end, watching
 from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
 from launchers.stages.attempt import Attempt
-from launchers.stages.hang import END_SECONDS, HangWatch, early_end, watching
-from launchers.stages.stop import StopOnRequest, stopping
 from launchers.standby.standby import Command, Standby
+from launchers.stop.watch import StopOnRequest, stopping
 from launchers.storage import node_disk
 from launchers.system import training_end
 from launchers.system.failures import Verdict

@@ -25,7 +25,7 @@ from launchers.system import process
 from launchers.system.step_board import Reading, StepBoard
 from launchers.system.threads import repeat
 
-AGENT = "launchers.training.standby.agent"
+AGENT = "launchers.standby.agent"
 POLL_SECONDS = 1.0
 END_SECONDS = 2.0
 """Time in which the kernel ends a killed process."""

@@ -33,7 +33,7 @@ from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object
 
 COMPLETE = "COMPLETE.json"
 FEATURES = "features.json"
-"""File with the launcher's features that trained it, see ``training/loading.py``; not exported."""
+"""File with the features that trained it (``training/checkpoint_record.py``); not exported."""
 DAMAGED = "DAMAGED.json"
 """Written into a checkpoint whose files differ from their digests; no run resumes from it."""
 PENDING = "PENDING.json"

@@ -1,29 +1,19 @@
-"""Install the features that ``DPO_FEATURES`` names, and record them with each checkpoint."""
+"""Install the features that ``DPO_FEATURES`` names."""
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE, Feature
-from launchers.storage import checkpoint
-from launchers.system import atomic_file
-from launchers.training.stop import finished, uncaught
+from launchers.stop import finished, uncaught
+from launchers.training.installed import INSTALLED, VERDICTS
 from launchers.upstream import record as upstream_record
-from launchers.upstream.patches import Verdict
 from launchers.upstream.table import of_feature
 
 _BY_NAME = {feature.name: feature for feature in FEATURES}
-_installed: list[str] = []
-_left: list[bool] = []
-"""Filled once an evaluation of this process was left."""
-_verdicts: dict[str, Verdict] = {}
-"""The patches of the features of this process, by feature."""
 
 
 def load(env: Mapping[str, str]) -> None:
@@ -47,8 +37,8 @@ def load(env: Mapping[str, str]) -> None:
     for name in names:
         install(name)
     if names and env.get("RANK", "0") == "0":
-        print(logs.format_event("features", installed=",".join(_installed)), flush=True)
-        for verdict in _verdicts.values():
+        print(logs.format_event("features", installed=",".join(INSTALLED)), flush=True)
+        for verdict in VERDICTS.values():
             fields = {"effect": verdict.patch.effect, "state": verdict.state}
             event = logs.format_event(f"patch {verdict.patch.name}", **fields)
             print(f"{event} sources={logs.format_value(verdict.releases)}", flush=True)
@@ -76,7 +66,7 @@ def install(name: str) -> None:
             "do not set it; the launcher derives it from the recipe",
             id="feature-unknown",
         )
-    if name in _installed or name in _verdicts:
+    if name in INSTALLED or name in VERDICTS:
         raise LaunchError(
             Exit.CONFIG,
             f"{VARIABLE}: the feature {name} is already installed in this process",
@@ -87,19 +77,14 @@ def install(name: str) -> None:
     if verdict is not None:
         if verdict.state == "refused":
             raise verdict.error()
-        _verdicts[name] = verdict
+        VERDICTS[name] = verdict
         verdict.log()
         if not verdict.is_installed:
             _register_nothing(feature)
             return
-    module = importlib.import_module(f"{__package__}.{feature.module}")
+    module = importlib.import_module(f"launchers.{feature.module}")
     getattr(module, feature.function)()
-    _installed.append(name)
-
-
-def installed() -> tuple[str, ...]:
-    """Return the names of the features installed in this process."""
-    return tuple(_installed)
+    INSTALLED.append(name)
 
 
 def _register_nothing(feature: Feature) -> None:
@@ -114,19 +99,3 @@ def _register_nothing(feature: Feature) -> None:
         mapping.megatron_callbacks_map[feature.callback] = base.MegatronCallback
     else:
         mapping.callbacks_map[feature.callback] = base.TrainerCallback
-
-
-def note_evaluation_left() -> None:
-    """Note that the evaluation of this step is left: the attempt that resumes makes it first."""
-    _left.append(True)
-
-
-def record(folder: Path) -> None:
-    """Write features, patches and versions of packages into a checkpoint, before it is sealed."""
-    document = {
-        "features": _installed,
-        "patches": upstream_record.document(_verdicts.values()),
-        **({"owes_evaluation": True} if _left else {}),
-        "versions": upstream_record.versions(os.environ.get("DPO_LAUNCHER_DIGEST", "")),
-    }
-    atomic_file.replace(folder / checkpoint.FEATURES, json.dumps(document, indent=1) + "\n")

@@ -14,13 +14,13 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers import logs
+from launchers.stop import finished
 from launchers.storage import disk, node_disk, retention
 from launchers.storage.checkpoint import digest_own, merged, seal
 from launchers.storage.node_disk import Written
 from launchers.system import lookup
-from launchers.training.loading import record
+from launchers.training.checkpoint_record import record
 from launchers.training.saving import background
-from launchers.training.stop import finished
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]

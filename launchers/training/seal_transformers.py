@@ -13,10 +13,10 @@ import transformers.trainer
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
+from launchers.stop import finished
 from launchers.storage import retention
 from launchers.storage.checkpoint import seal
-from launchers.training.loading import record
-from launchers.training.stop import finished
+from launchers.training.checkpoint_record import record
 
 ROTATIONS = (
     (transformers.trainer, "rotate_checkpoints"),

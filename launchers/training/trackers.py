@@ -20,9 +20,9 @@ from typing import Any
 
 from launchers import logs
 from launchers.config.recipe import TRACKERS
+from launchers.stop import uncaught
 from launchers.system.atomic_file import replace
-from launchers.training import loading
-from launchers.training.stop import uncaught
+from launchers.training.installed import INSTALLED
 
 ID = "tracker-id"
 """File in the run's folder; removing the folder starts another curve."""
@@ -55,7 +55,7 @@ def _install(library: str, label: str) -> None:
         label: the argument of ``init`` with the name that is displayed.
     """
     rank, last = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")) - 1
-    if rank != (last if "startup_megatron" in loading.installed() else 0):
+    if rank != (last if "startup_megatron" in INSTALLED else 0):
         os.environ.pop(TRACKERS[library], None)
         return
     uncaught.remove()  # the end of Python completes the upload

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.checkpoint_owner import other_run
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import Evaluation
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
 from scripts import json_text

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchers.gang.stop_agreement import END_SECONDS, seconds_to_save
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.memory import HOST_ERROR_SHARE
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
+from launchers.stop.agreement import END_SECONDS, seconds_to_save
 from launchers.storage.node_disk import KEPT_FREE
 from launchers.units import GIB
 from scripts.plan.search import TIGHT

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from launchers.config.settings import REHEARSAL
-from launchers.rehearsal.report import LINE, table
+from launchers.rehearsal.result import LINE, table
 from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
 from scripts.helm import CHART, find_helm, template
 from scripts.local.command import Request as LocalRequest

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import Evaluation
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from scripts.report import numbers
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launchers.metrics.evaluations import Evaluation
+from launchers.evaluation.evaluations import Evaluation
 from launchers.stages.attempt_record import End
 from scripts.json_text import part
 from scripts.report.columns import Points

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from launchers.config.hang import FLOORS, Hang, from_env
 from launchers.exits import Exit
 from launchers.gang.peer_monitor import KEEPALIVE_INTERVAL_SECONDS, SILENCE_LIMIT_SECONDS
 from launchers.hang.alive import BEAT_SECONDS
+from launchers.hang.settings import FLOORS, Hang, from_env
 from scripts.helm import ROOT
 from tests.chart.helm import Document, Refused, env, merged, pod, render, settings, template
 from tests.chart.test_preflight import KEYS

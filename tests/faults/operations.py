@@ -17,11 +17,13 @@ from typing import Any
 from launchers.config.recipe import Recipe
 from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import LaunchError
-from launchers.metrics import evaluations
-from launchers.metrics.evaluations import Evaluation
 from launchers.preflight import gang_checks, gang_probes
 from launchers.preflight.finding import failure
+from launchers.reference import run_store, store
+from launchers.reference.fingerprint import Machine
 from launchers.run import rehearse
 from launchers.stages import attempt, attempt_record, convert, export, local_files, resume
 from launchers.storage import checkpoint, manifest, marker, node_disk, output, retention
@@ -29,8 +31,6 @@ from launchers.storage import visible as visible_outputs
 from launchers.storage.lock import Lock
 from launchers.storage.marker import Marker
 from launchers.system import atomic_file, lookup
-from launchers.training.reference import run_store, store
-from launchers.training.reference.fingerprint import Machine
 
 Act = Callable[[], object]
 IDENTITY = {"recipe": "a", "model": "m"}

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.hang.report import FILE
+from launchers.hang.record import FILE
 from launchers.system.process import descendants
 from scripts.helm import ROOT
 from tests.hang.cases import NODES, PER_NODE, Case

@@ -19,11 +19,11 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 from torch.utils.data import DataLoader, Dataset
 
+from launchers.hang import heartbeat
+from launchers.stop import finished
+from launchers.stop.boundary import Boundary
 from launchers.storage import checkpoint
-from launchers.training import heartbeat
 from launchers.training.saving.background import Writes
-from launchers.training.stop import finished
-from launchers.training.stop.boundary import Boundary
 from tests.hang.cases import Case
 
 RANK = int(os.environ["RANK"])

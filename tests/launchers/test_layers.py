@@ -1,4 +1,4 @@
-"""Packages import in one order of layers, and stay small enough to read."""
+"""Modules import in one order of layers, and packages stay small enough to read."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ LAYERS = (
     ("run",),
 )
 """Lowest first; packages of one layer do not import each other."""
+TRAINING = "training"
+"""The layer of what runs in ms-swift's processes."""
+PLACED = {
+    **dict.fromkeys(("evaluation", "reference", "stop"), TRAINING),
+    **dict.fromkeys(("hang.heartbeat", "standby.agent", "standby.worker"), TRAINING),
+    "hang.settings": "config",
+    "hang.agreement": "gang",
+    "stop.agreement": "gang",
+    "evaluation.evaluations": "metrics",
+    "hang.watch": "stages",
+    "stop.watch": "stages",
+}
+"""Packages and modules of features with parts in several layers: the layer of each part."""
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 ENTRIES = ("launchers.command", "launchers.__main__")
 """Root modules that import every layer."""
@@ -46,7 +59,7 @@ def test_no_module_imports_a_higher_layer() -> None:
     wrong = [
         f"{importer} imports {imported}"
         for importer, imported in imports()
-        if not is_allowed(package(importer), package(imported))
+        if not is_allowed(layer(importer), layer(imported))
     ]
     assert wrong == []
 
@@ -59,8 +72,13 @@ def test_the_rule_itself_distinguishes_up_from_down() -> None:
     assert not is_allowed("training", "stages")
 
 
+def test_every_placed_part_exists() -> None:
+    names = {name.removeprefix("launchers.") for name in modules()}
+    assert set(PLACED) <= names | {name.partition(".")[0] for name in names}
+
+
 def test_every_package_has_a_layer() -> None:
-    assert {package(name) for name in modules()} - {"training"} == set(LEVEL)
+    assert {layer(name) for name in modules()} - {TRAINING} == set(LEVEL)
 
 
 def test_the_readme_has_the_order() -> None:
@@ -96,22 +114,26 @@ def test_no_package_is_a_folder_around_one_module() -> None:
 
 
 def is_allowed(importer: str, imported: str) -> bool:
-    """Return whether one package may import from another."""
+    """Return whether a module of one layer may import from another."""
     if importer == imported:
         return True
-    if importer == "training":
+    if importer == TRAINING:
         return imported not in ("stages", "run")
-    return imported != "training" and LEVEL[imported] < LEVEL[importer]
+    return imported != TRAINING and LEVEL[imported] < LEVEL[importer]
 
 
-def package(module: str) -> str:
-    """Return the package of a module.
+def layer(module: str) -> str:
+    """Return the layer of a module: that of its package unless it is placed elsewhere.
 
-    >>> package("launchers.exits"), package("launchers.training.packs.report")
+    >>> layer("launchers.exits"), layer("launchers.training.packs.dealing")
     ('root', 'training')
+    >>> layer("launchers.hang.silence"), layer("launchers.hang.watch")
+    ('hang', 'stages')
     """
-    parts = module.split(".")
-    return parts[1] if len(parts) > 2 else "root"
+    parts = module.split(".")[1:]
+    if len(parts) == 1:
+        return "root"
+    return PLACED.get(".".join(parts), PLACED.get(parts[0], parts[0]))
 
 
 def modules() -> dict[str, Path]:

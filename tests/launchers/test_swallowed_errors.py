@@ -20,26 +20,26 @@ ALLOWED: dict[str, str] = {
         preflight/preflight.py:Preflight._door preflight/preflight.py:Preflight.answer
         storage/lock.py:Lock._create storage/lock.py:await_chain
         storage/run_lease.py:end system/lookup.py:certain system/retry.py:retry
-        system/threads.py:each.work training/reference/forward_pass.py:_from_rank_0
+        system/threads.py:each.work reference/forward_pass.py:_from_rank_0
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy
     """,
     "the recipe is the user's file, and who may read it does not change": "config/recipe.py:load",
     "a connection, not a file": """
         gang/handshake.py:Handshakes._accept gang/handshake.py:Handshakes._read
-        gang/handshake.py:Handshakes._refuse gang/hang_agreement.py:HangAgreement._gathered
-        gang/hang_agreement.py:HangAgreement._decide gang/hang_agreement.py:_judged
+        gang/handshake.py:Handshakes._refuse hang/agreement.py:HangAgreement._gathered
+        hang/agreement.py:HangAgreement._decide hang/agreement.py:_judged
         gang/peer_monitor.py:PeerMonitor.send_keepalives.work
         gang/peer_monitor.py:PeerMonitor.watch gang/protocol.py:Connection.close
         preflight/gang_probes.py:PortProbe._serve preflight/gang_probes.py:PortProbe._tell
         preflight/gang_probes.py:PortProbe.__exit__ progress/exporter.py:_server
         progress/notify.py:event standby/message.py:Waiting._receive
-        standby/standby.py:Standby._hand_over training/standby/agent.py:Worker.takes
+        standby/standby.py:Standby._hand_over standby/agent.py:Worker.takes
     """,
     "evidence, reports and logs: they end nothing and decide nothing": """
         hang/evidence.py:Scene._ask hang/evidence.py:Scene._keep hang/evidence.py:_size
         hang/evidence.py:_read hang/flight_recorder.py:ask hang/flight_recorder.py:parse
-        hang/report.py:write hang/stacks.py:py_spy metrics/model.py:found
+        hang/record.py:write hang/stacks.py:py_spy metrics/model.py:found
         metrics/writer.py:Writer._work preflight/report.py:Report.write
         preflight/collective.py:_phases preflight/worker.py:Worker.record
         progress/notify.py:_Notifier.look
@@ -53,7 +53,7 @@ ALLOWED: dict[str, str] = {
         training/saving/foreground.py:Parts._written
         system/threads.py:repeat.work system/training_end.py:_away termination.py:write
         training/collect/batch_rows.py:written training/packs/packing.py:_publish
-        training/stop/finished.py:_end training/stop/uncaught.py:_print
+        stop/finished.py:_end stop/uncaught.py:_print
         training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
         stages/clone.py:warn_if_moved
     """,
@@ -73,7 +73,7 @@ ALLOWED: dict[str, str] = {
         standby/message.py:_set_oom_score standby/message.py:_oom_score_of
         system/process.py:hide_variables
         standby/message.py:outcome standby/standby.py:Standby._start
-        training/standby/worker.py:_holds_gpu
+        standby/worker.py:_holds_gpu
     """,
     "kept memory and caches: without them the same work is done again": """
         standby/kept_memory.py:KeptMemory.__init__ standby/kept_memory.py:kept_bytes

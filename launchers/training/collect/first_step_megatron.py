@@ -14,8 +14,8 @@ from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.flags.first_step import same_adapters
 from launchers.metrics.first_step import Loss, Reference, first_step, has_dropout, judge
+from launchers.reference.policy import policy_is_reference
 from launchers.training.collect import device as gpu
-from launchers.training.reference.policy import policy_is_reference
 
 
 class FirstStepCallback(MegatronCallback):  # type: ignore[misc]

@@ -23,10 +23,10 @@ from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
 from launchers.system.atomic_file import replace
-from launchers.training import loading
+from launchers.training.installed import INSTALLED
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.report import Packs, PairWeights, Report, report
+from launchers.training.packs.packing_record import Packs, PairWeights, Report, report
 
 FILE = "packing.json"
 """The report, in the attempt's folder."""
@@ -152,7 +152,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
         dealt = list(sampler.rounds(0, 0, sampler.batch))
         weights = None
         if getattr(args, "rlhf_type", None) in PAIRED:
-            weights = PairWeights.of(rows, sampler.steps(0), "pair_weights" in loading.installed())
+            weights = PairWeights.of(rows, sampler.steps(0), "pair_weights" in INSTALLED)
         _publish(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0), weights=weights))
     return sampler
 

@@ -29,7 +29,7 @@ import torch
 from megatron.core import mpu
 
 from launchers.exits import Exit, LaunchError
-from launchers.training import loading
+from launchers.training.installed import INSTALLED
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
 """Module in which ms-swift looks up its trainers."""
@@ -124,7 +124,7 @@ def install() -> None:
     Raises:
         LaunchError: CONFIG without the feature ``packing``, whose sampler counts a step's pairs.
     """
-    if "packing" not in loading.installed():
+    if "packing" not in INSTALLED:
         raise LaunchError(
             Exit.CONFIG,
             "recipe.pairWeights: equal requires the patch packing, which stepped aside",

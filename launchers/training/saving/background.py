@@ -25,10 +25,10 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
+from launchers.hang import heartbeat
 from launchers.plan.memory import BUFFER_SPARE
 from launchers.storage import run_lease
 from launchers.storage.node_disk import Written
-from launchers.training import heartbeat
 from launchers.training.saving.files import Failure, File, Flushed, Stored
 from launchers.training.saving.host_buffer import HostBuffer, offsets
 from launchers.training.saving.staging import Staging

@@ -13,9 +13,9 @@ from typing import Any
 
 from launchers import logs
 from launchers.exits import LaunchError
+from launchers.hang import heartbeat
 from launchers.storage import checkpoint, disk, node_disk
 from launchers.storage.node_disk import Written
-from launchers.training import heartbeat
 from launchers.training.saving.files import File
 
 Write = Callable[[Sequence[File]], list[Any]]

@@ -16,10 +16,10 @@ from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, g
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.flags.features import users_plugins
+from launchers.flags.external_plugins import users_plugins
+from launchers.reference.policy import original
 from launchers.storage import disk, marker
 from launchers.storage.output import Made, produce
-from launchers.training.reference.policy import original
 from launchers.training.tokens import fingerprint
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")

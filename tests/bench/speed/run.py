@@ -19,9 +19,9 @@ from launchers.config.recipe import Recipe
 from launchers.flags import command_line, features
 from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port
+from launchers.reference.run_store import recorded
 from launchers.run import kernel_cache
 from launchers.system.ms_swift import swift_folder
-from launchers.training.reference.run_store import recorded
 from tests.bench import host, session
 from tests.bench.speed import figures, read
 from tests.bench.speed import profiles as bench_profiles

@@ -12,7 +12,7 @@ import pytest
 from launchers.config.rank import Place
 from launchers.config.recipe import Backend, parse
 from launchers.exits import Exit, LaunchError
-from launchers.flags import code_files, features
+from launchers.flags import code_files, external_plugins, features
 from launchers.flags.command_line import (
     environment,
     flatten,
@@ -57,7 +57,7 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     of = recipe(external_plugins=["data.py"], callbacks=["mine"])
     merged = flags(of)
-    assert merged["external_plugins"] == [str(features.PLUGIN), "/w/code/data.py"]
+    assert merged["external_plugins"] == [str(external_plugins.PLUGIN), "/w/code/data.py"]
     assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
     assert names(of) == [
         "startup_megatron",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.gang.hang_agreement import ANSWER_SECONDS, DECISION_SECONDS
 from launchers.gang.protocol import MAX_MESSAGE_BYTES
+from launchers.hang.agreement import ANSWER_SECONDS, DECISION_SECONDS
 from launchers.hang.culprit import UNKNOWN, find
 from launchers.hang.flight_recorder import Group
 from launchers.hang.worker import Worker

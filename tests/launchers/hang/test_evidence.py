@@ -22,7 +22,7 @@ Processes = list[subprocess.Popen[bytes]]
 PROCESS = """
 import os, sys, threading, time
 from launchers.system.step_board import Phase
-from launchers.training.heartbeat import Heartbeat
+from launchers.hang.heartbeat import Heartbeat
 
 def hangs_here():
     time.sleep(600)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.config.hang import FLOORS
+from launchers.hang.settings import FLOORS
 from launchers.hang.silence import (
     NOTHING_RUNS,
     STEPS,

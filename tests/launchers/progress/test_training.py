@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from launchers.metrics import evaluations, writer
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import rows as metrics
-from launchers.metrics.evaluations import Evaluation
+from launchers.metrics import writer
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
 from launchers.progress.training import Tail, Timeline, log_held_out, summarising

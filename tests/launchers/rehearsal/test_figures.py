@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launchers.rehearsal import report
+from launchers.rehearsal import result
 from launchers.rehearsal.figures import Context, Figure, judge
 from launchers.rehearsal.measured import Host, Loaded, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
@@ -53,7 +53,7 @@ def test_a_run_that_fits_is_ok_in_every_figure() -> None:
     assert {each.verdict for each in figures} == {"ok"}
     assert [each.remedy for each in figures] == [""] * len(figures)
     assert not unknown
-    assert report.verdict(figures) == "ok"
+    assert result.verdict(figures) == "ok"
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_merged_model_takes_space_too() -> None:
 def test_a_failure_outweighs_a_warning_and_each_remedy_is_in_the_table() -> None:
     bad = replace(GOOD, gpu_gib=79.0, free_bytes=0)
     figures, unknown = judge(bad, CONTEXT)
-    document = report.document("r", "d", 1.0, bad, figures, unknown)
+    document = result.document("r", "d", 1.0, bad, figures, unknown)
     assert document["verdict"] == "fail"
-    lines = report.table(document)
-    assert all(line.startswith(report.LINE) for line in lines)
-    assert lines[-1] == f"{report.LINE}verdict: fail"
+    lines = result.table(document)
+    assert all(line.startswith(result.LINE) for line in lines)
+    assert lines[-1] == f"{result.LINE}verdict: fail"
     assert sum("free space" in line for line in lines) == 1

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from launchers.evaluation import evaluations
 from launchers.exits import Exit
-from launchers.metrics import evaluations
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage import checkpoint
 from scripts.demo import sources

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit
-from launchers.metrics import evaluations, writer
-from launchers.metrics.evaluations import Evaluation
+from launchers.metrics import writer
 from tests.launchers.pods import Pods, end
 
 

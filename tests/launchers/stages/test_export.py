@@ -11,9 +11,10 @@ import pytest
 
 from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit, LaunchError
-from launchers.metrics import evaluations, rows, writer
-from launchers.metrics.evaluations import Evaluation
+from launchers.metrics import rows, writer
 from launchers.metrics.rows import Row
 from launchers.stages.export import export, is_exported, link_or_copy, serve_command
 from launchers.storage.checkpoint import merged, seal

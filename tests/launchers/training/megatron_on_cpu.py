@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from launchers.training.stop import finished
+from launchers.stop import finished
 
 LAYERS, EXPERTS, HIDDEN, WORDS = 3, 8, 32, 128
 CLASSES = ("TEGroupedLinear", "TELayerNormColumnParallelLinear", "TELinear", "TEFusedMLP", "TENorm")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launchers.flags import features
+from launchers.flags import external_plugins
 from launchers.metrics import rows
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
@@ -63,7 +63,7 @@ def make_old(found: Checkpoint) -> None:
     """Give a checkpoint what it had before there was one plugin: its arguments and its seal."""
     path = found.path / "args.json"
     arguments = json.loads(path.read_text(encoding="utf-8"))
-    assert arguments["external_plugins"] == [str(features.PLUGIN), str(PLUGIN)]
+    assert arguments["external_plugins"] == [str(external_plugins.PLUGIN), str(PLUGIN)]
     path.write_text(json.dumps({**arguments, "external_plugins": [*OLD, str(PLUGIN)]}))
     (found.path / checkpoint.FEATURES).unlink()
     checkpoint.seal(found.path, found.step)

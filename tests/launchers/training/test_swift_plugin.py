@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from launchers import PACKAGE
 from launchers.exits import Exit
-from launchers.flags import features
+from launchers.flags import external_plugins, features
 from launchers.system.failures import verdict
 from launchers.upstream.patches import ACCEPT
 from scripts.helm import ROOT
@@ -32,7 +33,8 @@ SHOW = """
 import sys
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 print("callbacks", *megatron_callbacks_map)
-print("modules", *sorted(name for name in sys.modules if name.startswith("launchers.training.")))
+inside = ("launchers.training.", "launchers.stop.", "launchers.evaluation.", "launchers.hang.")
+print("modules", *sorted(name for name in sys.modules if name.startswith(inside)))
 """
 
 
@@ -59,23 +61,27 @@ def load(
 
 def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Path) -> None:
     names = "merge_last,seal_megatron"
-    done = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "0"})
+    done = load(
+        tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names, "RANK": "0"}
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"features installed={names}",
         'patch merge-last effect=numbers state=accepted sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
-        "modules launchers.training.heartbeat launchers.training.loading"
-        " launchers.training.merge_last"
+        "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
+        " launchers.stop.finished launchers.stop.uncaught launchers.training.checkpoint_record"
+        " launchers.training.installed launchers.training.loading launchers.training.merge_last"
         " launchers.training.saving launchers.training.saving.background"
         " launchers.training.saving.files launchers.training.saving.foreground"
         " launchers.training.saving.host_buffer"
         " launchers.training.saving.staging"
-        " launchers.training.seal_megatron launchers.training.stop"
-        " launchers.training.stop.finished launchers.training.stop.uncaught",
+        " launchers.training.seal_megatron",
     ]
-    other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
+    other = load(
+        tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"}
+    )
     assert other.stdout.splitlines()[0] == "callbacks merge_last seal"
 
 
@@ -101,7 +107,7 @@ def test_an_uncaught_exception_ends_the_process_at_once(tmp_path: Path) -> None:
     last = tmp_path / "raise_last.py"
     last.write_text(RAISE)
     environment = {features.VARIABLE: "merge_last", "RANK": "1"}
-    done = load(tmp_path, features.PLUGIN, last, environment=environment)
+    done = load(tmp_path, external_plugins.PLUGIN, last, environment=environment)
     assert done.returncode == 1
     assert done.stderr.count("RuntimeError: the gate has no tokens") == 1
 
@@ -123,7 +129,7 @@ def test_no_hook_of_a_plugin_hides_an_uncaught_exception(tmp_path: Path, hook: s
     error = "raise RuntimeError('the gate has no tokens')"
     plugin.write_text("\n".join(["import os, sys, threading, time", hook, start, error]))
     environment = {features.VARIABLE: "merge_last", "RANK": "1"}
-    done = load(tmp_path, features.PLUGIN, plugin, environment=environment)
+    done = load(tmp_path, external_plugins.PLUGIN, plugin, environment=environment)
     assert done.returncode == 1
     found = verdict(done.stderr, started=True)
     assert found is not None and found.cause == "RuntimeError: the gate has no tokens"
@@ -131,18 +137,19 @@ def test_no_hook_of_a_plugin_hides_an_uncaught_exception(tmp_path: Path, hook: s
 
 def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     environment = {name: "" for name in (features.VARIABLE,)}
-    done = load(tmp_path, features.PLUGIN, environment=environment)
+    done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
     assert done.stdout.splitlines() == [
         "callbacks",
-        "modules launchers.training.heartbeat launchers.training.loading launchers.training.saving"
-        " launchers.training.saving.foreground launchers.training.stop"
-        " launchers.training.stop.finished launchers.training.stop.uncaught",
+        "modules launchers.hang.heartbeat launchers.hang.stacks launchers.stop.finished"
+        " launchers.stop.uncaught"
+        " launchers.training.installed launchers.training.loading launchers.training.saving"
+        " launchers.training.saving.foreground",
     ]
 
 
 def refusal(tmp_path: Path, names: str) -> str:
     """Return why training ended, which must be an error of the configuration."""
-    done = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names})
+    done = load(tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names})
     found = verdict(done.stderr, started=False)
     assert done.returncode != 0 and found is not None and found.code == Exit.CONFIG
     return found.cause
@@ -150,26 +157,29 @@ def refusal(tmp_path: Path, names: str) -> str:
 
 def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: Path) -> None:
     environment = {features.VARIABLE: "startup_megatron,seal_megatron", ACCEPT: "seal-megatron"}
-    done = load(tmp_path, features.PLUGIN, environment=environment)
+    done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "features installed=seal_megatron",
         'patch startup-megatron effect=speed state="stepped aside" sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks phases seal",
-        "modules launchers.training.heartbeat launchers.training.loading launchers.training.saving"
+        "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
+        " launchers.stop.finished launchers.stop.uncaught launchers.training.checkpoint_record"
+        " launchers.training.installed launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
         " launchers.training.saving.foreground"
         " launchers.training.saving.host_buffer launchers.training.saving.staging"
-        " launchers.training.seal_megatron launchers.training.stop"
-        " launchers.training.stop.finished launchers.training.stop.uncaught",
+        " launchers.training.seal_megatron",
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 
 
 def test_a_patch_that_cannot_be_left_out_ends_the_run_before_it_is_imported(tmp_path: Path) -> None:
     done = load(
-        tmp_path, features.PLUGIN, environment={features.VARIABLE: "chunked_adam", ACCEPT: ""}
+        tmp_path,
+        external_plugins.PLUGIN,
+        environment={features.VARIABLE: "chunked_adam", ACCEPT: ""},
     )
     found = verdict(done.stderr, started=False)
     assert found is not None
@@ -193,14 +203,16 @@ def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: 
     mine.write_text("".join(f"import {name}\nprint({name}.__file__)\n" for name in names))
     for name in names:
         (tmp_path / f"{name}.py").touch()
-    done = load(tmp_path, features.PLUGIN, mine, environment={features.VARIABLE: "merge_last"})
+    done = load(
+        tmp_path, external_plugins.PLUGIN, mine, environment={features.VARIABLE: "merge_last"}
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:5] == [str(tmp_path / f"{name}.py") for name in names]
 
 
 def test_every_feature_is_a_function_of_a_module() -> None:
     for feature in features.FEATURES:
-        path = features.PLUGIN.parent / f"{feature.module.replace('.', '/')}.py"
+        path = PACKAGE / f"{feature.module.replace('.', '/')}.py"
         assert f"\ndef {feature.function}() -> None:\n" in path.read_text(encoding="utf-8")
     names = [feature.name for feature in features.FEATURES]
     assert len(set(names)) == len(names)

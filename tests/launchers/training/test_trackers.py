@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
+from launchers.stop import uncaught
 from launchers.training import loading, trackers
-from launchers.training.stop import uncaught
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

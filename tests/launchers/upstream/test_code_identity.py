@@ -13,22 +13,22 @@ import pytest
 from launchers import PACKAGE
 from launchers.config.settings import from_env
 from launchers.inputs import paths
+from launchers.reference.fingerprint import Machine, facts_of, store_name
 from launchers.run import kernel_cache
 from launchers.stages import convert
 from launchers.storage import marker
 from launchers.storage.marker import Marker
 from launchers.system.atomic_file import replace
-from launchers.training.reference.fingerprint import Machine, facts_of, store_name
 from launchers.training.tokens import fingerprint
 from launchers.upstream import code_identity
-from tests.launchers.training.reference.references import MACHINE, arguments
+from tests.launchers.reference.references import MACHINE, arguments
 
 PARTS = {"cache", "mcore", "reference", "tokens", "jit"}
 """Names of folders of the workspace in which caches are."""
 KEYED = {
     "training/tokens/fingerprint.py: folder": "tokens",
     "training/tokens/make.py: make": "tokens",
-    "training/reference/run_store.py: stores": "reference",
+    "reference/run_store.py: stores": "reference",
     "config/workspace.py: Workspace.mcore": "conversion",
     "stages/convert.py: convert": "conversion",
     "config/workspace.py: Workspace.jit": "kernels",

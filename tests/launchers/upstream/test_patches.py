@@ -37,7 +37,7 @@ def test_every_feature_declares_what_it_replaces() -> None:
 
 def assigned(feature: Feature) -> Iterator[str]:
     """Yield the attributes that a feature's ``install`` sets, of upstream's classes and modules."""
-    path = PACKAGE / "training" / f"{feature.module.replace('.', '/')}.py"
+    path = PACKAGE / f"{feature.module.replace('.', '/')}.py"
     for function in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(function, ast.FunctionDef) and function.name == feature.function:
             for node in ast.walk(function):
@@ -66,7 +66,7 @@ def test_sources_and_patches_name_the_same_functions() -> None:
 
 def private_calls(feature: Feature) -> Iterator[str]:
     """Yield the private methods of the trainer that a feature's module calls."""
-    path = PACKAGE / "training" / f"{feature.module.replace('.', '/')}.py"
+    path = PACKAGE / f"{feature.module.replace('.', '/')}.py"
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner, name = ast.unparse(node.func.value), node.func.attr

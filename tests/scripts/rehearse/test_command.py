@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from launchers.rehearsal.report import LINE
+from launchers.rehearsal.result import LINE
 from scripts.doctor.api import Answer, Api
 from scripts.problem import Problem
 from scripts.rehearse import command

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit, LaunchError
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import Evaluation
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
 from launchers.storage import checkpoint

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from launchers.metrics import evaluations, rows
-from launchers.metrics.evaluations import Evaluation
+from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from tests.launchers.training.reference import megatron_free
+from tests.launchers.reference import megatron_free
 
 WORDS, PAIRS = 40, 7
 PAD = 0

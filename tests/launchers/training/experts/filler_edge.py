@@ -104,7 +104,7 @@ def main() -> None:
 if __name__ == "__main__":
     megatron_on_cpu.join()
     gather_edge: Any = importlib.import_module("tests.launchers.training.packs.gather_edge")
-    own: Any = importlib.import_module("launchers.training.reference.trainer")
+    own: Any = importlib.import_module("launchers.reference.trainer")
     loading: Any = importlib.import_module("launchers.training.loading")
     expert_rows: Any = importlib.import_module("launchers.training.collect.expert_rows")
     vector: Any = importlib.import_module("launchers.metrics.vector")

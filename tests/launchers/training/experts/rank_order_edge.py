@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import finished
+from launchers.stop import finished
 from tests.launchers.training import megatron_on_cpu, rank_end
 
 ROWS, WIDTH = 64, 32

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import finished
+from launchers.stop import finished
 from tests.launchers.training import megatron_on_cpu, module_file
 from tests.launchers.training.saving.save_ranks import strategies
 

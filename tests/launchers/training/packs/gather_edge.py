@@ -149,7 +149,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     megatron_on_cpu.join()
-    own: Any = importlib.import_module("launchers.training.reference.trainer")
+    own: Any = importlib.import_module("launchers.reference.trainer")
     added: Any = importlib.import_module("launchers.training.experts.rank_order")
     exits: Any = importlib.import_module("launchers.exits")
     loading: Any = importlib.import_module("launchers.training.loading")

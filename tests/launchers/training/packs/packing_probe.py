@@ -99,7 +99,7 @@ def figures(model: Path) -> dict[str, Any]:
     """Measure all distributions, lengths and layouts."""
     from launchers.plan import model_config
     from launchers.training.packs import dealing, packing
-    from launchers.training.packs.report import Packs, PairWeights, report
+    from launchers.training.packs.packing_record import Packs, PairWeights, report
 
     cost = dealing.cost(model_config.parse_config(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}

@@ -197,7 +197,7 @@ if __name__ == "__main__":
     KINDS = {"online": trainers.MegatronDPOTrainer}
     own: Any = None
     if way == "precomputed":
-        own = importlib.import_module("launchers.training.reference.trainer")
+        own = importlib.import_module("launchers.reference.trainer")
         loading.install("reference")
         KINDS[way] = trainers.MegatronDPOTrainer
     added: Any = importlib.import_module("launchers.training.packs.pair_weights")

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import finished
+from launchers.stop import finished
 from tests.launchers.training import megatron_on_cpu, rank_end
 from tests.launchers.training.packs.gather_edge import Whole, shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
@@ -143,7 +143,7 @@ def step(split: str, batches: Batches, weights: dict[str, Any] | None, auxiliary
 
 def evaluation(run: Any, batches: Batches) -> dict[str, float]:
     """Evaluate as ms-swift does, with the feature; return the means that it logs."""
-    rounds = importlib.import_module("launchers.training.evaluation.rounds")
+    rounds = importlib.import_module("launchers.evaluation.rounds")
     run.args.held_out_microbatches, run.args.eval_iters = len(batches), 1
     run.args.rlhf_type, run.eval_metrics = "dpo", None
     run.call_event, run.callbacks = lambda *_, **__: None, []

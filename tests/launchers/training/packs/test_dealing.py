@@ -14,7 +14,7 @@ from launchers.plan import flops
 from launchers.system.failures import verdict
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.report import Packs, PairWeights, report
+from launchers.training.packs.packing_record import Packs, PairWeights, report
 from tests.launchers.models import load_model_config
 
 QWEN = load_model_config("Qwen3-30B-A3B")

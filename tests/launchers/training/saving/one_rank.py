@@ -20,8 +20,8 @@ from torch.distributed.checkpoint.filesystem import _StorageWriterTransforms
 from torch.distributed.checkpoint.planner_helpers import _create_write_items
 
 from launchers.exits import LaunchError
+from launchers.hang import heartbeat
 from launchers.storage import checkpoint, node_disk
-from launchers.training import heartbeat
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging

@@ -21,12 +21,12 @@ import torch
 import torch.distributed as dist
 
 from launchers.exits import LaunchError
+from launchers.stop import finished
 from launchers.storage import checkpoint, chunk_digests, node_disk
 from launchers.storage.checkpoint import Checkpoint
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging
-from launchers.training.stop import finished
 from tests.launchers.training import megatron_on_cpu
 
 SHAPES = {"weight": (64, 16), "master": (1000,), "moment": (999,), "empty": (0, 4)}
@@ -225,7 +225,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     case, folder = sys.argv[1], Path(sys.argv[2])
     store = dist.distributed_c10d._get_default_store()
-    importlib.import_module("launchers.training.saving.megatron").install()
+    importlib.import_module("launchers.training.saving.save_megatron").install()
     written = "megatron.core.dist_checkpointing.strategies.filesystem_async"
     vars(importlib.import_module(written))["_results_queue"] = queue.Queue()  # 0.16: of a process
     staging = None

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from launchers.hang import stacks
+from launchers.hang.heartbeat import Heartbeat
 from launchers.storage import disk
 from launchers.system.step_board import VARIABLE, Phase, StepBoard
-from launchers.training.heartbeat import Heartbeat
 from launchers.training.saving import foreground
 from launchers.training.saving.foreground import Parts
 

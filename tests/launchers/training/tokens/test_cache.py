@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launchers.flags import features
+from launchers.flags import external_plugins, features
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
@@ -52,7 +52,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
         "check_model": "false",
         "report_to": "none",
     }
-    plugins = [str(features.PLUGIN), str(PLUGIN)]
+    plugins = [str(external_plugins.PLUGIN), str(PLUGIN)]
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [

@@ -2,7 +2,7 @@
 
 Its state is a chain of hashes over the steps, so that a lost, repeated or damaged step changes all
 states after it. Like real ranks, the nodes wait for each other in each step, for ever, and stop at
-the launcher's request (``launchers/training/stop/boundary.py``); rank 0 writes ``logging.jsonl``,
+the launcher's request (``launchers/stop/boundary.py``); rank 0 writes ``logging.jsonl``,
 ``metrics.jsonl`` and checkpoints, with the launcher's own seal and retention. The fault in
 ``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its ``step``, in the first attempt.
 """
@@ -19,12 +19,12 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from launchers.hang import heartbeat
 from launchers.metrics import rows
 from launchers.progress.trained import Trained
+from launchers.stop.boundary import Boundary
 from launchers.storage import checkpoint, retention
 from launchers.system.step_board import Phase, StepBoard
-from launchers.training import heartbeat
-from launchers.training.stop.boundary import Boundary
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
 

@@ -1,1 +1,0 @@
-"""Compute the reference's log-probabilities once, store them, and train with them."""

@@ -1,0 +1,93 @@
+"""Identity of a pair, assignment to ranks, and policies that can serve as the reference."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from launchers.reference.pairs import FIELDS, batches, pair_id, rows_of, tokens
+from launchers.reference.policy import policy_is_reference, refusals
+from tests.launchers.reference.references import arguments
+
+ROW = dict(zip(FIELDS, ([5, 6, 7], [-100, 6, 7], [5, 8], [-100, 8]), strict=True))
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_another_token_or_label_is_another_pair(field: str) -> None:
+    assert pair_id({**ROW, field: [*ROW[field][:-1], 99]}) != pair_id(ROW)
+
+
+def test_a_token_that_moves_from_one_text_to_the_next_is_another_pair() -> None:
+    moved = dict(zip(FIELDS, ([5, 6], [7, -100, 6, 7], [5, 8], [-100, 8]), strict=True))
+    assert pair_id(moved) != pair_id(ROW)
+
+
+def test_what_else_a_row_holds_does_not_matter() -> None:
+    assert pair_id({**ROW, "chosen_length": [3], "lengths": [3, 2]}) == pair_id(ROW)
+
+
+def test_rows_come_alone_or_in_packs() -> None:
+    assert rows_of([[ROW, ROW], [ROW]]) == [ROW, ROW, ROW] == rows_of([ROW, ROW, ROW])
+    assert tokens(ROW) == 5
+
+
+@pytest.mark.parametrize(
+    ("samples", "micro", "ranks"),
+    list(itertools.product([0, 1, 2, 3, 7, 8, 31], [1, 2, 3], [1, 2, 4, 5])),
+)
+def test_every_sample_counts_once_and_all_ranks_go_alike(
+    samples: int, micro: int, ranks: int
+) -> None:
+    shares = [list(batches(samples, micro, rank, ranks)) for rank in range(ranks)]
+    assert len({len(share) for share in shares}) == 1
+    counted = [i for share in shares for batch, counts in share if counts for i in batch]
+    assert sorted(counted) == list(range(samples))
+    assert all(0 < len(batch) <= micro for share in shares for batch, _ in share)
+
+
+def test_a_fresh_policy_is_the_reference(tmp_path: Path) -> None:
+    assert policy_is_reference(arguments(tmp_path), 0)
+    assert policy_is_reference(arguments(tmp_path, ref_model=None), 0)
+    both = {"mcore_model": "/w/mcore/m", "mcore_ref_model": "/w/mcore/m"}
+    assert policy_is_reference(arguments(tmp_path, **both), 0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": "/w/runs/r/checkpoints/checkpoint-10"},
+        {"mcore_model": "/w/runs/r/checkpoints/checkpoint-10"},
+        {"mcore_model": "/w/checkpoint-10", "mcore_ref_model": "/w/mcore/m"},
+        {"mcore_ref_model": "/w/mcore/m"},
+    ],
+)
+def test_a_policy_from_a_checkpoint_is_not_the_reference(
+    tmp_path: Path, changed: dict[str, str]
+) -> None:
+    assert not policy_is_reference(arguments(tmp_path, **changed), 0)
+
+
+def test_a_policy_that_has_stepped_is_not_the_reference(tmp_path: Path) -> None:
+    assert not policy_is_reference(arguments(tmp_path), 1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"rlhf_type": "kto"}, "rlhf_type=kto"),
+        ({"tuner_type": "lora"}, "tuner_type=lora"),
+        ({"streaming": True}, "streaming"),
+        ({"context_parallel_size": 2}, "context_parallel_size=2"),
+        ({"virtual_pipeline_model_parallel_size": 2}, "virtual"),
+        ({"task_type": "seq_cls"}, "task_type"),
+        ({"megatron_model_meta": SimpleNamespace(is_multimodal=True)}, "multimodal"),
+    ],
+)
+def test_what_was_not_tried_is_refused(tmp_path: Path, changed: Any, word: str) -> None:
+    assert refusals(arguments(tmp_path)) == []
+    [message] = refusals(arguments(tmp_path, **changed))
+    assert word in message

@@ -1,0 +1,161 @@
+"""A run finds its store: first start, restart, resume, and too late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.logs import LOG
+from launchers.reference import run_store, store
+from launchers.reference.fingerprint import store_name
+from launchers.reference.run_store import Opened, open_store, record, recorded, stores
+from launchers.reference.store import Pairs
+from launchers.upstream.record import ALLOW_VARIABLE
+from tests.launchers.reference.references import MACHINE, arguments
+
+ONE: Pairs = {b"1" * 16: (-1.0, -2.0)}
+
+
+def run_of(tmp_path: Path) -> Path:
+    return tmp_path / "w" / "runs" / "one"
+
+
+def test_a_fresh_run_begins_a_store_and_continues_with_parts(tmp_path: Path) -> None:
+    home, args = run_of(tmp_path), arguments(tmp_path)
+    first = open_store(home, args, 0, MACHINE)
+    assert (first.complete, first.pairs, first.folder.parent) == (False, {}, stores(home))
+    store.add_part(first.folder, ONE)
+    assert open_store(home, args, 0, MACHINE).pairs == ONE
+
+
+def finish(home: Path, args: Any) -> Opened:
+    opened = open_store(home, args, 0, MACHINE)
+    opened.pairs.update(ONE)
+    done = opened.after(2.0, 1000, 4)
+    store.complete(done.folder, done.pairs, done.cost)
+    record(home, done)
+    return done
+
+
+def test_the_run_notes_what_its_pass_took(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    finish(home, arguments(tmp_path))
+    note = recorded(home)
+    assert (note["from"], note["seconds"], note["pairs"], note["tokens"]) == ("pass", 2.0, 1, 1000)
+    assert note["tokens_per_second_per_gpu"] == 125.0
+
+
+def test_another_run_finds_the_store(tmp_path: Path) -> None:
+    args = arguments(tmp_path)
+    finish(run_of(tmp_path), args)
+    other = run_of(tmp_path).with_name("two")
+    opened = open_store(other, args, 0, MACHINE)
+    record(other, opened)
+    assert (opened.complete, opened.source, opened.pairs) == (True, "store", ONE)
+    assert (recorded(other)["from"], recorded(other)["seconds"]) == ("store", 2.0)
+
+
+def test_a_resumed_run_reads_the_store_and_keeps_its_note(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    finish(home, arguments(tmp_path))
+    opened = open_store(home, arguments(tmp_path, mcore_model="/w/checkpoint-3"), 3, MACHINE)
+    record(home, opened)
+    assert opened.pairs == ONE
+    assert recorded(home)["from"] == "pass"
+
+
+def test_a_resumed_run_without_a_whole_store_gets_a_remedy(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    begun = open_store(home, arguments(tmp_path), 0, MACHINE)
+    store.add_part(begun.folder, ONE)
+    with pytest.raises(LaunchError) as reported:
+        open_store(home, arguments(tmp_path), 3, MACHINE)
+    for word in ("has done 3 steps", str(begun.folder), "is incomplete", "online", "checkpoints"):
+        assert word in str(reported.value)
+    assert reported.value.code == Exit.CONFIG
+
+
+def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    finish(home, arguments(tmp_path))
+    finish(home.with_name("two"), arguments(tmp_path, max_length=4096))
+    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; revert"):
+        open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
+
+
+def test_other_code_begins_another_store_and_a_resumed_run_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, args = run_of(tmp_path), arguments(tmp_path)
+    done = finish(home, args)
+    monkeypatch.setenv("DPO_LAUNCHER_DIGEST", "of the next release")
+    assert open_store(home.with_name("two"), args, 0, MACHINE).folder != done.folder
+    kept = open_store(home, args, 3, MACHINE)
+    assert (kept.folder, kept.pairs) == (done.folder, ONE)
+    assert "launcher was" in caplog.text
+
+
+def test_a_fresh_run_with_other_facts_begins_another_store(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    done = finish(home, arguments(tmp_path))
+    other = open_store(home, arguments(tmp_path, max_length=4096), 0, MACHINE)
+    assert (other.complete, other.folder != done.folder) == (False, True)
+
+
+def test_a_torn_note_counts_as_none(tmp_path: Path) -> None:
+    home = run_of(tmp_path)
+    home.mkdir(parents=True)
+    (home / run_store.RECORD).write_text('{"from": ')
+    assert recorded(home) == {}
+
+
+OLD = {"torch", "GPU", "tensor_model_parallel_size"}
+"""Facts that an older launcher did not record."""
+
+
+def make_old(home: Path, done: Opened) -> None:
+    """Give a run the record and the store of an older launcher."""
+    facts = {name: fact for name, fact in done.facts.items() if name not in OLD}
+    folder = done.folder.with_name(store_name(facts))
+    done.folder.rename(folder)
+    record(home, replace(done, facts=facts, folder=folder))
+
+
+def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LOG, "propagate", True)
+    home, args = run_of(tmp_path), arguments(tmp_path)
+    make_old(home, finish(home, args))
+    opened = open_store(home, args, 3, MACHINE)
+    assert (opened.complete, opened.source, opened.pairs) == (True, "store", ONE)
+    record(home, opened)
+    assert recorded(home)["from"] == "pass"
+    assert "torch was not given and is 2.11.0" in caplog.text
+    fresh = open_store(home, args, 0, MACHINE)  # not resumed: nothing stands on the old numbers
+    assert not fresh.complete
+    with pytest.raises(LaunchError, match="other inputs: max_length was 8192 and is 4096; r"):
+        open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
+    for path in opened.folder.glob("pairs-*.bin"):
+        path.unlink()
+    with pytest.raises(LaunchError, match=f"{opened.folder} is incomplete"):
+        open_store(home, args, 3, MACHINE)
+
+
+def test_a_resume_under_another_version_is_refused_unless_the_recipe_allows_it(
+    tmp_path: Path,
+) -> None:
+    home, args = run_of(tmp_path), arguments(tmp_path)
+    done = finish(home, args)
+    other = replace(MACHINE, versions={**MACHINE.versions, "torch": "2.12.0"})
+    with pytest.raises(LaunchError, match=r"torch was 2\.11\.0 and is 2\.12\.0") as refusal:
+        open_store(home, args, 3, other)
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "reference-too-late")
+    allowed = replace(other, env={ALLOW_VARIABLE: "1"})
+    assert open_store(home, args, 3, allowed).folder == done.folder
+    with pytest.raises(LaunchError, match="GPU was NVIDIA H200 and is A100; revert"):
+        open_store(home, args, 3, replace(allowed, gpu="A100"))

@@ -1,0 +1,154 @@
+"""Two ranks with ms-swift's own Megatron flow stop together; the test takes the launcher's part."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launchers.preflight.gang_probes import free_port
+from launchers.progress.trained import Trained, read
+from launchers.stop.agreement import Answer, decide
+from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = needs_training
+PARTS = 4
+"""Parts of an evaluation."""
+
+
+class Ranks:
+    """Two running ranks and their board."""
+
+    def __init__(self, folder: Path, case: str) -> None:
+        self.folder, self.board = folder, StepBoard.make(folder / "board", 2)
+        env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
+        env |= {"PARTS": str(PARTS), "DPO_ATTEMPT_FOLDER": str(folder)}
+        words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        words += ["--master-port", str(free_port()), "-m"]
+        self.process = subprocess.Popen(
+            [*words, "tests.launchers.stop.megatron_run", case],
+            cwd=ROOT,
+            env={**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def events(self, rank: int) -> list[tuple[str, int]]:
+        """Return what a rank has noted."""
+        path = self.folder / f"rank-{rank}"
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()]
+
+    def steps(self, event: str) -> list[list[int]]:
+        """Return the steps of an event, by rank."""
+        return [[step for name, step in self.events(rank) if name == event] for rank in (0, 1)]
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        stop = time.monotonic() + 90
+        while not holds():
+            assert self.process.poll() is None and time.monotonic() < stop
+            time.sleep(0.01)
+
+    def noted(self, event: str) -> bool:
+        """Return whether both ranks have noted an event."""
+        paths = [self.folder / f"rank-{rank}" for rank in (0, 1)]
+        return all(p.exists() and f'"{event}"' in p.read_text() for p in paths)
+
+    def stop(self) -> int:
+        """Do what the launchers do; return the boundary."""
+        self.board.request()
+        boundary, _ = decide({0: Answer.of_processes(self.board.read())}, 100)
+        self.board.stop_at = boundary
+        return boundary
+
+    def end(self) -> int:
+        """Wait for torchrun."""
+        _, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, errors[-2000:]
+        return self.process.returncode
+
+    def phases(self) -> set[Phase]:
+        """Return the phases of both ranks."""
+        return {reading.phase for reading in self.board.read()}
+
+
+def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "step")
+    ranks.wait_for(lambda: all(step_of(each.boundary) > 10 for each in ranks.board.read()))
+    step = step_of(ranks.stop())
+    ranks.end()
+    assert ranks.steps("saved") == [[step], [step]]
+    assert ranks.steps("logged") == [[1, step], [1, step]]  # nothing accumulated is dropped
+    assert ranks.steps("closed") == [[step], [step]] and ranks.steps("finished") == [[], []]
+    assert ranks.phases() == {Phase.STOPPED} and read(tmp_path) is None
+
+
+def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "save")
+    ranks.wait_for(lambda: ranks.noted("saving"))
+    ranks.stop()
+    ranks.end()
+    assert ranks.steps("saved") == [[3], [3]]
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_all_save_the_step_that_rank_0_chooses_by_time(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "time")
+    ranks.wait_for(lambda: ranks.noted("saved") and len(ranks.steps("saved")[0]) > 2)
+    ranks.stop()
+    ranks.end()
+    first, second = ranks.steps("saved")
+    assert first == second == sorted(set(first))
+    assert first[0] > 10  # 0.01 s a step: rank 1 alone would have saved before
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+@pytest.mark.parametrize("case", ["evaluation", "last evaluation"])
+def test_an_evaluation_is_left_after_its_part_and_the_step_is_saved(
+    tmp_path: Path, case: str
+) -> None:
+    ranks = Ranks(tmp_path, case)
+    ranks.wait_for(lambda: ranks.noted("part"))
+    boundary = ranks.stop()
+    ranks.end()
+    assert step_of(boundary) == 3 and ranks.steps("saved") == [[3], [3]]
+    parts = ranks.steps("part")
+    assert parts[0] == parts[1] and len(parts[0]) < PARTS
+    assert ranks.steps("evaluated") == [[], []] and ranks.steps("closed") == [[3], [3]]
+    assert ranks.steps("left") == [[3], [3]]  # the next attempt evaluates first
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_a_stop_after_the_last_part_saves_once_with_the_evaluation(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "evaluation")
+    ranks.wait_for(lambda: ranks.noted("evaluated"))
+    ranks.stop()
+    ranks.end()
+    assert ranks.steps("evaluated") == [[3], [3]] and ranks.steps("saved") == [[3], [3]]
+    assert ranks.steps("left") == [[], []]
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_an_evaluation_before_the_first_step_declines(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "first evaluation")
+    ranks.wait_for(lambda: ranks.noted("part"))
+    assert ranks.stop() == NOWHERE
+    ranks.end()
+    assert ranks.steps("saved") == [[3], [3]] and ranks.steps("finished") == [[3], [3]]
+
+
+def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "last")
+    ranks.wait_for(lambda: ranks.noted("saving"))
+    assert ranks.stop() != NOWHERE
+    ranks.end()
+    assert ranks.steps("finished") == [[4], [4]]
+    assert read(tmp_path) == Trained(step=4, planned=4, reason="finished")
+    assert Phase.STOPPED not in ranks.phases()

@@ -1,0 +1,65 @@
+"""Counts of the transformers callback, with torch and ms-swift for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from launchers.evaluation import evaluations
+from launchers.metrics import rows
+from scripts.helm import ROOT
+from tests.launchers import warm
+from tests.launchers.training_environment import needs_training
+
+COUNT = """
+import json
+from types import SimpleNamespace
+import torch
+from launchers.training.collect.collect_transformers import MetricsCallback
+args, trainer = SimpleNamespace(device="cpu"), SimpleNamespace(template=None)
+callback, mask = MetricsCallback(args, trainer), torch.tensor([[1, 1, 0], [1, 1, 1]])
+kto = {"completion_attention_mask": mask, "KL_completion_attention_mask": mask}
+print(json.dumps([callback._counted(b).tolist() for b in ({"attention_mask": mask}, kto, {})]))
+"""
+
+
+EVALUATE = """
+import json, os
+from types import SimpleNamespace
+from launchers.training.collect.collect_transformers import MetricsCallback
+args = SimpleNamespace(device="cpu", output_dir=os.environ["DPO_RUN_FOLDER"])
+trainer = SimpleNamespace(template=None, get_batch_samples=None)
+state = SimpleNamespace(is_world_process_zero=True, global_step=4, max_steps=9)
+callback = MetricsCallback(args, trainer)
+callback.on_train_begin(args, state, None)
+callback.on_log(args, state, None, logs={"loss": 0.6})
+scores = {"eval_loss": 0.5, "eval_rewards/accuracies": 0.75, "eval_runtime": 3.0, "epoch": 1.0}
+callback.on_log(args, state, None, logs=scores)
+callback.on_train_end(args, state, None)
+"""
+
+
+@needs_training
+def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
+    more = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "DPO_RUN_FOLDER": str(tmp_path)}
+    command = [str(warm.python()), "-c", EVALUATE]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | more, capture_output=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert rows.read(tmp_path / "metrics.jsonl") == []
+    [found] = evaluations.read(tmp_path / "metrics.jsonl")
+    assert (found.step, found.total, found.attempt, found.seconds) == (4, 9, 1, 3.0)
+    assert found.values == {"loss": 0.5, "rewards/accuracies": 0.75}
+
+
+@needs_training
+def test_tokens_are_counted_without_padding_and_in_kto_without_the_kl_rows() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    command = [str(warm.python()), "-c", COUNT]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == [[5.0, 13.0, 2.0], [5.0, 13.0, 2.0], [0.0, 0.0, 0.0]]
