@@ -138,6 +138,9 @@ class Node:
     def save(self, step: int, state: str) -> None:
         """Write this rank's shard; rank 0 writes the weights, seals and deletes older ones."""
         folder = self.output / f"checkpoint-{step}"
+        if self.rank == 0:
+            retention.prepare(folder)
+        self.meet(f"prepared-{step}")
         shard = folder / SHARD.format(step, self.rank)
         shard.parent.mkdir(parents=True, exist_ok=True)
         self.act("save", step)
