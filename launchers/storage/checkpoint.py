@@ -372,10 +372,8 @@ def verify(
     Raises:
         OSError, ValueError, LaunchError: a file or the manifest cannot be read.
     """
-    found = _parse(lookup.text(folder / COMPLETE) or "")
-    return chunk_digests.compare(
-        folder, found.sizes, found.digests, seconds, part=part, parts=parts, seed=seed
-    )
+    sizes, digests = sealed_files(folder)
+    return chunk_digests.compare(folder, sizes, digests, seconds, part=part, parts=parts, seed=seed)
 
 
 def sealed_files(folder: Path) -> tuple[Mapping[str, int], Mapping[str, str]]:
