@@ -41,10 +41,9 @@ BACKLOG = 1024
 """Connections that wait to be accepted: strangers must not crowd out a rank."""
 LATE_JOINER_TIMEOUT_SECONDS = 3.0
 """Time that a failing rank 0 waits for peers that have not joined yet, to send them the cause."""
-PEER_END_TIMEOUT_SECONDS = 30.0
-"""Time that rank 0 waits after success until its peers have left, too."""
-PEER_STOP_TIMEOUT_SECONDS = 5.0
-"""The same after all ranks have saved and stopped: rank 0 is about to be killed."""
+_PEER_SECONDS = {Exit.OK: 30.0, Exit.PREEMPTED: 5.0}
+"""Time that rank 0 waits until its peers have left, too: after success, and after all ranks have
+saved and stopped, when rank 0 is about to be killed."""
 
 
 class Leader:
@@ -187,10 +186,11 @@ class Leader:
         Args:
             deadline: monotonic time until which all ranks must have joined.
         """
-        with self._change:
-            while len(self._hellos) < self.own.nodes - 1 and self._fatal_loss is None:
-                if not self._change.wait(seconds_until(deadline)) and seconds_until(deadline) == 0:
-                    return
+
+        def is_known() -> bool:
+            return len(self._hellos) >= self.own.nodes - 1 or self._fatal_loss is not None
+
+        self._wait_until(is_known, seconds_until(deadline))
 
     def start(
         self, message: StartMessage, deadline: float, judge: JudgeAnswers = lambda _: None
@@ -243,10 +243,8 @@ class Leader:
                 loss.to_wire() if loss and is_cascade else end_message(code, cause)
             )
         self._broadcast(self._final_message)
-        if code == Exit.OK:
-            self._wait_until(lambda: self._left == self._ready.keys(), PEER_END_TIMEOUT_SECONDS)
-        elif code == Exit.PREEMPTED:
-            self._wait_until(lambda: self._left == self._ready.keys(), PEER_STOP_TIMEOUT_SECONDS)
+        if limit := _PEER_SECONDS.get(code):
+            self._wait_until(lambda: self._left == self._ready.keys(), limit)
         elif code != Exit.TERMINATED:
             self._wait_until(self._are_all_greeted, LATE_JOINER_TIMEOUT_SECONDS)
         if self._handshakes is not None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from launchers import version
@@ -205,20 +205,7 @@ class StartMessage:
 
     def to_wire(self) -> Message:
         """Build the message."""
-        message: Message = {
-            "outputs": [list(each) for each in self.outputs],
-            "attempt": self.attempt,
-            "resume": self.resume,
-            "skip": self.skip,
-            "lease": self.lease,
-        }
-        if self.preflight is not None:
-            question = self.preflight
-            message["preflight"] = {
-                "nonce": question.nonce,
-                "collective": question.collective_port,
-            }
-        return message
+        return asdict(self)
 
     @classmethod
     def from_wire(cls, message: Message) -> StartMessage:
@@ -228,20 +215,12 @@ class StartMessage:
         >>> StartMessage.from_wire(start.to_wire()) == start
         True
         """
-        asked = message.get("preflight")
-        question = None
-        if asked is not None:
-            question = PreflightQuestion(
-                nonce=str(asked["nonce"]), collective_port=int(asked["collective"])
-            )
-        return cls(
-            attempt=int(message["attempt"]),
-            outputs=tuple((str(path), str(digest)) for path, digest in message["outputs"]),
-            resume=str(message["resume"]),
-            skip=str(message["skip"]),
-            preflight=question,
-            lease=str(message["lease"]),
-        )
+        asked = message["preflight"]
+        parsed = {
+            "outputs": tuple((path, digest) for path, digest in message["outputs"]),
+            "preflight": None if asked is None else PreflightQuestion(**asked),
+        }
+        return cls(**message | parsed)
 
 
 @dataclass(frozen=True, kw_only=True)

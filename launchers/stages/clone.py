@@ -18,6 +18,7 @@ from launchers.stages.git import Access, GitError, access_to, git
 from launchers.storage import disk, manifest, marker
 from launchers.storage.output import RECORD, Made, Outcome, outcome, produce
 from launchers.system import lookup
+from launchers.system.atomic_file import replace as replace_file
 from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
@@ -43,7 +44,13 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
         logs.info("clone skipped: no code.url")
         return outcome("clone", "", "skipped", "no code.url", workspace.root, None)
     _check(code)
-    before = _commit(path)  # of a damaged clone: the branch may have moved since
+    moves = not FULL_SHA.fullmatch(code.ref)
+    note = path.with_name(f"{path.name}.commit")  # a killed repair leaves no marker
+    noted = lookup.text(note) or ""
+    before = _commit(path) or noted
+    if moves and before != noted and not skip:
+        with disk.reporting(note):
+            replace_file(note, before)
     made = produce(
         "clone",
         f"{code.url}@{code.ref}",
@@ -55,7 +62,7 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     )
     commit = _commit(path)
     logs.info("clone checked out", ref=code.ref, commit=commit or "unknown")
-    if made.state == "up to date" and commit and not FULL_SHA.fullmatch(code.ref):
+    if moves and before and commit and not skip:
         threading.Thread(target=warn_if_moved, args=(code, commit), daemon=True).start()
     for name in code.python_path:
         if not lookup.is_dir(path / name):

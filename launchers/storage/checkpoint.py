@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -39,6 +39,9 @@ DAMAGED = "DAMAGED.json"
 PENDING = "PENDING.json"
 """Written into a checkpoint once all ranks have written it, if some did on their node's disk; see
 ``node_disk.py``."""
+SAVING = ".saving"
+"""The mark of a save: run, inputs, step and attempt, written when it begins; without suffix, so
+that no export has it. A folder without a seal is this run's only with the run's mark."""
 UNSEALED, OTHER_RUN = "checkpoint-unsealed", "checkpoint-foreign"
 """Ids of a folder without a seal, and of one that is not of the run which holds it."""
 START = "start.json"
@@ -136,7 +139,7 @@ def digest_own(folder: Path, rank: int, seconds: float = SEAL_SECONDS) -> None:
         replace(rank_note(folder, rank), json.dumps(found))
 
 
-def _shards(folder: Path, rank: int | str) -> list[Path]:
+def _shards(folder: Path, rank: int) -> list[Path]:
     pattern = f"__{rank}_*{seal_check.SHARDS}"
     return [path for path in manifest.files(folder) if fnmatchcase(path.name, pattern)]
 
@@ -166,30 +169,21 @@ def rank_notes(folder: Path) -> list[Path]:
 
 
 def unseal(folder: Path) -> None:
-    """Withdraw a checkpoint."""
+    """Withdraw a checkpoint; it stays marked as one of its run."""
     if lookup.is_dir(folder):
         run_lease.check()
-        for name in (COMPLETE, PENDING):
-            (folder / name).unlink(missing_ok=True)
+        if lookup.exists(folder / COMPLETE):
+            (folder / COMPLETE).rename(folder / SAVING)
+        (folder / PENDING).unlink(missing_ok=True)
         flush(folder)
 
 
-def prepare(folder: Path) -> None:
-    """Make room for a checkpoint of this run, where a folder may have its name.
-
-    A user's folder, behind a link or of another run, is renamed. Of a save that was interrupted,
-    the seal, notes and shards are removed: they are not those of the next one.
-    """
-    if lookup.is_link(folder) or is_foreign(folder):
-        for each in (folder, merged(folder)):
-            if lookup.status(each, follow=False) is not None:
-                aside = each.with_name(f"{each.name}.kept-{time.time_ns()}")
-                each.rename(aside)
-                logs.warning("checkpoint renamed: not of this run", path=each, now=aside)
-        return
-    unseal(folder)
-    for path in (*rank_notes(folder), *_shards(folder, "*")):
-        path.unlink(missing_ok=True)
+def mark(folder: Path) -> None:
+    """Note in a folder that a save of this run has begun there."""
+    attempt = Path(os.environ.get("DPO_ATTEMPT_FOLDER", "")).name
+    own = {"step": step_of(folder), "run": _work(folder).run, "attempt": attempt}
+    disk.make_folder(folder)
+    replace(folder / SAVING, json.dumps(own | _identity(folder)) + "\n")
 
 
 def seal(folder: Path, step: int) -> Path | None:
@@ -214,7 +208,7 @@ def seal(folder: Path, step: int) -> Path | None:
     (folder / COMPLETE).unlink(missing_ok=True)  # of a checkpoint that was damaged
     disk.flush_tree(folder)
     flush(folder.parent)
-    own = (COMPLETE, DAMAGED, PENDING, partial_of(folder / COMPLETE).name)
+    own = (COMPLETE, DAMAGED, PENDING, SAVING, partial_of(folder / COMPLETE).name)
     listed = (p for p in manifest.files(folder, own) if not _NOTE.match(p.name))
     sizes, notes = seal_check.sizes_of(folder, listed), rank_notes(folder)
     wrong, known = seal_check.disagreement(folder, sizes, map(read_object, notes))
@@ -238,9 +232,13 @@ def seal(folder: Path, step: int) -> Path | None:
 
 def _identity(folder: Path) -> dict[str, Any]:
     """Return the name and the inputs of the run that a checkpoint is in; empty outside a run."""
-    work = Workspace.of(folder.parent.parent)
+    work = _work(folder)
     inputs = read_object(work.inputs)
     return {"run": work.run, "inputs": inputs} if inputs else {}
+
+
+def _work(folder: Path) -> Workspace:
+    return Workspace.of(folder.parent.parent)
 
 
 def folders(checkpoints: Path) -> list[Path]:
@@ -291,28 +289,24 @@ def inspect(folder: Path) -> Checkpoint | Rejected:
         return Rejected(
             path=folder, id="checkpoint-step", cause=f"{COMPLETE} is that of step {found.step}"
         )
-    if other := _foreign(folder, found):
+    if other := _foreign(folder, vars(found)):
         return Rejected(path=folder, id=OTHER_RUN, cause=other)
     return Checkpoint(path=folder, step=found.step)
 
 
-def is_foreign(folder: Path) -> bool:
-    """Return whether a folder is known to be no checkpoint of the run that holds it.
+def foreign(folder: Path) -> str:
+    """Return why a folder is not known to be a checkpoint or merged model of its run; or nothing.
 
-    It has the seal of another run, or all its files are older than the run's first attempt.
+    It has the seal or the mark of another run, or neither: a user has copied it in, or an earlier
+    version, which wrote no marks, has left it. A crash may leave one without a file.
     """
     found = _read_seal(folder)
-    if isinstance(found, _Seal):
-        return bool(_foreign(folder, found))
-    work = Workspace.of(folder.parent.parent)
-    starts = _times(work.attempts / name / START for name in lookup.entries(work.attempts))
-    return max(_times([folder, *manifest.files(folder)]), default=0.0) < min(starts, default=0.0)
-
-
-def _times(paths: Iterable[Path]) -> list[float]:
-    """Return the modification times of what exists."""
-    found = (lookup.status(path, follow=False) for path in paths)
-    return [status.st_mtime for status in found if status is not None]
+    noted = vars(found) if isinstance(found, _Seal) else read_object(folder / SAVING)
+    if not any(manifest.files(folder, (partial_of(folder / SAVING).name,))):
+        return ""
+    if noted.get("step") != step_of(folder.with_name(folder.name.removesuffix("-merged"))):
+        return "no save of this run has marked it; remove it if you do not need it"
+    return _foreign(folder, noted)
 
 
 def _inspect(folder: Path) -> _Seal | Rejected:
@@ -335,15 +329,14 @@ def _read_seal(folder: Path) -> _Seal | Rejected:
     return Rejected(path=folder, id=UNSEALED, cause=f"it has no {COMPLETE}: the save did not end")
 
 
-def _foreign(folder: Path, seal: _Seal) -> str:
+def _foreign(folder: Path, mark: Mapping[str, Any]) -> str:
     """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
-    work = Workspace.of(folder.parent.parent)
+    work = _work(folder)
     names = {work.run}
-    if seal.run not in names:
+    if mark.get("run") not in names:
         starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
         names |= {str(read_object(path).get("run", "")) for path in starts}
-    manifest = {"run": seal.run, "inputs": seal.inputs}
-    return other_run(manifest, read_object(work.inputs), names)
+    return other_run(mark, read_object(work.inputs), names)
 
 
 def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
@@ -379,10 +372,8 @@ def verify(
     Raises:
         OSError, ValueError, LaunchError: a file or the manifest cannot be read.
     """
-    found = _parse(lookup.text(folder / COMPLETE) or "")
-    return chunk_digests.compare(
-        folder, found.sizes, found.digests, seconds, part=part, parts=parts, seed=seed
-    )
+    sizes, digests = sealed_files(folder)
+    return chunk_digests.compare(folder, sizes, digests, seconds, part=part, parts=parts, seed=seed)
 
 
 def sealed_files(folder: Path) -> tuple[Mapping[str, int], Mapping[str, str]]:

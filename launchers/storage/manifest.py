@@ -12,6 +12,7 @@ from launchers.system import lookup
 from launchers.system.threads import each
 
 _CHUNK = 4 * 1024 * 1024
+_OPEN = ".nfs"
 
 
 class Entry(NamedTuple):
@@ -29,6 +30,8 @@ Manifest = Mapping[str, Entry]
 def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
     """List the files and symbolic links below ``folder``; links are not followed.
 
+    Left out are files that are deleted and still open: an NFS client names them ``.nfs...``.
+
     Args:
         folder: the folder to list.
         skip: names directly below ``folder`` to leave out.
@@ -37,8 +40,9 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
         LaunchError: IO if the storage does not answer.
     """
     found = lookup.entries(folder)
-    yield from (folder / n for n, is_dir in found.items() if not is_dir and n not in skip)
-    for name in (n for n, is_dir in found.items() if is_dir and n not in skip):
+    found = {n: d for n, d in found.items() if n not in skip and not n.startswith(_OPEN)}
+    yield from (folder / name for name, is_dir in found.items() if not is_dir)
+    for name in (name for name, is_dir in found.items() if is_dir):
         yield from files(folder / name)
 
 

@@ -1,16 +1,18 @@
-"""Deletion of older checkpoints, after a newer one is complete.
+"""Deletion of older checkpoints, after a newer one is complete, and of what is in a save's way.
 
 ms-swift deletes by modification time, before the seal, and counts the folder of an interrupted
 save (``swift/megatron/trainers/base.py``, ``_rotate_checkpoints``): a kill before the seal could
 leave no complete checkpoint.
 
-Only two kinds of folders are deleted: what an interrupted save of this run has left, and this run's
-complete checkpoints beyond the limit. A folder that cannot be read, of another run, with a damaged
-seal or behind a link stays, and the log says so once.
+Only two kinds of folders are deleted: what an interrupted save of this run has left, which has the
+mark of that save, and this run's complete checkpoints beyond the limit. A folder that cannot be
+read, of another run, without seal and mark, with a damaged seal or behind a link stays, and the log
+says so once.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import checkpoint, disk, manifest, run_lease
 from launchers.storage.checkpoint import Checkpoint, Rejected
 from launchers.system import lookup
-from launchers.system.atomic_file import flush
+from launchers.system.atomic_file import flush, read_object
 
 LOOKUP_SECONDS = 5.0
 """Time in which one rotation repeats questions to a storage that does not answer: training may wait
@@ -38,7 +40,7 @@ def to_delete(
 
     Args:
         complete: the run's complete checkpoints.
-        rejected: other folders; those without a seal are deleted if they are older.
+        rejected: other folders; this run's without a seal are deleted if they are older.
         limit: complete checkpoints to keep, the newest first; None keeps all.
         keep: names of checkpoints to keep beyond the limit, such as the best one.
     """
@@ -99,8 +101,7 @@ def _judge(folder: Path) -> Checkpoint | Rejected:
         paths = (folder, checkpoint.merged(folder), *manifest.files(folder))
         if link := next(filter(lookup.is_link, paths), None):
             return Rejected(path=folder, id="checkpoint-link", cause=f"{link} is a link")
-        if isinstance(found, Rejected) and checkpoint.is_foreign(folder):
-            cause = "it is older than the run and has no seal"
+        if isinstance(found, Rejected) and (cause := checkpoint.foreign(folder)):
             return Rejected(path=folder, id=checkpoint.OTHER_RUN, cause=cause)
     except LaunchError as error:
         return Rejected(path=folder, id=error.id, cause=error.cause)
@@ -108,9 +109,53 @@ def _judge(folder: Path) -> Checkpoint | Rejected:
 
 
 def remove(folder: Path) -> None:
-    """Delete a checkpoint and its merged model, the manifest first: an interruption unseals it."""
+    """Delete a checkpoint and its merged model, the manifest first: an interruption unseals it.
+
+    The mark is deleted last, so that a later rotation deletes what an interrupted one has left.
+    """
+    own = _own_parts(folder)
+    for each in own:
+        checkpoint.unseal(each)
+    for each in reversed(own):
+        _clear(each)
+        disk.remove(each)
+
+
+def prepare(folder: Path) -> None:
+    """Begin a save: mark its folder as this run's, and make room for its files.
+
+    What is not known to be this run's is renamed. Of an earlier save of this run nothing is
+    overwritten, all files are unlinked: a process of an earlier leader may have them open.
+    """
+    run_lease.check()
+    own = [] if checkpoint.foreign(folder) else _own_parts(folder)
     for each in (folder, checkpoint.merged(folder)):
-        if lookup.is_dir(each):
-            (each / checkpoint.COMPLETE).unlink(missing_ok=True)
-            flush(each)
-            disk.remove(each)
+        if each not in own and lookup.status(each, follow=False) is not None:
+            aside = each.with_name(f"{each.name}.kept-{time.time_ns()}")
+            each.rename(aside)
+            logs.warning("checkpoint renamed: not of this run", path=each, now=aside)
+    for each in own:
+        checkpoint.unseal(each)
+        _clear(each)
+    for whole in own[1:]:  # the next save may merge nothing
+        disk.remove(whole)
+    checkpoint.mark(folder)
+
+
+def _own_parts(folder: Path) -> list[Path]:
+    """Return the folders of a checkpoint of this run: its own, and that of its merged model.
+
+    A save seals the merged model first: one without seal and mark is a user's if the checkpoint is
+    or was sealed.
+    """
+    whole, mark = checkpoint.merged(folder), read_object(folder / checkpoint.SAVING)
+    is_cut = mark and "files" not in mark and not lookup.exists(folder / checkpoint.COMPLETE)
+    own = [folder, whole] if is_cut or not checkpoint.foreign(whole) else [folder]
+    return [each for each in own if lookup.is_dir(each) and not lookup.is_link(each)]
+
+
+def _clear(folder: Path) -> None:
+    """Unlink all files but the mark."""
+    for path in manifest.files(folder, (checkpoint.SAVING,)):
+        path.unlink(missing_ok=True)
+    flush(folder)

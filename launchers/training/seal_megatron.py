@@ -1,4 +1,4 @@
-"""Seal a checkpoint of ms-swift's Megatron trainer once every rank has saved.
+"""Prepare the folder of a save of ms-swift's Megatron trainer; seal it once every rank has saved.
 
 The trainer deletes older checkpoints before ``on_save``; here they are deleted after the seal, see
 ``storage/retention.py``.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
+from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
 from launchers.stop import finished
@@ -21,6 +23,8 @@ from launchers.storage.node_disk import Written
 from launchers.system import lookup
 from launchers.training.checkpoint_record import record
 from launchers.training.saving import background
+
+_save = BaseMegatronTrainer.save_checkpoint
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
@@ -93,6 +97,16 @@ def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: fl
     retention.apply(folder.parent, limit, keep=[best] if best else [])
 
 
+def save_checkpoint(self: Any) -> None:
+    """Save, in the background or not, into a folder that is marked and empty."""
+    background.finish()
+    if dist.get_rank() == 0:
+        retention.prepare(Path(self.args.output_dir) / f"checkpoint-{self.state.iteration}")
+    dist.barrier()
+    _save(self)
+
+
 def install() -> None:
-    """Register the callback ``seal``."""
+    """Register the callback ``seal``, and prepare saves of either kind."""
+    BaseMegatronTrainer.save_checkpoint = save_checkpoint
     megatron_callbacks_map["seal"] = SealCallback

@@ -1,4 +1,4 @@
-"""Seal a checkpoint of ms-swift's transformers trainer once every rank has saved.
+"""Prepare the folder of a save of ms-swift's transformers trainer; seal it once all have saved.
 
 The trainer deletes older checkpoints (``save_total_limit``) before ``on_save``: with a limit of 1 a
 kill between the two would leave no sealed checkpoint. It also deletes what a user has moved in.
@@ -23,6 +23,7 @@ ROTATIONS = (
     (transformers.trainer.Trainer, "_rotate_checkpoints"),
 )
 """Functions of transformers 5 and 4 that delete older checkpoints."""
+_save = transformers.trainer.Trainer._save_checkpoint
 
 
 class SealCallback(TrainerCallback):  # type: ignore[misc]
@@ -46,8 +47,18 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
         finished.record(state.global_step, state.max_steps, is_stopped=stopped)
 
 
+def _save_checkpoint(self: Any, *given: Any, **named: Any) -> Any:
+    """Save as upstream, into a folder that is marked and empty."""
+    if self.is_world_process_zero():
+        retention.prepare(Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}")
+    if dist.is_initialized():
+        dist.barrier()
+    return _save(self, *given, **named)
+
+
 def install() -> None:
-    """Register the callback ``seal``, and take the deletion of older checkpoints over."""
+    """Register ``seal``, prepare saves, and take the deletion of older checkpoints over."""
+    transformers.trainer.Trainer._save_checkpoint = _save_checkpoint
     for owner, name in ROTATIONS:
         if hasattr(owner, name):
             setattr(owner, name, lambda *args, **kwargs: None)

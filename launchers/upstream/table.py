@@ -98,7 +98,8 @@ PATCHES = (
         "required",
         (
             *functions("transformers.trainer_utils", "rotate_checkpoints"),
-            *functions(_HF, "_rotate_checkpoints"),
+            *functions(_HF, "_save_checkpoint _rotate_checkpoints"),
+            *functions("swift.trainers.mixin:SwiftMixin", "_save_checkpoint"),
         ),
     ),
     Patch(

@@ -27,6 +27,7 @@ from scripts.observe.source import (
     running_pod,
 )
 from scripts.observe.view import View, terminal_state
+from scripts.observe.workspace import check_folder
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.why.reasons import missing_run
@@ -83,8 +84,7 @@ def find(target: Target) -> Place:
         Problem: there is neither.
     """
     if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
-        if not target.workspace.is_dir():
-            raise Problem(f"{target.workspace} is not a folder; give that of the workspace")
+        check_folder(target.workspace)
         return Place(root=target.workspace)
     if not target.run or target.source in (Source.MOUNT, Source.API):
         raise Problem(
@@ -227,3 +227,5 @@ def show(held: Sequence[Held], console: Console) -> None:
             bytes_text(each.bytes["export"]) if each.export else "-",
         )
     console.print(table if held else "the workspace holds no run")
+    for each in (one for one in held if one.unread):
+        console.print(f"{each.run} was not read in full: {each.unread}", highlight=False)

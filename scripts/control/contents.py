@@ -3,9 +3,10 @@
 It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod, whose launcher
 may be of another version (`CARRIED`, `scripts/observe/source.py`). `list ROOT`
 prints `runs` with, for each: name, state, bytes by part, its checkpoints with whether each is
-complete, the newest complete one, whether it may resume, and the time of the last change. With
-names, `list ROOT NAME ...` prints these runs, or `why` they must not be removed. `remove ROOT NAME
-...` prints which were `removed`, and `why` the rest was not.
+complete, the newest complete one, whether it may resume, the time of the last change, and the first
+error of a file that could not be read. With names, `list ROOT NAME ...` prints these runs, or `why`
+they must not be removed. `remove ROOT NAME ...` prints which were `removed`, and `why` the rest was
+not.
 
 Only folders below `ROOT/runs` are removed. A name is one path component. The folder is opened below
 the workspace by file descriptors that follow no links, renamed, and removed by `shutil.rmtree`
@@ -23,14 +24,17 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from stat import S_ISDIR
+from typing import Any, TypeVar
 
 from launchers.config import checkpoint_owner
 
 CARRIED = (checkpoint_owner,)
 """Modules of the project that it imports; they import the standard library only."""
 Fields = dict[str, Any]
+T = TypeVar("T")
 PARTS = ("attempts", "checkpoints", "export")
 RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
 """Names of releases and of their rehearsals."""
@@ -46,21 +50,31 @@ class RefusedError(Exception):
 
 
 def inventory(root: Path) -> list[Fields]:
-    """Return the runs of a workspace, by name."""
-    try:
-        homes = sorted((root / "runs").iterdir())
-    except FileNotFoundError:
-        return []
-    found = [describe(home) for home in homes if holds(home.is_dir) and not home.is_symlink()]
+    """Return the runs of a workspace, by name.
+
+    Raises:
+        RefusedError: they cannot be listed.
+    """
+    errors: list[str] = []
+    homes = entries(root / "runs", errors)
+    if errors:
+        raise RefusedError(f"the runs cannot be listed: {errors[0]}")
+    found = []
+    for home in homes:
+        errors = []
+        status = try_read(home.lstat, errors)
+        if errors or (status and S_ISDIR(status.st_mode)):
+            found.append(describe(home))
     known = {each["run"] for each in found if each["state"] != REMOVING}
     return [each for each in found if each["state"] != REMOVING or each["run"] not in known]
 
 
 def describe(home: Path) -> Fields:
     """Return one run, or the rest of one whose removal was interrupted."""
+    errors: list[str] = []
     sizes = {part: size(home / part) for part in PARTS}
-    progress = parsed(home / "progress.json")
-    saved, exported = checkpoints(home), holds((home / "export").is_dir)
+    progress = parsed(home / "progress.json", errors)
+    saved, exported = checkpoints(home, errors), is_folder(home / "export", errors)
     removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
     state = REMOVING if removed else str(progress.get("state") or "")
     return {
@@ -72,6 +86,7 @@ def describe(home: Path) -> Fields:
         "export": exported,
         "may_resume": state != REMOVING and not (state == ENDED and exported),
         "updated": progress.get("updated"),
+        "unread": next(iter(errors), ""),
     }
 
 
@@ -85,74 +100,59 @@ def size(folder: Path) -> int:
     return total
 
 
-def parsed(path: Path) -> Fields:
+def try_read(access: Callable[[], T], errors: list[str]) -> T | None:
+    """Return what an access answers; None without the file, or with an error, which is noted."""
+    try:
+        return access()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        errors.append(str(error))
+        return None
+
+
+def parsed(path: Path, errors: list[str]) -> Fields:
     """Return the JSON object in a file; empty when it is missing or torn."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        found = json.loads(try_read(partial(path.read_text, encoding="utf-8"), errors) or "")
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def holds(test: Callable[[], bool]) -> bool:
-    """Return what a test of a path says; False where a permission is missing."""
-    try:
-        return test()
-    except OSError:
-        return False
+def is_folder(path: Path, errors: list[str]) -> bool:
+    """Return whether a folder exists."""
+    found = try_read(path.stat, errors)
+    return found is not None and S_ISDIR(found.st_mode)
 
 
-def hidden(home: Path) -> str:
-    """Return what keeps a run's checkpoints from being judged; empty for nothing."""
-    try:
-        for tried in entries(home / "attempts"):
-            probe((tried / "start.json").read_bytes)
-        for path in entries(home / "checkpoints"):
-            probe((path / "COMPLETE.json").read_bytes)
-            listed = parsed(path / "COMPLETE.json").get("files")
-            for name in listed if isinstance(listed, dict) else ():
-                probe((path / name).stat)
-    except OSError as error:
-        return str(error)
-    return ""
-
-
-def entries(folder: Path) -> list[Path]:
+def entries(folder: Path, errors: list[str]) -> list[Path]:
     """Return what is in a folder; nothing without it."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return list(folder.iterdir())
-    return []
+    return try_read(lambda: sorted(folder.iterdir()), errors) or []
 
 
-def probe(access: Callable[[], object]) -> None:
-    """Access a file, which may be absent."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        access()
-
-
-def checkpoints(home: Path) -> list[Fields]:
+def checkpoints(home: Path, errors: list[str]) -> list[Fields]:
     """Return a run's checkpoints, complete as `launchers/storage/checkpoint.py` decides it.
 
     They are in the order of steps.
     """
-    found, folder = [], home / "checkpoints"
-    tried = home / "attempts"
-    starts = tried.glob("*/start.json") if holds(tried.is_dir) else ()
-    inputs, runs = parsed(home / "inputs.json"), {home.name}
-    runs.update(str(parsed(path).get("run") or "") for path in starts)
-    for path in folder.glob("checkpoint-*") if holds(folder.is_dir) else ():
+    found = []
+    inputs, runs = parsed(home / "inputs.json", errors), {home.name}
+    for tried in entries(home / "attempts", errors):
+        runs.add(str(parsed(tried / "start.json", errors).get("run") or ""))
+    for path in entries(home / "checkpoints", errors):
         step = path.name.removeprefix("checkpoint-")
-        if not holds(path.is_dir) or not step.isdecimal():
+        if step == path.name or not step.isdecimal() or not is_folder(path, errors):
             continue
-        manifest = parsed(path / "COMPLETE.json")
+        manifest = parsed(path / "COMPLETE.json", errors)
         listed = manifest.get("files")
         sizes = {}
         for name in listed if isinstance(listed, dict) else ():
-            with contextlib.suppress(OSError):
-                sizes[name] = (path / name).stat().st_size
+            if status := try_read((path / name).stat, errors):
+                sizes[name] = status.st_size
         whole = bool(listed) and sizes == listed and manifest.get("step") == int(step)
-        is_damaged = holds((path / "DAMAGED.json").exists)
-        whole &= not is_damaged and not checkpoint_owner.other_run(manifest, inputs, runs)
+        whole &= not try_read((path / "DAMAGED.json").stat, errors)
+        whole &= not checkpoint_owner.other_run(manifest, inputs, runs)
         found.append({"step": int(step), "complete": whole, "bytes": size(path)})
     return sorted(found, key=lambda each: each["step"])
 
@@ -192,12 +192,14 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
     if run["state"] == REMOVING:
         return ""
     home = root / "runs" / name
-    if not holds((home / "progress.json").is_file):
+    errors = list(filter(None, [run["unread"]]))
+    there = {path.name for path in entries(home, errors)}
+    if errors:
+        return f"{name}: whether it may resume is not known: {errors[0]}"
+    if "progress.json" not in there:
         return f"{name}: without progress.json it is not known to be a run"
-    if any(home.glob(f"{LOCK}*")):  # the lock, or a file of its writer
+    if any(each.startswith(LOCK) for each in there):  # the lock, or a file of its writer
         return f"{name}: {LOCK} says that a launcher leads it; stop the run"
-    if why := hidden(home):
-        return f"{name}: whether it may resume is not known: {why}"
     if run["may_resume"] and run["newest"] is not None:
         return (
             f"{name}: may resume from checkpoint-{run['newest']} (state "

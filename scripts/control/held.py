@@ -25,6 +25,8 @@ class Held:
     may_resume: bool
     """Whether a later start would continue from a checkpoint."""
     updated: float | None
+    unread: str
+    """The first error of a file that could not be read; empty without one."""
 
     @property
     def total(self) -> int:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from launchers.config.checkpoint_owner import other_run
@@ -180,11 +181,13 @@ def check_folder(root: Path) -> None:
         Problem: it is not.
     """
     try:
-        is_folder = root.is_dir()
+        if S_ISDIR(root.stat().st_mode):
+            return
+    except (FileNotFoundError, NotADirectoryError):
+        pass
     except OSError as error:
         raise Unreadable(f"workspace {root} cannot be read: {error.strerror}") from None
-    if not is_folder:
-        raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
+    raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
 
 
 def parse_run(document: Document) -> RunFiles:

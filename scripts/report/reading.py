@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -70,13 +70,17 @@ def find(name: str, workspace: Path) -> Workspace:
         workspace: root of the volume.
 
     Raises:
-        Problem: there is no such run.
+        Problem: there is no such run, or the storage does not answer.
     """
-    for folder in (Path(name), workspace / "runs" / name):
-        if any((folder / sign).is_file() for sign in _SIGNS):
-            return Workspace.of(folder.resolve())
-    inside = Path(name) if (Path(name) / "runs").is_dir() else workspace
-    runs = sorted(path.name for path in (inside / "runs").glob("*") if path.is_dir())
+    try:
+        with lookup.within(0.0):  # a person waits
+            for folder in (Path(name), workspace / "runs" / name):
+                if any(lookup.is_file(folder / sign) for sign in _SIGNS):
+                    return Workspace.of(folder.resolve())
+            inside = Path(name) if lookup.is_dir(Path(name) / "runs") else workspace
+            runs = [each for each, is_dir in lookup.entries(inside / "runs").items() if is_dir]
+    except LaunchError as error:
+        raise Problem(error.cause) from None
     near = difflib.get_close_matches(name, runs, n=3) or runs[:10]
     known = f"; its runs: {', '.join(near)}" if near else ""
     raise Problem(
@@ -97,6 +101,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     with lookup.within(0.0):  # a person waits
         complete = list(_complete(work, notes))
         exported = _known(partial(marker.read, work.export), work.export, notes)
+        attempts = _attempts(work, metrics, files)
     return RunRecord(
         name=work.run,
         place=str(work.home),
@@ -106,7 +111,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         features=files.read(complete[0].path / checkpoint.FEATURES) if complete else {},
         export=_manifest(exported),
         checkpoints=sorted(each.step for each in complete),
-        attempts=_attempts(work, metrics, files),
+        attempts=attempts,
         notes=notes,
         **from_metrics(metrics),
     )
@@ -184,7 +189,8 @@ def _peak(metrics: Metrics) -> float | None:
 
 
 def _attempts(work: Workspace, metrics: Metrics, files: _Files) -> list[Attempt]:
-    folders = {int(p.name): p for p in work.attempts.glob("*") if p.name.isdecimal()}
+    names = _known(partial(lookup.entries, work.attempts), work.attempts, files.notes) or ()
+    folders = {int(name): work.attempts / name for name in names if name.isdecimal()}
     kept = metrics.kept()
     return [
         _attempt(number, folders.get(number), metrics, kept.get(number), files)
@@ -200,15 +206,17 @@ def _attempt(
     files: _Files,
 ) -> Attempt:
     trained = metrics.trained.get(number, Trained())
-    record = (
-        attempt_record.read(folder, saved=0, logged=trained.last_step)
-        if folder
-        else attempt_record.AttemptRecord(number=number, resumed=None, saved=0, logged=0)
-    )
+    record = attempt_record.AttemptRecord(number=number, resumed=None, saved=0, logged=0)
+    names: Sequence[Path] = ()
+    if folder:
+        ask = partial(attempt_record.read, folder, saved=0, logged=trained.last_step)
+        record = _known(ask, folder, files.notes) or record
+        names = _known(partial(lookup.matching, folder, "*.json"), folder, files.notes) or ()
     began = [
         when
-        for path in (folder.glob("phases-*.json") if folder else ())
-        if (when := phases.read(path).get("process")) is not None
+        for path in names
+        if path.name.startswith("phases-")
+        and (when := phases.read(path).get("process")) is not None
     ]
     has_trained = trained.first_step > 0
     return Attempt(
@@ -225,9 +233,7 @@ def _attempt(
         lost_seconds=trained.lost_seconds,
         evaluation_seconds=trained.evaluation_seconds,
         end=_redacted(record.root, files.redactor),
-        pods=[files.read(path) for path in sorted(folder.glob("preflight-*.json"))]
-        if folder
-        else (),
+        pods=[files.read(path) for path in names if path.name.startswith("preflight-")],
         packing=files.read(folder / PACKING) if folder else {},
     )
 

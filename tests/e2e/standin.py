@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +66,18 @@ def prepare(space: Space) -> None:
     (space.workspace / "sources" / "pairs.jsonl").write_text(PAIR * 200, encoding="utf-8")
 
 
-def with_sitecustomize(space: Space, text: str) -> dict[str, Any]:
-    """Return values with which each Python process of the pods runs a text at its start."""
-    made = config()
-    made["data"]["sitecustomize.py"] = text
+def with_files(space: Space, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return values with which Python in the pods finds these files first, by their paths.
+
+    A ``sitecustomize.py`` is run at the start of each process.
+    """
+    made, keys = config(), dict(FILES)
+    for path, text in files.items():
+        keys[path] = path.replace("/", "-")
+        made["data"][keys[path]] = text
     space.kubectl.apply([made])
-    [volume] = values()["extraVolumes"]
-    items = [*volume["configMap"]["items"], {"key": "sitecustomize.py", "path": "sitecustomize.py"}]
-    return {
-        "extraVolumes": [{"name": volume["name"], "configMap": {"name": CONFIG, "items": items}}]
-    }
+    items = [{"key": key, "path": path} for path, key in keys.items()]
+    return {"extraVolumes": [{"name": "standin", "configMap": {"name": CONFIG, "items": items}}]}
 
 
 def order(run: Run, text: str, name: str = "all") -> None:

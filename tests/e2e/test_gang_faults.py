@@ -1,15 +1,18 @@
-"""Another gang's address, another launcher of the same run, another clock: none is an own error."""
+"""Another gang's address, launcher or clock, and a workspace with errors: none is an own error."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from pathlib import Path
 
+from launchers.storage import checkpoint, manifest
 from launchers.system.process import descendants
+from scripts.helm import ROOT
 from tests.e2e import space as spaces
-from tests.e2e import standin, volumes
+from tests.e2e import standin, storage_errors, volumes
 from tests.e2e.chance import Chance
 from tests.e2e.faults import pid_of
 from tests.e2e.measured import measured
@@ -25,6 +28,10 @@ PAUSE_SECONDS = 120.0
 CLOCK_SECONDS = 45.0
 """Longer than a probe with three failures, and than two heartbeats of the run's lock."""
 ALIVE = "tmp/dpo-alive"
+ERROR_SECONDS = 30.0
+PROGRAM = "torch/distributed/run.py"
+SAVE = {"do": "slow", "at": "save", "step": 4, "rank": 0, "word": 5, "attempts": 1}
+"""The fault of the trainer that saves: in its second save it waits, and writes after that."""
 
 
 def address_of(run: Run, rank: int) -> str:
@@ -114,7 +121,7 @@ def test_a_clock_that_is_set_by_a_minute_ends_no_pod(unqueued: Space, chance: Ch
     The wall clock of this machine is not touched: Python's is, and the heartbeat that it writes.
     """
     text = (TRAINER / "sitecustomize.py").read_text(encoding="utf-8")
-    over = merge(SMALL, standin.with_sitecustomize(unqueued, text))
+    over = merge(SMALL, standin.with_files(unqueued, {"sitecustomize.py": text}))
     over = merge(over, {"extraEnv": {"FAULT_CLOCK": "/workspace/clock"}})
     release, run = standin.release(unqueued, "dpo", over, hold=True)
     release.install()
@@ -133,3 +140,28 @@ def test_a_clock_that_is_set_by_a_minute_ends_no_pod(unqueued: Space, chance: Ch
     run.ended()
     assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
+
+
+def test_a_workspace_that_returns_errors_in_a_save_for_30_s_loses_no_checkpoint(
+    unqueued: Space,
+) -> None:
+    """All paths of rank 0's pod; the trainer is the one of the fault matrix, with our own seal."""
+    own = ("tests/faults/syscalls.py", "tests/launchers/torchrun_arguments.py")
+    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in own}
+    files[PROGRAM] = (TRAINER / PROGRAM).read_text(encoding="utf-8")
+    env = {"FAULT_TRAIN": json.dumps(SAVE), "FAULT_SIGN": "/tmp/sign"}
+    over = merge(SMALL, standin.with_files(unqueued, files))
+    release, run = standin.release(unqueued, "dpo", merge(over, {"extraEnv": env}))
+    release.install()
+    leader = pid_of(run.running(2)[0].name)
+    until("a save begins", Path(f"/proc/{leader}/root/tmp/sign").exists, seconds=120)
+    sealed = run.home / "checkpoints" / "checkpoint-2"
+    before = manifest.digest_folder(sealed)
+    with storage_errors.returned(leader, "/workspace", ERROR_SECONDS):
+        time.sleep(ERROR_SECONDS - 5)
+        assert manifest.digest_folder(sealed) == before
+    with measured("a workspace that returned errors for 30 s: from the last one to the run's end"):
+        run.ended(seconds=300)
+    start = run.home / "attempts" / "2" / checkpoint.START
+    assert json.loads(start.read_text(encoding="utf-8"))["resume"] == 2
+    assert run.restarts == (1, 1)

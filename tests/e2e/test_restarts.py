@@ -129,7 +129,7 @@ def test_a_launcher_that_stays_frozen_is_replaced_without_its_grace_period(
 ) -> None:
     """SIGCONT does not help where C code holds Python's lock; no signal handler runs then."""
     release, run = standin.release(
-        queued, "dpo", standin.with_sitecustomize(queued, HOLD), hold=True
+        queued, "dpo", standin.with_files(queued, {"sitecustomize.py": HOLD}), hold=True
     )
     release.install()
     before = run.training()

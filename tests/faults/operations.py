@@ -155,6 +155,7 @@ def keep_identity(root: Path) -> Act:
 
 def rotate(root: Path) -> Act:
     work = workspace(root, (100, 200, 300, 400))
+    retention.prepare(work.checkpoints / "checkpoint-50")
     saved(work, 50)
 
     def act() -> object:
@@ -179,7 +180,7 @@ def prepare_save(root: Path) -> Act:
     (other.checkpoints / "checkpoint-200").rename(work.checkpoints / "checkpoint-200")
 
     def act() -> object:
-        checkpoint.prepare(work.checkpoints / "checkpoint-200")
+        retention.prepare(work.checkpoints / "checkpoint-200")
         return [p.name.partition(".kept")[0] for p in lookup.matching(work.checkpoints, "*")]
 
     return act

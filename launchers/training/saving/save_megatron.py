@@ -25,7 +25,7 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
 from launchers.standby import kept_memory
-from launchers.storage import checkpoint, node_disk
+from launchers.storage import node_disk
 from launchers.system.host_memory import available
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
@@ -71,16 +71,14 @@ def _get_save_and_finalize_callbacks(
 
 
 def save_checkpoint(self: Any) -> None:
-    """Save as upstream; a checkpoint that is overwritten loses its seal first."""
-    background.finish()
-    checkpoints = Path(self.args.output_dir)
-    if dist.get_rank() == 0:
-        checkpoint.prepare(checkpoints / f"checkpoint-{self.state.iteration}")
+    """Save as upstream, with room on the node's disk.
+
+    The feature ``seal_megatron`` calls it once all ranks have written the checkpoint before.
+    """
     writes = background.current()
     if writes is not None and writes.staging is not None:
-        dist.barrier()  # all have copied the one before, and it is sealed
-        writes.staging.make_room(checkpoints)
-    dist.barrier()
+        writes.staging.make_room(Path(self.args.output_dir))
+        dist.barrier()
     _save(self)
 
 

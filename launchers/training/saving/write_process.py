@@ -53,8 +53,6 @@ def write(file: File, buffer: mmap.mmap, flushed: Callable[[], None]) -> list[An
         else {}
     )
     results = []
-    if (path := Path(file.path)).is_file():
-        path.unlink()  # a process of an earlier leader may still have it open
     with open(file.path, "wb") as stream:  # noqa: PTH123 - upstream's stream
         flush_parts = GradualFlush(stream, flushed)
         for item, data in (

@@ -65,6 +65,7 @@ SHARDS = (
 def save(root: Path, step: int, version: int = 1, shards: int = len(SHARDS)) -> Path:
     """Write the files of a checkpoint as a trainer does: without a flush."""
     folder = root / f"checkpoint-{step}"
+    retention.prepare(folder)
     (folder / "iter").mkdir(parents=True, exist_ok=True)
     for name in SHARDS[:shards]:
         with (folder / name).open("wb") as handle:
@@ -94,9 +95,14 @@ def saves_and_deletions(root: Path, record: Recording) -> None:
 
 
 def whole_by_sizes(root: Path, promises: Promises) -> None:
-    """Without a comparison of digests: what is sealed is whole, and the promised step is there."""
+    """Without a comparison of digests: what is sealed is whole, and the promised step is there.
+
+    A folder that is not sealed is known to be this run's: a later rotation deletes it.
+    """
     found = checkpoint.newest(root)
     _judge(found, promises)
+    for folder in checkpoint.folders(root):
+        require(not checkpoint.foreign(folder), f"{folder.name} has lost its mark")
 
 
 def damaged_and_saved_again(root: Path, record: Recording) -> None:
@@ -134,7 +140,7 @@ def _judge(found: checkpoint.Checkpoint | None, promises: Promises) -> None:
 def save_on_disks(root: Path, step: int, version: int, copied: int, record: Recording) -> None:
     """Save as two ranks of two nodes; the first ``copied`` of them copy their shard."""
     folder = root / "checkpoints" / f"checkpoint-{step}"
-    checkpoint.unseal(folder)
+    retention.prepare(folder)
     for name in SHARDS[2:]:  # of the trainer, without a flush
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content(step, name, version))

@@ -16,7 +16,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import clone_path, slug
 from launchers.stages.attempt import keep_identity
 from launchers.stages.clone import warn_if_moved
-from launchers.storage import marker
+from launchers.storage import marker, output
 from launchers.storage.output import partial_path, replaced
 from launchers.system import lookup
 from tests.launchers.git_server import GitServer, repository, run
@@ -140,6 +140,31 @@ def test_a_damaged_clone_of_a_moved_branch_is_repaired_at_its_commit(
     (first.path / "a").write_text("9")
     again = get(f"file://{remote}", "main", work)
     assert ((again.path / "a").read_text(), again.digest) == ("1", first.digest)
+
+
+@pytest.mark.parametrize("at", ["begin", "_seal", "into_place"])
+def test_a_killed_repair_of_a_moved_branch_is_repeated_at_the_commit_of_the_run(
+    at: str, remote: Path, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(remote, {"a": "1"})
+    url = f"file://{remote}"
+    first = get(url, "main", work)
+    keep_identity(work, {f"clone {url}@main": first.digest})
+    repository(remote, {"a": "2"})
+    (first.path / "a").write_text("9")
+    real = getattr(output, at)
+
+    def killed(*given: object) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, at, killed)
+    with pytest.raises(KeyboardInterrupt):
+        get(url, "main", work)
+    monkeypatch.undo()
+    again = get(url, "main", work)
+    assert ((again.path / "a").read_text(), again.digest) == ("1", first.digest)
+    keep_identity(work, {f"clone {url}@main": again.digest})
 
 
 def test_a_run_that_began_with_the_shared_clone_keeps_it(remote: Path, work: Workspace) -> None:

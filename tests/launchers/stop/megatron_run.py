@@ -62,6 +62,9 @@ def flow() -> Any:
     mapping: Any = types.ModuleType("swift.megatron.callbacks.mapping")
     mapping.megatron_callbacks_map = {}
     sys.modules[mapping.__name__] = mapping
+    base: Any = types.ModuleType("swift.megatron.trainers.base")
+    base.BaseMegatronTrainer = Trainer
+    sys.modules[base.__name__] = base
     importlib.import_module("launchers.stop.stop_megatron").install()
     return mapping.megatron_callbacks_map["default_flow"]
 

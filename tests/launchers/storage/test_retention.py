@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,14 @@ from launchers.system import lookup
 from tests.launchers.storage.test_checkpoint import saved
 
 
+def cut(root: Path, step: int) -> Path:
+    """Leave what a save of this run has left that was killed before its seal."""
+    retention.prepare(root / f"checkpoint-{step}")
+    return saved(root, step)
+
+
 def left(root: Path) -> list[int]:
-    return sorted(int(p.name.rpartition("-")[2]) for p in root.glob("checkpoint-*"))
+    return sorted(step for p in root.iterdir() if (step := checkpoint.step_of(p)) >= 0)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_what_stays(
     for step in sealed:
         checkpoint.seal(saved(tmp_path, step), step)
     for step in unsealed:
-        saved(tmp_path, step)
+        cut(tmp_path, step)
     retention.apply(tmp_path, limit, [f"checkpoint-{step}" for step in keep])
     assert left(tmp_path) == after
 
@@ -67,6 +74,9 @@ def test_a_deletion_that_is_cut_leaves_no_sealed_rest(
     retention.apply(tmp_path, 1)
     (rest,) = checkpoint.rejected(tmp_path)
     assert (rest.path.name, rest.id) == ("checkpoint-2", "checkpoint-unsealed")
+    monkeypatch.undo()
+    retention.apply(tmp_path, 1)
+    assert left(tmp_path) == [4]
 
 
 @pytest.fixture
@@ -85,22 +95,47 @@ def run(home: Path, recipe: str, steps: tuple[int, ...]) -> Path:
     return home / "checkpoints"
 
 
-@pytest.mark.parametrize("kind", ["sealed by another run", "older than the run", "torn seal"])
+@pytest.mark.parametrize("kind", ["sealed", "torn seal", "cut", "without a mark", "torn mark"])
 def test_what_a_user_has_moved_in_stays(checkpoints: Path, tmp_path: Path, kind: str) -> None:
     other = run(tmp_path / "runs" / "dpo-7", "b", (3,)) / "checkpoint-3"
-    if kind == "older than the run":
-        (other / checkpoint.COMPLETE).unlink()
-        for path in (other, *other.rglob("*")):
-            os.utime(path, (1e9, 1e9))
-    elif kind == "torn seal":
+    if kind == "torn seal":
         (other / checkpoint.COMPLETE).write_text("{")
+    elif kind != "sealed":
+        checkpoint.unseal(other)
+    if kind == "without a mark":  # also what an earlier version has left
+        (other / checkpoint.SAVING).unlink()
+    elif kind == "torn mark":
+        (other / checkpoint.SAVING).write_text("{")
     other.rename(checkpoints / "checkpoint-3")
     retention.apply(checkpoints, 2)
     assert left(checkpoints) == [3, 4, 6]
 
 
-def test_an_unsealed_folder_of_this_run_is_its_leftover(checkpoints: Path) -> None:
-    saved(checkpoints, 5)
+@pytest.mark.parametrize("kind", ["sealed", "cut"])
+def test_a_users_copy_of_this_runs_checkpoint_stays(checkpoints: Path, kind: str) -> None:
+    source = cut(checkpoints, 5) if kind == "cut" else checkpoints / "checkpoint-4"
+    shutil.copytree(source, checkpoints / "checkpoint-3")
+    retention.apply(checkpoints, None)
+    assert left(checkpoints) == [2, 3, 4, 6]
+
+
+def test_a_model_that_a_user_has_merged_stays(checkpoints: Path) -> None:
+    theirs, own = (checkpoint.merged(checkpoints / f"checkpoint-{step}") for step in (2, 4))
+    for each in (theirs, own):
+        each.mkdir()
+        (each / "model.safetensors").write_bytes(b"w")
+    checkpoint.seal(own, 4)
+    retention.apply(checkpoints, 1)
+    assert theirs.is_dir() and not own.exists() and left(checkpoints) == [6]
+
+
+@pytest.mark.parametrize("how", ["a save", "a seal of an earlier version"])
+def test_an_unsealed_folder_of_this_run_is_its_leftover(checkpoints: Path, how: str) -> None:
+    folder = cut(checkpoints, 5)
+    if how != "a save":
+        checkpoint.seal(folder, 5)
+        (folder / checkpoint.SAVING).unlink()
+        checkpoint.unseal(folder)
     retention.apply(checkpoints, None)
     assert left(checkpoints) == [2, 4, 6]
 

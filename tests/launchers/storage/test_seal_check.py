@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, retention
 
 INNER = "iter_0000200"
 
@@ -92,13 +92,33 @@ def test_a_checkpoint_of_a_trainer_without_notes_is_sealed_as_it_is(tmp_path: Pa
     assert checkpoint.seal(folder, 200)
 
 
-def test_files_of_an_interrupted_save_are_not_sealed_with_the_next_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_save_writes_no_file_that_a_process_of_an_earlier_leader_has_open(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    retention.prepare(tmp_path / "checkpoint-200")
     folder = save(tmp_path, ranks=8)
-    checkpoint.prepare(folder)
-    assert not list(folder.rglob("*.distcp")) and not checkpoint.rank_notes(folder)
+    checkpoint.merged(folder).mkdir()
+    (checkpoint.merged(folder) / "model.safetensors").write_bytes(b"w")
+    if is_sealed:
+        checkpoint.seal(checkpoint.merged(folder), 200)
+        checkpoint.seal(folder, 200)
+    retention.prepare(folder)
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == [folder / checkpoint.SAVING]
+    assert json.loads(left[0].read_text())["step"] == 200
 
 
-@pytest.mark.parametrize("kind", ["link", "of another run"])
+def test_a_deleted_file_that_an_nfs_client_has_open_is_not_sealed(tmp_path: Path) -> None:
+    folder = save(tmp_path)
+    opened = folder / INNER / ".nfs0000000000a1b2c3"
+    opened.touch()
+    checkpoint.seal(folder, 200)
+    opened.unlink()
+    assert checkpoint.read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("kind", ["link", "of another run", "without a mark", "copied", "merged"])
 def test_a_users_folder_is_renamed_before_a_save(tmp_path: Path, kind: str) -> None:
     home = tmp_path / "runs" / "dpo-42"
     folder = home / "checkpoints" / "checkpoint-200"
@@ -106,12 +126,25 @@ def test_a_users_folder_is_renamed_before_a_save(tmp_path: Path, kind: str) -> N
     for each in (home, other):
         (each / "checkpoints").mkdir(parents=True)
         (each / "inputs.json").write_text(f'{{"recipe": "{each.name}"}}')
-    theirs = save(other / "checkpoints")
-    checkpoint.seal(theirs, 200)
-    folder.symlink_to(theirs) if kind == "link" else theirs.rename(folder)
-    checkpoint.prepare(folder)
-    (kept,) = folder.parent.iterdir()
-    assert kept.name.startswith("checkpoint-200.kept-") and (kept / checkpoint.COMPLETE).exists()
+    theirs = save((home if kind == "copied" else other) / "checkpoints")
+    checkpoint.seal(theirs, 100 if kind == "copied" else 200)
+    if kind == "without a mark":
+        (theirs / checkpoint.COMPLETE).unlink()
+    if kind == "link":
+        folder.symlink_to(theirs)
+    elif kind == "merged":
+        theirs.rename(checkpoint.merged(folder))
+    elif kind != "copied":
+        theirs.rename(folder)
+    before = files(folder.parent)
+    retention.prepare(folder)
+    new, kept = sorted(folder.parent.iterdir(), key=lambda path: ".kept-" in path.name)
+    assert files(kept) == before and files(new) == [checkpoint.SAVING]
+
+
+def files(root: Path) -> list[str]:
+    """Return the names of all files below a folder or a link."""
+    return sorted(name for _, _, names in os.walk(root, followlinks=True) for name in names)
 
 
 def weights(path: Path, count: int = 16) -> None:

@@ -22,8 +22,13 @@ class MegatronCallback:
         self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
 """,
     "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+    "swift/megatron/trainers/base.py": """
+class BaseMegatronTrainer:
+    def save_checkpoint(self):
+        self.save()
+""",
 }
-"""ms-swift's base class of Megatron callbacks, and its table of them."""
+"""ms-swift's base class of Megatron callbacks, its table of them, and its trainer's save."""
 
 
 def lay(folder: Path, files: Mapping[str, str]) -> None:

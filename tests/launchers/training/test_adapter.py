@@ -92,13 +92,26 @@ RETENTION = """
 from pathlib import Path
 from launchers.storage.checkpoint import seal
 from launchers.training import seal_megatron
+from swift.megatron.trainers.base import BaseMegatronTrainer
+import torch.distributed as dist
 import types
 
+dist.get_rank, dist.barrier = lambda: 0, lambda: None
+seal_megatron.install()
+
+class Trainer(BaseMegatronTrainer):
+    args = types.SimpleNamespace(output_dir="checkpoints")
+
+    def save(self):
+        folder = Path("checkpoints") / f"checkpoint-{self.state.iteration}"
+        (folder / "__0_0.distcp").write_text("w")
+        (folder / ".metadata").write_text("the index of the shards")
+
 def save(step, sealed):
+    trainer = Trainer()
+    trainer.state = types.SimpleNamespace(iteration=step)
+    trainer.save_checkpoint()
     folder = Path("checkpoints") / f"checkpoint-{step}"
-    folder.mkdir(parents=True)
-    (folder / "__0_0.distcp").write_text("w")
-    (folder / ".metadata").write_text("the index of the shards")
     if sealed:
         seal(folder, step)
     return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launchers.progress.trained import Trained, read
+from launchers.storage import checkpoint
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -23,6 +24,19 @@ def test_the_last_sealed_checkpoint_stays_until_the_next_is_sealed(
 ) -> None:
     done = trained(tmp_path, str(limit))
     assert json.loads(done.stdout.splitlines()[-1]) == {"left": [0, 1, 2], "kept": kept}
+
+
+@needs_training
+def test_a_save_does_not_write_into_files_that_an_earlier_leader_may_have_open(
+    tmp_path: Path,
+) -> None:
+    old, held = tmp_path / "checkpoint-3" / "optimizer.pt", tmp_path / "held"
+    old.parent.mkdir()
+    old.write_text("of another process")
+    os.link(old, held)
+    trained(tmp_path, "3")
+    assert held.read_text() == "of another process"
+    assert checkpoint.complete(tmp_path)[0].step == 3
 
 
 @needs_training

@@ -27,6 +27,7 @@ for path in sys.argv[1:]:
 UPSTREAM = {
     "swift/megatron/callbacks/base.py": "class MegatronCallback: pass",
     "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+    "swift/megatron/trainers/base.py": "class BaseMegatronTrainer: save_checkpoint = None",
     "torch/distributed.py": "",
 }
 SHOW = """

@@ -32,6 +32,8 @@ STEPS, SAVE_EVERY, LIMIT = 8, 2, 2
 STEP_SECONDS = 0.05
 EXIT_BARRIER_SECONDS = 300.0
 """torchrun's, ``torch/distributed/elastic/agent/server/api.py``."""
+RESUME = ("--resume_from_checkpoint", "--mcore_model")
+"""Flags of the two trainers; the second also names a converted model."""
 SHARD = "iter_{:07d}/__{}_0.distcp"
 WEIGHTS = "model.safetensors"
 
@@ -57,7 +59,8 @@ def main() -> None:
     logs = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
     logs.mkdir(parents=True)
     words = options.program
-    resume = words[words.index("--resume_from_checkpoint") + 1] if _resumes(words) else ""
+    given = (words[words.index(flag) + 1] for flag in RESUME if flag in words)
+    resume = next((path for path in given if checkpoint.step_of(Path(path)) > 0), "")
     node = Node(
         rank=int(options.node_rank),
         nodes=int(options.nnodes),
@@ -66,10 +69,6 @@ def main() -> None:
         attempt=int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name),
     )
     node.train(resume)
-
-
-def _resumes(words: list[str]) -> bool:
-    return "--resume_from_checkpoint" in words
 
 
 class Node:
@@ -138,6 +137,9 @@ class Node:
     def save(self, step: int, state: str) -> None:
         """Write this rank's shard; rank 0 writes the weights, seals and deletes older ones."""
         folder = self.output / f"checkpoint-{step}"
+        if self.rank == 0:
+            retention.prepare(folder)
+        self.meet(f"prepared-{step}")
         shard = folder / SHARD.format(step, self.rank)
         shard.parent.mkdir(parents=True, exist_ok=True)
         self.act("save", step)
