@@ -1,57 +1,148 @@
-"""The check that a folder is a model in Hugging Face format, by its ``config.json``."""
+"""The check that a folder is a model in Hugging Face format, whole, and one that can be trained."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from launchers.config import sources
-from launchers.exits import Exit, LaunchError
+from launchers.config.recipe import Recipe
+from launchers.inputs import model_template, model_weights
+from launchers.inputs.model_weights import refusal
+from launchers.plan.model_config import quantization
 from launchers.storage import manifest
 from launchers.system import lookup
+from launchers.system.atomic_file import read_object
 
 NAME = "config.json"
 """The file of a model's architecture and sizes."""
+ADAPTER = "adapter_config.json"
+_MEGATRON = re.compile(r"latest_checkpointed_iteration\.txt|iter_\d{7}|common\.pt|.*\.distcp")
+"""What Megatron writes (megatron-core ``dist_checkpointing``, older ones ``checkpointing.py``)."""
+_OTHER = re.compile(r".*\.gguf|consolidated\..*|params\.json")
+"""Weights of llama.cpp, and in the form of Meta and Mistral."""
+_ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one model"
+_ON_MEGATRON = ("fp8", "mxfp4", "compressed-tensors")
+"""Quantized weights that mcore-bridge turns into bf16 as it reads them
+(``mcore_bridge/bridge/gpt_bridge.py``, ``utils/dequantizer.py``)."""
+_NEVER = frozenset({"auto-round", "fbgemm_fp8", "fp8", "higgs", "quark", "spqr", "vptq", "metal"})
+"""Methods whose quantizer in transformers is not trainable, even with an adapter
+(``quantizers/quantizer_*.py``: ``is_trainable``)."""
+_BY_ADAPTER = frozenset(
+    {"aqlm", "awq", "bitsandbytes", "eetq", "gptq", "hqq", "quanto", "sinq", "torchao"}
+)
+"""Methods that transformers trains with an adapter alone (``trainer_utils.py``:
+``validate_quantization_for_training``)."""
 
 
-def check_folder(model: Path, name: str) -> None:
-    """Refuse a folder that no trainer can load (transformers: ``AutoConfig.from_pretrained``).
+def check_folder(model: Path, name: str, recipe: Recipe) -> None:
+    """Refuse a folder that no trainer can load, or that it would load only in part.
 
     Args:
         model: the model's folder, which exists.
         name: its source, for the message.
+        recipe: the run's recipe.
 
     Raises:
-        LaunchError: DATA when config.json is missing, not a JSON map, or has no model_type.
+        LaunchError: DATA for what is wrong with the folder; IO if the storage does not answer: what
+            cannot be read is not damaged.
+    """
+    config = _config(model, name)
+    if wrong := unsuitable(config, recipe):
+        raise refusal(*wrong)
+    model_weights.check(model, name, config, recipe.backend)
+    model_template.check(model, name, config, recipe)
+
+
+def check_local_source(recipe: Recipe) -> None:
+    """Check a ``file://`` model before its tens of gigabytes are copied.
+
+    Args:
+        recipe: the run's recipe. A folder that is missing or empty is left to the download stage.
+
+    Raises:
+        LaunchError: as ``check_folder``.
+    """
+    model = sources.parse_source(recipe.model, "recipe.model")
+    folder = Path(model.repo)
+    if model.hub == "file" and lookup.is_dir(folder) and any(manifest.files(folder)):
+        check_folder(folder, recipe.model, recipe)
+
+
+def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, str] | None:
+    """Return id, cause and remedy where a model's weights cannot be trained; None if they can."""
+    method = quantization(config)
+    if recipe.backend == "megatron":
+        is_wrong = method not in _ON_MEGATRON
+    else:
+        is_wrong = method in _NEVER or (method in _BY_ADAPTER and not recipe.trains_adapter)
+    if not method or not is_wrong:
+        return None
+    says = f"{recipe.model} has weights quantized by {method}, which cannot be trained"
+    by_adapter = method in _BY_ADAPTER and recipe.backend == "transformers"
+    remedy = "use the model in bf16" + (", or tuner_type: lora" if by_adapter else "")
+    return "model-quantized", says, remedy
+
+
+def _config(model: Path, name: str) -> Mapping[str, Any]:
+    """Return config.json.
+
+    Raises:
+        LaunchError: DATA when it is missing, not a JSON map, or has no model_type.
     """
     try:
         text = lookup.text(model / NAME)
         document = None if text is None else json.loads(text)
     except ValueError as error:
-        raise _refusal("model-config-json", f"{name}: {NAME} is not JSON: {error}") from None
+        raise refusal(
+            "model-config-json", f"{name}: {NAME} is not JSON: {error}", _ONE_MODEL
+        ) from None
     if text is None and lookup.is_file(model):
-        raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}")
+        raise refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}", _ONE_MODEL)
     if text is None:
-        raise _refusal("model-config-missing", f"{name} has no {NAME}")
+        raise refusal(*_other(model, name))
     if not isinstance(document, dict) or "model_type" not in document:
-        raise _refusal("model-type-missing", f"{name}: {NAME} has no model_type")
+        raise refusal("model-type-missing", f"{name}: {NAME} has no model_type", _ONE_MODEL)
+    return document
 
 
-def check_local_source(text: str) -> None:
-    """Check a ``file://`` model before its tens of gigabytes are copied.
+def _other(model: Path, name: str) -> tuple[str, str, str]:
+    """Return id, cause and remedy for a folder without config.json, by what it holds."""
+    found, none = lookup.entries(model), f"{name} has no {NAME}"
+    if ADAPTER in found:
+        base = read_object(model / ADAPTER).get("base_model_name_or_path") or "its base model"
+        remedy = (
+            f"name {base} as recipe.model and this folder as recipe.args.adapters, or merge both: "
+            "swift export --merge_lora true"
+        )
+        return "model-is-adapter", f"{none}: it is an adapter (LoRA) of {base}", remedy
+    if any(map(_MEGATRON.fullmatch, found)):
+        remedy = "convert it: megatron export --to_hf true, or name a model in Hugging Face format"
+        return "model-is-megatron", f"{none}: it is a checkpoint in Megatron's format", remedy
+    if inner := _inner(model, found):
+        where = f"{name.rstrip('/')}/{inner}"
+        return "model-is-output", f"{none}, but {inner} in it has", f"name that folder: {where}"
+    if any(map(_OTHER.fullmatch, found)):
+        says = (
+            f"{none}: its weights are of another format ({next(filter(_OTHER.fullmatch, found))})"
+        )
+        return "model-is-other-format", says, "name the model in Hugging Face format"
+    return "model-config-missing", none, _ONE_MODEL
 
-    Args:
-        text: the recipe's model. A folder that is missing or empty is left to the download stage.
 
-    Raises:
-        LaunchError: as ``check_folder``.
+def _inner(model: Path, found: Mapping[str, bool], depth: int = 2) -> str:
+    """Return the last checkpoint or snapshot below a folder, as a relative path; or empty.
+
+    ms-swift writes ``v0-DATE/checkpoint-STEP``, the hub's cache has ``snapshots/COMMIT``.
     """
-    model = sources.parse_source(text, "recipe.model")
-    folder = Path(model.repo)
-    if model.hub == "file" and lookup.is_dir(folder) and any(manifest.files(folder)):
-        check_folder(folder, text)
-
-
-def _refusal(id: str, wrong: str) -> LaunchError:
-    remedy = "name the folder with config.json, tokenizer and safetensors of one model"
-    return LaunchError(Exit.DATA, f"recipe.model: {wrong}", remedy, id=id)
+    names = [name for name, is_dir in found.items() if is_dir]
+    for name in sorted(names, key=lambda each: int("0" + re.sub(r"\D", "", each)), reverse=True):
+        inside = lookup.entries(model / name)
+        if NAME in inside or ADAPTER in inside:
+            return name
+        if depth > 1 and (deeper := _inner(model / name, inside, depth - 1)):
+            return f"{name}/{deeper}"
+    return ""

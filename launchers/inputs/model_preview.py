@@ -19,7 +19,8 @@ from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import client_for
-from launchers.inputs.model_files import NAME
+from launchers.inputs.model_files import NAME, unsuitable
+from launchers.inputs.model_weights import refusal
 from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.system.threads import in_thread
 
@@ -36,19 +37,25 @@ def model_config(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> Mod
         recipe: the run's recipe; only the Megatron backend needs the sizes.
         inputs: the paths of its inputs.
         may_ask: whether the model's hub may be asked; otherwise only files of this node are read.
+
+    Raises:
+        LaunchError: DATA for weights that cannot be trained, before they are downloaded.
     """
     if recipe.backend != "megatron":
         return None
     model = sources.parse_source(recipe.model, "recipe.model")
     try:
         text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
-        found = parse_config(_document(text)) if text else None
+        document = _document(text)
+        found = parse_config(document) if text else None
     except LaunchError as error:
         logs.warning("model not checked yet", why=error.cause)
         return None
     if found is None:
         logs.warning("model not checked yet", why=f"no {NAME} of {model.text} yet")
         return None
+    if wrong := unsuitable(document, recipe):
+        raise refusal(*wrong)
     logs.info("model seen", layers=found.layers, experts=found.experts, parameters=found.parameters)
     return found
 

@@ -14,8 +14,17 @@ from launchers.exits import Exit, LaunchError
 
 EXPERTS = ("num_experts", "n_routed_experts", "moe_num_experts", "num_local_experts")
 """Keys of the number of routed experts, as in mcore-bridge ``config/parser.py``."""
-_TOPK = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token")
-_UNMODELLED = ("kv_lora_rank", "vision_config", "num_nextn_predict_layers", "linear_num_key_heads")
+_TOPK = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "top_k_experts")
+_SHARED = ("n_shared_experts", "num_shared_expert", "moe_num_shared_experts", "num_shared_experts")
+_UNMODELLED = (
+    *("kv_lora_rank", "vision_config", "audio_config", "talker_config", "num_nextn_predict_layers"),
+    *("num_mtp_modules", "mtp_num_hidden_layers", "linear_num_key_heads", "expert_layer_period"),
+)
+_MODALITIES = ("vision_config", "visual", "audio_config", "thinker_config")
+"""Keys of a model that reads more than text."""
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+"""Keys under which a multimodal model has the sizes of its decoder (mcore-bridge
+``config/parser.py``; ``language_config``: DeepSeek-VL2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +47,8 @@ class ModelConfig:
     shared_ffn: int = 0
     """Total intermediate size of the shared experts."""
     shared_gate: bool = False
-    dense_layers: int = 0
-    """Layers with a dense MLP in a model with experts, e.g. ``first_k_dense_replace``."""
+    dense: tuple[int, ...] = ()
+    """Layers, from 0, with a dense MLP in a model with experts."""
     qk_norm: bool = False
     qkv_bias: bool = False
     out_bias: bool = False
@@ -48,11 +57,20 @@ class ModelConfig:
     """``max_position_embeddings``, the default of ms-swift's ``max_length``."""
     unmodelled: tuple[str, ...] = ()
     """Keys of config.json whose effect is not modelled; predictions are then rough."""
+    architecture: str = ""
+    """The first of ``architectures``, by which ms-swift knows a model."""
+    multimodal: bool = False
+    """Whether the model reads more than text."""
 
     @property
     def is_moe(self) -> bool:
         """Return whether the model has routed experts."""
         return self.experts > 0
+
+    @property
+    def dense_layers(self) -> int:
+        """Return the number of layers with a dense MLP in a model with experts."""
+        return len(self.dense)
 
     @property
     def moe_layers(self) -> int:
@@ -141,61 +159,134 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
     ...        "vocab_size": 100, "num_attention_heads": 4, "intermediate_size": 128}).parameters
     95040
     """
-    outer, text = config, config.get("text_config")
-    config = text if isinstance(text, Mapping) else config
+    outer, config = config, text_config(config)
     kind = str(config.get("model_type", ""))
     hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+    layers = _size(config, "num_hidden_layers")
     ffn = _size(config, "intermediate_size", "moe_intermediate_size", "ffn_hidden_size")
     bias = bool(config.get("attention_bias"))
-    tied = config.get("tie_word_embeddings", outer.get("tie_word_embeddings"))
+    tied, named = is_tied(outer), outer.get("architectures")
     return ModelConfig(
-        layers=_size(config, "num_hidden_layers"),
+        layers=layers,
         hidden=hidden,
         heads=heads,
         kv_heads=_size(config, "num_key_value_heads", default=heads),
         head_dim=_size(config, "head_dim", default=max(1, hidden // heads)),
-        ffn=ffn,
+        ffn=_size(config, "intermediate_size_mlp", default=ffn),
         vocab=_size(config, "vocab_size"),
-        tied=kind.startswith("gemma") if tied is None else bool(tied),
+        tied=kind.startswith("gemma") if tied is None else tied,
         qk_norm=kind.startswith("qwen3") or bool(config.get("use_qk_norm")),
         qkv_bias=bias or bool(config.get("qkv_bias", kind.startswith("qwen2"))),
         out_bias=bias,
         dtype=str(config.get("torch_dtype") or config.get("dtype") or "bfloat16"),
         positions=_size(config, "max_position_embeddings", default=0),
-        unmodelled=tuple(k for k in _UNMODELLED if config.get(k) or outer.get(k)),
-        **_experts(config, ffn),
+        unmodelled=tuple(k for k in _UNMODELLED if any(each.get(k) for each in levels(outer))),
+        architecture=str(named[0]) if isinstance(named, list) and named else "",
+        multimodal=any(k in each for each in levels(outer) for k in _MODALITIES),
+        **_experts(config, ffn, layers),
     )
 
 
-def _experts(config: Mapping[str, object], ffn: int) -> dict[str, Any]:
+def levels(config: Mapping[str, object]) -> list[Mapping[str, Any]]:
+    """Return a config.json and the configs of its decoder in it, the outermost first."""
+    found: list[Mapping[str, Any]] = [config]
+    while inner := next((i for k in _NESTED if isinstance(i := found[-1].get(k), Mapping)), None):
+        found.append(inner)
+    return found
+
+
+def text_config(config: Mapping[str, object]) -> Mapping[str, Any]:
+    """Return the part of a config.json with the sizes of the decoder.
+
+    >>> text_config({"thinker_config": {"text_config": {"hidden_size": 8}}})
+    {'hidden_size': 8}
+    """
+    return levels(config)[-1]
+
+
+def is_tied(config: Mapping[str, object]) -> bool | None:
+    """Return whether head and embedding share weights; None if config.json does not say.
+
+    The innermost value counts (mcore-bridge ``config/parser.py``: ``_get_tie_word_embeddings``).
+    """
+    said = [each.get("tie_word_embeddings") for each in levels(config)]
+    return next((bool(value) for value in reversed(said) if value is not None), None)
+
+
+def quantization(config: Mapping[str, object]) -> str:
+    """Return how the weights are quantized; empty if they are not, or turned back as they load.
+
+    >>> quantization({"quantization_config": {"quant_method": "gptq", "bits": 4}})
+    'gptq'
+    """
+    found = next(filter(None, (each.get("quantization_config") for each in levels(config))), None)
+    if not isinstance(found, Mapping) or found.get("dequantize"):
+        return ""
+    method, form = str(found.get("quant_method", "")), str(found.get("format", ""))
+    is_packed = method != "compressed-tensors" or form in ("", "pack-quantized")
+    return method if is_packed else f"{method} {form}"
+
+
+def _experts(config: Mapping[str, object], ffn: int, layers: int) -> dict[str, Any]:
     """Return the sizes of the experts; empty for a dense model."""
     if (experts := _size(config, *EXPERTS, default=0)) < 2:
         return {}
     width = _size(config, "moe_intermediate_size", default=ffn)
     shared = _size(config, "shared_expert_intermediate_size", default=0)
-    only = config.get("mlp_only_layers")
+    number = _size(config, *_SHARED, default=int("intermediate_size_mlp" in config))
     return {
         "experts": experts,
         "topk": _size(config, *_TOPK),
         "expert_ffn": width,
-        "shared_ffn": shared or width * _size(config, "n_shared_experts", default=0),
+        "shared_ffn": shared or width * number,
         "shared_gate": bool(shared),
-        "dense_layers": _size(config, "first_k_dense_replace", default=0)
-        or (len(only) if isinstance(only, list) else 0),
+        "dense": tuple(i for i in range(layers) if not _is_sparse(config, i)),
     }
 
 
+def _is_sparse(config: Mapping[str, object], layer: int) -> bool:
+    """Return whether a layer of a model with experts has them.
+
+    Source: Hugging Face's modeling_*.py of Qwen, DeepSeek and GLM, Llama 4, ERNIE, HunYuan, Step.
+    """
+
+    def number(key: str, default: int) -> int:
+        return _size(config, key, default=default)
+
+    for key in ("moe_layer_freq", "mlp_layer_types"):
+        if isinstance(each := config.get(key), list) and len(each) > layer:
+            return each[layer] not in (0, "dense")
+    if isinstance(named := config.get("moe_layers"), list) and named:
+        return layer in named
+    if isinstance(text := config.get("moe_layers_enum"), str):
+        return str(layer) in text.replace(" ", "").split(",")
+    every, begin = number("decoder_sparse_step", 1), number("moe_layer_start_index", 0)
+    every *= number("interleave_moe_layer_step", 1) * number("moe_layer_interval", 1)
+    begin += number("first_k_dense_replace", 0) + number("moe_layer_num_skipped", 0)
+    only, end = config.get("mlp_only_layers"), config.get("moe_layer_end_index")
+    last = layer if end in (None, -1) else number("moe_layer_end_index", layer)
+    is_listed = isinstance(only, list) and layer in only
+    in_turn = (layer + 1) % max(1, every) == 0 and layer % max(1, number("moe_layer_freq", 1)) == 0
+    return begin <= layer <= last and in_turn and not is_listed
+
+
 def _size(config: Mapping[str, object], *keys: str, default: int | None = None) -> int:
-    """Return the value of the first key that is set."""
+    """Return the value of the first key that is set; of a list whose sizes are equal, that size."""
     key = next((k for k in keys if config.get(k) is not None), None)
     if key is None and default is not None:
         return default
     value = None if key is None else config[key]
+    if isinstance(value, list) and value and value.count(value[0]) == len(value):
+        value = value[0]
     if isinstance(value, int) and not isinstance(value, bool) and value >= (default != 0):
         return value
+    is_list = isinstance(value, list)
+    given = f" has {len(value)} different sizes" if isinstance(value, list) else f"={value!r}"
     raise LaunchError(
         Exit.DATA,
-        f"config.json of the model: {' or '.join(keys)}={value!r}",
-        "use the whole number of the model's architecture",
+        f"config.json of the model: {key if is_list else ' or '.join(keys)}{given}",
+        "use a model with one size for all layers"
+        if is_list
+        else "use the whole number of the model's architecture",
         id="model-config-number",
     )

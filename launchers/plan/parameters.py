@@ -19,7 +19,7 @@ class Shard:
     stage: int
     layers: int
     moe_layers: int
-    """Number of layers with experts; leading layers are the dense ones."""
+    """Number of layers with experts."""
     dense: float
     """Everything but routed experts: divided by TP, replicated over data parallel ranks."""
     experts: float
@@ -58,7 +58,7 @@ def shards(model: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]
     for stage, layers in enumerate(layout.stage_layers(model.layers)):
         dense_layers = layers
         if model.is_moe:
-            dense_layers = min(layers, max(0, model.dense_layers - before))
+            dense_layers = sum(before <= layer < before + layers for layer in model.dense)
         last = stage == layout.pp - 1
         yield Shard(
             stage=stage,

@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from launchers.rehearsal.measured import Loaded
+from launchers.storage.seal_check import header
 
 RUN_BYTES = 4 << 30
 """Larger models are not loaded as a whole: rank 0's host memory still holds page cache and shared
@@ -32,21 +33,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all tensors, from the headers of a folder's safetensors.
 
-    The format: eight bytes with the header's size, little endian, then the header as JSON
-    (https://huggingface.co/docs/safetensors).
-
     Raises:
         ValueError: a file is not of that format.
     """
     found: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as handle:
-            size = int.from_bytes(handle.read(8), "little")
-            if size > path.stat().st_size:
-                raise ValueError(f"{path.name} is not a safetensors file")
-            header = json.loads(handle.read(size))
-        header.pop("__metadata__", None)
-        found |= {name: tuple(entry["shape"]) for name, entry in header.items()}
+        size = path.stat().st_size
+        read = header(path, size)
+        if not 0 < read.size <= size:
+            raise ValueError(f"{path.name} is not a safetensors file")
+        found |= {name: tuple(entry["shape"]) for name, entry in read.tensors.items()}
     return found
 
 

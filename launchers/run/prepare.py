@@ -88,7 +88,7 @@ def prepare(
     code = stage("clone", cloned)
     model, *datasets = stage("download", downloaded)
     with during("download"):
-        model_files.check_folder(inputs.model, recipe.model)
+        model_files.check_folder(inputs.model, recipe.model, recipe)
         if judge_model is not None:
             judge_model()
     megatron = stage("convert", converted)
@@ -108,7 +108,7 @@ def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: b
     Raises:
         LaunchError: DATA when nothing could be trained from them.
     """
-    model_files.check_local_source(recipe.model)
+    model_files.check_local_source(recipe)
     datasets = []
     for key, found in sources.parse_datasets(recipe.dataset).items():
         path = sources.local(found, "dataset", settings.work, inputs.clone)

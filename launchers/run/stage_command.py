@@ -13,6 +13,7 @@ from launchers.config.sources import parse_source
 from launchers.exits import during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Hello
+from launchers.inputs.model_files import check_folder
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check_recipe
 from launchers.progress.progress import Progress, reporting
@@ -51,6 +52,7 @@ def _act(
             holder=holder,
             judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),
         )
+        check_folder(inputs.model, recipe.model, recipe)
     else:
         found = marker.read(work.model(parse_source(recipe.model, "recipe.model").slug))
         digest = "" if found is None else marker.digest(found)

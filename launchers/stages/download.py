@@ -11,13 +11,13 @@ from launchers.config.sources import RepoType, Source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.hub.fetch import REPOSITORY, client_for, fetch
+from launchers.inputs.model_weights import is_pointer
 from launchers.stages import local_files
 from launchers.storage import marker
 from launchers.storage.output import RECORD, Made, Outcome, outcome, produce, trusted
 from launchers.system import lookup
 
 STAGE = "download"
-_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def download(
@@ -97,7 +97,7 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
             f"correct the path or code.ref; if it is on a hub, use hf://{what.repo}@REVISION",
             id="clone-path",
         )
-    if _is_pointer(place):
+    if is_pointer(place):
         raise LaunchError(
             Exit.DATA,
             f"recipe.{kind}: {what.repo!r} is a git-lfs pointer; git did not fetch its content",
@@ -106,11 +106,3 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
         )
     logs.info("download up to date: in the clone", name=what.repo, path=place)
     return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)
-
-
-def _is_pointer(place: Path) -> bool:
-    """Return whether a file is a git-lfs pointer, checked out without git-lfs."""
-    if not lookup.is_file(place):
-        return False
-    with place.open("rb") as handle:
-        return handle.read(len(_POINTER)) == _POINTER

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, NamedTuple
 
 from launchers.storage import chunk_digests
 from launchers.system import lookup
@@ -107,7 +107,7 @@ def _weights(folder: Path, sizes: Mapping[str, int]) -> str:
             if absent := sorted({*map(str, listed)} - {_below(home, each) for each in sizes}):
                 return f"{(home / absent[0]).as_posix()} is missing, and {name} names it"
     for name in (each for each in sizes if each.endswith(WEIGHTS)):
-        size, wanted = sizes[name], _size_of_weights(folder / name, sizes[name])
+        size, wanted = sizes[name], header(folder / name, sizes[name]).size
         if wanted > size or (size == 0 and wanted == 0):
             return f"{name} has {size} bytes, and its header says {wanted or 'more'}"
     return ""
@@ -118,8 +118,25 @@ def _below(home: Path, name: str) -> str:
     return path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
 
 
-def _size_of_weights(path: Path, size: int) -> int:
-    """Return the bytes that a file of weights has by its header; 0 if it has no such header."""
+class Header(NamedTuple):
+    """What the header of a file of weights says."""
+
+    size: int
+    """Bytes of the whole file; 0 without a header of safetensors."""
+    tensors: Mapping[str, Any]
+    """Entries (``dtype``, ``shape``, ``data_offsets``) by name; empty where the header is cut."""
+
+
+def header(path: Path, size: int) -> Header:
+    """Read the header of safetensors (https://github.com/huggingface/safetensors).
+
+    Args:
+        path: of the file.
+        size: its bytes.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
 
     def ask() -> bytes:
         with path.open("rb") as file:
@@ -131,14 +148,15 @@ def _size_of_weights(path: Path, size: int) -> int:
     data = lookup.certain(ask, path) or b""
     length = int.from_bytes(data[:8], "little")
     if not length or size < 8:
-        return 0
+        return Header(0, {})
     if len(data) < 8 + length:
-        return 8 + length
+        return Header(8 + length, {})
     with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
-        tensors = json.loads(data[8:]).items()
-        ends = [each["data_offsets"][1] for name, each in tensors if name != "__metadata__"]
-        return 8 + length + max(ends, default=0)
-    return 0
+        tensors = json.loads(data[8:])
+        tensors.pop("__metadata__", None)
+        ends = [each["data_offsets"][1] for each in tensors.values()]
+        return Header(8 + length + max(ends, default=0), tensors)
+    return Header(0, {})
 
 
 def _against_index(folder: Path, sizes: Mapping[str, int]) -> str:

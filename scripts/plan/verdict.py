@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from launchers.exits import Exit, LaunchError
+from launchers.inputs.model_files import check_local_source
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.memory import HOST_ERROR_SHARE
 from launchers.plan.plan import Plan
@@ -13,6 +15,7 @@ from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.stop.agreement import END_SECONDS, seconds_to_save
 from launchers.storage.node_disk import KEPT_FREE
+from launchers.system import lookup
 from launchers.units import GIB
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission
@@ -51,13 +54,26 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
+    damaged, unread = _model(submission)
     doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
-    doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission)]
+    doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission), *unread]
     return Verdict(
-        refusals=tuple(map(str, [*broken, *memory, *disk])),
+        refusals=tuple(map(str, [*broken, *damaged, *memory, *disk])),
         warnings=tuple(doubts),
         is_too_big=bool(memory),
     )
+
+
+def _model(submission: Submission) -> tuple[list[str], list[str]]:
+    """Return why the folder of a local model is refused, and a warning if it cannot be read."""
+    try:
+        with lookup.within(0):
+            check_local_source(submission.recipe)
+    except LaunchError as error:
+        if error.code == Exit.IO:
+            return [], [f"recipe.model was not judged: {error.cause}"]
+        return [f"{error.cause}; {error.remedy} [{error.id}]"], []
+    return [], []
 
 
 def _gpu(plan: Plan) -> list[Refusal]:

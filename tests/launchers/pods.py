@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from launchers.preflight.gang_probes import free_port
+from tests.launchers import model_folder
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
@@ -35,10 +36,7 @@ class Pods:
     def __post_init__(self) -> None:
         """Write the sources and the recipe."""
         self.port, self.master_port = free_port(), free_port()
-        model = self.folder / "sources" / "model"
-        model.mkdir(parents=True)
-        (model / "config.json").write_text('{"model_type": "qwen3"}')
-        (model / "model.safetensors").write_bytes(b"base")
+        model_folder.write(self.folder / "sources" / "model")
         (self.folder / "sources" / "pairs.jsonl").write_text(PAIR)
         self.write_recipe()
 

@@ -38,7 +38,8 @@ SMALL: Document = {
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 FILES: dict[str, Any] = {
     "model/config.json": {"model_type": "qwen3"},
-    "model/model.safetensors": "base",
+    "model/model.safetensors": "\x02" + 7 * "\0" + "{}",
+    "model/tokenizer.json": {},
     "pairs.jsonl": [{**PAIR, "rejected_response": "bad"}] * 40,
 }
 """A model and a dataset that pass."""

@@ -1,38 +1,296 @@
+"""A model's folder is judged by its contents, before it is copied and before GPUs are used."""
+
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from launchers.exits import Exit, LaunchError
-from launchers.inputs import model_files
+from launchers.config.recipe import Recipe
+from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.inputs import model_files, model_template
+from launchers.system import lookup
+from tests.launchers import model_folder
+from tests.launchers.model_folder import EMBEDDING, HEAD, INDEX, ONE, POINTER, TWO, WHOLE
+
+BOTH = ("megatron", "transformers")
+Change = Callable[[Path], object]
+
+
+def recipe(backend: Any = "megatron", **args: Any) -> Recipe:
+    return Recipe(backend=backend, task="rlhf", model="file:///m", dataset=(), args=args)
+
+
+def refused(folder: Path, backend: str = "megatron", **args: Any) -> LaunchError:
+    with pytest.raises(LaunchError) as no:
+        model_files.check_folder(folder, "o/m", recipe(backend, **args))
+    assert (no.value.code, no.value.failure_class) == (Exit.DATA, FailureClass.MODEL)
+    assert no.value.remedy and "o/m" in no.value.cause
+    return no.value
 
 
 @pytest.mark.parametrize(
-    "config, reported",
+    "config, id",
     [
-        (None, "o/m has no config.json"),
-        ("{broken", "o/m: config.json is not JSON"),
-        ("[]", "config.json has no model_type"),
-        ("{}", "config.json has no model_type"),
+        (None, "model-config-missing"),
+        ("{broken", "model-config-json"),
+        ("[]", "model-type-missing"),
+        ("{}", "model-type-missing"),
     ],
 )
-def test_a_folder_that_is_no_model_is_refused(
-    tmp_path: Path, config: str | None, reported: str
-) -> None:
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path, config: str | None, id: str) -> None:
     if config is not None:
         (tmp_path / "config.json").write_text(config)
-    with pytest.raises(LaunchError, match=reported) as no:
-        model_files.check_folder(tmp_path, "o/m")
-    assert no.value.code == Exit.DATA
+    assert refused(tmp_path).id == id
 
 
 def test_a_file_is_no_model(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_text("x")
-    with pytest.raises(LaunchError, match="is a file, not a folder"):
-        model_files.check_folder(tmp_path / "model.safetensors", "o/m")
+    (tmp_path / WHOLE).write_text("x")
+    assert refused(tmp_path / WHOLE).id == "model-is-file"
 
 
-def test_a_model_passes(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
-    model_files.check_folder(tmp_path, "o/m")
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_whole_model_passes_in_one_file_and_in_two(tmp_path: Path, backend: str) -> None:
+    model = model_folder.write(tmp_path / "m")
+    model_files.check_folder(model, "o/m", recipe(backend))
+    model_files.check_folder(model_folder.split(model), "o/m", recipe(backend))
+
+
+@pytest.mark.parametrize(
+    "files, id, says",
+    [
+        ({"adapter_config.json": '{"base_model_name_or_path": "Q/B"}'}, "model-is-adapter", "Q/B"),
+        ({"v0-1/checkpoint-90/config.json": "{}"}, "model-is-output", "v0-1/checkpoint-90"),
+        ({"snapshots/c0ffee/config.json": "{}"}, "model-is-output", "snapshots/c0ffee"),
+        ({"iter_0000100/mp_rank_00/model_optim_rng.pt": ""}, "model-is-megatron", "Megatron"),
+        ({"latest_checkpointed_iteration.txt": "9"}, "model-is-megatron", "Megatron"),
+        ({"model.Q4.gguf": ""}, "model-is-other-format", "gguf"),
+    ],
+)
+def test_another_kind_of_folder_is_named(
+    tmp_path: Path, files: dict[str, str], id: str, says: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    error = refused(tmp_path)
+    assert error.id == id and says in error.cause + error.remedy
+
+
+def test_the_newest_checkpoint_of_an_output_folder_is_named(tmp_path: Path) -> None:
+    for step in (90, 1000):
+        model_folder.write(tmp_path / f"checkpoint-{step}")
+    assert "o/m/checkpoint-1000" in refused(tmp_path).remedy
+
+
+def cut(file: str, by: int) -> Change:
+    def act(model: Path) -> None:
+        data = (model / file).read_bytes()
+        (model / file).write_bytes(data[:by] if by < 0 else data + bytes(by))
+
+    return act
+
+
+def replace(file: str, text: str) -> Change:
+    return lambda model: (model / file).write_text(text)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize(
+    "change, id",
+    [
+        (lambda model: (model / TWO).unlink(), "model-shard-missing"),
+        (cut(TWO, -1), "model-file-cut"),
+        (cut(TWO, 1), "model-file-cut"),
+        (replace(TWO, POINTER), "git-lfs-pointer"),
+        (replace(TWO, "<html>"), "model-file-damaged"),
+        (replace(TWO, ""), "model-file-damaged"),
+        (replace(INDEX, "{"), "model-index"),
+        (replace(INDEX, '{"weight_map": {"x": "' + ONE + '"}}'), "model-index-differs"),
+        (lambda model: (model / INDEX).unlink(), "model-index-missing"),
+    ],
+)
+def test_weights_that_are_not_whole_are_refused(
+    tmp_path: Path, backend: str, change: Change, id: str
+) -> None:
+    model = model_folder.split(model_folder.write(tmp_path / "m"))
+    change(model)
+    assert refused(model, backend).id == id
+
+
+def test_a_missing_file_is_named_and_counted(tmp_path: Path) -> None:
+    model = model_folder.split(model_folder.write(tmp_path / "m"), [ONE])
+    assert f"1 of 2 files of weights are missing: {TWO}" in refused(model).cause
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m")
+    (model / WHOLE).unlink()
+    assert refused(model).id == "model-weights-missing"
+
+
+def test_pickled_weights_are_read_by_transformers_alone(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m")
+    (model / WHOLE).rename(model / "pytorch_model.bin")
+    assert refused(model).id == "model-not-safetensors"
+    model_files.check_folder(model, "o/m", recipe("transformers"))
+
+
+def test_a_stale_index_next_to_a_whole_file_is_refused_where_it_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_folder.split(model_folder.write(tmp_path / "m"), [])
+    model_folder.write_weights(model / WHOLE, model_folder.tensors())
+    assert refused(model).id == "model-index-stale"
+    with caplog.at_level(logging.WARNING):
+        model_files.check_folder(model, "o/m", recipe("transformers"))
+    assert "two copies" in caplog.text and f"read={WHOLE}" in caplog.text
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_untied_model_without_head_is_refused(
+    tmp_path: Path, backend: str, nested: bool
+) -> None:
+    change: dict[str, Any] = {"tie_word_embeddings": False}
+    if nested:  # the innermost value counts
+        change = {"tie_word_embeddings": None, "text_config": model_folder.CONFIG | change}
+    model = model_folder.write(tmp_path / "m", **change)
+    assert refused(model, backend).id == "model-head-missing"
+    head = {HEAD: model_folder.tensors()[EMBEDDING]}
+    model_folder.write(model, model_folder.tensors() | head, **change)
+    model_files.check_folder(model, "o/m", recipe(backend))
+
+
+def test_a_model_whose_config_does_not_say_it_is_not_judged_by_its_head(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m", tie_word_embeddings=None)
+    model_files.check_folder(model, "o/m", recipe())
+
+
+def test_a_tied_model_may_hold_a_copy_of_its_embeddings_but_no_other_head(tmp_path: Path) -> None:
+    held = model_folder.tensors()
+    model = model_folder.write(tmp_path / "m", held | {HEAD: held[EMBEDDING]})
+    model_files.check_folder(model, "o/m", recipe())
+    model_folder.write(model, held | {HEAD: held[EMBEDDING][::-1]})
+    assert refused(model).id == "model-head-untied"
+
+
+def test_a_layer_without_weights_is_refused(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m", num_hidden_layers=model_folder.LAYERS + 1)
+    error = refused(model)
+    assert error.id == "model-layers-missing" and "1 of 3 layers" in error.cause
+
+
+@pytest.mark.parametrize(
+    "change, id",
+    [
+        (lambda model: (model / "tokenizer.json").unlink(), "model-tokenizer-missing"),
+        (replace("tokenizer.json", POINTER), "model-tokenizer-damaged"),
+        (replace("tokenizer_config.json", "{"), "model-tokenizer-damaged"),
+    ],
+)
+def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path, change: Change, id: str) -> None:
+    model = model_folder.write(tmp_path / "m")
+    change(model)
+    assert refused(model).id == id
+
+
+@pytest.mark.parametrize(
+    "backend, method, args, is_refused",
+    [
+        ("megatron", {"quant_method": "fp8"}, {}, False),
+        ("megatron", {"quant_method": "mxfp4"}, {}, False),
+        ("megatron", {"quant_method": "gptq"}, {"tuner_type": "lora"}, True),
+        ("megatron", {"quant_method": "bitsandbytes", "load_in_4bit": True}, {}, True),
+        ("megatron", {"quant_method": "compressed-tensors", "format": "pack-quantized"}, {}, False),
+        ("megatron", {"quant_method": "compressed-tensors", "format": "float-quantized"}, {}, True),
+        ("transformers", {"quant_method": "fp8"}, {"tuner_type": "lora"}, True),
+        ("transformers", {"quant_method": "awq"}, {"tuner_type": "full"}, True),
+        ("transformers", {"quant_method": "awq"}, {"tuner_type": "lora"}, False),
+        ("transformers", {"quant_method": "fp8", "dequantize": True}, {}, False),
+    ],
+)
+def test_quantized_weights_are_refused_where_they_cannot_be_trained(
+    tmp_path: Path, backend: str, method: dict[str, Any], args: dict[str, Any], is_refused: bool
+) -> None:
+    model = model_folder.write(tmp_path / "m", quantization_config=method)
+    if is_refused:
+        with pytest.raises(LaunchError, match="quantized") as no:
+            model_files.check_folder(model, "o/m", recipe(backend, **args))
+        assert no.value.id == "model-quantized"
+    else:
+        model_files.check_folder(model, "o/m", recipe(backend, **args))
+
+
+@pytest.fixture
+def swift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed ms-swift that knows one model by its name."""
+    models = tmp_path / "swift" / "model" / "models"
+    models.mkdir(parents=True)
+    (models / "qwen.py").write_text("Model('Qwen/Known-8B', 'Qwen/Known-8B')\n")
+    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "architecture, args, id, says",
+    [
+        ("Qwen3ForCausalLM", {}, "model-type-ambiguous", "model_type: one of qwen3, qwen3_emb"),
+        ("Qwen3ForCausalLM", {"template": "qwen3"}, "model-type-ambiguous", "qwen3_emb"),
+        ("Qwen3ForCausalLM", {"model_type": "qwen3"}, "model-template-ambiguous", "qwen3_thinking"),
+        ("Qwen3ForCausalLM", {"model_type": "qwen3", "template": "qwen3"}, "", ""),
+        ("Qwen3MoeForCausalLM", {}, "model-template-ambiguous", "qwen3_coder"),
+        ("Qwen3MoeForCausalLM", {"template": "qwen3"}, "", ""),
+        ("GptOssForCausalLM", {}, "", ""),
+        ("NewForCausalLM", {}, "model-template-unknown", "template: dummy"),
+        ("NewForCausalLM", {"template": "chatml"}, "", ""),
+        ("NewForCausalLM", {"external_plugins": "mine.py"}, "", ""),
+    ],
+)
+def test_a_model_whose_template_ms_swift_cannot_choose_is_refused(
+    swift: Path, architecture: str, args: dict[str, Any], id: str, says: str
+) -> None:
+    model = model_folder.write(swift / "mine", architectures=[architecture])
+    if id:
+        error = refused(model, **args)
+        assert error.id == id and says in error.remedy
+    else:
+        model_files.check_folder(model, "o/m", recipe(**args))
+    model_files.check_folder(model.rename(swift / "known-8b"), "o/m", recipe(**args))
+
+
+def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Path) -> None:
+    model = model_folder.write(swift / "mine")
+    saved = {"model_type": "qwen3", "template": "qwen3"}
+    (model / "args.json").write_text(json.dumps(saved))
+    model_files.check_folder(model, "o/m", recipe())
+
+
+def test_a_jinja_template_must_be_there(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m")
+    assert refused(model, template_backend="jinja").id == "model-chat-template"
+    (model / "chat_template.jinja").write_text("x")
+    model_files.check_folder(model, "o/m", recipe(template_backend="jinja"))
+
+
+@pytest.mark.parametrize("file", ["config.json", WHOLE, "tokenizer.json"])
+def test_a_file_that_cannot_be_read_is_not_damaged(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_folder.write(tmp_path / "m")
+    real = Path.open
+
+    def fail(self: Path, *given: Any, **named: Any) -> Any:
+        if self.name == file:
+            raise OSError(5, "Input/output error")
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(Path, "open", fail)
+    monkeypatch.setattr(lookup, "SECONDS", 0.0)
+    with pytest.raises(LaunchError) as unknown:
+        model_files.check_folder(model, "o/m", recipe())
+    assert (unknown.value.code, unknown.value.id) == (Exit.IO, lookup.ID)

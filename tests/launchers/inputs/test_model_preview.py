@@ -17,6 +17,7 @@ from launchers.exits import Exit
 from launchers.inputs import model_preview
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import broken_rules, check_model
+from tests.launchers import model_folder
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.pods import Pods, end
 
@@ -41,10 +42,10 @@ def pods(tmp_path: Path) -> Pods:
 
 
 @pytest.fixture
-def hub() -> Iterator[FakeHub]:
+def hub(tmp_path: Path) -> Iterator[FakeHub]:
+    model = model_folder.write(tmp_path / "hub", model_folder.tensors(6), **SIZES)
     with serve() as state:
-        files = {"config.json": json.dumps(SIZES).encode(), "model.safetensors": b"w" * 5000}
-        state.repos = {"models/o/m": files}
+        state.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
         yield state
 
 
@@ -72,6 +73,25 @@ def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:
     assert HEADS in pods.message(1)["cause"]  # the other pods' logs name it too
     assert not (pods.folder / "workspace" / "models").exists()
     assert (pods.progress()["state"], pods.progress()["code"]) == ("failed", Exit.CONFIG)
+
+
+def test_a_local_model_that_is_not_whole_is_refused_before_it_is_copied(pods: Pods) -> None:
+    model_folder.split(pods.folder / "sources" / "model", [model_folder.ONE])
+    (code, output), (peer, _) = pods.all(HOME=str(pods.folder), SKIP_PREFLIGHT="1")
+    assert (code, peer) == (Exit.DATA, Exit.PEER), output
+    message = pods.message(0)
+    assert (message["class"], message["id"]) == ("model", "model-shard-missing")
+    assert not (pods.folder / "workspace" / "models").exists()
+
+
+def test_a_hubs_model_that_cannot_be_trained_is_not_fetched(pods: Pods, hub: FakeHub) -> None:
+    quantized = SIZES | {"quantization_config": {"quant_method": "gptq"}}
+    hub.repos["models/o/m"]["config.json"] = json.dumps(quantized).encode()
+    env = write(pods, "hf://o/m@main", tensor_model_parallel_size=1, sequence_parallel=False)
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone))
+    assert (code, pods.message(0)["id"]) == (Exit.DATA, "model-quantized"), output
+    assert not hub.gets("model.safetensors")
 
 
 @pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])

@@ -1,0 +1,224 @@
+"""The check of a model's weights: their files, each file's length, and the names of the tensors.
+
+transformers reads ``model.safetensors`` where it is there, otherwise the index
+(``modeling_utils.py``: ``_get_resolved_checkpoint_files``); mcore-bridge reads the index first and
+no other format (``mcore_bridge/utils/safetensors.py``), and leaves random weights where the output
+layer is missing (``bridge/gpt_bridge.py``: ``_convert_post_process``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from launchers import logs
+from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.plan.model_config import is_tied, text_config
+from launchers.storage.seal_check import WEIGHTS, WEIGHTS_INDEX, Header, header, sizes_of
+from launchers.system import lookup
+from launchers.system.atomic_file import read_object
+from launchers.system.threads import each
+
+WHOLE, INDEX = f"model{WEIGHTS}", f"model{WEIGHTS_INDEX}"
+_PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+POINTER = b"version https://git-lfs.github.com/spec/"
+"""The first bytes of a file that git checked out without git-lfs."""
+_EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
+_NAMED = 3
+"""Names in a message."""
+_SAMPLES, _SAMPLE_BYTES = 8, 65536
+"""Parts of two tensors that are compared: equal copies differ nowhere, trained ones everywhere."""
+_AGAIN = "copy or download the model again"
+
+
+def check(folder: Path, name: str, config: Mapping[str, Any], backend: str) -> None:
+    """Refuse weights that the trainer would miss, or replace by random ones.
+
+    Args:
+        folder: of the model.
+        name: its source, for the message.
+        config: its config.json.
+        backend: ``megatron`` or ``transformers``.
+
+    Raises:
+        LaunchError: DATA, naming the files or tensors; IO if the storage does not answer.
+    """
+    listed = lookup.entries(folder)
+    index = _index(folder, name) if INDEX in listed else None
+    if index is not None and not {WHOLE} & {*index.values()} and WHOLE in listed:
+        _two_copies(name, index, listed, backend)
+        index = index if backend == "megatron" else None
+    if index is None and WHOLE not in listed:
+        _not_safetensors(name, listed, backend)
+        return
+    tensors = _tensors(folder, name, index or {"": WHOLE})
+    _head(folder, name, config, tensors)
+    _layers(name, config, tensors)
+
+
+def refusal(id: str, says: str, remedy: str = _AGAIN) -> LaunchError:
+    """Return the refusal of a model."""
+    return LaunchError(
+        Exit.DATA, f"recipe.model: {says}", remedy, id=id, failure_class=FailureClass.MODEL
+    )
+
+
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(sorted(names)[:_NAMED]) + more
+
+
+def _index(folder: Path, name: str) -> dict[str, str]:
+    found = read_object(folder / INDEX).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise refusal("model-index", f"{name}: {INDEX} is not JSON with a weight_map")
+    return {str(tensor): str(file) for tensor, file in found.items()}
+
+
+def _two_copies(name: str, index: Mapping[str, str], listed: Collection[str], backend: str) -> None:
+    """Judge a folder with a whole file and an index that names others."""
+    missing = {*index.values()} - {*listed}
+    if missing and backend == "megatron":
+        says = f"{name}: {INDEX} names {_some(missing)}, which are missing, next to {WHOLE}; "
+        raise refusal(
+            "model-index-stale",
+            f"{says}Megatron reads the index",
+            f"remove {INDEX} if {WHOLE} is the model, or add the missing files",
+        )
+    read = "what the index names" if backend == "megatron" else WHOLE
+    logs.warning("model has two copies of its weights", index=INDEX, file=WHOLE, read=read)
+
+
+def _not_safetensors(name: str, listed: Collection[str], backend: str) -> None:
+    """Judge a folder with neither an index nor a whole file of safetensors."""
+    if any(file in listed for file in _PICKLED):
+        if backend == "transformers":
+            return
+        raise refusal(
+            "model-not-safetensors",
+            f"{name} has its weights in .bin files; Megatron reads safetensors",
+            "load it with transformers (from_pretrained) and save it again (save_pretrained)",
+        )
+    if "adapter_config.json" in listed:
+        says = f"{name} holds an adapter (LoRA) and not the model's weights"
+        raise refusal("model-is-adapter", says, "name the base model, or merge the adapter")
+    if others := [file for file in listed if file.endswith((WEIGHTS, ".bin", ".pt", ".pth"))]:
+        says = f"{name} has weights ({_some(others)}), but neither {WHOLE} nor {INDEX} names them"
+        raise refusal("model-index-missing", says, f"add {INDEX}; trainers read what it names")
+    raise refusal("model-weights-missing", f"{name} has no weights: {WHOLE} or {INDEX}")
+
+
+def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tuple[str, Header]]:
+    """Return file and header of each tensor.
+
+    Raises:
+        LaunchError: DATA: files are missing, cut, or without tensors that the index names.
+    """
+    files = sorted({*index.values()})
+    sizes = sizes_of(folder, [folder / file for file in files])
+    if missing := {*files} - {*sizes}:
+        says = f"{name}: {len(missing)} of {len(files)} files of weights are missing: "
+        raise refusal("model-shard-missing", says + _some(missing))
+    headers = dict(zip(files, each(lambda f: header(folder / f, sizes[f]), files), strict=True))
+    for file, found in headers.items():
+        if found.size != sizes[file] or not found.size:
+            raise _damaged(folder, name, file, sizes[file], found.size)
+    tensors = {key: (file, head) for file, head in headers.items() for key in head.tensors}
+    absent = {key for key, file in index.items() if key and key not in headers[file].tensors}
+    if absent:
+        says = f"{name}: {INDEX} names tensors that its files do not hold: {_some(absent)}"
+        raise refusal("model-index-differs", says)
+    return tensors
+
+
+def _damaged(folder: Path, name: str, file: str, size: int, wanted: int) -> LaunchError:
+    if is_pointer(folder / file):
+        says = f"{name}: {file} is a git-lfs pointer, not the file itself"
+        return refusal("git-lfs-pointer", says, "run git lfs pull in the folder")
+    if not wanted:
+        says = f"{name}: {file} ({size} bytes) is not a file of safetensors"
+        return refusal("model-file-damaged", says)
+    says = f"{name}: {file} has {size} bytes, and its header says {wanted}"
+    return refusal("model-file-cut", says)
+
+
+def is_pointer(path: Path) -> bool:
+    """Return whether a file is a git-lfs pointer."""
+
+    def ask() -> bytes:
+        with path.open("rb") as file:
+            return file.read(len(POINTER))
+
+    return lookup.is_file(path) and lookup.certain(ask, path) == POINTER
+
+
+def _head(
+    folder: Path, name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, Header]]
+) -> None:
+    """Judge the output layer, where the tensors have the usual names and the config says it."""
+    tied = is_tied(config)
+    embeddings = [key for key in tensors if key.endswith(_EMBEDDING)]
+    heads = [key for key in tensors if key.endswith(_HEAD)]
+    classes = config.get("architectures") or ["ForCausalLM"]
+    if tied is None or not embeddings or "Classification" in str(classes[0]):
+        return
+    if not tied and not heads:
+        raise refusal(
+            "model-head-missing",
+            f"{name}: {_HEAD} is missing, and config.json has tie_word_embeddings: false; it would "
+            "begin with random weights",
+            "use the whole model, or set tie_word_embeddings: true if it was trained so",
+        )
+    if tied and len(heads) == len(embeddings) == 1 and _differ(folder, tensors, heads, embeddings):
+        raise refusal(
+            "model-head-untied",
+            f"{name}: config.json has tie_word_embeddings: true, but {_HEAD} differs from the "
+            "embeddings and would be left out",
+            f"set tie_word_embeddings: false, or remove {_HEAD}",
+        )
+
+
+def _differ(
+    folder: Path,
+    tensors: Mapping[str, tuple[str, Header]],
+    heads: list[str],
+    embeddings: list[str],
+) -> bool:
+    """Return whether two tensors of the same type differ, by their shapes and parts of them."""
+    (one, first), (two, second) = (
+        (folder / tensors[key][0], tensors[key][1]) for key in (heads[0], embeddings[0])
+    )
+    a, b = first.tensors[heads[0]], second.tensors[embeddings[0]]
+    if a["dtype"] != b["dtype"] or a["shape"] != b["shape"]:
+        return bool(a["dtype"] == b["dtype"])
+    length = a["data_offsets"][1] - a["data_offsets"][0]
+    starts = range(0, max(1, length - _SAMPLE_BYTES), max(1, length // _SAMPLES))
+    return any(_part(one, first, a, at) != _part(two, second, b, at) for at in starts)
+
+
+def _part(path: Path, head: Header, tensor: Mapping[str, Any], at: int) -> bytes | None:
+    """Return bytes of a tensor from an offset."""
+    ends = max(entry["data_offsets"][1] for entry in head.tensors.values())
+    begin, end = tensor["data_offsets"]
+
+    def ask() -> bytes:
+        with path.open("rb") as file:
+            file.seek(head.size - ends + begin + at)
+            return file.read(min(_SAMPLE_BYTES, end - begin - at))
+
+    return lookup.certain(ask, path)
+
+
+def _layers(name: str, config: Mapping[str, Any], tensors: Collection[str]) -> None:
+    """Refuse weights without a layer that the config counts."""
+    count = text_config(config).get("num_hidden_layers")
+    before = [key.removesuffix(_EMBEDDING) for key in tensors if key.endswith(_EMBEDDING)]
+    if not isinstance(count, int) or len(before) != 1:
+        return
+    pattern = re.compile(rf"{re.escape(before[0])}layers\.(\d+)\.")
+    held = {int(match[1]) for match in map(pattern.match, tensors) if match}
+    if held and (missing := [str(layer) for layer in range(count) if layer not in held]):
+        says = f"{name}: {len(missing)} of {count} layers have no weights: {', '.join(missing[:8])}"
+        raise refusal("model-layers-missing", says)
