@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,8 @@ from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made, refuse_links
+from launchers.storage.seal_check import WEIGHTS, WEIGHTS_INDEX
+from launchers.system.atomic_file import read_object
 from launchers.system.retry import RetryPolicy, retry
 from launchers.system.threads import each, in_thread
 
@@ -24,6 +26,7 @@ T = TypeVar("T")
 CONCURRENT_FILES = 8
 REPOSITORY = ".repository"
 """Folder inside the partial output that receives the repository's tree."""
+INDEX = f"model{WEIGHTS_INDEX}"
 _OTHER_WEIGHTS = (
     *(".bin", ".ckpt", ".gguf", ".h5", ".mlmodel", ".msgpack", ".onnx", ".onnx_data", ".ot"),
     *(".pdparams", ".pt", ".pth", ".tflite"),
@@ -61,6 +64,11 @@ def fetch(
     listing = _retry(client, source.text, lambda: in_thread(client.list), policy)
     files = select_files(listing, source, repo_type)
     refuse_links(partial, (root / file.path for file in files))
+    index = next((f for f in files if _relative(f.path, source) == INDEX), None)
+    if repo_type == "model" and index is not None:
+        _fetch_file(client, index, listing.commit, root, policy)
+        named = read_object(root / index.path).get("weight_map")
+        files = indexed(files, source, {*named.values()} if isinstance(named, dict) else set())
     disk.require_space(partial, _total_size(files) - disk.size(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_total_size(files))
     entries = each(
@@ -77,7 +85,8 @@ def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple
     """Select the files to fetch.
 
     Of a dataset: all files, or those below ``source.path``. Of a model with safetensors, which
-    training reads: no weights in other formats (some repositories hold three copies of 60 GB).
+    training reads: no weights in other formats (some repositories hold three copies of 60 GB);
+    ``indexed`` leaves out more.
 
     Raises:
         LaunchError: INPUT_MISSING if no file matches; the remedy names the nearest path.
@@ -91,9 +100,38 @@ def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple
             suggestion.remedy(source.path, paths) if paths else "use a repository that has files",
             id="hub-no-file",
         )
-    if repo_type == "model" and any(f.path.endswith(".safetensors") for f in found):
+    if repo_type == "model" and any(f.path.endswith(WEIGHTS) for f in found):
         found = [f for f in found if not f.path.endswith(_OTHER_WEIGHTS)]
     return tuple(found)
+
+
+def indexed(
+    files: Sequence[HubFile], source: Source, named: Collection[str]
+) -> tuple[HubFile, ...]:
+    """Leave out the safetensors that a model's index does not name, such as a second copy.
+
+    Args:
+        files: of the model.
+        source: its source.
+        named: files that the index names, relative to it; none: it is not an index, and all stay.
+
+    Raises:
+        LaunchError: DATA if the repository does not have all of them.
+    """
+    there = {_relative(file.path, source) for file in files}
+    if missing := sorted(str(name) for name in named if name not in there):
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.model: {source.text} has not {len(missing)} of the {len(named)} files that "
+            f"{INDEX} names, such as {missing[0]}",
+            "use a revision with all files",
+            id="hub-index",
+        )
+    return tuple(
+        file
+        for file in files
+        if not named or not file.path.endswith(WEIGHTS) or _relative(file.path, source) in named
+    )
 
 
 def _is_below(path: str, start: str) -> bool:

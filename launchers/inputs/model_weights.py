@@ -15,13 +15,14 @@ from typing import Any
 
 from launchers import logs
 from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.hub.fetch import INDEX
 from launchers.plan.model_config import is_tied, text_config
-from launchers.storage.seal_check import WEIGHTS, WEIGHTS_INDEX, Header, header, sizes_of
+from launchers.storage.seal_check import WEIGHTS, Header, header, sizes_of
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.system.threads import each
 
-WHOLE, INDEX = f"model{WEIGHTS}", f"model{WEIGHTS_INDEX}"
+WHOLE = f"model{WEIGHTS}"
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 POINTER = b"version https://git-lfs.github.com/spec/"
 """The first bytes of a file that git checked out without git-lfs."""

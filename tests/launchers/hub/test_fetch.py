@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.hub.client import HubFile, Listing
 from launchers.hub.fetch import select_files
+from launchers.storage import disk
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.sources import (
     CANARY,
@@ -151,6 +153,53 @@ def test_a_second_copy_of_the_weights_is_left_out(hub: FakeHub, work: Workspace)
     hub.repos["models/o/m"] |= {"pytorch_model.bin": b"x" * 200, "m.gguf": b"y" * 200}
     get("hf://o/m@main", work)
     assert tree(model_at("hf://o/m@main", work)) == MODEL
+
+
+INDEX = "model.safetensors.index.json"
+
+
+@HUBS
+def test_of_a_model_with_an_index_only_the_weights_that_it_names_are_fetched(
+    model: str, hub: FakeHub, work: Workspace
+) -> None:
+    named = {"weight_map": {"a": "odd-1.safetensors", "b": "model.safetensors"}}
+    kept = MODEL | {"odd-1.safetensors": b"o" * 200, INDEX: json.dumps(named).encode()}
+    copies = {"original/model.safetensors": b"c" * 200, "consolidated.safetensors": b"c" * 200}
+    hub.repos["models/o/m"] = kept | copies
+    get(model, work)
+    assert tree(model_at(model, work)) == kept
+    assert not [line for line in hub.seen if "original/" in line or "consolidated" in line]
+
+
+def test_the_space_is_judged_by_what_the_index_names(
+    hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = json.dumps({"weight_map": {"a": "model.safetensors"}}).encode()
+    hub.repos["models/o/m"] |= {INDEX: index, "original/a.safetensors": bytes(10**6)}
+    wanted = list[int]()
+    monkeypatch.setattr(disk, "require_space", lambda place, size: wanted.append(size))
+    get("hf://o/m@main", work)
+    whole = sum(map(len, MODEL.values()))
+    assert whole - 1000 < wanted[0] <= whole  # less what the index and the client's notes take
+
+
+def test_an_index_whose_files_the_repository_lacks_is_refused_before_the_download(
+    hub: FakeHub, work: Workspace
+) -> None:
+    index = json.dumps({"weight_map": {"a": "model.safetensors", "b": "two.safetensors"}})
+    hub.repos["models/o/m"][INDEX] = index.encode()
+    error = refused("hf://o/m@main", work)
+    assert (error.code, error.id) == (Exit.DATA, "hub-index")
+    assert "two.safetensors" in error.cause and not hub.gets("model.safetensors")
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"{}"])
+def test_a_file_that_is_no_index_leaves_nothing_out(
+    hub: FakeHub, work: Workspace, text: bytes
+) -> None:
+    hub.repos["models/o/m"] |= {INDEX: text, "b.safetensors": b"b" * 200}
+    get("hf://o/m@main", work)
+    assert {"b.safetensors", "model.safetensors"} <= tree(model_at("hf://o/m@main", work)).keys()
 
 
 def test_a_model_without_safetensors_keeps_its_other_weights() -> None:
