@@ -6,6 +6,7 @@ The last exception in its stderr decides, by the patterns of ``failure_rules/``.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,16 @@ _CHAINED = re.compile(
 )
 _PROGRESS = re.compile(r".*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
 """The bar of tqdm, which ends without a new line."""
+_FRAME = re.compile(r'^(?:\[rank\d+\]:)?\s+File "(?:.*/site-packages/)?([^"]+)", line (\d+),', re.M)
+_ROW = re.compile(
+    r"^(?:\[rank\d+\]:\s*)?([\w.]*(?:Error|Exception)\b.*)$(?:\n.*){1,3}?There are errors in the "
+    r"(?:dataset|template\.encode)",
+    re.MULTILINE,
+)
+"""The exception of a row that ms-swift leaves out (``swift/dataset/preprocessor/core.py``,
+``dataset/utils.py``); each process logs the first ten."""
+_NO_ROWS = re.compile(r"origin length: [1-9]\d*, filtered dataset length: 0\b")
+"""ms-swift left out every row (``swift/dataset/preprocessor/core.py``: ``__call__``)."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass.HOST_MEMORY})
 """Failures of the node that C++ code ends its process for, after Python has raised them, too."""
@@ -105,6 +116,33 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     'QUOTA'
     """
     text = _IGNORED.sub("", text)
+    found = _verdict(text, started=started)
+    return found if found is None or started else _with_rows(found, text)
+
+
+def _with_rows(found: Verdict, text: str) -> Verdict:
+    """Add the most frequent exception among the rows that were left out before the first step."""
+    is_recipe = found.id == "recipe-or-plugin"
+    if is_recipe and _NO_ROWS.search(text):
+        found = replace(
+            found,
+            code=Exit.DATA,
+            id="dataset-no-rows",
+            cause=f"ms-swift left out every row of the dataset; then {found.cause}",
+            remedy="correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
+            failure_class=FailureClass.DATA,
+        )
+    rows = Counter(match[1].strip() for match in _ROW.finditer(text))
+    if not rows or not (is_recipe or found.failure_class == FailureClass.DATA):
+        return found
+    ((error, count),) = rows.most_common(1)
+    said = (
+        f"{found.cause}; of {rows.total()} rows whose error was logged {count} failed with {error}"
+    )
+    return replace(found, cause=said)
+
+
+def _verdict(text: str, *, started: bool) -> Verdict | None:
     chain = _last_chain(text)
     found = _of_chain(chain, started=started) if chain else None
     if found is not None and not started and _is_own_check(found, text):
@@ -123,7 +161,8 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
 def _is_own_check(found: Verdict, text: str) -> bool:
     """Return whether the training code itself raised an exception of no known cause."""
     raised = (match[1].rstrip() for match in _RAISED.finditer(text))
-    return found.id == "exception" and found.cause in raised
+    cause = found.cause.partition(" at ")[0]
+    return found.id == "exception" and any(each in (found.cause, cause) for each in raised)
 
 
 def _of_chain(chain: list[str], *, started: bool) -> Verdict:
@@ -200,7 +239,11 @@ def _last_chain(text: str) -> list[str]:
     for begin, end, exception in sorted(found, reverse=True):
         if chain and not _CHAINED.search(text, end, follower):
             break
-        chain.insert(0, re.sub(r"^\[rank\d+\]:\s*", "", exception))
+        exception = re.sub(r"^\[rank\d+\]:\s*", "", exception)
+        frames = _FRAME.findall(text, text.rfind("Traceback (", 0, begin) + 1, begin)
+        if frames and re.fullmatch(r"[\w.]+:?", exception):  # it has no text
+            exception = f"{exception.rstrip(':')} at {frames[-1][0]}, line {frames[-1][1]}"
+        chain.insert(0, exception)
         follower = begin
     return chain
 

@@ -19,7 +19,7 @@ from launchers.system.failures import Verdict
 from launchers.system.training_end import attribute
 
 FOLDER = Path(__file__).parent / "corpus"
-PARTS = ("development", "held out", "later", "audit", "fresh", "second")
+PARTS = ("development", "held out", "later", "audit", "fresh", "second", "field")
 HELD_OUT = 3
 """One message of so many, chosen by digest, is held out: no pattern was written for it."""
 AGENT = "Root Cause (first observed failure):\n[0]:\n  exitcode  : {} (pid: 9)\n"

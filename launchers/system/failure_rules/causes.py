@@ -193,6 +193,15 @@ CAUSES = (
         in_log=True,
     ),
     FailureRule(
+        "dataset-format",
+        FailureClass.DATA,
+        Exit.DATA,
+        # datasets takes an unknown suffix of a file for the name of a dataset
+        r"Couldn't reach '[^/']+' on the Hub",
+        "give recipe.dataset as .jsonl, .json, .csv, .parquet or .txt, not compressed",
+        early=True,
+    ),
+    FailureRule(
         "hub-offline-file",
         FailureClass.USER,
         Exit.INPUT_MISSING,

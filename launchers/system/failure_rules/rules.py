@@ -140,6 +140,42 @@ RULES = (
         early=True,
     ),
     FailureRule(
+        "model-incomplete",
+        FailureClass.MODEL,
+        Exit.DATA,
+        # of transformers, mcore-bridge, megatron-core, sentencepiece and torch, as they load
+        r"missing_keys: \[|No such file.*\.(?:safetensors|index\.json)\b|ignore_mismatched_sizes"
+        r"|KeyError: '[\w.]*(?:weight|bias|_proj|scale_inv|_blocks|_scales)'"
+        r"|unpadded elements must be same|state dict (?:has|contains) a"
+        r"|Trying to set a tensor of shape|[Ss]ize mismatch between saved|Ran out of input"
+        r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
+        r"|TypeError: not a string|'\w+Config' object has no attribute"
+        r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
+        r"|automatically match `template_type`|Model: .* is not supported"
+        r"|purely quantized models|is quantized with|Unrecognized model identifier",
+        "use a whole model that ms-swift and the installed transformers support",
+        early=True,
+    ),
+    FailureRule(
+        "dataset-rows",
+        FailureClass.DATA,
+        Exit.DATA,
+        # of datasets, ms-swift's preprocessors, templates, tokenizers and PIL, about rows
+        r"Unknown split|corresponds to no data|exists \d+ times in schema|features can't be aligned"
+        r"|(?:Column\S* .* not in the dataset|Keys mismatch: between)|column names? .* don't match"
+        r"|(?:string|list) indices must be integers|TextEncodeInput|expected string or bytes-like"
+        r"|can only concatenate (?:str|list)|'(?:float|int|list)' object has no attribute"
+        r"|'NoneType' object has no attribute '(?:strip|split|lower|replace|startswith|encode)'"
+        r"|KeyError: '(?:messages|rejected_\w+|chosen|rejected|prompt|response|role|content|from)'"
+        r"|cannot identify image|image file is truncated|DecompressionBomb|EmptyDataError"
+        r"|(?:BuilderConfig|Config name) .*(?:not found|missing)|Please provide subset"
+        r"|same data file format|NonMatchingSplits|ExpectedMoreSplits|UnexpectedSplits"
+        r"|num_samples should be a positive|out of bounds for size 0|Schemas? .*(?:mismatch|differ)"
+        r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not",
+        "correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
+        early=True,
+    ),
+    FailureRule(
         "compiler-missing",
         FailureClass.USER,
         Exit.CONFIG,

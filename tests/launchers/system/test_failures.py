@@ -248,3 +248,50 @@ def test_a_failure_of_the_node_explains_the_abort_of_its_process(text: str) -> N
     assert found is not None and found.failure_class == FailureClass.INFRA
     other = attribute(["ValueError: x"], "exitcode  : -6", started=True, code=-6)
     assert other is not None and other.id == "ended-by-signal"
+
+
+ROW = (
+    "[INFO:swift] Traceback (most recent call last):\n"
+    '  File "/opt/site-packages/swift/dataset/preprocessor/core.py", line 71, in _check_messages\n'
+    "    assert len(messages) > 0\n{error}\n\n"
+    "[WARNING:swift] \N{WHITE UP POINTING BACKHAND INDEX}There are errors in the dataset, the data "
+    "will be deleted\n"
+)
+NO_ROWS = "[INFO:swift] Dataset filtered, origin length: 8, filtered dataset length: {left}\n"
+END = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/site-packages/datasets/arrow_dataset.py", line 9, in add_column\n'
+    "    raise ValueError(1)\n{error}\n"
+)
+
+
+def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> None:
+    rows = [ROW.format(error=each) for each in ("KeyError: 'a'", *["AssertionError: content"] * 3)]
+    log = "".join(rows) + END.format(error="ValueError: Unknown split x")
+    found = verdict(log, started=False)
+    assert found is not None
+    assert found.cause == (
+        "ValueError: Unknown split x; of 4 rows whose error was logged 3 failed with "
+        "AssertionError: content"
+    )
+    later = verdict(log, started=True)
+    assert later is not None and "rows" not in later.cause
+
+
+@pytest.mark.parametrize(
+    "left, code, id", [(0, Exit.DATA, "dataset-no-rows"), (7, Exit.CONFIG, "recipe-or-plugin")]
+)
+def test_an_error_after_every_row_was_left_out_is_the_datas(left: int, code: Exit, id: str) -> None:
+    log = NO_ROWS.format(left=left) + END.format(error="ZeroDivisionError: by zero")
+    found = verdict(log, started=False)
+    assert found is not None
+    assert (found.code, found.id) == (code, id)
+
+
+@pytest.mark.parametrize("rank", ["", "[rank3]: "])
+def test_an_exception_without_text_gets_its_file_and_line(rank: str) -> None:
+    lines = END.format(error="AssertionError").splitlines()
+    found = verdict("\n".join(rank + line for line in lines) + "\n", started=False)
+    assert found is not None
+    assert found.cause == "AssertionError at datasets/arrow_dataset.py, line 9"
+    assert found.id == "recipe-or-plugin"
