@@ -7,7 +7,7 @@ Peaks are from NVIDIA's data sheets, dense bf16 (half of the figure "with sparsi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launchers.exits import Exit, LaunchError
 
@@ -32,6 +32,8 @@ class GpuModel:
     """Compute capability as the CUDA compiler writes it, e.g. ``sm90``."""
     source: str
     """Source of the bandwidths."""
+    domain: int = 0
+    """GPUs that NVLink joins over several hosts; 0: those of one host."""
 
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"
@@ -63,7 +65,10 @@ _ALL = (
     _gpu_model("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460), "sm90", _SCALED),
     _gpu_model("h200", "NVIDIA H200", (139.72, 989, 4800, 431), "sm90", _AZURE),
     _gpu_model("b200", "NVIDIA B200", (178.35, 2250, 8000, 811), "sm100", _B200),
-    _gpu_model("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
+    replace(
+        _gpu_model("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
+        domain=72,  # GB200 NVL72, data sheet
+    ),
     _gpu_model(
         "b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200
     ),

@@ -32,6 +32,8 @@ class Layout:
     """``account_for_embedding_in_pipeline_split``."""
     loss_is_layer: bool = False
     """``account_for_loss_in_pipeline_split``."""
+    nvlink: int = 0
+    """GPUs of one NVLink domain, where it is wider than a node."""
 
     @property
     def world(self) -> int:

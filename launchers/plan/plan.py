@@ -252,8 +252,12 @@ def _training(job: Job) -> Training:
     if job.model_config is None:
         return training
     layout.stage_layers(job.model_config.layers)
+    gpu = GPU_MODELS.get(job.gpu_model)
+    if gpu is not None and gpu.domain > layout.gpus_per_node:
+        training = replace(training, layout=replace(layout, nvlink=gpu.domain))
     # ms-swift takes the model's context length where none is given
-    return replace(training, max_length=training.max_length or job.model_config.positions)
+    training = replace(training, max_length=training.max_length or job.model_config.positions)
+    return replace(training, longest=run_length.unpacked(training, job.data))
 
 
 def _speed(job: Job, model_config: ModelConfig, training: Training, gpu: GpuModel | None) -> Speed:

@@ -203,6 +203,20 @@ def s_eff(training: Training, data: Data | None) -> float:
     return min(LENGTH_SPREAD_RATIO * mean, float(training.max_length or LENGTH_SPREAD_RATIO * mean))
 
 
+def unpacked(training: Training, data: Data | None) -> int:
+    """Return the tokens of the longest microbatch of several samples that are joined unpacked.
+
+    One sample at the maximum and the others at the mean: 8 pairs at the maximum never meet. 0 where
+    the flags alone decide.
+    """
+    if training.packing or not training.padding_free or training.micro_batch_size == 1:
+        return 0
+    texts = 2 if training.pairs else 1
+    longest = texts * training.max_length
+    mean = min(longest, data.tokens if data else TOKENS * texts / 2)
+    return math.ceil(longest + (training.micro_batch_size - 1) * mean)
+
+
 def microbatch_tokens(training: Training, data: Data | None) -> float:
     """Return the real tokens of a microbatch on average; 0 if unknown."""
     if training.packing:

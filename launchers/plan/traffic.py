@@ -18,7 +18,7 @@ from launchers.plan.training_job import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Bytes that one rank sends inside its node, and one node to others."""
+    """Bytes that one rank sends inside its node or NVLink domain, and one node to others."""
 
     inside: float = 0.0
     across: float = 0.0
@@ -38,12 +38,12 @@ def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool
         sent: bytes sent by one rank.
         scattered: whether it is an all-to-all; otherwise a ring.
     """
-    per_node = layout.gpus_per_node
+    per_node, joined = layout.gpus_per_node, layout.nvlink or layout.gpus_per_node
     if size <= 1:
         return Traffic()
-    if span <= per_node:
+    if span <= joined:
         return Traffic(inside=sent)
-    in_node = max(1.0, size * per_node / span)
+    in_node = max(1.0, size * joined / span)
     if not scattered:  # NCCL's rings leave a node once per group
         return Traffic(inside=sent, across=sent * per_node / in_node)
     away = (size - in_node) / (size - 1)
@@ -102,7 +102,7 @@ def pipeline(model: ModelConfig, training: Training, local: float) -> Traffic:
     hidden = 2.0 * model.hidden * local / split
     sent = hidden * (2.0 + training.compares) * layout.chunks
     span = layout.world // layout.pp
-    if span < layout.gpus_per_node:
+    if span < (layout.nvlink or layout.gpus_per_node):
         return Traffic(inside=sent)
     return Traffic(across=sent * layout.gpus_per_node)
 

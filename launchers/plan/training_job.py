@@ -117,7 +117,8 @@ _SIZES = {
     "packing_length": "packing_length",
 }
 _FLAGS = {
-    **{name: name for name in ("packing", "overlap_grad_reduce", "overlap_param_gather")},
+    **{name: name for name in ("packing", "padding_free", "overlap_grad_reduce")},
+    "overlap_param_gather": "overlap_param_gather",
     "precision_aware": "use_precision_aware_optimizer",
     "reshardable": "dist_ckpt_optim_fully_reshardable",
     "distributed_optimizer": "use_distributed_optimizer",
@@ -147,6 +148,8 @@ class Training:
     max_length: int = 0
     """Tokens of a row; chosen and rejected are one row each. 0: the model's context length."""
     packing: bool = False
+    padding_free: bool = True
+    """Whether the rows of a microbatch are joined, not each padded to the longest of them."""
     packing_length: int = 0
     """Tokens of a pack; 0: ``max_length``."""
     longest: int = 0

@@ -36,6 +36,7 @@ from launchers.rules.optimizer import (
     not_negative,
     warm_up,
 )
+from launchers.upstream.templates import UNPACKED
 
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
@@ -62,7 +63,26 @@ ELSEWHERE: tuple[Rule, ...] = (
         for flag in ("cached_dataset", "cached_val_dataset")
     ),
 )
+_UNPACKED = one_of("template", *UNPACKED)
+PACKED: tuple[Rule, ...] = (
+    Conflict(
+        id="template-packing",
+        flag="packing",
+        when=(on("packing"), _UNPACKED),
+        says="template {template} does not support it; remove packing",
+        source="SW pipelines/train/sft.py: ValueError where template.support_padding_free is false",
+    ),
+    Conflict(
+        id="template-padding-free",
+        flag="padding_free",
+        when=(on("padding_free"), off("packing"), _UNPACKED),
+        says="on, but template {template} does not support it; set padding_free: false",
+        source="SW pipelines/train/sft.py: ValueError where template.support_padding_free is false",
+    ),
+)
+"""Templates without packing; both backends."""
 DATA: tuple[Rule, ...] = (
+    *PACKED,
     Conflict(
         id="packing-unfused",
         flag="packing",
@@ -204,6 +224,7 @@ SAVING: tuple[Rule, ...] = (
     ),
 )
 TRANSFORMERS: tuple[Rule, ...] = (
+    *PACKED,
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
     *LORA,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from launchers.config.recipe import REFERENCE
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import Facts, has, missing, on
@@ -27,6 +28,7 @@ from launchers.rules.parallelism import (
     TP,
     VPP,
 )
+from launchers.upstream.templates import UNPACKED_ARCHITECTURES
 
 
 def divisors(number: int) -> list[int]:
@@ -211,7 +213,34 @@ def half_precision(model: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
+def unpacked(model: ModelConfig, known: Known) -> Refusal | None:
+    """SW pipelines/train/sft.py: ValueError; the rows in rules/data.py judge a given template."""
+    flag = next((name for name in ("packing", "padding_free") if known.facts.is_on(name)), None)
+    given = [name for name in ("template", "external_plugins") if known.facts.text(name)]
+    if flag is None or given or model.architecture not in UNPACKED_ARCHITECTURES:
+        return None
+    return refused(
+        f"template-{flag.replace('_', '-')}",
+        flag,
+        f"on, but the template of {model.architecture} does not support it; "
+        "remove packing and set padding_free: false",
+    )
+
+
+def modalities(model: ModelConfig, known: Known) -> Refusal | None:
+    """training/reference/policy.py refuses it too: a pair's id is made of its tokens only."""
+    if not model.multimodal or known.facts.text(REFERENCE) != "precomputed":
+        return None
+    return Refusal(
+        id="precomputed-multimodal",
+        path=REFERENCE,
+        says="precomputed requires a model that reads text alone, and this one reads images or "
+        "sound too; use online",
+    )
+
+
 MODEL: tuple[Check, ...] = (
+    *(unpacked, modalities),
     *(heads, key_heads, width, experts, expert_width, shared_width, sequence),
     *(layers, chunks, layernorm, latent, shared_overlap, half_precision),
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.recipe import EXPORT
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
+    GPU_MODEL,
     RLHF,
     TRAINS_ADAPTER,
     Conflict,
@@ -229,9 +231,15 @@ Hint = Callable[[ModelConfig, Known], Refusal | None]
 _LENGTH = "max_length"
 
 
+def _joined(known: Known) -> int:
+    """Return the GPUs that NVLink joins: those of a node, or of a domain that is wider."""
+    gpu = GPU_MODELS.get(known.facts.text(GPU_MODEL))
+    return max(known.facts.gpus, gpu.domain if gpu else 0)
+
+
 def tensor_across_nodes(known: Known) -> Refusal | None:
     """Ranks of tensor parallelism are neighbours (MC parallel_state.py, order tp-cp-ep-dp-pp)."""
-    tp, gpus = known.size(TP), known.facts.gpus
+    tp, gpus = known.size(TP), _joined(known)
     if tp <= gpus:
         return None
     return refused(
@@ -246,7 +254,7 @@ def experts_across_nodes(known: Known) -> Refusal | None:
 
     51.5 GB a pack and GPU between nodes at EP 16 over 2 nodes (Qwen3-30B-A3B): 18 s at 200 Gb/s.
     """
-    ep, etp, gpus = known.size(EP), known.size(ETP), known.facts.gpus
+    ep, etp, gpus = known.size(EP), known.size(ETP), _joined(known)
     if ep * etp <= gpus or ep == 1:
         return None
     return refused(

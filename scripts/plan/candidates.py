@@ -119,7 +119,8 @@ def layouts(
     for tp in tensor:
         for pp in stages:
             for cp in divisors(world // (tp * pp)) if world % (tp * pp) == 0 else ():
-                layout = Layout(nodes=nodes, gpus_per_node=gpus_per_node, tp=tp, pp=pp, cp=cp)
+                plain = Layout(nodes=nodes, gpus_per_node=gpus_per_node, tp=tp, pp=pp, cp=cp)
+                layout = replace(plain, nvlink=training.layout.nvlink)
                 if training.global_batch_size % (training.micro_batch_size * layout.dp) == 0:
                     found += list(_experts(model, layout))
     return found

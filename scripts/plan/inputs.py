@@ -61,7 +61,7 @@ def read_config(config: Path) -> ModelConfig:
         Problem: it does not exist, is not JSON, or a size is missing.
     """
     try:
-        return model_config.parse_config(json.loads(config.read_text(encoding="utf-8")))
+        return model_config.parse_config(json.loads(config.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, AttributeError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
     except LaunchError as error:
@@ -141,7 +141,7 @@ def _lengths(file: Path) -> list[float]:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8", errors="replace") as handle:
+    with file.open(encoding="utf-8-sig", errors="replace") as handle:
         yield from (line for line in handle if line.strip())
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.model_files import check_local_source
+from launchers.plan import memory
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.memory import HOST_ERROR_SHARE
 from launchers.plan.plan import Plan
@@ -52,15 +53,15 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
         gpu_model=plan.gpu.name if plan.gpu else "",
     )
     broken = table.check(recipe.args, context)
-    memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
+    too_big = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
     damaged, unread = _model(submission)
     doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
     doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission), *unread]
     return Verdict(
-        refusals=tuple(map(str, [*broken, *damaged, *memory, *disk])),
+        refusals=tuple(map(str, [*broken, *damaged, *too_big, *disk])),
         warnings=tuple(doubts),
-        is_too_big=bool(memory),
+        is_too_big=bool(too_big),
     )
 
 
@@ -125,6 +126,14 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
                 f"host memory is tight: {left:.0f} GiB above the prediction is within its error; "
                 "raise resources.limits.memory"
             )
+    if gpu is not None and gpu.domain and plan.job.nodes > 1:
+        found.append(
+            f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "
+            "(kueue.topology), or every group across nodes is slower"
+        )
+    worst = _all_longest(plan)
+    if worst is not None:
+        found.append(worst)
     if plan.job.model_config is not None and plan.job.model_config.unmodelled:
         keys = ", ".join(plan.job.model_config.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
@@ -141,6 +150,20 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     if files is not None and not files.is_exact:
         found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
+
+
+def _all_longest(plan: Plan) -> str | None:
+    """Warn if a microbatch whose rows are all at the maximum would not fit."""
+    training, model, gpu = plan.training, plan.job.model_config, plan.gpu
+    if training is None or model is None or gpu is None or not training.longest:
+        return None
+    need = memory.predict(model, replace(training, longest=0)).total
+    if need <= gpu.memory_gib:
+        return None
+    return (
+        f"memory is for the mean length of the pairs (--tokens): {need:.0f} GiB where all "
+        f"{training.micro_batch_size} of a microbatch are at max_length; packing bounds it"
+    )
 
 
 def _grace(submission: Submission, plan: Plan) -> list[str]:

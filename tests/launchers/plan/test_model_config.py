@@ -56,6 +56,71 @@ def test_a_nested_text_config_is_read_and_the_vision_part_reported() -> None:
     assert model.unmodelled == ("vision_config",)
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("llm_config",),
+        ("thinker_config", "text_config"),
+        ("language_config",),
+    ],
+)
+def test_sizes_inside_the_config_of_a_decoder_are_read(keys: tuple[str, ...]) -> None:
+    config: dict[str, object] = dict(known_models()["Qwen3-30B-A3B"])
+    for key in reversed(keys):
+        config = {key: config, "audio_config": {"layers": 1}}
+    model = parse_config(config)
+    assert model.parameters == PUBLISHED["Qwen3-30B-A3B"]
+    assert model.multimodal and "audio_config" in model.unmodelled
+
+
+@pytest.mark.parametrize(
+    "change, dense",
+    [
+        ({}, 0),
+        ({"first_k_dense_replace": 3}, 3),
+        ({"mlp_only_layers": [0, 5]}, 2),
+        ({"decoder_sparse_step": 2}, 24),
+        ({"interleave_moe_layer_step": 2}, 24),
+        ({"moe_layers": [1, 3, 5]}, 45),
+        ({"first_k_dense_replace": 2, "moe_layer_freq": 2}, 25),
+        ({"moe_layer_freq": [0] * 4 + [1] * 44}, 4),
+        ({"mlp_layer_types": ["dense"] + ["sparse"] * 47}, 1),
+        ({"moe_layer_start_index": 1, "moe_layer_end_index": -1, "moe_layer_interval": 1}, 1),
+        ({"moe_layer_start_index": 2, "moe_layer_end_index": 40, "moe_layer_interval": 1}, 9),
+        ({"moe_layers_enum": "4, 5, 6"}, 45),
+        ({"moe_layer_num_skipped": 1}, 1),
+    ],
+)
+def test_dense_layers_are_counted_where_they_are(change: dict[str, object], dense: int) -> None:
+    config = known_models()["Qwen3-30B-A3B"] | {"intermediate_size": 6144} | change
+    model = parse_config(config)
+    assert model.dense_layers == dense
+    more = model.mlp_parameters - model.expert_layer_parameters - model.router_parameters
+    assert model.parameters == PUBLISHED["Qwen3-30B-A3B"] + dense * more
+
+
+def test_llama_4_maverick_has_its_published_parameters() -> None:
+    """400 billion, published without the vision part (Llama-4-Maverick-17B-128E)."""
+    sizes = {"num_hidden_layers": 48, "hidden_size": 5120, "num_attention_heads": 40}
+    heads = {"num_key_value_heads": 8, "head_dim": 128, "vocab_size": 202048}
+    widths = {"intermediate_size": 8192, "intermediate_size_mlp": 16384}
+    experts = {"num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2}
+    text = {**sizes, **heads, **widths, **experts, "tie_word_embeddings": False}
+    model = parse_config({"text_config": text, "vision_config": {}})
+    assert model.dense == tuple(range(0, 48, 2))
+    assert model.parameters == pytest.approx(400e9, rel=0.01)
+
+
+def test_a_list_of_equal_sizes_is_one_size_and_of_others_a_short_message() -> None:
+    config = known_models()["Qwen3-30B-A3B"]
+    assert parse_config(config | {"num_experts_per_tok": [8] * 48}).topk == 8
+    with pytest.raises(LaunchError) as error:
+        parse_config(config | {"num_experts_per_tok": [4, 8] * 16})
+    assert error.value.cause == (
+        "config.json of the model: num_experts_per_tok has 32 different sizes"
+    )
+
+
 def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
     assert parse_config(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == (
         "kv_lora_rank",

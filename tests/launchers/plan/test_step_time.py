@@ -61,6 +61,25 @@ def test_gathered_tokens_are_sent_once(ep: int, sent: float, gathered: float) ->
     assert (once.inside - rest) / each == pytest.approx(gathered, rel=0.001)
 
 
+def test_nodes_of_one_nvlink_domain_send_nothing_across() -> None:
+    plain = Layout(nodes=4, gpus_per_node=4, ep=8, pp=2)
+    joined = replace(plain, nvlink=72)
+    apart, inside = (
+        traffic.experts(QWEN, job(layout), first(layout), 8192 * 8) for layout in (plain, joined)
+    )
+    assert apart.across > 0 and inside.across == 0 and inside.inside > apart.inside
+    assert traffic.pipeline(QWEN, job(joined), 8192).across == 0
+
+
+def test_what_leaves_a_domain_is_shared_by_its_nodes() -> None:
+    wide = Layout(nodes=32, gpus_per_node=4, ep=128)
+    plain, joined = (
+        traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
+        for layout in (wide, replace(wide, nvlink=64))
+    )
+    assert joined.across == pytest.approx(plain.across * 64 / 124)
+
+
 def test_gradients_of_two_nodes() -> None:
     layout = Layout(nodes=2, gpus_per_node=8, ep=8)
     moe = first(layout).experts

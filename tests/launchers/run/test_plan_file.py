@@ -19,6 +19,7 @@ from launchers.plan.plan import build, job_of
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
 from scripts.plan.inputs import known_models
+from tests.launchers import model_folder
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
@@ -171,7 +172,7 @@ def test_any_other_fault_is_a_warning_too(
 
 def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
     pods = Pods(tmp_path)
-    (tmp_path / "sources" / "model" / "config.json").write_text(json.dumps(CONFIG))
+    model_folder.write(tmp_path / "sources" / "model", {"tensor": bytes(16)}, **CONFIG)
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
     plan = json.loads((pods.run / "plan.json").read_text())

@@ -10,6 +10,7 @@ import yaml
 from launchers.exits import Exit
 from scripts.observe.workspace import read_run
 from scripts.report import reading
+from tests.launchers import model_folder
 from tests.launchers.pods import Pods
 
 FLAT, PACKAGES = "927a1de", "0.1.0"
@@ -34,6 +35,8 @@ def pods(tmp_path: Path, left_by: str) -> Pods:
         path = tmp_path / "workspace" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    # the stand-in of that time left a text in place of weights
+    model_folder.write(tmp_path / "workspace" / "models" / "hf--org--model@v1" / "model")
     return pods
 
 

@@ -20,7 +20,6 @@ from scripts.helm import ROOT
 from scripts.plan import command
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
-from tests.launchers import model_folder
 from tests.scripts.plan.values import A100, rendered, request
 
 CONFIG = known_models()["Qwen3-30B-A3B"]
@@ -309,11 +308,3 @@ def test_gpus_to_search_for_without_a_search_are_refused_as_json() -> None:
     code, found = document(*SHIPPED, "--nodes", "1")
     assert code == 1
     assert found["refusals"][0].startswith("--nodes and --gpus-per-node belong to --search")
-
-
-def test_the_folder_of_a_local_model_is_judged_by_its_contents(tmp_path: Path) -> None:
-    model = model_folder.split(model_folder.write(tmp_path / "m", **CONFIG), [])
-    code, found = document(*SHIPPED, "--pairs", "40000", "--set", f"recipe.model=file://{model}")
-    assert (code, found["accepted"]) == (1, False)
-    (line,) = found["refusals"]
-    assert "2 of 2 files of weights are missing" in line and "[model-shard-missing]" in line

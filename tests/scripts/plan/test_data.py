@@ -79,3 +79,9 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe{\x00}\x00")
     with pytest.raises(Problem, match="odd.jsonl is not a JSON lines file"):
         find_data([f"file://{tmp_path}/odd.jsonl"])
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_row(file: Path) -> None:
+    plain = find_data([f"file://{file}"])
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert find_data([f"file://{file}"]) == plain

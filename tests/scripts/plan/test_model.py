@@ -55,3 +55,10 @@ def test_a_file_without_sizes_is_a_problem_that_names_it(tmp_path: Path, text: s
 def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="No such file"):
         find_model("hf://o/m@main", tmp_path / "config.json")
+
+
+def test_a_byte_order_mark_of_a_config_is_skipped(folder: Path) -> None:
+    config = folder / "config.json"
+    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes())
+    found, _ = find_model("hf://o/m@main", config)
+    assert found is not None and found.layers == 3

@@ -1,0 +1,49 @@
+"""Whole plans: of a published run, and of a model on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.plan.inputs import known_models
+from tests.launchers import model_folder
+from tests.scripts.plan.test_command import SHIPPED, document
+
+PUBLISHED = {
+    "nodes": 1,
+    "gpusPerNode": 2,
+    "gpuModel": "a100-80g",
+    "workspace": {"existingClaim": "w"},
+    "recipe": {
+        "model": "hf://Qwen/Qwen3-30B-A3B-Instruct-2507@c0ffee",
+        "dataset": ["file:///workspace/pairs.jsonl"],
+        "args": {
+            **{"rlhf_type": "dpo", "tuner_type": "lora", "lora_rank": 8, "max_length": 2048},
+            **{"expert_model_parallel_size": 2, "micro_batch_size": 8, "global_batch_size": 16},
+            **{"recompute_granularity": "full", "recompute_method": "uniform"},
+            **{"recompute_num_layers": 1, "num_train_epochs": 1},
+        },
+    },
+}
+"""ms-swift examples/megatron/lora/dpo.sh: 65 GiB on each of two GPUs."""
+
+
+@pytest.mark.parametrize("more", [(), ("--pairs", "40000", "--tokens", "1200")])
+def test_a_published_run_of_unpacked_rows_fits(tmp_path: Path, more: tuple[str, ...]) -> None:
+    (tmp_path / "dpo.yaml").write_text(json.dumps(PUBLISHED))
+    code, found = document("-f", str(tmp_path / "dpo.yaml"), *more)
+    assert (code, found["refusals"]) == (0, [])
+    assert found["plan"]["memory"]["total_gib"] == pytest.approx(65, rel=0.12)
+    assert any("are at max_length" in warning for warning in found["warnings"])
+
+
+def test_the_folder_of_a_local_model_is_judged_by_its_contents(tmp_path: Path) -> None:
+    model = model_folder.split(
+        model_folder.write(tmp_path / "m", **known_models()["Qwen3-30B-A3B"]), []
+    )
+    code, found = document(*SHIPPED, "--pairs", "40000", "--set", f"recipe.model=file://{model}")
+    assert (code, found["accepted"]) == (1, False)
+    (line,) = found["refusals"]
+    assert "2 of 2 files of weights are missing" in line and "[model-shard-missing]" in line
