@@ -6,7 +6,6 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/scheduler/flavorassigner`, `pkg/s
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
@@ -18,7 +17,7 @@ from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
 from scripts.why.holding import has_kueue, is_inactive, rejection, while_waiting
 from scripts.why.position import position, workloads
-from scripts.why.words import Condition, Facts, after, clean, matched
+from scripts.why.words import Condition, Facts, after, clean, lasting, matched
 
 HOLDERS = 3
 """Holders of quota that a sentence names."""
@@ -32,10 +31,6 @@ EXCEEDED = (
     r"maximum capacity \((?P<most>[^)]*)\)"
 )
 UNCOVERED = r"resource (?P<resource>\S+) unavailable in ClusterQueue"
-TOPOLOGY = (
-    r'(?P<cause>topology "[^"]*" (?:doesn\'t allow to fit|allows to fit only)[^;]*'
-    r"(?:; excluded: [^;]*)?)"
-)
 MISMATCH = (
     r"(?P<cause>untolerated taint .*? in flavor [^\s,;]+|"
     r"flavor \S+ doesn't match node affinity)"
@@ -222,15 +217,6 @@ def owner(workload: Object, space: str) -> str:
     return str(name) if meta.get("namespace") == space else f"{meta.get('namespace')}/{name}"
 
 
-def _topology(view: View) -> Facts | None:
-    found = matched(TOPOLOGY, view.pending_message)
-    if found is None:
-        return None
-    notes = (view.gang_pod.get("metadata") or {}).get("annotations") or {}
-    keys = [value for name, value in notes.items() if re.search(r"podset-\w+-topology$", name)]
-    return {"cause": clean(found["cause"]), "key": keys[0] if keys else "topology level"}
-
-
 def _pods_ready_blocked(view: View) -> Facts | None:
     return {} if BLOCKED in view.pending_message else None
 
@@ -274,7 +260,7 @@ def _requeue_backoff(view: View) -> Facts | None:
     return {"when": f"in {time_text(when - view.now)}", "evictions": evictions}
 
 
-def _eviction(view: View) -> tuple[str, str]:
+def eviction(view: View) -> tuple[str, str]:
     """Return reason and message of the eviction that keeps a run waiting; empty without one."""
     found = view.workload_condition("Evicted")
     if found.get("status") != "True" or is_inactive(view):
@@ -282,32 +268,41 @@ def _eviction(view: View) -> tuple[str, str]:
     return str(found.get("reason") or "unknown"), clean(str(found.get("message") or ""))
 
 
+def _held(view: View) -> str:
+    """Return that the quota of an evicted run is still reserved, for the end of a sentence."""
+    if not (view.workload.get("status") or {}).get("admission"):
+        return ""
+    began = unix_time(view.workload_condition("Evicted").get("lastTransitionTime"))
+    return f"; its quota is still held{lasting(view, began)}, until its pods have ended"
+
+
 def _preempted(view: View) -> Facts | None:
-    reason, message = _eviction(view)
+    reason, message = eviction(view)
     if reason != "Preempted":
         return None
     found = matched(PREEMPTED, message)
     if found is None:
-        return {"by": after(message).lstrip(": ") or "by another run"}
+        return {"by": (after(message).lstrip(": ") or "by another run") + _held(view)}
+    why = clean(found["why"]) + _held(view)
     for each in workloads(view):
         if each["metadata"].get("uid") == found["uid"]:
-            return {"by": f"by {owner(each, view.namespace)}, due to {clean(found['why'])}"}
-    return {"by": f"by a run that you may not read, due to {clean(found['why'])}"}
+            return {"by": f"by {owner(each, view.namespace)}, due to {why}"}
+    return {"by": f"by a run that you may not read, due to {why}"}
 
 
 def _evicted_by(*reasons: str) -> Condition:
     def holds(view: View) -> Facts | None:
-        reason, message = _eviction(view)
-        return {"cause": message or reason} if reason in reasons else None
+        reason, message = eviction(view)
+        return {"cause": (message or reason) + _held(view)} if reason in reasons else None
 
     return holds
 
 
 def _evicted(view: View) -> Facts | None:
-    reason, message = _eviction(view)
+    reason, message = eviction(view)
     if not reason or reason in EVICTED_HERE:
         return None
-    return {"reason": reason, "cause": message or "no message"}
+    return {"reason": reason, "cause": (message or "no message") + _held(view)}
 
 
 def _queued(view: View) -> Facts | None:
@@ -331,7 +326,6 @@ CONDITIONS: dict[str, Condition] = {
             "quota-exceeds-maximum": _exceeds,
             "preempting": _preempting,
             "quota-short": _quota_short,
-            "topology-does-not-fit": _topology,
             "pods-ready-blocked": _pods_ready_blocked,
             "admission-check-rejected": _check_rejected,
             "admission-check-retry": _check_in(["Retry"]),

@@ -13,7 +13,17 @@ import yaml
 from scripts.manifest import LOADER
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
-from scripts.why import absence, ending, holding, pods, queueing, recorded, refusal, running
+from scripts.why import (
+    absence,
+    admission,
+    ending,
+    holding,
+    pods,
+    queueing,
+    recorded,
+    refusal,
+    running,
+)
 from scripts.why.words import Condition, addressed
 
 TABLE = Path(__file__).parent / "states.yaml"
@@ -23,6 +33,7 @@ CONDITIONS: Mapping[str, Condition] = {
     **ending.CONDITIONS,
     **holding.CONDITIONS,
     **queueing.CONDITIONS,
+    **admission.CONDITIONS,
     **refusal.CONDITIONS,
     **pods.CONDITIONS,
     **running.CONDITIONS,

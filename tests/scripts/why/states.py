@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scripts.why import access, endings, pods, progress, queueing
+from tests.scripts.why import access, admission, endings, pods, progress, queueing
 from tests.scripts.why.planted import States
 
-STATES: States = access.STATES | endings.STATES | queueing.STATES | pods.STATES | progress.STATES
+STATES: States = access.STATES | admission.STATES | endings.STATES
+STATES |= queueing.STATES | pods.STATES | progress.STATES

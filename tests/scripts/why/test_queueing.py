@@ -8,8 +8,17 @@ import pytest
 
 from scripts.observe.view import View
 from scripts.why.reasons import explain
-from tests.scripts.observe.planted import condition, evicted, pending, refused, view, workload
+from tests.scripts.observe.planted import (
+    condition,
+    evicted,
+    jobset,
+    pending,
+    refused,
+    view,
+    workload,
+)
 from tests.scripts.observe.planted import suspended as waiting
+from tests.scripts.why.admission import admitted
 
 NOT_ACTIVE = "Can't submit new workloads to clusterQueue"
 ELSEWHERE = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
@@ -136,3 +145,59 @@ def test_a_delay_counts_evictions_only_where_there_were_some(
     found = explain(waits(workload(reserved, admissionChecks=[check], requeueState=state)))
     assert [each.id for each in found] == ["admission-check-retry", "requeue-backoff"]
     assert found[1].sentence.endswith(words)
+
+
+LATE, SOON = "2026-11-18T08:26:45Z", "2026-11-18T10:25:40Z"
+"""Two hours, and one minute, before NOW."""
+LEVEL = "couldn't assign flavors to pod set node: no topology domains at level: example.com/rack"
+
+
+@pytest.mark.parametrize("reason", ["TopologyPlacementFailed", "Pending"])
+def test_a_level_that_no_node_has_is_nothing_to_wait_for(reason: str) -> None:
+    made = waits(pending(LEVEL, reason))
+    id, said = only(made)
+    assert id == "topology-does-not-fit" and "at level: example.com/rack" in said
+    remedy = explain(made)[0].remedy
+    assert "Waiting is no use" in remedy and "label example.com/rack" in remedy
+
+
+@pytest.mark.parametrize(
+    ("reason", "id"),
+    [
+        ("TopologyPlacementFailed", "topology-does-not-fit"),
+        ("NoMatchingFlavor", "inadmissible"),
+        ("Misconfigured", "inadmissible"),
+        ("ExceedsMaxQuota", "inadmissible"),
+        ("WaitingForQuota", "queued"),
+        ("Pending", "queued"),
+    ],
+)
+def test_other_words_are_judged_by_their_reason(reason: str, id: str) -> None:
+    found, said = only(waits(pending("words of a later release", reason)))
+    assert found == id and "words of a later release" in said
+
+
+def test_an_admitted_run_is_late_after_minutes_only() -> None:
+    for when, id in ((LATE, "admitted-suspended"), (SOON, "pods-awaited")):
+        assert only(waits(admitted(when)))[0] == id
+    elsewhere = admitted(LATE, clusterName="worker-1")
+    assert only(waits(elsewhere))[0] == "runs-elsewhere"
+
+
+def test_an_evicted_run_whose_quota_is_still_held_says_so() -> None:
+    item = evicted("PodsReadyTimeout", "Exceeded the PodsReady timeout team/x")
+    item["status"]["admission"] = workload(holds=16)["status"]["admission"]
+    item["status"]["conditions"][1]["lastTransitionTime"] = LATE
+    id, said = only(waits(item))
+    assert id == "evicted-pods-ready-timeout"
+    assert "team/x; its quota is still held for 120 min, until its pods have ended" in said
+
+
+def test_a_run_in_another_cluster_is_not_awaited_here() -> None:
+    item = workload(holds=16, clusterName="worker-1")
+    for ready, said in ((1, "all its pods are ready"), (0, "not ready yet")):
+        status = [{"name": "node", "ready": ready}]
+        made = view(jobset(replicatedJobsStatus=status), workloads=[item])
+        id, sentence = only(made)
+        assert id == "runs-elsewhere" and "worker-1" in sentence and said in sentence
+        assert "context of worker-1" in explain(made)[0].remedy
