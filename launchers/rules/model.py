@@ -228,7 +228,7 @@ def unpacked(model: ModelConfig, known: Known) -> Refusal | None:
 
 
 def modalities(model: ModelConfig, known: Known) -> Refusal | None:
-    """training/reference/policy.py refuses it too: a pair's id is made of its tokens only."""
+    """reference/policy.py refuses it too: a pair's id is made of its tokens only."""
     if not model.multimodal or known.facts.text(REFERENCE) != "precomputed":
         return None
     return Refusal(

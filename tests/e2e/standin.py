@@ -11,6 +11,7 @@ from tests.e2e.merge import merge
 from tests.e2e.release import A100, HELM4, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
+from tests.launchers import model_folder
 from tests.launchers.pods import PAIR
 
 IMAGE = {"repository": "localhost/megatron-dpo-e2e", "tag": "1", "pullPolicy": "IfNotPresent"}
@@ -59,10 +60,7 @@ def config() -> Object:
 def prepare(space: Space) -> None:
     """Create the stand-in's ConfigMap in the namespace, and model and pairs on its workspace."""
     space.kubectl.apply([config()])
-    model = space.workspace / "sources" / "model"
-    model.mkdir(parents=True)
-    (model / "config.json").write_text('{"model_type": "qwen3_moe"}', encoding="utf-8")
-    (model / "model.safetensors").write_bytes(b"base")
+    model_folder.write(space.workspace / "sources" / "model")
     (space.workspace / "sources" / "pairs.jsonl").write_text(PAIR * 200, encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from tests.e2e.space import Space
 from tests.e2e.until import until
 from tests.launchers.pods import PAIR
 
+# entries of the ConfigMap that the values of chart/ci expect in addition to the trainer
 DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": PAIR * 200}
-"""Entries of the ConfigMap that the values of chart/ci expect in addition to the trainer."""
+WEIGHTS = b64encode((2).to_bytes(8, "little") + b"{}").decode()
+"""A file of safetensors without tensors."""
 
 
 def install(space: Space, helm: Path, *words: str) -> ct.Done:
@@ -44,7 +47,8 @@ def names(space: Space, kind: str) -> list[str]:
 def place(empty: Space) -> Iterator[Space]:
     """A namespace with the requirements of ct.yaml; its volumes are released: claims keep them."""
     config = standin.config()
-    empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}}])
+    weights = {"binaryData": {"model.safetensors": WEIGHTS}}
+    empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}, **weights}])
     queues.make(empty)
     yield empty
     # a claim is kept while a pod, even a finished one, uses it

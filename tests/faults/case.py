@@ -47,6 +47,7 @@ from tests.faults import catalogue, damage, strangers
 from tests.faults.catalogue import Fault
 from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
 from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
+from tests.launchers import model_folder
 from tests.launchers.fake_hub import serve
 
 SUCCESSOR_SECONDS = 120.0
@@ -174,9 +175,9 @@ class Case:
 
     def _serve_hub(self, stack: contextlib.ExitStack) -> None:
         hub = stack.enter_context(serve())
-        weights = random.Random(self.seed).randbytes(300_000)
-        config = b'{"model_type": "qwen3"}'
-        hub.repos = {"models/o/m": {"config.json": config, "model.safetensors": weights}}
+        held = {**model_folder.tensors(), "x": random.Random(self.seed).randbytes(300_000)}
+        model = model_folder.write(self.gang.folder / "hub", held)
+        hub.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
         planned = dict(self.inject["hub"])
         hub.token, hub.pause = planned.pop("token", ""), 0.05
         hub.faults = {name: list(faults) for name, faults in planned.items()}
