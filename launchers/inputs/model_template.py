@@ -22,8 +22,8 @@ from launchers.system.ms_swift import swift_folder
 from launchers.upstream.templates import TEMPLATES, TYPES
 
 _TOKENIZER = re.compile(
-    r"tokenizer\.(?:json|model)|tokenizer\.model\.v\d.*|tekken\.json|vocab\.txt|\w+\.tiktoken"
-    r"|(?:spiece|sentencepiece\.bpe|ice_text|sp)\.model|tokenization_\w+\.py"
+    r"tokenizer\.json|[\w.]+\.model(?:\.v\d.*)?|tekken\.json|\w*vocab\w*\.txt|\w+\.tiktoken"
+    r"|(?:tokenization_\w+|\w+_tokenizer)\.py"
 )
 """Files that alone make a tokenizer; ``vocab.json`` needs ``merges.txt``."""
 _JSON = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -81,10 +81,10 @@ def _template(
     kind, template = (
         recipe.arg(key) or str(saved.get(key) or "") for key in ("model_type", "template")
     )
-    if any(key in recipe.args for key in _REGISTRARS) or _knows(folder.name) is not False:
-        return None
     named = config.get("architectures") or [""]
     architecture = str(named[0])
+    if any(key in recipe.args for key in _REGISTRARS) or _knows(folder.name, architecture):
+        return None
     types = [kind] if kind else TYPES.get(architecture, [])
     if len(types) > 1:
         says = f"ms-swift has several model types for {architecture}"
@@ -102,12 +102,16 @@ def _template(
     return None
 
 
-def _knows(name: str) -> bool | None:
-    """Return whether ms-swift knows a model by its folder's name; None if that is not known."""
+def _knows(name: str, architecture: str) -> bool:
+    """Return whether ms-swift knows a model by its folder's name; True if that is not known.
+
+    A release that knows an architecture which the table lacks is newer than the table.
+    """
     try:
         folder = swift_folder() / "model" / "models"
     except LaunchError:
-        return None
+        return True
     text = "".join(lookup.text(file) or "" for file in lookup.matching(folder, "*.py"))
-    plain = re.escape(name.replace("___", "."))
-    return bool(re.search(rf"/{plain}['\"]", text, re.IGNORECASE)) if text else None
+    plain, is_newer = re.escape(name.replace("___", ".")), f"{architecture}'" in text
+    found = re.search(rf"/{plain}['\"]", text, re.IGNORECASE)
+    return not text or found is not None or (is_newer and architecture not in TYPES)

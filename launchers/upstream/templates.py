@@ -81,38 +81,37 @@ Qwen3ForCausalLM: qwen3 qwen3_emb qwen3_reranker; Qwen3MoeForCausalLM: qwen3_moe
 Qwen3NextForCausalLM: qwen3_next; Qwen3OmniMoeForConditionalGeneration: qwen3_omni_moe;
 Qwen3TTSForConditionalGeneration: qwen3_tts; Qwen3VLForConditionalGeneration: qwen3_vl qwen3_vl_emb
 qwen3_vl_reranker; Qwen3VLMoeForConditionalGeneration: qwen3_vl_moe;
-Qwen3_5ForConditionalGeneration: qwen3_5 ovis_ocr2 qwen3_5_emb wemm_embedding;
-Qwen3_5MoeForConditionalGeneration: qwen3_5_moe; Qwen4ExpForConditionalGeneration: qwen4_exp;
-SAILVLModel: sail_vl2; SeedOssForCausalLM: seed_oss; SkyworkForCausalLM: skywork;
-Spark2_5ForCausalLM: spark2_5; Step1ForCausalLM: step_audio; StepAudio2ForCausalLM:
-step_audio2_mini; StepVLForConditionalGeneration: step3_vl; TeleChat2ForCausalLM: telechat2;
-TeleChatForCausalLM: telechat; TelechatForCausalLM: telechat; UnlimitedOCRForCausalLM:
-unlimited_ocr; ValleyQwen2ForCausalLM: valley; WeMMEmbedding: wemm_embedding;
-XLMRobertaForSequenceClassification: bge_reranker; Xing4_0ForCausalLM: xing4_0; XverseForCausalLM:
-xverse xverse_moe; YoutuForCausalLM: youtu_llm; YuanForCausalLM: yuan2; mPLUGDocOwl2: doc_owl2;
-mPLUGOwl3Model: mplug_owl3 mplug_owl3_241101
+Qwen3_5ForConditionalGeneration: qwen3_5; Qwen3_5MoeForConditionalGeneration: qwen3_5_moe;
+Qwen4ExpForConditionalGeneration: qwen4_exp; SAILVLModel: sail_vl2; SeedOssForCausalLM: seed_oss;
+SkyworkForCausalLM: skywork; Spark2_5ForCausalLM: spark2_5; Step1ForCausalLM: step_audio;
+StepAudio2ForCausalLM: step_audio2_mini; StepVLForConditionalGeneration: step3_vl;
+TeleChat2ForCausalLM: telechat2; TeleChatForCausalLM: telechat; TelechatForCausalLM: telechat;
+UnlimitedOCRForCausalLM: unlimited-ocr; ValleyQwen2ForCausalLM: valley; WeMMEmbedding:
+wemm_embedding; XLMRobertaForSequenceClassification: bge_reranker; Xing4_0ForCausalLM: xing4_0;
+XverseForCausalLM: xverse xverse_moe; YoutuForCausalLM: youtu_llm; YuanForCausalLM: yuan2;
+mPLUGDocOwl2: doc_owl2; mPLUGOwl3Model: mplug_owl3 mplug_owl3_241101
 """)
 """Architecture of config.json to its model types in ms-swift."""
 TEMPLATES = _table("""
-bailing_hybrid: ling2 ling3 ring2_5; bailing_moe: ling2 ring2; clef: clef; deepseek_v2: deepseek
+bailing_hybrid: ling2 ring2_5; bailing_moe: ling2 ring2; clef: clef; deepseek_v2: deepseek
 deepseek_v2_5; deepseek_v3: deepseek_v2_5 deepseek_r1 moonlight kimi_k2 deepseek_v3_1;
 diffusion_gemma: diffusion_gemma; ernie4_5: ernie; ernie4_5_moe: ernie ernie_thinking; ernie_vl:
 ernie_vl ernie_vl_thinking; gemma4: gemma4_nothinking gemma4; gemma4_unified: gemma4; glm4: glm4
 glm4_z1_rumination; glm4_moe: glm4_5 glm4_7; glm4_moe_lite: glm4_7; glm4v: glm4v glm4_5v;
-glm_moe_dsa: glm4_7 glm5_1 glm5_2 glm5_3; hy_v3: hy_v3_preview hy_v3; internvl: internvl_hf;
+glm_moe_dsa: glm4_7 glm5_1 glm5_2; hy_v3: hy_v3_preview hy_v3; internvl: internvl_hf;
 internvl_chat: internvl internvl_phi3 internvl2 internvl2_phi3 internvl2_5 internvl3_5
 internvl3_5_gpt; jev: jev; llama: llama atom mengzi numina ziya megrez deepseek minimind llama3
-llama3_2 skywork_o1 longwriter_llama deepseek_r1 minicpm5 minicpm5_2b reflection; midashenglm:
-midashenglm; mimo: qwen mimo_rl; mimo_v2: mimo_v2; minicpmo: minicpmo minicpmo4_5; minimax_m2:
-minimax_m2 minimax_m2_1 minimax_m2_5 minimax_m2_7; olmoe: olmoe olmoe_0924; omnijev: omnijev;
-openbuddy_llama: openbuddy openbuddy2; ovis1_6: ovis1_6 ovis1_6_llama3; paddleocr_vl:
-paddle_ocr_1_5; qwen2: qwen qwen2_5 qwen2_5_math marco_o1 qwq_preview qwq deepseek_r1;
-qwen2_5_omni: qwen2_5_omni; qwen2_5_vl: qwen2_5_vl mimo_vl; qwen2_audio: qwen2_audio; qwen2_reward:
-qwen qwen2_5_math; qwen2_vl: qwen2_vl qvq; qwen3: qwen3 deepseek_r1 qwen3_guard yufeng_xguard
-qwen3_thinking qwen3_nothinking; qwen3_5: qwen3_5 qwen3_8; qwen3_5_moe: qwen3_5 qwen3_8; qwen3_asr:
-qwen3_asr; qwen3_moe: qwen3 qwen3_nothinking qwen3_coder qwen3_thinking; qwen3_next:
-qwen3_nothinking qwen3_thinking qwen3_coder; qwen3_omni_moe: qwen3_omni; qwen3_tts: qwen3_tts;
-qwen3_vl: qwen3_vl; qwen3_vl_moe: qwen3_vl; qwen4_exp: qwen3_8; yi: chatml yi_coder sus
+llama3_2 skywork_o1 longwriter_llama deepseek_r1 minicpm5 reflection; midashenglm: midashenglm;
+mimo: qwen mimo_rl; mimo_v2: mimo_v2; minicpmo: minicpmo minicpmo4_5; minimax_m2: minimax_m2
+minimax_m2_1 minimax_m2_5 minimax_m2_7; olmoe: olmoe olmoe_0924; omnijev: omnijev; openbuddy_llama:
+openbuddy openbuddy2; ovis1_6: ovis1_6 ovis1_6_llama3; paddleocr_vl: paddle_ocr_1_5; qwen2: qwen
+qwen2_5 qwen2_5_math marco_o1 qwq_preview qwq deepseek_r1; qwen2_5_omni: qwen2_5_omni; qwen2_5_vl:
+qwen2_5_vl mimo_vl; qwen2_audio: qwen2_audio; qwen2_reward: qwen qwen2_5_math; qwen2_vl: qwen2_vl
+qvq; qwen3: qwen3 deepseek_r1 qwen3_guard yufeng_xguard qwen3_thinking qwen3_nothinking; qwen3_5:
+qwen3_5; qwen3_5_moe: qwen3_5; qwen3_asr: qwen3_asr; qwen3_moe: qwen3 qwen3_nothinking qwen3_coder
+qwen3_thinking; qwen3_next: qwen3_nothinking qwen3_thinking qwen3_coder; qwen3_omni_moe:
+qwen3_omni; qwen3_tts: qwen3_tts; qwen3_vl: qwen3_vl; qwen3_vl_moe: qwen3_vl; qwen4_exp: qwen3_8;
+yi: chatml yi_coder sus
 """)
 """Model type to its templates, where ms-swift chooses among them by the model's name."""
 UNPACKED = tuple(

@@ -1,7 +1,8 @@
 """Write ``launchers/upstream/templates.py``: the models and templates that ms-swift knows.
 
 ``python -m scripts.dev.templates`` asks the registries of the installed releases, which must be
-imported: their names are made in loops. The newest release wins where two differ.
+imported: their names are made in loops. Where two differ, the one with fewer choices counts: what
+one of them can choose is not refused.
 """
 
 from __future__ import annotations
@@ -91,8 +92,9 @@ def render(answers: Iterable[Mapping[str, Any]]) -> str:
     templates: dict[str, list[str]] = {}
     unpacked, architectures = set[str](), set[str]()
     for each in answers:
-        types |= each["types"]
-        templates |= each["templates"]
+        for table, found in ((types, each["types"]), (templates, each["templates"])):
+            for name, choices in found.items():
+                table[name] = min(table.get(name, choices), choices, key=len)
         unpacked |= set(each["unpacked"])
         architectures |= set(each["unpacked_architectures"])
     return HEADER.format(

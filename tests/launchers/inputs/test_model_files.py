@@ -263,6 +263,20 @@ def test_a_model_whose_template_ms_swift_cannot_choose_is_refused(
     model_files.check_folder(model.rename(swift / "known-8b"), "o/m", recipe(**args))
 
 
+def test_an_architecture_that_a_newer_ms_swift_knows_is_not_refused(swift: Path) -> None:
+    newer = "register_model(ModelMeta(None, [], architectures=['NewForCausalLM']))\n"
+    (swift / "swift" / "model" / "models" / "new.py").write_text(newer)
+    model = model_folder.write(swift / "mine", architectures=["NewForCausalLM"])
+    model_files.check_folder(model, "o/m", recipe())
+
+
+@pytest.mark.parametrize("file", ["tiktoken.model", "tekken.json", "tokenization_kimi.py"])
+def test_other_tokenizers_pass(tmp_path: Path, file: str) -> None:
+    model = model_folder.write(tmp_path / "m")
+    (model / "tokenizer.json").rename(model / file)
+    model_files.check_folder(model, "o/m", recipe())
+
+
 def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Path) -> None:
     model = model_folder.write(swift / "mine")
     saved = {"model_type": "qwen3", "template": "qwen3"}
