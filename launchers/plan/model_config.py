@@ -280,13 +280,13 @@ def _size(config: Mapping[str, object], *keys: str, default: int | None = None) 
         value = value[0]
     if isinstance(value, int) and not isinstance(value, bool) and value >= (default != 0):
         return value
-    is_list = isinstance(value, list)
-    given = f" has {len(value)} different sizes" if isinstance(value, list) else f"={value!r}"
+    says, remedy = f"{key}={value!r}", "use the whole number of the model's architecture"
+    if isinstance(value, list):
+        says = f"{key} has {len(value)} different sizes"
+        remedy = "use a model with one size for all layers"
+    elif value is None:
+        says = f"{' or '.join(keys)} is missing"
+        remedy = "write the value that the model's class has by default into a copy of config.json"
     raise LaunchError(
-        Exit.DATA,
-        f"config.json of the model: {key if is_list else ' or '.join(keys)}{given}",
-        "use a model with one size for all layers"
-        if is_list
-        else "use the whole number of the model's architecture",
-        id="model-config-number",
+        Exit.DATA, f"config.json of the model: {says}", remedy, id="model-config-number"
     )

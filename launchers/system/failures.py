@@ -240,12 +240,17 @@ def _last_chain(text: str) -> list[str]:
         if chain and not _CHAINED.search(text, end, follower):
             break
         exception = re.sub(r"^\[rank\d+\]:\s*", "", exception)
-        frames = _FRAME.findall(text, text.rfind("Traceback (", 0, begin) + 1, begin)
-        if frames and re.fullmatch(r"[\w.]+:?", exception):  # it has no text
-            exception = f"{exception.rstrip(':')} at {frames[-1][0]}, line {frames[-1][1]}"
+        if re.fullmatch(r"[\w.]+:?", exception):  # it has no text
+            exception = exception.rstrip(":") + _place(text, begin)
         chain.insert(0, exception)
         follower = begin
     return chain
+
+
+def _place(text: str, begin: int) -> str:
+    """Return file and line of the innermost frame before an exception, as far as they are known."""
+    frames = _FRAME.findall(text, text.rfind("Traceback (", 0, begin) + 1, begin)
+    return f" at {frames[-1][0]}, line {frames[-1][1]}" if frames else ""
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
