@@ -22,7 +22,8 @@ def apply(kind: str, checkpoints: Path, chance: random.Random) -> None:
 
 def _file(folder: Path, chance: random.Random) -> Path:
     files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.stat().st_size > 2]
-    return chance.choice([p for p in files if p.name != checkpoint.COMPLETE])
+    own = (checkpoint.COMPLETE, checkpoint.SAVING)
+    return chance.choice([p for p in files if p.name not in own])
 
 
 def flip(folder: Path, chance: random.Random) -> None:
