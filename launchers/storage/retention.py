@@ -125,9 +125,9 @@ def prepare(folder: Path) -> None:
     """Begin a save: mark its folder as this run's, and make room for its files.
 
     What is not known to be this run's is renamed. Of an earlier save of this run nothing is
-    overwritten, all files are unlinked: a process of an earlier leader may have them open.
+    overwritten, all files are unlinked: a process of an earlier leader may have them open. The
+    caller has verified the lease (``stop/boundary.py``).
     """
-    run_lease.check()
     own = [] if checkpoint.foreign(folder) else _own_parts(folder)
     for each in (folder, checkpoint.merged(folder)):
         if each not in own and lookup.status(each, follow=False) is not None:
