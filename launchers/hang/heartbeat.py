@@ -1,7 +1,7 @@
 """One training process: it gives heartbeats, and dumps its stacks on the launcher's signal.
 
 A heartbeat is a write to mapped memory with the time (``system/step_board.py``). Boundaries give
-one (``training/stop``); the phases between them that take long are marked here.
+one (``stop``); the phases between them that take long are marked here.
 """
 
 from __future__ import annotations

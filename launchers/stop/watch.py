@@ -2,7 +2,7 @@
 
 torchrun itself forwards SIGTERM to its workers and kills them after 30 s, so the launcher sends it
 none: the training processes learn of the request from the step board, save with the trainer's own
-function, and exit (``training/stop``). Then the launcher ends torchrun.
+function, and exit (``stop``). Then the launcher ends torchrun.
 """
 
 from __future__ import annotations
