@@ -80,6 +80,7 @@ def config(layout: Layout, image: str, read_only: Sequence[Path]) -> dict[str, A
     return {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "featureGates": {"ImageVolume": True},
         "nodes": [{"role": "control-plane", "image": image}, *nodes],
     }
 

@@ -38,6 +38,7 @@ def config(layout: Layout, node: Node) -> dict[str, Any]:
         "evictionHard": dict.fromkeys(("nodefs.available", "imagefs.available"), "1%"),
         "failCgroupV1": False,
         "failSwapOn": False,
+        "featureGates": {"ImageVolume": True},
         "healthzBindAddress": str(node.address),
         "imageGCHighThresholdPercent": 100,
         "oomScoreAdj": 0,

@@ -67,6 +67,7 @@ def api_server(layout: Layout) -> Program:
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged",
+        "--feature-gates=ImageVolume=true",  # the default from 1.35 on
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1500",
     )
