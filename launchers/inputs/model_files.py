@@ -53,7 +53,8 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
     config = _config(model, name)
     if wrong := unsuitable(config, recipe):
         raise refusal(*wrong)
-    model_weights.check(model, name, config, recipe.backend)
+    has_head = recipe.preference != "rm" and recipe.arg("task_type", "causal_lm") == "causal_lm"
+    model_weights.check(model, name, config, recipe.backend, has_head=has_head)
     model_template.check(model, name, config, recipe)
 
 

@@ -19,7 +19,7 @@ from launchers.inputs.model_weights import is_pointer, refusal
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import swift_folder
-from launchers.upstream.templates import TEMPLATES, TYPES
+from launchers.upstream.templates import TEMPLATES, TYPES, UNPACKED_ARCHITECTURES
 
 _TOKENIZER = re.compile(
     r"tokenizer\.json|[\w.]+\.model(?:\.v\d.*)?|tekken\.json|\w*vocab\w*\.txt|\w+\.tiktoken"
@@ -83,6 +83,10 @@ def _template(
     )
     named = config.get("architectures") or [""]
     architecture = str(named[0])
+    packs = any(map(recipe.is_on, ("packing", "padding_free")))  # on Megatron a rule judges it
+    if packs and not template and architecture in UNPACKED_ARCHITECTURES:
+        says = f"ms-swift's template of {architecture} supports neither packing nor padding_free"
+        return "template-packing", says, "remove recipe.args.packing and padding_free"
     if any(key in recipe.args for key in _REGISTRARS) or _knows(folder.name, architecture):
         return None
     types = [kind] if kind else TYPES.get(architecture, [])

@@ -34,7 +34,9 @@ _SAMPLES, _SAMPLE_BYTES = 8, 65536
 _AGAIN = "copy or download the model again"
 
 
-def check(folder: Path, name: str, config: Mapping[str, Any], backend: str) -> None:
+def check(
+    folder: Path, name: str, config: Mapping[str, Any], backend: str, *, has_head: bool = True
+) -> None:
     """Refuse weights that the trainer would miss, or replace by random ones.
 
     Args:
@@ -42,6 +44,7 @@ def check(folder: Path, name: str, config: Mapping[str, Any], backend: str) -> N
         name: its source, for the message.
         config: its config.json.
         backend: ``megatron`` or ``transformers``.
+        has_head: whether training uses the output layer; a reward model has one of its own.
 
     Raises:
         LaunchError: DATA, naming the files or tensors; IO if the storage does not answer.
@@ -55,7 +58,8 @@ def check(folder: Path, name: str, config: Mapping[str, Any], backend: str) -> N
         _not_safetensors(name, listed, backend)
         return
     tensors = _tensors(folder, name, index or {"": WHOLE})
-    _head(folder, name, config, tensors)
+    if has_head:
+        _head(folder, name, config, tensors)
     _layers(name, config, tensors)
 
 

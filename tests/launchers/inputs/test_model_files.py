@@ -166,6 +166,12 @@ def test_an_untied_model_without_head_is_refused(
     model_files.check_folder(model, "o/m", recipe(backend))
 
 
+@pytest.mark.parametrize("args", [{"rlhf_type": "rm"}, {"task_type": "seq_cls"}])
+def test_a_reward_model_needs_no_output_layer(tmp_path: Path, args: dict[str, str]) -> None:
+    model = model_folder.write(tmp_path / "m", tie_word_embeddings=False)
+    model_files.check_folder(model, "o/m", recipe(**args))
+
+
 def test_a_model_whose_config_does_not_say_it_is_not_judged_by_its_head(tmp_path: Path) -> None:
     model = model_folder.write(tmp_path / "m", tie_word_embeddings=None)
     model_files.check_folder(model, "o/m", recipe())
@@ -275,6 +281,14 @@ def test_other_tokenizers_pass(tmp_path: Path, file: str) -> None:
     model = model_folder.write(tmp_path / "m")
     (model / "tokenizer.json").rename(model / file)
     model_files.check_folder(model, "o/m", recipe())
+
+
+def test_packing_with_a_template_that_has_none_is_refused_without_the_models_rules(
+    tmp_path: Path,
+) -> None:
+    model = model_folder.write(tmp_path / "m", architectures=["GptOssForCausalLM"])
+    assert refused(model, "transformers", packing="true").id == "template-packing"
+    model_files.check_folder(model, "o/m", recipe("transformers"))
 
 
 def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Path) -> None:
