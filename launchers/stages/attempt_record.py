@@ -17,7 +17,8 @@ from launchers import logs, termination
 from launchers.config.workspace import Workspace
 from launchers.exits import FREE, USER, Exit, LaunchError
 from launchers.hang import workspace_watch
-from launchers.metrics import rows
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.metrics.trainer_log import last_step
 from launchers.storage import checkpoint, run_lease
 from launchers.system import lookup
@@ -148,9 +149,8 @@ def _logged(metrics: Path) -> dict[int, int]:
     def read() -> dict[int, int]:
         last: dict[int, int] = {}
         with metrics.open(encoding="utf-8", errors="replace") as handle:
-            for text in handle:
-                if (row := rows.parse(text)) is not None:
-                    last[row.attempt] = max(last.get(row.attempt, 0), row.step)
+            for row in reader.of_kind(handle, Row):
+                last[row.attempt] = max(last.get(row.attempt, 0), row.step)
         return last
 
     return lookup.certain(read, metrics) or {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,8 @@ from stat import S_ISDIR
 from typing import Any
 
 from launchers.config.checkpoint_owner import other_run
-from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
-from launchers.metrics import rows
+from launchers.metrics import reader, rows
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
 from scripts import json_text
@@ -203,12 +201,9 @@ def parse_run(document: Document) -> RunFiles:
     problems = list(document.get("problems") or ())
     metrics: Document = document.get("metrics") or {}
     tail = list(metrics.get("tail") or [])
-    recent = tuple(rows.newest(tail))
-    steps: list[Evaluation] = []
-    for line in tail:
-        if (evaluation := evaluations.parse(line)) is not None:
-            evaluations.append(steps, evaluation)
-    if tail and not (rows.parse(tail[-1]) or evaluations.parse(tail[-1])):
+    recent = tuple(reader.newest(tail, Row))
+    steps = reader.newest(tail, Evaluation)
+    if tail and reader.parse(tail[-1]) is None:
         torn.append("metrics.jsonl")
     inputs = _object("inputs.json", files, torn, problems)
     saved = sorted(_checkpoints(document, inputs), key=lambda each: each.step)
@@ -303,7 +298,7 @@ def _whole(value: object) -> int | None:
 
 
 def _row(fields: Document | None) -> Row | None:
-    return rows.parse(json.dumps(fields)) if fields else None
+    return rows.of(fields) if fields else None
 
 
 def _attempts(found: Iterable[Document], spans: Document) -> Iterator[Attempt]:
