@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers.config.settings import STAGES
-from scripts.json_text import part
+from launchers.state.json_text import part
 from scripts.observe.cluster import condition
 from scripts.observe.view import View, unix_time
 from scripts.observe.workspace import Attempt, RunFiles

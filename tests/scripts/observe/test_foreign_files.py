@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from launchers.config.workspace import Workspace
-from scripts.control import contents
+from launchers.state import contents
 from scripts.observe.workspace import read_run
 from scripts.report import command as reporting
 from scripts.report import document, reading
