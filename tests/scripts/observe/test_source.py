@@ -244,6 +244,18 @@ def test_the_reader_pod_gets_the_launcher_as_the_gang_does(api: Api) -> None:
         assert (len(spec["volumes"]) == 1) == (brings is image)
 
 
+def test_the_reader_pod_mounts_the_image_of_the_launcher_where_the_gang_does() -> None:
+    run = jobset()
+    gang = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    gang["containers"][0]["command"] = ["python3", "-m", "launchers", "run"]
+    [package] = (each for each in gang["volumes"] if each["name"] == "package")
+    del package["emptyDir"]
+    package["image"] = {"reference": f"registry.example.com/launchers@sha256:{'5e' * 32}"}
+    spec = reader_pod(view(run), ["state"], "x")["spec"]
+    assert spec["containers"][0]["command"] == ["python3", "-m", "launchers", "state"]
+    assert package in spec["volumes"]
+
+
 def test_what_kubernetes_would_expand_reaches_the_reader_pods_program(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
