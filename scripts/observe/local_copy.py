@@ -66,11 +66,11 @@ def copied(
         request = {"limit": limit, "cut": cut, "patterns": [*patterns]}
         return ["state", "--files", json.dumps(request), home_in_pod(view)]
 
-    packed = ask(api, view, source, words, seconds=SECONDS)
+    packed, how, _ = ask(api, view, source, words, seconds=SECONDS)
     with tempfile.TemporaryDirectory(prefix="megatron-dpo-") as folder:
         work = Workspace(root=Path(folder), run=view.run)
-        unpack(packed.output, work.home)
-        yield Copy(work=work, how=packed.how)
+        unpack(packed, work.home)
+        yield Copy(work=work, how=how)
 
 
 def unpack(text: bytes, home: Path) -> None:

@@ -58,17 +58,6 @@ class Unread(Problem):
         self.tried = tried
 
 
-@dataclass(frozen=True, kw_only=True)
-class Printed:
-    """What a command of the launcher has printed."""
-
-    output: bytes
-    how: str
-    """In words, such as `exec in pod dpo-node-0-0-x7k2p`."""
-    notes: tuple[str, ...] = ()
-    """Ways that were tried before, and why each failed."""
-
-
 def read_files(
     api: Api, view: View, mounted: Path | None, source: Source = Source.AUTO, *, reader: bool = True
 ) -> Reading:
@@ -99,8 +88,8 @@ def read_files(
         is_useful = reader and may_have_files(view)
         try:
             words = ("state", "--json", home_in_pod(view))
-            found = ask(api, view, source, lambda _: words, reader=is_useful)
-            return Reading(files=_parse(found.output), how=found.how, notes=found.notes)
+            output, how, tried = ask(api, view, source, lambda _: words, reader=is_useful)
+            return Reading(files=_parse(output), how=how, notes=tuple(tried))
         except Unread as problem:
             notes = problem.tried
         except Problem as problem:
@@ -119,8 +108,11 @@ def ask(
     *,
     seconds: float = EXEC_SECONDS,
     reader: bool = True,
-) -> Printed:
+) -> tuple[bytes, str, list[str]]:
     """Run a command of the run's launcher: in a pod that runs, otherwise in a reader pod.
+
+    Returns:
+        What it has printed, the way in words, and why the ways that were tried before failed.
 
     Args:
         api: the cluster.
@@ -141,15 +133,14 @@ def ask(
         if pod:
             try:
                 output = run_in_pod(api, view, pod, words(False), seconds)
-                return Printed(output=output, how=f"exec in pod {pod}")
+                return output, f"exec in pod {pod}", tried
             except OldLauncher:
                 raise
             except Problem as problem:
                 tried.append(str(problem))
         if source is Source.POD or (source is Source.AUTO and reader):
             name, text = read_by_pod(api, view, words(True))
-            how = f"reader pod {name}, removed again"
-            return Printed(output=text.encode(), how=how, notes=tuple(tried))
+            return text.encode(), f"reader pod {name}, removed again", tried
     except Problem as problem:
         tried.append(str(problem))
     raise Unread(*tried)

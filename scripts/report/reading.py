@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from scripts.report.columns import reduce
 from scripts.report.metrics_file import Metrics, Trained
 from scripts.report.record import Attempt, Missing, RunRecord
 
-ReadObject = Callable[[Path], Mapping[str, Any]]
 PACKING = "packing.json"
 CHECKED = ("loss", "grad_norm")
 """Columns of `metrics.jsonl` in which a step without a finite value is an event."""
@@ -32,6 +31,18 @@ NOTHING_KNOWN = Redactor()
 """Knows no exact values; the default, as it is immutable."""
 _SIGNS = ("progress.json", "metrics.jsonl", "plan.json")
 """A folder with one of these files is a run's."""
+
+
+class _Redacted(State):
+    """Reads a run without its secrets."""
+
+    def __init__(self, work: Workspace, redactor: Redactor) -> None:
+        super().__init__(work)
+        self.redactor = redactor
+
+    def object(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = self.redactor.data(super().object(path))
+        return found
 
 
 def find(name: str, workspace: Path) -> Workspace:
@@ -63,12 +74,7 @@ def find(name: str, workspace: Path) -> Workspace:
 
 def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     """Read a run; what is missing or torn is left out and noted, secrets are replaced."""
-    state = State(work)
-
-    def read_object(path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = redactor.data(state.object(path))
-        return found
-
+    state = _Redacted(work, redactor)
     metrics = metrics_file.read(work.metrics)
     notes = [f"{work.metrics.name}: torn lines left out: {metrics.torn}"] if metrics.torn else []
     if metrics.unread:
@@ -78,13 +84,13 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     record = RunRecord(
         name=work.run,
         place=str(work.home),
-        progress=read_object(work.progress),
-        plan=read_object(work.plan),
-        inputs=read_object(work.inputs),
-        features=read_object(newest / checkpoint.FEATURES) if steps else {},
+        progress=state.object(work.progress),
+        plan=state.object(work.plan),
+        inputs=state.object(work.inputs),
+        features=state.object(newest / checkpoint.FEATURES) if steps else {},
         export=_manifest(work.export, state.problems),
         checkpoints=steps,
-        attempts=_attempts(state, metrics, read_object, redactor),
+        attempts=_attempts(state, metrics),
         **from_metrics(metrics),
     )
     notes += [f"{name}: not whole, left out" for name in state.torn]
@@ -145,31 +151,27 @@ def _peak(metrics: Metrics) -> float | None:
     return max((value for value in column if math.isfinite(value)), default=None)
 
 
-def _attempts(
-    state: State, metrics: Metrics, read_object: ReadObject, redactor: Redactor
-) -> list[Attempt]:
+def _attempts(state: _Redacted, metrics: Metrics) -> list[Attempt]:
     tried = {each["number"]: each for each in state.attempts()}
     kept = metrics.kept()
     return [
         _attempt(
+            state,
             state.work.attempts / str(number),
             tried.get(number, {}),
             metrics.trained.get(number, Trained()),
             kept.get(number),
-            read_object,
-            redactor,
         )
         for number in sorted({*tried, *metrics.trained})
     ]
 
 
 def _attempt(
+    state: _Redacted,
     folder: Path,
     tried: Mapping[str, Any],
     trained: Trained,
     kept: tuple[float, float] | None,
-    read_object: ReadObject,
-    redactor: Redactor,
 ) -> Attempt:
     began = [
         when
@@ -191,9 +193,9 @@ def _attempt(
         lost_steps=trained.lost_steps,
         lost_seconds=trained.lost_seconds,
         evaluation_seconds=trained.evaluation_seconds,
-        end=_redacted(end, redactor),
-        pods=[read_object(path) for path in sorted(folder.glob("preflight-*.json"))],
-        packing=read_object(folder / PACKING),
+        end=_redacted(end, state.redactor),
+        pods=[state.object(path) for path in sorted(folder.glob("preflight-*.json"))],
+        packing=state.object(folder / PACKING),
     )
 
 
