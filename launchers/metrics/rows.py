@@ -88,7 +88,7 @@ def document(row: Row) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if not isinstance(value, float):
-        return value
+        return None if isinstance(value, list | dict) else value  # of a line that others wrote
     return float(f"{value:.12g}") if math.isfinite(value) else None
 
 
