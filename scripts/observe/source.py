@@ -111,9 +111,6 @@ def ask(
 ) -> tuple[bytes, str, list[str]]:
     """Run a command of the run's launcher: in a pod that runs, otherwise in a reader pod.
 
-    Returns:
-        What it has printed, the way in words, and why the ways that were tried before failed.
-
     Args:
         api: the cluster.
         view: the run.
@@ -121,6 +118,9 @@ def ask(
         words: the command; takes whether a reader pod will run it.
         seconds: limit of the command in a pod of the run.
         reader: AUTO may create a reader pod.
+
+    Returns:
+        What it has printed, the way in words, and why the ways that were tried before failed.
 
     Raises:
         Unread: no way works.
