@@ -134,7 +134,7 @@ class Status:
     accuracy: float | None
     margin: float | None
     held_out: Numbers
-    """`first`, `last`, `best`: step, loss, accuracy, margin; see launchers/metrics/evaluations."""
+    """`first`, `last`, `best`: step, loss, accuracy, margin, as `Evaluation.summary`."""
     speed: Measured
     """Tokens per second per GPU."""
     mfu: Measured
