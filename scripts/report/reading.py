@@ -94,7 +94,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         **from_metrics(metrics),
     )
     notes += [f"{name}: not whole, left out" for name in state.torn]
-    return replace(record, notes=[*notes, *state.problems])
+    return replace(record, notes=[*notes, *state.problems, *state.notes])
 
 
 def from_metrics(metrics: Metrics) -> dict[str, Any]:
@@ -173,10 +173,12 @@ def _attempt(
     trained: Trained,
     kept: tuple[float, float] | None,
 ) -> Attempt:
+    names = state.names(folder)
     began = [
         when
-        for path in folder.glob("phases-*.json")
-        if (when := phases.read(path).get("process")) is not None
+        for name in names
+        if name.startswith("phases-")
+        and (when := phases.read(folder / name).get("process")) is not None
     ]
     end = root_of(End(**each) for each in tried.get("ends", ()))
     has_trained = trained.first_step > 0
@@ -194,7 +196,7 @@ def _attempt(
         lost_seconds=trained.lost_seconds,
         evaluation_seconds=trained.evaluation_seconds,
         end=_redacted(end, state.redactor),
-        pods=[state.object(path) for path in sorted(folder.glob("preflight-*.json"))],
+        pods=[state.object(folder / name) for name in names if name.startswith("preflight-")],
         packing=state.object(folder / PACKING),
     )
 
