@@ -1,4 +1,4 @@
-"""``python3 -m launchers COMMAND``: see ``command.py``."""
+"""``python3 -m launchers COMMAND``: see ``command.py``, and ``state/command.py``."""
 
 import os
 import signal
@@ -9,6 +9,11 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     # The chart's command blocks it, so that one which arrives before this handler stays pending.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+    if sys.argv[1:2] in (["state"], ["clean"]):
+        from launchers.state import command as reading
+
+        sys.exit(reading.main(sys.argv[1:], os.environ))
 
     from launchers.command import main
     from launchers.system import process

@@ -300,8 +300,8 @@ def bundle(
 
 def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
     """Return the run's objects for a bundle; none, with a note, without a cluster."""
+    from launchers.state.contents import is_name
     from scripts.bundle.cluster import documents
-    from scripts.control.contents import is_name
     from scripts.doctor.api import connect
 
     try:

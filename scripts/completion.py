@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from scripts.control.contents import is_name
+from launchers.state.contents import is_name
 
 
 def complete_run(context: typer.Context, incomplete: str) -> list[str]:

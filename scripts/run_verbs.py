@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from launchers.state.contents import is_name
 from scripts.completion import complete_run
-from scripts.control.contents import is_name
 from scripts.terminal import terminal
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""The run that a checkpoint belongs to, by its manifest and the files of the run that holds it.
-
-Imports the standard library only: programs that read a workspace in a pod carry this module.
-"""
+"""The run that a checkpoint belongs to, by its manifest and the files of the run that holds it."""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation, Measure
-from launchers.metrics import writer
+from launchers.metrics import reader, writer
 from launchers.storage import checkpoint
 
 
@@ -28,7 +27,7 @@ def best_saved(metrics: Path, checkpoints: Path, measure: Measure) -> Evaluation
         measure: the number by which evaluations are compared.
     """
     saved = {each.step for each in checkpoint.complete(checkpoints)}
-    return measure.best(evaluations.read(metrics), saved)
+    return measure.best(reader.read(metrics, Evaluation), saved)
 
 
 def restore(trainer: Any) -> None:

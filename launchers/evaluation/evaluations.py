@@ -1,8 +1,7 @@
 """Evaluations on held-out rows: lines of ``metrics.jsonl`` in addition to those of the steps.
 
 A line has the trainer's numbers under its own names (``eval_loss``, ``eval_rewards/margins`` ...)
-and no ``seconds``, so that readers of steps skip it. After a resume some evaluations are made
-again; the later attempt's replace those of their step and of later steps.
+and no ``seconds``, so that it is no row of a step.
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from launchers.config.recipe import Recipe
 from launchers.metrics.rows import is_number
-from launchers.system import lookup
 
 PREFIX = "eval_"
 """Of the trainer's numbers in an evaluation, in both of ms-swift's trainers."""
@@ -27,6 +24,7 @@ _SPEED = frozenset(
     )
 )
 """Numbers with the prefix that describe no quality of the model."""
+_COUNTS = ("step", "total", "attempt")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,71 +115,53 @@ def numbers(logged: Mapping[str, object]) -> dict[str, float]:
 
 
 def line(evaluation: Evaluation) -> str:
-    """Return an evaluation as one line of JSON; numbers that are not finite become null.
+    """Return an evaluation as one line of JSON.
 
     >>> one = Evaluation(step=0, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
     >>> line(one)
     '{"step":0,"total":9,"attempt":1,"time":1.0,"eval_seconds":2.0,"eval_loss":0.7}'
-    >>> parse(line(one)) == one
+    """
+    return json.dumps(document(evaluation), separators=(",", ":"), allow_nan=False)
+
+
+def document(evaluation: Evaluation) -> dict[str, Any]:
+    """Return an evaluation as the object of its line; numbers that are not finite become null.
+
+    >>> one = Evaluation(step=0, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
+    >>> of(document(one)) == one
     True
     """
-    document: dict[str, Any] = {
-        "step": evaluation.step,
-        "total": evaluation.total,
-        "attempt": evaluation.attempt,
-        "time": evaluation.time,
-        f"{PREFIX}seconds": evaluation.seconds,
-    }
+    found: dict[str, Any] = {name: getattr(evaluation, name) for name in _COUNTS}
+    found |= {"time": evaluation.time, f"{PREFIX}seconds": evaluation.seconds}
     for name, value in evaluation.values.items():
-        document[f"{PREFIX}{name}"] = value if is_number(value) else None
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+        found[f"{PREFIX}{name}"] = value if is_number(value) else None
+    return found
 
 
-def parse(text: str) -> Evaluation | None:
-    """Return the evaluation of a line; None if the line is torn or not an evaluation.
+def of(document: Mapping[str, Any]) -> Evaluation | None:
+    """Return the evaluation that a line's object holds; None if it is none, or is not valid.
 
-    >>> parse('{"step": 3, "total": 9, "attempt": 1, "time": 1.0, "seconds": 2.0, "loss": 0.7}')
+    >>> of({"step": 3, "total": 9, "attempt": 1, "time": 1.0, "seconds": 2.0, "loss": 0.7})
     """
-    try:
-        document = json.loads(text)
-        counts = [document[name] for name in ("step", "total", "attempt")]
-        seconds, time = document[f"{PREFIX}seconds"], document["time"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    required = (*_COUNTS, "time", f"{PREFIX}seconds")
+    if not all(is_number(document.get(name)) for name in required):
         return None
-    if not all(isinstance(n, int) for n in counts):
-        return None
-    if not all(map(is_number, (*counts, seconds, time))):
+    step, total, attempt = (document[name] for name in _COUNTS)
+    if not all(isinstance(each, int) for each in (step, total, attempt)):
         return None
     values = {
         name.removeprefix(PREFIX): value if is_number(value) else None
         for name, value in document.items()
         if name.startswith(PREFIX) and name not in _SPEED
     }
-    step, total, attempt = counts
     return Evaluation(
-        step=step, total=total, attempt=attempt, time=time, seconds=seconds, values=values
+        step=step,
+        total=total,
+        attempt=attempt,
+        time=document["time"],
+        seconds=document[f"{PREFIX}seconds"],
+        values=values,
     )
-
-
-def append(kept: list[Evaluation], evaluation: Evaluation) -> None:
-    """Add the next evaluation of the file; it replaces those of its step and of later steps."""
-    while kept and kept[-1].step >= evaluation.step:
-        kept.pop()
-    kept.append(evaluation)
-
-
-def read(path: Path) -> list[Evaluation]:
-    """Return the newest evaluation of each step of a file; an empty list without a file."""
-
-    def ask() -> list[Evaluation]:
-        kept: list[Evaluation] = []
-        with path.open(encoding="utf-8", errors="replace") as handle:
-            for text in handle:
-                if (found := parse(text)) is not None:
-                    append(kept, found)
-        return kept
-
-    return lookup.certain(ask, path) or []
 
 
 def summary(evaluations: list[Evaluation], measure: Measure) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: rows, arithmetic, writer; the trainer's own log. Nothing here imports torch.
+"""``metrics.jsonl``: rows, arithmetic, reader, writer; the trainer's own log.
 
-May import ``plan`` and below.
+Nothing here imports torch. May import ``plan`` and below.
 """

@@ -1,20 +1,16 @@
-"""``metrics.jsonl``: one row per optimizer step, written and read back.
+"""``metrics.jsonl``: one row per optimizer step.
 
-One process writes one line per step. After a resume some steps are trained again: their rows follow
-with the later attempt's number, and a reader keeps the rows of the latest attempt. Evaluations have
-lines of their own (``evaluations.py``), which are skipped here.
+One process writes one line per step; ``reader.py`` reads the file. Evaluations have lines of their
+own (``evaluations.py``).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
-
-from launchers.system import lookup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,43 +72,39 @@ _REQUIRED = (*_COUNTS, "time", "seconds")
 
 
 def line(row: Row) -> str:
-    """Return a row as one line of JSON; numbers that are not finite become null.
+    """Return a row as one line of JSON.
 
     >>> line(Row(step=1, total=2, attempt=1, time=0.5, seconds=3.0, values={"loss": 0.7}))[-30:-1]
     'earning_rate":null,"loss":0.7'
     """
-    document = {name: _plain(getattr(row, name)) for name in _NAMES}
-    document |= {name: _plain(value) for name, value in row.values.items()}
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return json.dumps(document(row), separators=(",", ":"), allow_nan=False)
+
+
+def document(row: Row) -> dict[str, Any]:
+    """Return a row as the object of its line; numbers that are not finite become null."""
+    found = {name: _plain(getattr(row, name)) for name in _NAMES}
+    return found | {name: _plain(value) for name, value in row.values.items()}
 
 
 def _plain(value: Any) -> Any:
     if not isinstance(value, float):
-        return value
+        return None if isinstance(value, list | dict) else value  # of a line that others wrote
     return float(f"{value:.12g}") if math.isfinite(value) else None
 
 
-def parse(text: str) -> Row | None:
-    """Return the row of a line; None if the line is torn, not a row, or has invalid values.
+def of(document: Mapping[str, Any]) -> Row | None:
+    """Return the row that a line's object holds; None if it is none, or has invalid values.
 
-    >>> first = Row(step=3, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
-    >>> parse(line(first)) == first
-    True
-    >>> parse('{"step": 3, "tot')
+    >>> of({"step": 3, "total": 9, "attempt": 1, "time": 1.0, "seconds": 0.0})
     """
-    try:
-        document = json.loads(text)
-        known = {name: document.pop(name) for name in _NAMES if name in document}
-        if not all(is_number(known[name]) for name in _REQUIRED) or known["seconds"] <= 0:
-            return None
-        if not all(isinstance(known[name], int) for name in _COUNTS):
-            return None
-        numbers = (value for name, value in known.items() if name != "card")
-        if not all(value is None or is_number(value) for value in numbers):
-            return None
-        return Row(**known, values=document)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    known = {name: document[name] for name in _NAMES if name in document}
+    if not all(is_number(known.get(name)) for name in _REQUIRED) or known["seconds"] <= 0:
         return None
+    if not all(isinstance(known[name], int) for name in _COUNTS):
+        return None
+    if not all(known[n] is None or is_number(known[n]) for n in known.keys() - {"card"}):
+        return None
+    return Row(**known, values={n: v for n, v in document.items() if n not in known})
 
 
 def is_number(value: object) -> bool:
@@ -125,35 +117,3 @@ def is_number(value: object) -> bool:
         return isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:
         return False
-
-
-def append(kept: list[Row], row: Row) -> None:
-    """Add the next row of the file; it replaces the rows of its step and of later steps.
-
-    >>> kept = [Row(step=n, total=9, attempt=1, time=0.0, seconds=1.0) for n in (1, 2, 3)]
-    >>> append(kept, Row(step=2, total=9, attempt=2, time=0.0, seconds=1.0))
-    >>> [(row.step, row.attempt) for row in kept]
-    [(1, 1), (2, 2)]
-    """
-    while kept and kept[-1].step >= row.step:
-        kept.pop()
-    kept.append(row)
-
-
-def newest(lines: Iterable[str]) -> list[Row]:
-    """Return the newest row of each step, in the order of steps."""
-    kept: list[Row] = []
-    for text in lines:
-        if (row := parse(text)) is not None:
-            append(kept, row)
-    return kept
-
-
-def read(path: Path) -> list[Row]:
-    """Return the newest row of each step of a file; an empty list without a file."""
-
-    def ask() -> list[Row]:
-        with path.open(encoding="utf-8", errors="replace") as handle:
-            return newest(handle)
-
-    return lookup.certain(ask, path) or []

@@ -13,7 +13,7 @@ from typing import Any
 from launchers import logs
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
-from launchers.metrics import rows
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress, quietly
 from launchers.system.threads import repeat
@@ -54,7 +54,7 @@ class Timeline:
 
     last: Row | None = None
     steps: list[tuple[int, float]] = field(default_factory=list)
-    """Step and seconds, kept as ``rows.append`` keeps rows; whole rows would need more memory."""
+    """Step and seconds, kept as ``reader.append`` keeps rows; whole rows would need more memory."""
     evaluations: list[Evaluation] = field(default_factory=list)
     measure: Measure = BY_LOSS
     """The number by which evaluations are compared."""
@@ -62,13 +62,14 @@ class Timeline:
     def add(self, lines: list[str]) -> None:
         """Add the file's next lines."""
         for text in lines:
-            if (evaluation := evaluations.parse(text)) is not None:
-                evaluations.append(self.evaluations, evaluation)
-            elif (row := rows.parse(text)) is not None:
-                while self.steps and self.steps[-1][0] >= row.step:
-                    self.steps.pop()
-                self.steps.append((row.step, row.seconds))
-                self.last = row
+            match reader.parse(text):
+                case Evaluation() as evaluation:
+                    reader.append(self.evaluations, evaluation)
+                case Row() as row:
+                    while self.steps and self.steps[-1][0] >= row.step:
+                        self.steps.pop()
+                    self.steps.append((row.step, row.seconds))
+                    self.last = row
 
     def summary(self, now: float, first_started: float) -> dict[str, Any]:
         """Return the training state; empty before the first step.

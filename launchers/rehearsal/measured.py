@@ -11,8 +11,8 @@ from typing import Any
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.workspace import Workspace
-from launchers.evaluation import evaluations
-from launchers.metrics import rows
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.progress import phases
 from launchers.rehearsal import host_samples
@@ -99,7 +99,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
     samples = host_samples.read(work.attempts)
     window = _save(samples, found, rehearsal.save_at)
     usual = steady(found)
-    evaluated = evaluations.read(work.metrics)
+    evaluated = reader.read(work.metrics, Evaluation)
     folder = work.checkpoints / f"checkpoint-{rehearsal.save_at}"
     own = disk.size(work.checkpoints) + disk.size(work.export)
     return Measured(
@@ -234,4 +234,4 @@ def _rows(metrics: Path) -> list[Row]:
         lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
-    return [row for line in lines if (row := rows.parse(line)) is not None]
+    return list(reader.of_kind(lines, Row))

@@ -8,16 +8,18 @@ that ends with an error. A rank that is killed leaves no record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from launchers import logs, termination
 from launchers.config.workspace import Workspace
 from launchers.exits import FREE, USER, Exit, LaunchError
 from launchers.hang import workspace_watch
-from launchers.metrics import rows
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.metrics.trainer_log import last_step
 from launchers.storage import checkpoint, run_lease
 from launchers.system import lookup
@@ -38,6 +40,9 @@ class End:
     id: str
     cause: str
     remedy: str = ""
+    stage: str = ""
+    step: int | None = None
+    """The last one in the trainer's log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +60,18 @@ class AttemptRecord:
 
     @property
     def root(self) -> End | None:
-        """Return the end of the rank that ended first, by its cause; None if no rank left one."""
+        """Return the end that caused the others."""
+        return root_of(self.ends)
 
-        def order(end: End) -> tuple[bool, bool, bool, int]:
-            is_cascade = end.id in PEER_ENDED
-            return end.code not in USER, is_cascade, end.code in FREE, end.rank or 0
 
-        return min(self.ends, key=order, default=None)
+def root_of(ends: Iterable[End]) -> End | None:
+    """Return the end of the rank that ended first, by its cause; None if no rank left one."""
+
+    def order(end: End) -> tuple[bool, bool, bool, int]:
+        is_cascade = end.id in PEER_ENDED
+        return end.code not in USER, is_cascade, end.code in FREE, end.rank or 0
+
+    return min(ends, key=order, default=None)
 
 
 def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
@@ -132,7 +142,7 @@ def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
         saved: step of the newest complete checkpoint after its end.
         logged: its last step in ``metrics.jsonl``.
     """
-    resumed = _step(read_object(folder / checkpoint.START).get("resume"))
+    resumed = whole(read_object(folder / checkpoint.START).get("resume"))
     return AttemptRecord(
         number=int(folder.name),
         resumed=resumed,
@@ -148,9 +158,8 @@ def _logged(metrics: Path) -> dict[int, int]:
     def read() -> dict[int, int]:
         last: dict[int, int] = {}
         with metrics.open(encoding="utf-8", errors="replace") as handle:
-            for text in handle:
-                if (row := rows.parse(text)) is not None:
-                    last[row.attempt] = max(last.get(row.attempt, 0), row.step)
+            for row in reader.of_kind(handle, Row):
+                last[row.attempt] = max(last.get(row.attempt, 0), row.step)
         return last
 
     return lookup.certain(read, metrics) or {}
@@ -158,17 +167,30 @@ def _logged(metrics: Path) -> dict[int, int]:
 
 def _ends(folder: Path) -> Iterator[End]:
     for path in lookup.matching(folder, "termination-*.json"):
-        fields = read_object(path)
-        if isinstance(fields.get("code"), int):
-            yield End(
-                rank=_step(fields.get("rank")),
-                code=fields["code"],
-                failure_class=str(fields.get("class", "unknown")),
-                id=str(fields.get("id", "")),
-                cause=str(fields.get("cause", "")),
-                remedy=str(fields.get("remedy", "")),
-            )
+        if (found := read_end(read_object(path))) is not None:
+            yield found
 
 
-def _step(value: object) -> int | None:
+def read_end(fields: Mapping[str, Any]) -> End | None:
+    """Return the end in a termination message or record (``termination.py``); None without one.
+
+    >>> read_end({"code": 80, "rank": 1, "id": "preflight-health"}).id, read_end({})
+    ('preflight-health', None)
+    """
+    if not isinstance(fields.get("code"), int):
+        return None
+    return End(
+        rank=whole(fields.get("rank")),
+        code=fields["code"],
+        failure_class=str(fields.get("class") or "unknown"),
+        id=str(fields.get("id") or ""),
+        cause=str(fields.get("cause") or ""),
+        remedy=str(fields.get("remedy") or ""),
+        stage=str(fields.get("stage") or ""),
+        step=whole(fields.get("step")),
+    )
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number of a JSON document; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

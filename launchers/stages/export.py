@@ -17,11 +17,11 @@ from pathlib import Path
 from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
-from launchers.evaluation import evaluations
-from launchers.evaluation.evaluations import Measure
+from launchers.evaluation.evaluations import Evaluation, Measure
 from launchers.exits import Exit, LaunchError
 from launchers.flags import external_plugins, features
-from launchers.metrics import rows
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
@@ -64,7 +64,7 @@ def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object])
         names = (problem.partition(": ")[0] for problem in problems)
         if all(name.endswith(".safetensors") for name in names):
             logs.warning("export damaged", path=work.export, first=problems[0])
-            last, steps = checkpoint.newest(work.checkpoints), rows.read(work.metrics)
+            last, steps = checkpoint.newest(work.checkpoints), reader.read(work.metrics, Row)
             if last is not None and last.step >= max((row.step for row in steps), default=0):
                 return False
         logs.warning(
@@ -169,7 +169,7 @@ def best(work: Workspace, measure: Measure) -> Checkpoint:
         LaunchError: INPUT_MISSING when no complete checkpoint was evaluated.
     """
     saved = {each.step: each for each in checkpoint.complete(work.checkpoints)}
-    found = measure.best(evaluations.read(work.metrics), saved)
+    found = measure.best(reader.read(work.metrics, Evaluation), saved)
     if found is None:
         steps = ", ".join(map(str, sorted(saved))) or "none"
         raise LaunchError(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from scripts.observe import pack
+from launchers.state import files
 
 HEAD, TAIL = 64 * 1024, 256 * 1024
 """Bytes of the begin and of the end of a long file that are kept."""
@@ -31,7 +31,7 @@ _COLUMNS = re.compile(
 
 def excerpt(path: Path, head: int = HEAD, tail: int = TAIL) -> tuple[str, bool]:
     """Return a file's text, and whether its middle was left out; cuts are at ends of lines."""
-    content, is_cut = pack.excerpt(path, head, tail)
+    content, is_cut = files.excerpt(path, head, tail)
     return content.decode(errors="replace"), is_cut
 
 

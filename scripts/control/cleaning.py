@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.table import Table
 
 from launchers.config.workspace import Workspace
-from scripts.control import contents
+from launchers.state import contents
 from scripts.control.held import Held, parse_inventory
 from scripts.doctor.api import JOBSETS, Api
 from scripts.observe.command import Exit, Target, observe, print_json
-from scripts.observe.source import (
+from scripts.observe.pods import (
     CHANGE_SECONDS,
     EXEC_SECONDS,
-    Source,
+    OldLauncher,
     folder_in_pod,
-    program,
     read_by_pod,
     run_in_pod,
     running_pod,
 )
+from scripts.observe.source import Source
 from scripts.observe.view import View, terminal_state
 from scripts.observe.workspace import check_folder
 from scripts.plan.units import bytes_text
@@ -38,7 +38,7 @@ Ask = Callable[[str], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The workspace, and the way to run `contents.py` there."""
+    """The workspace, and the way to run `launchers clean` there."""
 
     root: Path
     """Its folder, here or in the pods."""
@@ -57,20 +57,19 @@ class Place:
         return f"exec in pod {self.pod}" if self.pod else f"a reader pod of {self.view.run}"
 
     def call(self, verb: str, *names: str) -> Any:
-        """Return the answer of `contents.py`.
+        """Return the answer of `launchers/state/contents.py`.
 
         Raises:
             Problem: it could not be run.
         """
-        words = (verb, str(self.root), *names)
         if self.api is None or self.view is None:
-            return contents.answer(*words)
-        command, changes_files = program(contents, *words), verb != "list"
+            return contents.answer(verb, self.root, names)
+        words, changes_files = ["clean", verb, "--", str(self.root), *names], verb != "list"
         if self.pod:
             seconds = CHANGE_SECONDS if changes_files else EXEC_SECONDS
-            text = run_in_pod(self.api, self.pod, command, seconds).decode()
+            text = run_in_pod(self.api, self.view, self.pod, words, seconds).decode()
         else:
-            _, text = read_by_pod(self.api, self.view, command, changes_files=changes_files)
+            _, text = read_by_pod(self.api, self.view, words, changes_files=changes_files)
         try:
             return json.loads(text)
         except ValueError:
@@ -120,6 +119,8 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
     place = find(target)
     try:
         found = place.call("list", *names)
+    except OldLauncher:
+        raise
     except Problem as problem:
         if not place.pod or target.source is not Source.AUTO:
             raise
@@ -176,7 +177,8 @@ def remove(
 ) -> int:
     """Remove runs from the workspace, with their checkpoints and exports.
 
-    The rules of `contents.py` are applied where the workspace is, right before the removal, too.
+    The rules of `launchers/state/contents.py` are applied where the workspace is, right before the
+    removal, too.
 
     Args:
         target: a run whose pods mount the workspace, unless that is mounted here.

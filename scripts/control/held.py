@@ -35,5 +35,5 @@ class Held:
 
 
 def parse_inventory(found: Iterable[Mapping[str, Any]]) -> list[Held]:
-    """Return the runs of an inventory (`contents.py`)."""
+    """Return the runs of an inventory (`launchers/state/contents.py`)."""
     return [Held(**each) for each in found]

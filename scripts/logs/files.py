@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launchers.config.workspace import Workspace
 from scripts.doctor.api import BLOCK_BYTES, Api
-from scripts.logs import part
-from scripts.observe.source import (
-    Source,
-    folder_in_pod,
-    program,
-    read_by_pod,
-    run_in_pod,
-    running_pod,
-)
+from scripts.observe.pods import home_in_pod, read_by_pod, run_in_pod, running_pod
+from scripts.observe.source import Source
 from scripts.observe.view import View
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
@@ -81,11 +74,10 @@ def read_log(
         file = Workspace(root=mounted, run=view.run).attempts / str(wanted.attempt) / name
         yield from _blocks(file) if wanted.tail is None else _last_lines(file, wanted.tail)
         return
-    root = Path(folder_in_pod(view))
-    path = Workspace(root=root, run=view.run).attempts / str(wanted.attempt) / name
+    path = Workspace.of(Path(home_in_pod(view))).attempts / str(wanted.attempt) / name
     pod = running_pod(view) if source in (Source.AUTO, Source.EXEC) else ""
     if pod:
-        yield from _by_exec(api, pod, path, wanted)
+        yield from _by_exec(api, view, pod, path, wanted)
     else:
         yield _by_pod(api, view, path, wanted, note)
 
@@ -102,11 +94,15 @@ def _request(path: Path, wanted: Wanted, way: str, limit: int) -> dict[str, Any]
     }
 
 
-def _by_exec(api: Api, pod: str, path: Path, wanted: Wanted) -> Iterator[bytes]:
+def _words(request: Mapping[str, Any]) -> list[str]:
+    return ["state", "--log", json.dumps(request)]
+
+
+def _by_exec(api: Api, view: View, pod: str, path: Path, wanted: Wanted) -> Iterator[bytes]:
     """Yield the parts of a log; a part may be empty where few lines match."""
     request = _request(path, wanted, "exec", EXEC_BYTES)
     while True:
-        about, found = _parse(run_in_pod(api, pod, program(part, json.dumps(request))))
+        about, found = _parse(run_in_pod(api, view, pod, _words(request)))
         yield found
         if about["next"] is None:
             return
@@ -116,7 +112,7 @@ def _by_exec(api: Api, pod: str, path: Path, wanted: Wanted) -> Iterator[bytes]:
 def _by_pod(api: Api, view: View, path: Path, wanted: Wanted, note: Callable[[str], None]) -> bytes:
     """Return the end of a log, as much of it as a reader pod prints."""
     request = _request(path, wanted, "pod", POD_BYTES)
-    about, found = _parse(read_by_pod(api, view, program(part, json.dumps(request)))[1].encode())
+    about, found = _parse(read_by_pod(api, view, _words(request))[1].encode())
     log = f"{path.name} of attempt {wanted.attempt}"
     if about["omitted"]:
         note(

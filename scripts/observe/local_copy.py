@@ -16,17 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from launchers.config.workspace import Workspace
+from launchers.state import files
 from scripts.doctor.api import Api
-from scripts.observe import pack
-from scripts.observe.source import (
-    Source,
-    folder_in_pod,
-    may_have_files,
-    program,
-    read_by_pod,
-    run_in_pod,
-    running_pod,
-)
+from scripts.observe.pods import home_in_pod
+from scripts.observe.source import Source, ask, may_have_files
 from scripts.observe.view import View
 from scripts.problem import Problem
 
@@ -65,39 +58,23 @@ def copied(
     """
     if not view.gang or not may_have_files(view):
         raise Problem(f"no pod of run {view.run} mounts its workspace (namespace {view.namespace})")
-    text, how = _packed(api, view, (str(cut), *patterns), source)
+    if source in (Source.API, Source.MOUNT):
+        raise Problem(f"--source {source} reads no files through a pod")
+
+    def words(is_reader: bool) -> list[str]:
+        limit = LOG_BYTES if is_reader else EXEC_BYTES
+        request = {"limit": limit, "cut": cut, "patterns": [*patterns]}
+        return ["state", "--files", json.dumps(request), home_in_pod(view)]
+
+    packed, how, _ = ask(api, view, source, words, seconds=SECONDS)
     with tempfile.TemporaryDirectory(prefix="megatron-dpo-") as folder:
         work = Workspace(root=Path(folder), run=view.run)
-        unpack(text, work.home)
+        unpack(packed, work.home)
         yield Copy(work=work, how=how)
 
 
-def _packed(api: Api, view: View, words: Sequence[str], source: Source) -> tuple[str, str]:
-    root, pod = folder_in_pod(view), running_pod(view)
-    refused: list[str] = []
-
-    def command(limit: int) -> list[str]:
-        return program(pack, root, view.run, str(limit), *words)
-
-    if pod and source in (Source.AUTO, Source.EXEC):
-        try:
-            found = run_in_pod(api, pod, command(EXEC_BYTES), SECONDS)
-            return found.decode(), f"exec in pod {pod}"
-        except Problem as problem:
-            refused.append(str(problem))
-    if source in (Source.AUTO, Source.POD):
-        try:
-            name, text = read_by_pod(api, view, command(LOG_BYTES))
-            return text, f"reader pod {name}, removed again"
-        except Problem as problem:
-            refused.append(str(problem))
-    if source in (Source.API, Source.MOUNT):
-        raise Problem(f"--source {source} reads no files through a pod")
-    raise Problem("; ".join(refused) or f"no pod of {view.run} runs")
-
-
-def unpack(text: str, home: Path) -> None:
-    """Write an archive of `pack.py` into a folder.
+def unpack(text: bytes, home: Path) -> None:
+    """Write an archive of `launchers/state/files.py` into a folder.
 
     Raises:
         Problem: it is not such an archive, or has a name outside of the folder.
@@ -107,8 +84,8 @@ def unpack(text: str, home: Path) -> None:
         content = base64.b64decode(text)
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
             tar.extractall(home, filter="data")
-        sizes = json.loads((home / pack.SIZES).read_text(encoding="utf-8"))
-        (home / pack.SIZES).unlink()
+        sizes = json.loads((home / files.SIZES).read_text(encoding="utf-8"))
+        (home / files.SIZES).unlink()
         for name, size in sizes.items():
             _make_hole(home, PurePosixPath(name), int(size))
     except (tarfile.TarError, ValueError, AttributeError, EOFError, OSError) as error:

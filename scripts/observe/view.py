@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from launchers.stages.attempt_record import AttemptRecord
+from launchers.stages.attempt_record import End, root_of
 from scripts.doctor.api import Object
 from scripts.manifest import GANG
 from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, Snapshot, condition, is_true, queue_name
-from scripts.observe.workspace import Attempt, End, RunFiles, parse_end
+from scripts.observe.workspace import Attempt, RunFiles, parse_end
 
 LAUNCHER = "launcher"
 """Name of the container (chart/templates/pod/_pod.tpl)."""
@@ -189,8 +189,7 @@ class View:
         runs = any(rank.phase == "Running" for rank in self.ranks)
         if not ends and not runs and self.attempt:
             ends = self.attempt.ends
-        record = AttemptRecord(number=0, resumed=None, saved=0, logged=0, ends=ends)
-        return record.root if isinstance(record.root, End) else None
+        return root_of(ends)
 
     @property
     def is_running(self) -> bool:

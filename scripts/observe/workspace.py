@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from launchers.config.checkpoint_owner import other_run
+from launchers.config.workspace import Workspace
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
-from scripts import json_text
-from scripts.control.contents import is_name
-from scripts.observe import collect
+from launchers.stages.attempt_record import End
+from launchers.state import document, json_text
+from launchers.state.contents import is_name
 from scripts.problem import Problem
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Document = Mapping[str, Any]
+T = TypeVar("T", bound="DataclassInstance")
 
 
 class Unreadable(Problem):
     """A mounted workspace that gives an error, such as a stale mount."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class End(attempt_record.End):
-    """The end of one rank: the content of a termination message (`launchers/termination.py`)."""
-
-    stage: str = ""
-    step: int | None = None
-    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +51,7 @@ class Checkpoint:
     step: int
     complete: bool
     bytes: int
-    """Of the files that its manifest lists; 0 without a manifest."""
+    """0 of one that is not complete."""
     saved_at: float | None
     """Unix time."""
     parts: int = 0
@@ -89,11 +83,7 @@ class Attempt:
     @property
     def root(self) -> End | None:
         """Return the end of the rank that ended first; None if no rank left a record."""
-        record = attempt_record.AttemptRecord(
-            number=self.number, resumed=self.resumed, saved=0, logged=0, ends=self.ends
-        )
-        found = record.root
-        return found if isinstance(found, End) else None
+        return attempt_record.root_of(self.ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +145,7 @@ def read_run(root: Path, run: str) -> RunFiles:
         Problem: the folder is not a workspace.
     """
     check_folder(root)
-    return parse_run(collect.collect(root, run))
+    return parse_run(document.read(Workspace(root=root, run=run)))
 
 
 def run_names(root: Path) -> list[str]:
@@ -165,12 +155,12 @@ def run_names(root: Path) -> list[str]:
         Problem: the folder is not a workspace, or its runs may not be listed.
     """
     check_folder(root)
-    problems: list[str] = []
-    found = collect.names(root / "runs", problems)
-    if problems:
-        raise Problem(problems[0])
+    state = document.State(Workspace(root=root, run=""))
+    found = state.names(root / "runs")
+    if state.problems:
+        raise Problem(state.problems[0])
     folders = (root / "runs" / name for name in found if is_name(name))
-    return [folder.name for folder in folders if collect.holds(folder.is_dir)]
+    return [folder.name for folder in folders if document.holds(folder.is_dir)]
 
 
 def check_folder(root: Path) -> None:
@@ -190,181 +180,54 @@ def check_folder(root: Path) -> None:
     raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
 
 
-def parse_run(document: Document) -> RunFiles:
-    """Return the files of a run from the document of `collect.py`.
+def parse_run(found: Document) -> RunFiles:
+    """Return the files of a run from the document of `launchers/state/document.py`.
 
     Raises:
         Problem: it is of another version.
     """
-    if document.get("version") != collect.VERSION:
-        raise Problem(f"the reader's document is not version {collect.VERSION}")
-    files: Document = document.get("files") or {}
-    torn: list[str] = []
-    problems = list(document.get("problems") or ())
-    metrics: Document = document.get("metrics") or {}
-    tail = list(metrics.get("tail") or [])
-    recent = tuple(rows.newest(tail))
-    steps: list[Evaluation] = []
-    for line in tail:
-        if (evaluation := evaluations.parse(line)) is not None:
-            evaluations.append(steps, evaluation)
-    if tail and not (rows.parse(tail[-1]) or evaluations.parse(tail[-1])):
-        torn.append("metrics.jsonl")
-    inputs = _object("inputs.json", files, torn, problems)
-    saved = sorted(_checkpoints(document, inputs), key=lambda each: each.step)
-    return RunFiles(
-        run=str(document["run"]),
-        exists=bool(document.get("exists")),
-        now=float(document["now"]),
-        progress=_progress(_object("progress.json", files, torn, problems), torn),
-        plan=_object("plan.json", files, torn, problems),
-        inputs=inputs,
+    if found.get("schema") != document.SCHEMA:
+        raise Problem(f"the launcher's document of the run is not of schema {document.SCHEMA}")
+    recent = tuple(filter(None, map(rows.of, found.get("rows") or ())))
+    steps = map(evaluations.of, found.get("evaluations") or ())
+    return _made(
+        RunFiles,
+        found,
         row=recent[-1] if recent else None,
         recent=recent,
-        evaluations=tuple(steps),
-        attempts=tuple(_attempts(document.get("attempts") or [], metrics.get("attempts") or {})),
-        checkpoints=tuple(saved),
-        has_export=bool(document.get("export")),
-        torn=tuple(torn),
-        problems=tuple(problems),
-        known=tuple(document.get("runs") or ()),
-        root=str(document.get("root") or ""),
-        heartbeat=document.get("heartbeat"),
+        evaluations=tuple(filter(None, steps)),
+        attempts=tuple(map(_attempt, found.get("attempts") or ())),
+        checkpoints=tuple(_made(Checkpoint, each) for each in found.get("checkpoints") or ()),
+        has_export=bool(found.get("export")),
+        torn=tuple(found["torn"]),
+        problems=tuple(found["problems"]),
+        known=tuple(found["runs"]),
     )
 
 
+def _attempt(found: Document) -> Attempt:
+    return _made(
+        Attempt,
+        found,
+        first=rows.of(found["first"] or {}),
+        last=rows.of(found["last"] or {}),
+        ends=tuple(_made(End, each) for each in found["ends"]),
+        failed_checks=tuple(_made(PreflightFinding, each) for each in found["failed_checks"]),
+        logs=tuple(found["logs"]),
+    )
+
+
+def _made(kind: type[T], found: Document, **own: Any) -> T:
+    """Return a dataclass with its fields of a document; a later launcher may print others, too."""
+    names = {each.name for each in fields(kind)} & found.keys()
+    return kind(**{name: found[name] for name in names} | own)
+
+
 def parse_end(text: str | None) -> End | None:
-    """Return the end in a termination message or record; None if it is torn or something else.
+    """Return the end in a termination message; None if it is torn or something else.
 
     >>> parse_end('{"code": 80, "rank": 1, "id": "preflight-health"}').id
     'preflight-health'
     >>> parse_end("Traceback (most recent call last):")
     """
-    fields = _json(text)
-    if fields is None or not isinstance(fields.get("code"), int):
-        return None
-    return End(
-        code=fields["code"],
-        rank=_whole(fields.get("rank")),
-        failure_class=str(fields.get("class") or "unknown"),
-        id=str(fields.get("id") or ""),
-        cause=str(fields.get("cause") or ""),
-        remedy=str(fields.get("remedy") or ""),
-        stage=str(fields.get("stage") or ""),
-        step=_whole(fields.get("step")),
-    )
-
-
-def _json(text: str | None) -> Document | None:
-    return _read(text)[0]
-
-
-def _read(text: str | None) -> tuple[Document | None, int]:
-    """Return the object of a text, and how many of its numbers were not finite."""
-    try:
-        found, left_out = json_text.parse(text or "")
-    except (ValueError, RecursionError):
-        return None, 0
-    return (found, left_out) if isinstance(found, dict) else (None, 0)
-
-
-def _object(name: str, files: Document, torn: list[str], problems: list[str]) -> Document:
-    """Return the object of a JSON file; note its name if it is torn or has no finite numbers."""
-    text = files.get(name)
-    found, left_out = _read(text)
-    if text is not None and found is None:
-        torn.append(name)
-    if left_out:
-        problems.append(f"{name}: {json_text.NOT_FINITE}")
-    return found or {}
-
-
-_PARTS: Mapping[str, Any] = {"phases": (int, float), "stages": Mapping, "training": object}
-"""Objects of progress.json, and the kind of their values."""
-
-
-def _progress(found: Document, torn: list[str]) -> Document:
-    """Return progress.json without what has another type than the launcher writes; note it.
-
-    A number that was not finite is null here, and no reason for a note about the type.
-    """
-    kept = dict(found)
-    for name in _PARTS.keys() & found.keys():
-        part, kinds = found[name], _PARTS[name]
-        given = part if isinstance(part, Mapping) else {}
-        kept[name] = {key: each for key, each in given.items() if isinstance(each, kinds)}
-        if part is not given or any(given[key] is not None for key in given.keys() - kept[name]):
-            torn.append("progress.json")
-    return kept
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _row(fields: Document | None) -> Row | None:
-    return rows.parse(json.dumps(fields)) if fields else None
-
-
-def _attempts(found: Iterable[Document], spans: Document) -> Iterator[Attempt]:
-    for each in found:
-        span: Document = spans.get(str(each["number"])) or {}
-        last, kept = _row(span.get("last")), _row(span.get("kept"))
-        first = _row(span.get("first"))
-        begun = first.time - first.seconds if first else 0.0
-        # Without a kept row the next attempt began from the same checkpoint: all is lost.
-        since = kept.time if kept else begun
-        is_followed = span.get("next") is not None
-        before = kept.step if kept else (each.get("resume") or 0)
-        yield Attempt(
-            number=each["number"],
-            resumed=each.get("resume"),
-            first=first,
-            last=last,
-            lost_steps=max(0, last.step - before) if last and is_followed else 0,
-            lost_seconds=max(0.0, last.time - since) if last and is_followed else 0.0,
-            ends=tuple(end for text in each["terminations"] if (end := parse_end(text))),
-            failed_checks=tuple(_failed_checks(each["preflights"])),
-            logs=tuple(name for name in each["files"] if name.endswith(".log")),
-            modified=each.get("modified"),
-        )
-
-
-def _failed_checks(texts: Iterable[str | None]) -> Iterator[PreflightFinding]:
-    for text in texts:
-        report = _json(text) or {}
-        findings = report.get("findings")
-        for each in findings if isinstance(findings, list) else ():
-            if isinstance(each, Mapping) and each.get("state") == "failed":
-                yield PreflightFinding(
-                    rank=_whole(report.get("rank")),
-                    pod=str(report.get("pod") or ""),
-                    node=str(report.get("node") or ""),
-                    check=str(each.get("check") or ""),
-                    device=str(each.get("who") or ""),
-                    seen=str(each.get("seen") or ""),
-                    remedy=str(each.get("remedy") or ""),
-                )
-
-
-def _checkpoints(document: Document, inputs: Mapping[str, Any]) -> Iterator[Checkpoint]:
-    """Yield the checkpoints; complete as `launchers/storage/checkpoint.py` decides it."""
-    tried = document.get("attempts") or []
-    runs = {str(document["run"]), *(str(each.get("run") or "") for each in tried)}
-    for each in document.get("checkpoints") or []:
-        step = each["name"].removeprefix("checkpoint-")
-        if not step.isdecimal():
-            continue
-        manifest, sizes = each["manifest"], each["sizes"]
-        parts, copied = each.get("copies") or (0, 0)
-        listed = manifest.get("files") or {}
-        whole = bool(listed) and listed == sizes and manifest.get("step") == int(step)
-        refused = each.get("is_damaged") or other_run(manifest, inputs, runs)
-        yield Checkpoint(
-            step=int(step),
-            complete=whole and not refused,
-            bytes=sum(sizes.values()),
-            saved_at=each.get("modified"),
-            parts=parts,
-            copied=copied,
-        )
+    return attempt_record.read_end(json_text.read_object(text)[0] or {})

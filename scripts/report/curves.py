@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scripts.json_text import part
+from launchers.state.json_text import part
 from scripts.report.columns import Points
 from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord

@@ -8,7 +8,7 @@ from typing import Any
 
 from launchers.exits import Exit
 from launchers.progress.phases import durations
-from scripts.json_text import part
+from launchers.state.json_text import part
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
 from scripts.report.numbers import count, percent, plain

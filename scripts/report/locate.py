@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
-from scripts.control.contents import is_name
+from launchers.state.contents import is_name
 from scripts.doctor.api import JOBSETS
 from scripts.observe.changes import changes
 from scripts.observe.cluster import gather

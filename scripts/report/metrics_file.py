@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
-from launchers.metrics import rows
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from scripts.report import numbers
 
@@ -27,7 +26,6 @@ TRAINER = (
     *("logps/chosen", "logps/rejected"),
 )
 """The trainer's own numbers that become curves."""
-_EVALUATION = '"eval_seconds"'
 _LARGEST = 2.0**50
 """Any count or time is far below it, and axes of floats and arrays of whole numbers hold it."""
 
@@ -70,17 +68,17 @@ class Metrics:
 
     def add(self, text: str) -> None:
         """Add the next line of the file."""
-        found = evaluations.parse(text) if _EVALUATION in text else None
-        if found is not None and _is_plausible(found):
-            evaluations.append(self.evaluations, found)
-            attempt = self.trained.setdefault(found.attempt, Trained())
-            if attempt.first_step:  # one before the first step belongs to the start
-                attempt.evaluation_seconds += found.seconds
-                attempt.trained_until = max(attempt.trained_until, found.time)
-        elif (row := rows.parse(text)) is not None and _is_plausible(row):
-            self._add(row)
-        elif text.strip():
-            self.torn += 1
+        match reader.parse(text):
+            case Evaluation() as found if _is_plausible(found):
+                reader.append(self.evaluations, found)
+                attempt = self.trained.setdefault(found.attempt, Trained())
+                if attempt.first_step:  # one before the first step belongs to the start
+                    attempt.evaluation_seconds += found.seconds
+                    attempt.trained_until = max(attempt.trained_until, found.time)
+            case Row() as row if _is_plausible(row):
+                self._add(row)
+            case _:
+                self.torn += bool(text.strip())
 
     def _add(self, row: Row) -> None:
         while self.steps and self.steps[-1] >= row.step:

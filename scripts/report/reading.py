@@ -5,21 +5,18 @@ from __future__ import annotations
 import difflib
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
 from launchers.progress import phases
-from launchers.stages import attempt_record
-from launchers.stages.attempt_record import End
+from launchers.stages.attempt_record import End, root_of
+from launchers.state.document import State
 from launchers.storage import checkpoint, marker
-from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
-from scripts import json_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
 from scripts.report import metrics_file
@@ -27,7 +24,6 @@ from scripts.report.columns import reduce
 from scripts.report.metrics_file import Metrics, Trained
 from scripts.report.record import Attempt, Missing, RunRecord
 
-T = TypeVar("T")
 PACKING = "packing.json"
 CHECKED = ("loss", "grad_norm")
 """Columns of `metrics.jsonl` in which a step without a finite value is an event."""
@@ -37,28 +33,15 @@ _SIGNS = ("progress.json", "metrics.jsonl", "plan.json")
 """A folder with one of these files is a run's."""
 
 
-class _Files:
-    """Reads JSON files; collects what was wrong with them."""
+class _Redacted(State):
+    """Reads a run without its secrets."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, work: Workspace, redactor: Redactor) -> None:
+        super().__init__(work)
         self.redactor = redactor
-        self.notes: list[str] = []
 
-    def read(self, path: Path) -> Mapping[str, Any]:
-        """Return the JSON object of a file; empty without one, noted if it is not one."""
-        try:
-            document, left_out = json_text.parse(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            self.notes.append(f"{path.name}: not read ({type(error).__name__})")
-            return {}
-        if not isinstance(document, dict):
-            self.notes.append(f"{path.name}: not a JSON object")
-            return {}
-        if left_out:
-            self.notes.append(f"{path.name}: {json_text.NOT_FINITE}")
-        found: Mapping[str, Any] = self.redactor.data(document)
+    def object(self, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = self.redactor.data(super().object(path))
         return found
 
 
@@ -91,47 +74,27 @@ def find(name: str, workspace: Path) -> Workspace:
 
 def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     """Read a run; what is missing or torn is left out and noted, secrets are replaced."""
-    files = _Files(redactor)
-    notes = files.notes
+    state = _Redacted(work, redactor)
     metrics = metrics_file.read(work.metrics)
-    if metrics.torn:
-        notes.append(f"{work.metrics.name}: torn lines left out: {metrics.torn}")
+    notes = [f"{work.metrics.name}: torn lines left out: {metrics.torn}"] if metrics.torn else []
     if metrics.unread:
         notes.append(f"{work.metrics.name}: not read ({metrics.unread})")
-    with lookup.within(0.0):  # a person waits
-        complete = list(_complete(work, notes))
-        exported = _known(partial(marker.read, work.export), work.export, notes)
-        attempts = _attempts(work, metrics, files)
-    return RunRecord(
+    steps = [each["step"] for each in state.checkpoints() if each["complete"]]
+    newest = work.checkpoints / f"checkpoint-{max(steps, default=0)}"
+    record = RunRecord(
         name=work.run,
         place=str(work.home),
-        progress=files.read(work.progress),
-        plan=files.read(work.plan),
-        inputs=files.read(work.inputs),
-        features=files.read(complete[0].path / checkpoint.FEATURES) if complete else {},
-        export=_manifest(exported),
-        checkpoints=sorted(each.step for each in complete),
-        attempts=attempts,
-        notes=notes,
+        progress=state.object(work.progress),
+        plan=state.object(work.plan),
+        inputs=state.object(work.inputs),
+        features=state.object(newest / checkpoint.FEATURES) if steps else {},
+        export=_manifest(work.export, state.problems),
+        checkpoints=steps,
+        attempts=_attempts(state, metrics),
         **from_metrics(metrics),
     )
-
-
-def _complete(work: Workspace, notes: list[str]) -> Iterator[Checkpoint]:
-    """Yield the complete checkpoints, the newest first; note those that cannot be read."""
-    folders = _known(partial(checkpoint.folders, work.checkpoints), work.checkpoints, notes)
-    for folder in folders or ():
-        found = _known(partial(checkpoint.inspect, folder), folder, notes)
-        if isinstance(found, Checkpoint):
-            yield found
-
-
-def _known(ask: Callable[[], T], place: Path, notes: list[str]) -> T | None:
-    try:
-        return ask()
-    except LaunchError as error:
-        notes.append(f"{place.name}: not read ({error.cause})")
-        return None
+    notes += [f"{name}: not whole, left out" for name in state.torn]
+    return replace(record, notes=[*notes, *state.problems, *state.notes])
 
 
 def from_metrics(metrics: Metrics) -> dict[str, Any]:
@@ -188,40 +151,40 @@ def _peak(metrics: Metrics) -> float | None:
     return max((value for value in column if math.isfinite(value)), default=None)
 
 
-def _attempts(work: Workspace, metrics: Metrics, files: _Files) -> list[Attempt]:
-    names = _known(partial(lookup.entries, work.attempts), work.attempts, files.notes) or ()
-    folders = {int(name): work.attempts / name for name in names if name.isdecimal()}
+def _attempts(state: _Redacted, metrics: Metrics) -> list[Attempt]:
+    tried = {each["number"]: each for each in state.attempts()}
     kept = metrics.kept()
     return [
-        _attempt(number, folders.get(number), metrics, kept.get(number), files)
-        for number in sorted({*folders, *metrics.trained})
+        _attempt(
+            state,
+            state.work.attempts / str(number),
+            tried.get(number, {}),
+            metrics.trained.get(number, Trained()),
+            kept.get(number),
+        )
+        for number in sorted({*tried, *metrics.trained})
     ]
 
 
 def _attempt(
-    number: int,
-    folder: Path | None,
-    metrics: Metrics,
+    state: _Redacted,
+    folder: Path,
+    tried: Mapping[str, Any],
+    trained: Trained,
     kept: tuple[float, float] | None,
-    files: _Files,
 ) -> Attempt:
-    trained = metrics.trained.get(number, Trained())
-    record = attempt_record.AttemptRecord(number=number, resumed=None, saved=0, logged=0)
-    names: Sequence[Path] = ()
-    if folder:
-        ask = partial(attempt_record.read, folder, saved=0, logged=trained.last_step)
-        record = _known(ask, folder, files.notes) or record
-        names = _known(partial(lookup.matching, folder, "*.json"), folder, files.notes) or ()
+    names = state.names(folder)
     began = [
         when
-        for path in names
-        if path.name.startswith("phases-")
-        and (when := phases.read(path).get("process")) is not None
+        for name in names
+        if name.startswith("phases-")
+        and (when := phases.read(folder / name).get("process")) is not None
     ]
+    end = root_of(End(**each) for each in tried.get("ends", ()))
     has_trained = trained.first_step > 0
     return Attempt(
-        number=number,
-        resumed=record.resumed,
+        number=int(folder.name),
+        resumed=tried.get("resumed"),
         began=min(began, default=None),
         trained_from=trained.trained_from if has_trained else None,
         kept_until=kept[1] if kept else None,
@@ -232,13 +195,20 @@ def _attempt(
         lost_steps=trained.lost_steps,
         lost_seconds=trained.lost_seconds,
         evaluation_seconds=trained.evaluation_seconds,
-        end=_redacted(record.root, files.redactor),
-        pods=[files.read(path) for path in names if path.name.startswith("preflight-")],
-        packing=files.read(folder / PACKING) if folder else {},
+        end=_redacted(end, state.redactor),
+        pods=[state.object(folder / name) for name in names if name.startswith("preflight-")],
+        packing=state.object(folder / PACKING),
     )
 
 
-def _manifest(exported: marker.Marker | None) -> dict[str, Any]:
+def _manifest(export: Path, problems: list[str]) -> dict[str, Any]:
+    """Return the marker of an export; empty without one, and noted if it cannot be read."""
+    exported = None
+    try:
+        with lookup.within(0.0):  # a person waits
+            exported = marker.read(export)
+    except LaunchError as error:
+        problems.append(f"{export.name}: not read ({error.cause})")
     if exported is None:
         return {}
     files = {

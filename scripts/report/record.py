@@ -8,7 +8,7 @@ from typing import Any
 
 from launchers.evaluation.evaluations import Evaluation
 from launchers.stages.attempt_record import End
-from scripts.json_text import part
+from launchers.state.json_text import part
 from scripts.report.columns import Points
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers.config.settings import STAGES
-from scripts.json_text import part
+from launchers.state.json_text import part
 from scripts.observe.cluster import condition
 from scripts.observe.view import View, unix_time
 from scripts.observe.workspace import Attempt, RunFiles
@@ -134,7 +134,7 @@ class Status:
     accuracy: float | None
     margin: float | None
     held_out: Numbers
-    """`first`, `last`, `best`: step, loss, accuracy, margin; see launchers/metrics/evaluations."""
+    """`first`, `last`, `best`: step, loss, accuracy, margin, as `Evaluation.summary`."""
     speed: Measured
     """Tokens per second per GPU."""
     mfu: Measured

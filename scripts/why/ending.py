@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from launchers.exits import USER, Exit
+from launchers.stages.attempt_record import End
 from scripts.observe.cluster import condition
 from scripts.observe.view import Rank, View
-from scripts.observe.workspace import End
 from scripts.why.words import Condition, Facts, after, clean, matched, who
 
 NO_RECORD = "it left no termination message"

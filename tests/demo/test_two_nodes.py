@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.metrics import rows as metrics
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage.checkpoint import COMPLETE
 
@@ -59,7 +60,7 @@ def states(home: Path) -> dict[str, str]:
 
 def cut_after(home: Path) -> int:
     """The last step of the first attempt."""
-    return max(row.step for row in metrics.read(home / "metrics.jsonl") if row.attempt == 1)
+    return max(row.step for row in reader.read(home / "metrics.jsonl", Row) if row.attempt == 1)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_a_run_that_was_cut_repeats_no_step(folder: Path) -> None:
 @pytest.mark.demo
 def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
-    found = metrics.read(home / "metrics.jsonl")
+    found = reader.read(home / "metrics.jsonl", Row)
     assert [row.step for row in found] == list(range(1, found[-1].total + 1))
     cut = cut_after(home)
     assert [row.attempt for row in found] == [1 if row.step <= cut else 2 for row in found]
@@ -126,7 +127,7 @@ def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
 @pytest.mark.demo
 def test_progress_says_how_training_ended(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
-    last = metrics.read(home / "metrics.jsonl")[-1]
+    last = reader.read(home / "metrics.jsonl", Row)[-1]
     training = json.loads((home / "progress.json").read_text())["training"]
     assert (training["step"], training["total"], training["attempt"]) == (last.step, last.step, 2)
     assert (training["loss"], training["margin"]) == (

@@ -39,7 +39,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launchers.metrics import rows
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.preflight.gang_probes import free_port
 from launchers.storage import manifest, marker
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
@@ -235,13 +236,13 @@ class Case:
         with self.sign.open("a") as sign:
             sign.write(f"{time.time()}\n")
 
-    def _rows(self) -> list[rows.Row]:
+    def _rows(self) -> list[Row]:
         path = self.gang.run / "metrics.jsonl"
         try:
             lines = path.read_text().splitlines()
         except OSError:
             return []
-        return [row for line in lines if (row := rows.parse(line)) is not None]
+        return list(reader.of_kind(lines, Row))
 
     def _last_step(self) -> int:
         return max((row.step for row in self._rows()), default=0)

@@ -20,6 +20,7 @@ from launchers.config.workspace import Workspace
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import LaunchError
+from launchers.metrics import reader
 from launchers.preflight import gang_checks, gang_probes
 from launchers.preflight.finding import failure
 from launchers.reference import run_store, store
@@ -207,7 +208,7 @@ def history(root: Path) -> Act:
 def read_evaluations(root: Path) -> Act:
     one = Evaluation(step=1, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
     (root / "metrics.jsonl").write_text(evaluations.line(one) + "\n")
-    return lambda: evaluations.read(root / "metrics.jsonl")
+    return lambda: reader.read(root / "metrics.jsonl", Evaluation)
 
 
 def await_outputs(root: Path) -> Act:

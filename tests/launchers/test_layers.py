@@ -26,6 +26,7 @@ LAYERS = (
     ("inputs",),
     ("rehearsal",),
     ("stages",),
+    ("state",),
     ("run",),
 )
 """Lowest first; packages of one layer do not import each other."""

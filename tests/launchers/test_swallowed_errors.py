@@ -57,6 +57,12 @@ ALLOWED: dict[str, str] = {
         training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
         stages/clone.py:warn_if_moved
     """,
+    "what a person reads about a run: it names what could not be read": """
+        state/command.py:main state/document.py:State.is_folder state/document.py:State.names
+        state/document.py:State.text state/document.py:State._metrics state/document.py:holds
+        state/document.py:modified state/files.py:archive state/contents.py:size
+        state/contents.py:_is_run
+    """,
     "a touch: its reader judges that it is missing": """
         hang/alive.py:beating hang/alive.py:_renew hang/workspace_watch.py:WorkspaceWatch._touch
         storage/lock.py:Lock._beats storage/lock.py:Lock._touch storage/disk.py:note_use

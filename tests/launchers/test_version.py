@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -50,18 +47,3 @@ def test_an_images_launcher_must_have_the_charts_version(monkeypatch: pytest.Mon
     version.check_installed("")
     with pytest.raises(LaunchError, match=r"launcher \(not installed\), but the chart needs 1\.0"):
         version.check_installed("1.0")
-
-
-def test_another_version_ends_the_pod_with_the_code_of_a_wrong_configuration(
-    tmp_path: Path,
-) -> None:
-    log = tmp_path / "termination"
-    env = {
-        **{"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        **{"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_TERMINATION_LOG": str(log)},
-        "DPO_LAUNCHER_VERSION": "99.0",
-    }
-    command = [sys.executable, "-m", "launchers", "run"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == Exit.CONFIG
-    assert "the chart needs 99.0" in log.read_text(encoding="utf-8")

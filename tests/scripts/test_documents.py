@@ -15,9 +15,9 @@ import yaml
 from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
+from launchers.state.contents import is_name
 from scripts import cli
 from scripts.control import command as control
-from scripts.control.contents import is_name
 from scripts.doctor import command as doctor
 from scripts.doctor.api import Api
 from scripts.doctor.findings import Report, fail, ok

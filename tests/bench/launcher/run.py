@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launchers.metrics import rows as metrics
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from launchers.system.proc_stat import read_stat
@@ -73,7 +73,7 @@ class Run:
         """Return all rows of ``metrics.jsonl``, including repeated steps."""
         path = self.home / "metrics.jsonl"
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        return [row for line in text.splitlines() if (row := metrics.parse(line)) is not None]
+        return list(reader.of_kind(text.splitlines(), Row))
 
     def newest(self) -> int:
         """Return the step of the newest complete checkpoint; 0 if there is none."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.metrics import rows as metrics
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from tests.e2e.release import Release
 from tests.e2e.runs import Pod, Run
@@ -88,4 +88,4 @@ class Target:
             text = (self.run.home / "metrics.jsonl").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
-        return [row for line in text.splitlines() if (row := metrics.parse(line)) is not None]
+        return list(reader.of_kind(text.splitlines(), Row))

@@ -10,7 +10,7 @@ import pytest
 from launchers.config.recipe import parse as parse_recipe
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation, Measure
-from launchers.metrics import rows, writer
+from launchers.metrics import reader, writer
 from launchers.metrics.rows import Row
 from launchers.metrics.writer import Writer
 
@@ -27,16 +27,16 @@ def test_readers_of_steps_skip_evaluations_and_the_other_way_round(tmp_path: Pat
     for item in (one(0), step, one(1)):
         written.put(item)
     written.close()
-    assert rows.read(path) == [step]
-    assert evaluations.read(path) == [one(0), one(1)]
+    assert reader.read(path, Row) == [step]
+    assert reader.read(path, Evaluation) == [one(0), one(1)]
 
 
 def test_a_later_attempt_replaces_the_evaluations_of_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     for each in (one(0), one(4), one(8), one(4, attempt=2)):
         writer.append(path, evaluations.line(each))
-    assert [(e.step, e.attempt) for e in evaluations.read(path)] == [(0, 1), (4, 2)]
-    assert evaluations.read(tmp_path / "none") == []
+    assert [(e.step, e.attempt) for e in reader.read(path, Evaluation)] == [(0, 1), (4, 2)]
+    assert reader.read(tmp_path / "none", Evaluation) == []
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_a_later_attempt_replaces_the_evaluations_of_its_steps(tmp_path: Path) -
     ],
 )
 def test_a_line_that_no_evaluation_leaves_is_skipped(text: str) -> None:
-    assert evaluations.parse(text) is None
+    assert reader.parse(text) is None
 
 
 def test_a_loss_that_is_not_finite_is_null_and_never_the_best() -> None:
-    read = [evaluations.parse(evaluations.line(each)) for each in (one(0, math.nan), one(4, 0.6))]
-    found = [each for each in read if each is not None]
+    lines = map(evaluations.line, (one(0, math.nan), one(4, 0.6)))
+    found = reader.newest(lines, Evaluation)
     assert found[0].values["loss"] is None
     assert (best := Measure().best(found)) is not None and best.step == 4
     assert Measure().best(found[:1]) is None

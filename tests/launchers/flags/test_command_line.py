@@ -146,8 +146,7 @@ def test_files_of_the_training_code_are_found_in_the_clone(
 @pytest.mark.parametrize(
     "flag",
     [
-        *("custom_register_path", "custom_dataset_info", "deepspeed", "columns"),
-        *("accelerator_config", "val_dataset"),
+        *("custom_register_path", "custom_dataset_info", "columns", "accelerator_config"),
     ],
 )
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:

@@ -46,13 +46,9 @@ def test_what_fits_is_not_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "id", "path"),
     [
-        ({"packing": False}, "gather-packing", DISPATCHER),
-        ({"packing": None}, "gather-packing", DISPATCHER),
-        ({"packing_length": 16383}, "gather-pair-length", "packing_length"),
         ({"packing_length": None}, "gather-length", DISPATCHER),
         ({"max_length": None}, "gather-length", DISPATCHER),
         ({"streaming": True}, "gather-streaming", DISPATCHER),
-        ({"pipeline_model_parallel_size": 2}, "gather-parallelism", DISPATCHER),
         ({"context_parallel_size": 2}, "gather-parallelism", DISPATCHER),
         ({"rlhf_type": "kto"}, "gather-rlhf-type", DISPATCHER),
         ({"mtp_num_layers": 1}, "gather-mtp", DISPATCHER),

@@ -160,13 +160,6 @@ def test_a_wrong_source_names_its_key(settings: Settings) -> None:
     assert "recipe.dataset[1]" in refusal(settings, dataset=["hf://o/d@v", "hf://o/d"])
 
 
-def test_what_the_command_line_refuses_is_refused_before_downloads(settings: Settings) -> None:
-    found = refused(settings, args={"lrr": "1", "async_save": True})
-    assert found == [("async_save", "async-checkpoint"), ("lrr", "flag-unknown")]
-    plugin = refused(settings, args={"external_plugins": ["plugins/a.py"]})
-    assert plugin == [("external_plugins", "plugin-no-clone")]
-
-
 @pytest.mark.parametrize("no", ["no", "No", False, ["no"]])
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_a_run_that_would_save_nothing_is_refused(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.metrics import rows
+from launchers.metrics import reader, rows
 from launchers.metrics import writer as metrics_file
 from launchers.metrics.rows import Row
 from launchers.metrics.writer import Writer
@@ -23,7 +23,7 @@ def row(step: int, attempt: int = 1, seconds: float = 2.0, **values: float) -> R
 
 def test_a_row_reads_back_as_it_was_written() -> None:
     one = dataclasses.replace(row(3, loss=0.5), tokens=800, mfu=0.25, card="h200")
-    assert rows.parse(rows.line(one)) == one
+    assert reader.parse(rows.line(one)) == one
     document = json.loads(rows.line(one))
     assert (document["loss"], document["grad_norm"]) == (0.5, None)
 
@@ -47,8 +47,8 @@ def test_what_is_no_number_is_null() -> None:
 )
 def test_a_row_that_no_step_can_leave_is_passed_over(change: dict[str, object]) -> None:
     document = json.loads(rows.line(row(3)))
-    assert rows.parse(json.dumps(document)) is not None
-    assert rows.parse(json.dumps(document | change)) is None
+    assert reader.parse(json.dumps(document)) is not None
+    assert reader.parse(json.dumps(document | change)) is None
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5))
@@ -62,8 +62,8 @@ def test_after_restarts_each_step_has_its_newest_row(starts: list[int]) -> None:
         for step in range(first, first + length):
             lines.append(rows.line(row(step, attempt)))
             expected[step] = attempt
-    assert {each.step: each.attempt for each in rows.newest(lines)} == expected
-    assert [each.step for each in rows.newest(lines)] == sorted(expected)
+    assert {each.step: each.attempt for each in reader.newest(lines, Row)} == expected
+    assert [each.step for each in reader.newest(lines, Row)] == sorted(expected)
 
 
 def test_a_line_torn_by_a_kill_is_passed_over_and_does_not_harm_the_next(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_a_line_torn_by_a_kill_is_passed_over_and_does_not_harm_the_next(tmp_pat
     with path.open("a") as handle:
         handle.write(rows.line(row(2))[:40])
     metrics_file.append(path, rows.line(row(2, attempt=2)))
-    assert [(each.step, each.attempt) for each in rows.read(path)] == [(1, 1), (2, 2)]
+    assert [(each.step, each.attempt) for each in reader.read(path, Row)] == [(1, 1), (2, 2)]
     assert len(path.read_text().splitlines()) == 3
 
 
 def test_no_file_has_no_rows(tmp_path: Path) -> None:
-    assert rows.read(tmp_path / "metrics.jsonl") == []
+    assert reader.read(tmp_path / "metrics.jsonl", Row) == []
 
 
 def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path)
     for step in (1, 2, 3):
         writer.put(step)
     writer.close()
-    assert [each.step for each in rows.read(tmp_path / "metrics.jsonl")] == [1, 2, 3]
+    assert [each.step for each in reader.read(tmp_path / "metrics.jsonl", Row)] == [1, 2, 3]
     assert reported == [1, 2, 3]
 
 

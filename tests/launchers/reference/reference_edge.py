@@ -21,7 +21,8 @@ import torch.distributed as dist
 
 from launchers.exits import Exit, LaunchError
 from launchers.metrics import step as metrics_step
-from launchers.metrics.rows import line, parse
+from launchers.metrics.reader import parse
+from launchers.metrics.rows import line
 from launchers.metrics.step import Clock, Step
 from launchers.system.failures import verdict
 from launchers.training.collect import device

@@ -112,11 +112,8 @@ ADAPTER, SAME = {"adapters": ["/a"]}, {"ref_adapters": ["/a"]}
 @pytest.mark.parametrize(
     ("backend", "swift", "args", "remedy"),
     [
-        ("megatron", "4.4.1", ADAPTER, "; merge it into recipe.model"),
-        ("megatron", "4.4.1", {"mcore_adapter": "/a", "rlhf_type": "kto"}, "; merge it into"),
         ("megatron", "4.6.0", ADAPTER, "set ref_adapters to the same adapter"),
         ("megatron", "4.6.0", {"mcore_adapter": "/a"}, "set mcore_ref_adapter to the same"),
-        ("transformers", "4.4.1", ADAPTER, "set ref_adapters to the same adapter"),
         ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "ppo"}, "; merge it into recipe.model"),
         ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "grpo"}, "set ref_adapters to the same"),
         ("megatron", "4.6.0", ADAPTER | SAME, ""),
@@ -166,21 +163,11 @@ def test_what_fits_passes(args: dict[str, Any]) -> None:
 
 
 BROKEN = [
-    ({"tp": 3, "sp": True, "nodes": 3, "gbs": 24}, "tp-heads"),
-    ({"ep": 16, "nodes": 3, "gbs": 24}, "world-expert-parallel"),
-    ({"ep": 3, "nodes": 3, "gbs": 24}, "expert-count"),
-    ({"etp": 5, "nodes": 5, "gbs": 40}, "expert-width"),
-    ({"tp": 2}, "moe-sequence-parallel"),
-    ({"tp": 2, "ep": 2}, "moe-sequence-parallel"),
-    ({"pp": 5, "nodes": 5, "gbs": 8}, "pipeline-uneven"),
     ({"pp": 4, "first": 10}, "pipeline-uneven"),
     ({"pp": 2, "first": 20, "last": 27}, "pipeline-uneven"),
     ({"pp": 4, "first": 24, "last": 24}, "pipeline-uneven"),
     ({"pp": 4, "loss_ends": True}, "pipeline-uneven"),
-    ({"pp": 2, "vpp": 5}, "vpp-uneven"),
     ({"pp": 4, "vpp": 2, "first": 9}, "vpp-uneven"),
-    ({"modules": ["layernorm"]}, "recompute-layernorm-moe"),
-    ({"modules": ["mla_up_proj"]}, "recompute-mla"),
     ({"fp16": True}, "fp16-bf16-model"),
 ]
 

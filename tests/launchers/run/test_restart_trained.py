@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.metrics import rows
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from launchers.system.process import descendants
@@ -30,7 +30,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 def written(pods: Trained) -> list[Row]:
     """Return all rows of the run, those of repeated steps, too."""
     lines = (pods.run / "metrics.jsonl").read_text().splitlines()
-    return [row for line in lines if (row := rows.parse(line)) is not None]
+    return list(reader.of_kind(lines, Row))
 
 
 def losses(pods: Trained) -> list[tuple[int, float]]:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers.evaluation import evaluations
+from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit
+from launchers.metrics import reader
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage import checkpoint
 from scripts.demo import sources
@@ -201,7 +202,7 @@ HELD_OUT |= {"per_device_eval_batch_size": 2}
 
 def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
     """Return step and loss of each evaluation."""
-    found = evaluations.read(pods.run / "metrics.jsonl")
+    found = reader.read(pods.run / "metrics.jsonl", Evaluation)
     return [(each.step, each.values["loss"]) for each in found]
 
 

@@ -45,7 +45,6 @@ def test_an_unknown_commit_is_a_missing_input(
 def test_an_unknown_repository_is_a_missing_input(server: GitServer, work: Workspace) -> None:
     server.root.mkdir()
     assert refused(f"{server.url}/team/nothing", "main", work).code == Exit.INPUT_MISSING
-    assert refused("file:///nowhere/at/all", "main", work).code == Exit.INPUT_MISSING
 
 
 def test_a_server_that_stumbles_is_tried_again(

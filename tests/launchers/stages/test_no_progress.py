@@ -141,6 +141,7 @@ def test_the_history_is_read_from_the_files_of_the_attempts(work: Workspace) -> 
     sealed(work, 13)
     end = End(rank=1, code=1, failure_class="host-memory", id="i", cause="killed", remedy="r")
     refused = End(rank=0, code=65, failure_class="data", id="j", cause="c", remedy="r")
+    end, refused = (replace(each, stage="train") for each in (end, refused))
     assert attempt_record.history(work) == [
         AttemptRecord(number=1, resumed=0, saved=10, logged=12),
         AttemptRecord(number=2, resumed=10, saved=13, logged=13, ends=(end,)),

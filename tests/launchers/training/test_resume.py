@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from launchers.flags import external_plugins
-from launchers.metrics import rows
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
@@ -53,7 +54,7 @@ def trained(home: Path) -> tuple[list[tuple[int, float | None, float | None]], b
     assert last is not None and last.step == STEPS
     found = [
         (row.step, row.values["loss"], row.grad_norm)
-        for row in rows.read(home / "metrics.jsonl")
+        for row in reader.read(home / "metrics.jsonl", Row)
         if row.step > CUT
     ]
     return found, (last.path / "model.safetensors").read_bytes()
@@ -90,7 +91,7 @@ def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     assert recorded["versions"]["ms-swift"] == STACK.swift
     patch = "patch startup-transformers effect=speed state=installed"
     assert f'{patch} sources="ms-swift {STACK.swift}"' in said
-    written = rows.read(home / "metrics.jsonl")
+    written = reader.read(home / "metrics.jsonl", Row)
     assert [(row.step, row.attempt) for row in written] == [(1, 1), (2, 1), (3, 2), (4, 2)]
     phases = json.loads((home / "attempts" / "2" / "phases-0.json").read_text(encoding="utf-8"))
     assert {"imports", "arguments", "dataset", "trainer", "second_step"} <= set(phases)
@@ -108,7 +109,7 @@ def test_a_resume_in_the_second_epoch_trains_as_if_undisturbed(tmp_path: Path) -
     assert cut is not None and cut.step == CUT
     train(home, STEPS, attempt=2, resume=cut, save_steps=CUT, **changes)
     resumed = trained(home)
-    assert [row.attempt for row in rows.read(home / "metrics.jsonl")] == [1] * CUT + [2] * 3
+    assert [row.attempt for row in reader.read(home / "metrics.jsonl", Row)] == [1] * CUT + [2] * 3
     assert resumed[0] == undisturbed[0]
     assert resumed[1] == undisturbed[1]
 
@@ -120,7 +121,7 @@ def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: P
     done = demo_run.train(home, changes, attempt=1, saveMinutes=0.004)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     saved = checkpoint.complete(home / "checkpoints")
-    losses = {row.step: row.values["loss"] for row in rows.read(home / "metrics.jsonl")}
+    losses = {row.step: row.values["loss"] for row in reader.read(home / "metrics.jsonl", Row)}
     first = min(saved, key=lambda each: each.step)
     assert 1 <= first.step < steps, "no save within 40 steps, of 0.24 s"
     for other in saved:
@@ -128,6 +129,6 @@ def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: P
             shutil.rmtree(home / "checkpoints" / f"checkpoint-{other.step}")
     done = demo_run.train(home, changes, attempt=2, resume=first, saveMinutes=0)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    again = rows.read(home / "metrics.jsonl")
+    again = reader.read(home / "metrics.jsonl", Row)
     assert [row.attempt for row in again] == [1] * first.step + [2] * (steps - first.step)
     assert {row.step: row.values["loss"] for row in again} == losses

@@ -17,9 +17,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from launchers.state import contents
+from launchers.state.contents import RefusedError, chosen, remove
 from scripts.cli import app
-from scripts.control import cleaning, contents
-from scripts.control.contents import RefusedError, chosen, remove
+from scripts.control import cleaning
 from scripts.observe.command import Target
 
 

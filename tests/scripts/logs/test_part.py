@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchers.state import log_part as part
 from scripts.doctor.api import Api
-from scripts.logs import command, files, part
+from scripts.logs import command, files
 from scripts.logs.command import Selection
 from scripts.observe.command import Target
 from scripts.observe.source import Source

@@ -12,8 +12,10 @@ import json
 import re
 import struct
 import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +26,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from scripts.doctor.api import Api, connect
+from scripts.helm import ROOT
 from tests.scripts.doctor.test_api import write
 from tests.scripts.observe.planted import Object
 
@@ -31,6 +34,9 @@ MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of the WebSocket handshake (RFC 6455, 1.3)."""
 
 
+MOUNT = "/etc/megatron-dpo/launchers"
+"""Of the ConfigMaps with the launcher."""
+ARCHIVES = ROOT / "chart" / "charts" / "launcher-archive"
 STALL_SECONDS = 2.0
 """Longer than the time limit of the tests' requests."""
 
@@ -55,6 +61,8 @@ class Cluster:
     closes: bool = True
     """True if exec ends with a closing frame."""
     frame_bytes: int = 30000
+    working_folder: Path = ROOT
+    """Of an exec: the launcher in it is that of the pods."""
 
     faults: dict[str, list[str]] = field(default_factory=dict)
     """By the end of a path: what happens to the next requests, see `_fail`."""
@@ -140,9 +148,30 @@ class Cluster:
         name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]
         # Of $(NAME), which Kubernetes also expands, this server knows no value: it stays.
         command = [each.replace("$$", "$") for each in container["command"]]
-        done = subprocess.run(command, capture_output=True, check=False)
+        with mounted(pod["spec"]["volumes"], command) as (words, folder):
+            done = process(words, folder)
         self.logs[name] = done.stdout + done.stderr
         pod["status"] = {"phase": "Failed" if done.returncode else "Succeeded"}
+
+
+def process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a container's command in its working folder."""
+    python = {"python3": sys.executable}
+    words = [python.get(command[0], command[0]), *command[1:]]
+    return subprocess.run(words, capture_output=True, check=False, cwd=folder)
+
+
+@contextmanager
+def mounted(volumes: Sequence[Object], command: Sequence[str]) -> Iterator[tuple[list[str], Path]]:
+    """Yield a command with the ConfigMaps of the launcher in a folder, and its working folder."""
+    with tempfile.TemporaryDirectory() as made:
+        archives = Path(made) / "archives"
+        archives.mkdir()
+        for each in volumes:
+            for source in each.get("projected", {}).get("sources", ()):
+                name = source["configMap"]["name"].rpartition("-")[2] + ".tar.bz2"
+                (archives / name).symlink_to(ARCHIVES / name)
+        yield [each.replace(MOUNT, str(archives)) for each in command], Path(made)
 
 
 COLLECTIONS = frozenset(
@@ -219,7 +248,7 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             command = parse_qs(urlsplit(self.path).query)["command"]
-            done = subprocess.run(command, capture_output=True, check=False)
+            done = process(command, cluster.working_folder)
             self._frames(1, done.stdout)
             self._frames(2, done.stderr)
             ended = _exec_status(done.returncode)

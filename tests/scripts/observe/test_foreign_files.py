@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from launchers.config.workspace import Workspace
-from scripts.control import contents
+from launchers.state import contents
+from launchers.state import document as state
 from scripts.observe.workspace import read_run
 from scripts.report import command as reporting
 from scripts.report import document, reading
@@ -159,6 +160,15 @@ def test_deep_nesting_is_a_torn_file(root: Path) -> None:
     run = reading.read(Workspace(root=root, run="dpo"))
     assert run.rows == 34 and "metrics.jsonl: torn lines left out: 2" in run.notes
     assert [each["run"] for each in contents.inventory(root)] == ["dpo", "other"]
+
+
+def test_a_document_is_json_whatever_a_row_holds(root: Path) -> None:
+    file = root / "runs" / "dpo" / "metrics.jsonl"
+    last = json.loads(file.read_text().splitlines()[-2])
+    broken = {"loss": [float("nan")], "card": {"a": float("inf")}, "beta": float("nan")}
+    file.write_text(json.dumps({**last, **broken}))
+    found = state.read(Workspace(root=root, run="dpo"))
+    assert json.loads(json.dumps(found, allow_nan=False))["rows"][-1]["loss"] is None
 
 
 def test_a_manifest_of_infinite_numbers_is_no_checkpoint(root: Path) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from scripts.control import cleaning
 from scripts.doctor.api import Api
 from scripts.observe.cluster import gather
-from scripts.observe.source import (
-    Source,
-    folder_in_pod,
-    read_by_pod,
-    read_files,
-    reader_pod,
-    run_in_pod,
-)
+from scripts.observe.command import Target
+from scripts.observe.local_copy import copied
+from scripts.observe.pods import execute, folder_in_pod, read_by_pod, reader_pod
+from scripts.observe.source import Source, read_files
 from scripts.observe.view import View
 from scripts.problem import Problem
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import ended, event, jobset, pod, suspended, view
+from tests.scripts.observe.planted import Object, ended, event, jobset, pod, suspended, view
 from tests.scripts.observe.server import Cluster
 
 
@@ -102,7 +100,7 @@ def test_without_any_way_the_api_alone_is_left_and_it_says_why(api: Api, cluster
 def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(api: Api) -> None:
     command = ["python3", "-c", "raise SystemExit('no such folder')"]
     with pytest.raises(Problem, match=r"exec in pod dpo-node-0-0-x7k2p failed: no such folder"):
-        run_in_pod(api, "dpo-node-0-0-x7k2p", command)
+        execute(api, "dpo-node-0-0-x7k2p", command)
 
 
 def test_an_exec_is_whole_without_a_closing_frame_and_where_frames_cut_characters(
@@ -110,7 +108,7 @@ def test_an_exec_is_whole_without_a_closing_frame_and_where_frames_cut_character
 ) -> None:
     cluster.closes, cluster.frame_bytes = False, 7
     command = ["python3", "-c", "print('Prüfung ' * 50)"]
-    printed = run_in_pod(api, "dpo-node-0-0-x7k2p", command).decode()
+    printed = execute(api, "dpo-node-0-0-x7k2p", command).decode()
     assert printed == "Prüfung " * 50 + "\n"
 
 
@@ -118,7 +116,69 @@ def test_an_exec_that_the_runtime_refuses_is_named(api: Api, cluster: Cluster) -
     said = 'exec: "python3": executable file not found in $PATH'
     cluster.exec_status = {"status": "Failure", "reason": "InternalError", "message": said}
     with pytest.raises(Problem, match="executable file not found"):
-        run_in_pod(api, "dpo-node-0-0-x7k2p", ["true"])
+        execute(api, "dpo-node-0-0-x7k2p", ["true"])
+
+
+@pytest.fixture
+def old_launcher(cluster: Cluster, workspace: Path, tmp_path: Path) -> Object:
+    """The run's launcher knows no command `state`, and refuses it as every launcher does."""
+    folder = tmp_path / "opt" / "launchers"
+    folder.mkdir(parents=True)
+    (folder / "__main__.py").write_text(OLD)
+    cluster.working_folder = folder.parent
+    run = at(jobset(), workspace)
+    container = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    container["command"] = ["python3", "-c", OLD, "run"]
+    run["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
+    cluster.put(JOBSETS, run)
+    return run
+
+
+OLD = """import sys
+print('ERROR run ended code=64 cause="unknown command state" id=command-unknown')
+sys.exit(64)
+"""
+
+
+@pytest.mark.parametrize("source", [Source.AUTO, Source.POD])
+def test_a_run_with_an_older_launcher_is_shown_from_the_api_with_its_version(
+    source: Source, api: Api, cluster: Cluster, old_launcher: Object
+) -> None:
+    run = View(gather(api, "dpo"))
+    said = "the launcher of megatron-dpo-0.0.9, which has no such command"
+    if source is Source.POD:
+        with pytest.raises(Problem, match=said):
+            read_files(api, run, None, source)
+    else:
+        reading = read_files(api, run, None, source)
+        assert reading.files is None and said in reading.notes[0] and len(reading.notes) == 1
+        assert cluster.changes == [], "a reader pod would have the same launcher"
+    with pytest.raises(Problem, match=said), copied(api, run, [r".*\.json"], source=source):
+        pass
+    target = Target(run="dpo", source=source)
+    with pytest.raises(Problem, match=said):
+        cleaning.read(target)
+
+
+def test_a_document_of_a_shape_that_is_not_known_is_a_problem(
+    api: Api, cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "opt" / "launchers"
+    folder.mkdir(parents=True)
+    cluster.working_folder = folder.parent
+    for printed in (
+        '{"schema": 1}',
+        "[1]",
+        "null",
+        "{",
+        '{"schema": 2}',
+        '{"schema": 1, "run": 3}',
+    ):
+        (folder / "__main__.py").write_text(f"print({printed!r})")
+        reading = read_files(api, View(gather(api, "dpo")), None)
+        assert reading.files is None and len(reading.notes) == 1, printed
 
 
 def test_a_way_that_does_not_work_says_why(api: Api, cluster: Cluster) -> None:
@@ -158,20 +218,55 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["volumeMounts"][0]["readOnly"] is True
+    assert [each["name"] for each in spec["volumes"]] == ["workspace", "launchers", "package"]
+    sources = spec["volumes"][1]["projected"]["sources"]
+    assert {each["configMap"]["name"] for each in sources} == {"dpo-launchers", "dpo-training"}
+    assert {each["mountPath"] for each in container["volumeMounts"]} == {
+        *("/workspace", "/etc/megatron-dpo/launchers", "/opt/launchers")
+    }
+    assert "env" not in container and "envFrom" not in container
     assert not any("gpu" in name for name in container["resources"]["limits"])
     assert not any("kueue" in name or "jobset" in name for name in made["metadata"]["labels"])
 
 
+def test_the_reader_pod_gets_the_launcher_as_the_gang_does(api: Api) -> None:
+    """A fabric's shell, whose libraries a reader does not mount, is left out."""
+    image = release("launcher.from=image")
+    shell = release("network.profile=gke-gib", "network.resourceName=")
+    made = reader_pod(view(jobset()), ["state"], "x")["spec"]["containers"][0]["command"]
+    plain = [word.strip() for word in made]
+    assert plain[:2] == ["python3", "-c"] and plain[3:] == ["state"]
+    for brings, wanted in ((image, ["python3", "-m", "launchers", "state"]), (shell, plain)):
+        run = view(dict(brings.jobset.manifest))
+        assert brings is image or run.gang_pod["spec"]["containers"][0]["command"][0] == "bash"
+        spec = reader_pod(run, ["state"], "x")["spec"]
+        assert [word.strip() for word in spec["containers"][0]["command"]] == wanted
+        assert (len(spec["volumes"]) == 1) == (brings is image)
+
+
+def test_the_reader_pod_mounts_the_image_of_the_launcher_where_the_gang_does() -> None:
+    run = jobset()
+    gang = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    gang["containers"][0]["command"] = ["python3", "-m", "launchers", "run"]
+    [package] = (each for each in gang["volumes"] if each["name"] == "package")
+    del package["emptyDir"]
+    package["image"] = {"reference": f"registry.example.com/launchers@sha256:{'5e' * 32}"}
+    spec = reader_pod(view(run), ["state"], "x")["spec"]
+    assert spec["containers"][0]["command"] == ["python3", "-m", "launchers", "state"]
+    assert package in spec["volumes"]
+
+
 def test_what_kubernetes_would_expand_reaches_the_reader_pods_program(
-    api: Api, cluster: Cluster
+    api: Api, cluster: Cluster, workspace: Path
 ) -> None:
-    """A packed program or a pattern may hold `$$`, which Kubernetes makes one `$`, or `$(NAME)`."""
-    run = View(gather(api, "dpo"))
-    words = ["a$$b", "$(HOME)", "x$"]
-    _, text = read_by_pod(api, run, ["printf", "%s ", *words])
-    assert text.split() == words
+    """A pattern may hold `$$`, which Kubernetes makes one `$`, or `$(NAME)`."""
+    (workspace / "a.log").write_text("a $(HOME)\n$(HOME)$$\nb\n")
+    request = {"path": str(workspace / "a.log"), "offset": 0, "tail": None, "limit": 99}
+    request |= {"pattern": "[$(HOME)]$$", "seconds": 9, "last": True}
+    _, text = read_by_pod(api, View(gather(api, "dpo")), ["state", "--log", json.dumps(request)])
+    assert text.splitlines()[1:] == ["a $(HOME)", "$(HOME)$$"]
     [made] = [content for _, _, content in cluster.changes if content.get("kind") == "Pod"]
-    assert made["spec"]["containers"][0]["command"][2:] == ["a$$$$b", "$$(HOME)", "x$$"]
+    assert "[$$(HOME)]$$$$" in made["spec"]["containers"][0]["command"][-1]
 
 
 def test_a_reader_pod_is_refused_where_it_would_see_nothing() -> None:

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.workspace import Workspace
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
+from launchers.state import contents, document, spans
 from launchers.storage import checkpoint
-from scripts.control import contents
-from scripts.observe import collect
-from scripts.observe.source import program
+from scripts.helm import ROOT
 from scripts.observe.workspace import RunFiles, parse_run, read_run
 from scripts.problem import Problem
+
+CHECKPOINT = {"step": 8, "complete": True, "bytes": 9, "saved_at": None}
 
 
 def row(step: int, attempt: int, when: float) -> str:
@@ -130,11 +132,7 @@ def test_a_checkpoint_is_complete_where_the_launcher_says_so(home: Path) -> None
     assert judged == {each.step for each in checkpoint.complete(home / "checkpoints")} == right
     assert found.newest and (found.newest.step, found.newest.bytes) == (13, 13)
     root = home.parent.parent
-    here = contents.answer("list", str(root))
-    words = [sys.executable, *program(contents, "list", str(root))[1:]]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=os.sep)
-    assert json.loads(done.stdout) == json.loads(json.dumps(here))
-    (listed,) = here["runs"]
+    (listed,) = contents.answer("list", root, [])["runs"]
     assert {each["step"] for each in listed["checkpoints"] if each["complete"]} == right
     assert listed["newest"] == 13
 
@@ -165,10 +163,10 @@ def test_bisection_finds_what_a_scan_finds(tmp_path: Path) -> None:
         path.write_text("".join(lines))
         for wanted in [(chance.randint(0, 6), chance.randint(-1, 9)) for _ in range(10)]:
             with path.open("rb") as handle:
-                at = collect.offset_of(handle, offset, wanted)
-                _, found = collect.next_row(handle, at, offset)
+                at = spans.offset_of(handle, offset, wanted)
+                _, found = spans.next_entry(handle, at, offset)
             scanned = next(((a, s) for a, s, _ in places if (a, s) >= wanted), None)
-            assert (found and (found["attempt"], found["step"])) == scanned
+            assert (found and (found.attempt, found.step)) == scanned
 
 
 def bytes_read() -> int:
@@ -197,14 +195,21 @@ def test_of_a_million_rows_few_are_read(home: Path) -> None:
     assert size > 100e6 and took < 5e6, took
 
 
-def test_the_collector_runs_alone_as_in_a_pod(home: Path) -> None:
-    program = Path(collect.__file__).read_text(encoding="utf-8")
-    words = [sys.executable, "-I", "-c", program, str(home.parent.parent), "dpo"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=os.sep)
-    alone, here = parse_run(json.loads(done.stdout)), read(home)
-    assert (alone.attempts, alone.row, alone.known) == (here.attempts, here.row, here.known)
+def test_the_launcher_prints_the_document(home: Path) -> None:
+    """As in a pod, with the run's own folder, and for a mounted one."""
+    env = {**os.environ, "DPO_WORKSPACE": str(home.parent.parent), "DPO_RUN": "dpo"}
+    words = [sys.executable, "-m", "launchers", "state", "--json", "--rows"]
+    for more in (["300"], ["3", str(home)]):
+        done = subprocess.run(
+            [*words, *more], capture_output=True, text=True, check=True, cwd=ROOT, env=env
+        )
+        alone, here = parse_run(json.loads(done.stdout)), read(home)
+        assert (alone.attempts, alone.row, alone.known) == (here.attempts, here.row, here.known)
+        assert alone.recent == here.recent[-int(more[0]) :]
 
 
-def test_a_document_of_another_version_is_refused() -> None:
-    with pytest.raises(Problem, match="not version 1"):
-        parse_run({"version": 2})
+def test_a_document_of_another_schema_is_refused(home: Path) -> None:
+    found = document.read(Workspace.of(home))
+    parse_run({**found, "later": 1, "checkpoints": [{**CHECKPOINT, "later": 1}]})
+    with pytest.raises(Problem, match="not of schema 1"):
+        parse_run({**found, "schema": 2})

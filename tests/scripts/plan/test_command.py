@@ -127,22 +127,6 @@ def test_a_proposal_that_is_written_into_the_values_is_accepted() -> None:
         assert again["plan"]["speed"]["step_seconds"] == proposal["step_seconds"]
 
 
-def test_more_host_memory_than_the_pod_may_have_is_refused() -> None:
-    code, found = document(
-        *SHIPPED, "--set", "resources.limits.memory=40Gi", "--set", "sharedMemory.sizeLimit=1Gi"
-    )
-    assert code == 1
-    assert any(line.startswith("resources.limits.memory:") for line in found["refusals"])
-
-
-def test_a_claim_too_small_for_the_checkpoints_is_refused() -> None:
-    code, found = document(
-        *SHIPPED, "--set", "workspace.existingClaim=", "--set", "workspace.pvc.size=640Gi"
-    )
-    assert code == 1
-    assert any(line.startswith("workspace.pvc.size:") for line in found["refusals"])
-
-
 def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
     words = (*SHIPPED, "--set", "recipe.model=hf://o/Nobody-7B@v1")
     code, text = screen(*words)

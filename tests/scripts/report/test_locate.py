@@ -15,10 +15,11 @@ import pytest
 from rich.console import Console
 
 from launchers.config.workspace import Workspace
+from launchers.state import files
 from scripts.bundle import command as bundling
 from scripts.bundle import logs
 from scripts.doctor.api import Api
-from scripts.observe import local_copy, pack
+from scripts.observe import local_copy
 from scripts.observe.command import Target
 from scripts.observe.local_copy import unpack
 from scripts.observe.source import Source
@@ -173,7 +174,7 @@ def test_a_copy_ends_with_its_block(api: Api, run: Path) -> None:
 def packed(*members: tuple[str, bytes], sizes: object) -> str:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in (*members, (pack.SIZES, json.dumps(sizes).encode())):
+        for name, content in (*members, (files.SIZES, json.dumps(sizes).encode())):
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
@@ -200,7 +201,7 @@ def packed(*members: tuple[str, bytes], sizes: object) -> str:
 def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Path) -> None:
     home = tmp_path / "runs" / "dpo"
     with pytest.raises(Problem, match="printed no archive"):
-        unpack(text, home)
+        unpack(text.encode(), home)
     found = {each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*")}
     assert not any("outside" in each for each in found)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from launchers.config.workspace import Workspace
 from launchers.metrics import rows
-from scripts import json_text
+from launchers.state import json_text
 from scripts.observe.command import notes
 from scripts.observe.source import Reading
 from scripts.observe.view import View

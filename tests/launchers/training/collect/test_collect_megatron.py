@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from launchers.evaluation import evaluations
-from launchers.metrics import rows as metrics
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
 from launchers.preflight.gang_probes import free_port
@@ -78,7 +78,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], list[Any],
     """Two data-parallel ranks, two experts each; rank 1 reads longer sequences."""
     home = tmp_path_factory.mktemp("two")
     printed = train(home, 2)
-    return metrics.read(home / "metrics.jsonl"), printed, home
+    return reader.read(home / "metrics.jsonl", Row), printed, home
 
 
 def test_a_step_counts_the_tokens_of_all_ranks_once(two: Any) -> None:
@@ -122,14 +122,14 @@ def test_only_the_last_rank_writes_and_draws(two: Any) -> None:
 
 def test_ranks_that_read_the_same_count_once_also_for_an_unknown_model(tmp_path: Path) -> None:
     train(tmp_path, 2, env={"TP": "2"}, model_dir="/nowhere")
-    last = metrics.read(tmp_path / "metrics.jsonl")[-1]
+    last = reader.read(tmp_path / "metrics.jsonl", Row)[-1]
     assert last.tokens == 800
     assert (last.model_tflops_per_gpu, last.mfu) == (None, None)
 
 
 def test_chunks_of_a_virtual_pipeline_and_a_precomputed_reference(tmp_path: Path) -> None:
     train(tmp_path, chunks=True, reference_is_precomputed=True)
-    last = metrics.read(tmp_path / "metrics.jsonl")[-1]
+    last = reader.read(tmp_path / "metrics.jsonl", Row)[-1]
     assert last.tokens == 800
     assert last.model_tflops_per_gpu and last.tokens_per_second_per_gpu
     each = last.model_tflops_per_gpu / last.tokens_per_second_per_gpu
@@ -139,8 +139,8 @@ def test_chunks_of_a_virtual_pipeline_and_a_precomputed_reference(tmp_path: Path
 def test_an_evaluation_is_a_line_of_its_own_by_the_last_rank(tmp_path: Path) -> None:
     train(tmp_path, 2, evaluates=True)
     path = tmp_path / "metrics.jsonl"
-    assert [row.step for row in metrics.read(path)] == [1, 2, 3]
-    found = evaluations.read(path)
+    assert [row.step for row in reader.read(path, Row)] == [1, 2, 3]
+    found = reader.read(path, Evaluation)
     assert [(each.step, each.total, each.attempt) for each in found] == [
         (n, 3, 1) for n in (1, 2, 3)
     ]
@@ -150,11 +150,11 @@ def test_an_evaluation_is_a_line_of_its_own_by_the_last_rank(tmp_path: Path) -> 
 
 def test_a_killed_run_loses_its_last_step_and_a_resumed_one_writes_it_again(tmp_path: Path) -> None:
     train(tmp_path, code=9, dies=2)
-    before = metrics.read(tmp_path / "metrics.jsonl")
+    before = reader.read(tmp_path / "metrics.jsonl", Row)
     assert [(row.step, row.attempt) for row in before] in ([], [(1, 1)])  # written aside
     second = {"DPO_ATTEMPT_FOLDER": str(tmp_path / "attempts" / "2")}
     train(tmp_path, env=second, start=1)
-    after = metrics.read(tmp_path / "metrics.jsonl")
+    after = reader.read(tmp_path / "metrics.jsonl", Row)
     assert [(row.step, row.attempt) for row in after][-2:] == [(2, 2), (3, 2)]
 
 
@@ -165,4 +165,4 @@ def test_a_step_costs_the_training_thread_less_than_a_fifth_of_a_millisecond(
     out, err = rank.communicate(timeout=100)
     assert rank.returncode == 0, err
     assert json.loads(out)["median"] < 200e-6  # 20 to 60 on shared cores
-    assert len(metrics.read(tmp_path / "metrics.jsonl")) == 10_000
+    assert len(reader.read(tmp_path / "metrics.jsonl", Row)) == 10_000

@@ -7,8 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from launchers.evaluation import evaluations
-from launchers.metrics import rows
+from launchers.evaluation.evaluations import Evaluation
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
@@ -49,8 +50,8 @@ def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
         command, cwd=ROOT, env=os.environ | more, capture_output=True, timeout=100
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert rows.read(tmp_path / "metrics.jsonl") == []
-    [found] = evaluations.read(tmp_path / "metrics.jsonl")
+    assert reader.read(tmp_path / "metrics.jsonl", Row) == []
+    [found] = reader.read(tmp_path / "metrics.jsonl", Evaluation)
     assert (found.step, found.total, found.attempt, found.seconds) == (4, 9, 1, 3.0)
     assert found.values == {"loss": 0.5, "rewards/accuracies": 0.75}
 

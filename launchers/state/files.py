@@ -1,9 +1,7 @@
-"""Print the small files of a run as an archive: a program without imports of the project.
+"""Pack the small files of a run into an archive.
 
-It runs as `python3 -c` in a pod. `ROOT RUN LIMIT CUT PATTERN ...` prints in base64 a tar.gz with
-the files of the run whose names match one of the patterns. Of another file only name and size are
-noted, in `SIZES`; the reader makes a hole of that size, so that a complete checkpoint is complete
-in the copy, too. With CUT other than 0 the middle of a file longer than twice CUT is left out.
+Of another file only name and size are noted, in ``SIZES``; the reader makes a hole of that size, so
+that a complete checkpoint is complete in the copy, too.
 """
 
 from __future__ import annotations
@@ -13,10 +11,11 @@ import io
 import json
 import os
 import re
-import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from launchers.exits import Exit, LaunchError
 
 SIZES = ".sizes.json"
 """Name in the archive of the JSON object of the sizes of files that it does not hold."""
@@ -72,20 +71,28 @@ def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
     return buffer.getvalue()
 
 
-def main(words: Sequence[str]) -> None:
-    """Print the archive in lines; refuse one that a log could not hold."""
-    root, run, limit, cut, *patterns = words
-    home = Path(root) / "runs" / run
+def answer(home: Path, *, limit: int, cut: int, patterns: Sequence[str]) -> bytes:
+    """Return the archive in base64, in lines.
+
+    Args:
+        home: folder of the run.
+        limit: the largest archive in bytes: of what a log can hold.
+        cut: bytes of the begin and of the end of a longer file that are kept; 0 for all.
+        patterns: regular expressions of the names of files, relative to ``home``.
+
+    Raises:
+        LaunchError: INPUT_MISSING without such a run, USAGE if the archive is larger.
+    """
     if not home.is_dir():
-        raise SystemExit(f"{root} has no runs/{run}")
-    content = archive(home, patterns, int(cut))
-    if len(content) > int(limit):
-        raise SystemExit(
-            f"the files of {run} take {len(content) / 1e6:.0f} MB packed, of at most "
-            f"{int(limit) / 1e6:.0f} MB this way"
+        cause = f"{home.parent.parent} has no runs/{home.name}"
+        raise LaunchError(Exit.INPUT_MISSING, cause, "give a run's folder", id="state-run-missing")
+    content = archive(home, patterns, cut)
+    if len(content) > limit:
+        raise LaunchError(
+            Exit.USAGE,
+            f"the files of {home.name} take {len(content) / 1e6:.0f} MB packed, of at most "
+            f"{limit / 1e6:.0f} MB this way",
+            "mount the workspace, or read through a pod that runs",
+            id="state-files-size",
         )
-    sys.stdout.write(base64.encodebytes(content).decode())
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    return base64.encodebytes(content)

@@ -1,17 +1,16 @@
-"""Print a part of a log, or of its lines with a pattern: a program without project imports.
+"""A part of a log, or of its lines with a pattern.
 
-It runs as `python3 -c` in a pod, whose launcher may be of another version. Its argument is the JSON
-of a request; it prints one line of JSON about the part, then the part. A part is bounded, since a
-command in a pod has a time limit, and its output is held in memory here or in a pod's log.
+A part is bounded, since a command in a pod has a time limit, and its output is held in memory or in
+a pod's log.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any, BinaryIO
 
 Fields = dict[str, Any]
@@ -32,7 +31,7 @@ def read(request: Fields) -> tuple[Fields, bytes]:
         `next`: the offset to continue from, null at the end; `omitted`: bytes that were left out in
         favour of later ones.
     """
-    with open(request["path"], "rb") as log:  # noqa: PTH123, a program for any Python
+    with Path(request["path"]).open("rb") as log:
         size = log.seek(0, 2)
         tail = request["tail"]
         begin = request["offset"] if tail is None else tail_offset(log, size, tail)
@@ -93,11 +92,7 @@ def tail_offset(log: BinaryIO, size: int, count: int) -> int:
     return size if count == 0 else 0
 
 
-def main(words: list[str]) -> None:
-    """Print the part that a request asks for."""
-    about, found = read(json.loads(words[0]))
-    sys.stdout.buffer.write(json.dumps(about).encode() + b"\n" + found)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def answer(request: Fields) -> bytes:
+    """Return one line of JSON about the part, then the part that a request asks for."""
+    about, found = read(request)
+    return json.dumps(about).encode() + b"\n" + found

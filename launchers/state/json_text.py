@@ -37,6 +37,19 @@ def parse(text: str) -> tuple[Any, int]:
     return json.loads(text, parse_constant=finite, parse_float=finite, parse_int=finite), left_out
 
 
+def read_object(text: str | None) -> tuple[dict[str, Any] | None, int]:
+    """Return the object of a text, None if it is torn or something else, and as ``parse`` does.
+
+    >>> read_object('{"step": 3}'), read_object("[3]"), read_object(None)
+    (({'step': 3}, 0), (None, 0), (None, 0))
+    """
+    try:
+        found, left_out = parse(text or "")
+    except (ValueError, RecursionError):
+        return None, 0
+    return (found, left_out) if isinstance(found, dict) else (None, 0)
+
+
 def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return an object inside a document; empty if it is missing or not an object.
 

@@ -1,12 +1,4 @@
-"""List and remove the runs of a workspace: a program that carries what it imports of the project.
-
-It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod, whose launcher
-may be of another version (`CARRIED`, `scripts/observe/source.py`). `list ROOT`
-prints `runs` with, for each: name, state, bytes by part, its checkpoints with whether each is
-complete, the newest complete one, whether it may resume, the time of the last change, and the first
-error of a file that could not be read. With names, `list ROOT NAME ...` prints these runs, or `why`
-they must not be removed. `remove ROOT NAME ...` prints which were `removed`, and `why` the rest was
-not.
+"""List and remove the runs of a workspace.
 
 Only folders below `ROOT/runs` are removed. A name is one path component. The folder is opened below
 the workspace by file descriptors that follow no links, renamed, and removed by `shutil.rmtree`
@@ -18,23 +10,16 @@ removes it.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any, TypeVar
 
-from launchers.config import checkpoint_owner
+from launchers.config.workspace import Workspace
+from launchers.state.document import Fields, State
 
-CARRIED = (checkpoint_owner,)
-"""Modules of the project that it imports; they import the standard library only."""
-Fields = dict[str, Any]
-T = TypeVar("T")
 PARTS = ("attempts", "checkpoints", "export")
 RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
 """Names of releases and of their rehearsals."""
@@ -55,26 +40,38 @@ def inventory(root: Path) -> list[Fields]:
     Raises:
         RefusedError: they cannot be listed.
     """
-    errors: list[str] = []
-    homes = entries(root / "runs", errors)
-    if errors:
-        raise RefusedError(f"the runs cannot be listed: {errors[0]}")
-    found = []
-    for home in homes:
-        errors = []
-        status = try_read(home.lstat, errors)
-        if errors or (status and S_ISDIR(status.st_mode)):
-            found.append(describe(home))
+    read = State(Workspace(root=root, run=""))
+    homes = [root / "runs" / name for name in read.names(root / "runs")]
+    if read.problems:
+        raise RefusedError(f"the runs cannot be listed: {read.problems[0]}")
+    found = [describe(home) for home in homes if _is_run(home)]
     known = {each["run"] for each in found if each["state"] != REMOVING}
     return [each for each in found if each["state"] != REMOVING or each["run"] not in known]
 
 
+def _is_run(home: Path) -> bool:
+    """Return whether a name is a folder, not a link; yes if it cannot be said, which is noted."""
+    try:
+        return S_ISDIR(home.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
 def describe(home: Path) -> Fields:
     """Return one run, or the rest of one whose removal was interrupted."""
-    errors: list[str] = []
+    read = State(Workspace.of(home))
     sizes = {part: size(home / part) for part in PARTS}
-    progress = parsed(home / "progress.json", errors)
-    saved, exported = checkpoints(home, errors), is_folder(home / "export", errors)
+    progress, exported = read.object(read.work.progress), read.is_folder(home / "export")
+    saved = [
+        {
+            "step": each["step"],
+            "complete": each["complete"],
+            "bytes": size(read.work.checkpoints / f"checkpoint-{each['step']}"),
+        }
+        for each in read.checkpoints()
+    ]
     removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
     state = REMOVING if removed else str(progress.get("state") or "")
     return {
@@ -86,7 +83,7 @@ def describe(home: Path) -> Fields:
         "export": exported,
         "may_resume": state != REMOVING and not (state == ENDED and exported),
         "updated": progress.get("updated"),
-        "unread": next(iter(errors), ""),
+        "unread": next(iter(read.problems), ""),
     }
 
 
@@ -98,63 +95,6 @@ def size(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += (Path(parent) / name).lstat().st_size
     return total
-
-
-def try_read(access: Callable[[], T], errors: list[str]) -> T | None:
-    """Return what an access answers; None without the file, or with an error, which is noted."""
-    try:
-        return access()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        errors.append(str(error))
-        return None
-
-
-def parsed(path: Path, errors: list[str]) -> Fields:
-    """Return the JSON object in a file; empty when it is missing or torn."""
-    try:
-        found = json.loads(try_read(partial(path.read_text, encoding="utf-8"), errors) or "")
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def is_folder(path: Path, errors: list[str]) -> bool:
-    """Return whether a folder exists."""
-    found = try_read(path.stat, errors)
-    return found is not None and S_ISDIR(found.st_mode)
-
-
-def entries(folder: Path, errors: list[str]) -> list[Path]:
-    """Return what is in a folder; nothing without it."""
-    return try_read(lambda: sorted(folder.iterdir()), errors) or []
-
-
-def checkpoints(home: Path, errors: list[str]) -> list[Fields]:
-    """Return a run's checkpoints, complete as `launchers/storage/checkpoint.py` decides it.
-
-    They are in the order of steps.
-    """
-    found = []
-    inputs, runs = parsed(home / "inputs.json", errors), {home.name}
-    for tried in entries(home / "attempts", errors):
-        runs.add(str(parsed(tried / "start.json", errors).get("run") or ""))
-    for path in entries(home / "checkpoints", errors):
-        step = path.name.removeprefix("checkpoint-")
-        if step == path.name or not step.isdecimal() or not is_folder(path, errors):
-            continue
-        manifest = parsed(path / "COMPLETE.json", errors)
-        listed = manifest.get("files")
-        sizes = {}
-        for name in listed if isinstance(listed, dict) else ():
-            if status := try_read((path / name).stat, errors):
-                sizes[name] = status.st_size
-        whole = bool(listed) and sizes == listed and manifest.get("step") == int(step)
-        whole &= not try_read((path / "DAMAGED.json").stat, errors)
-        whole &= not checkpoint_owner.other_run(manifest, inputs, runs)
-        found.append({"step": int(step), "complete": whole, "bytes": size(path)})
-    return sorted(found, key=lambda each: each["step"])
 
 
 def is_name(text: str) -> bool:
@@ -192,9 +132,9 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
     if run["state"] == REMOVING:
         return ""
     home = root / "runs" / name
-    errors = list(filter(None, [run["unread"]]))
-    there = {path.name for path in entries(home, errors)}
-    if errors:
+    read = State(Workspace.of(home))
+    there = read.names(home)
+    if errors := [*filter(None, [run["unread"]]), *read.problems]:
         return f"{name}: whether it may resume is not known: {errors[0]}"
     if "progress.json" not in there:
         return f"{name}: without progress.json it is not known to be a run"
@@ -274,10 +214,13 @@ def remove_runs(root: Path, names: Sequence[str]) -> Fields:
     return {"removed": removed, "why": ""}
 
 
-def answer(verb: str, root: str, *names: str) -> Fields:
-    """Return the document of `list ROOT [NAME ...]` or `remove ROOT NAME ...`."""
-    return {"list": list_runs, "remove": remove_runs}[verb](Path(root), names)
+def answer(verb: str, root: Path, names: Sequence[str]) -> Fields:
+    """Return the document of a verb.
 
-
-if __name__ == "__main__":
-    json.dump(answer(*sys.argv[1:]), sys.stdout)
+    Args:
+        verb: ``list`` for the runs, or those to remove and ``why`` they must not be; ``remove`` for
+            those that were ``removed``, and ``why`` the rest was not.
+        root: the workspace.
+        names: of the runs; for ``list`` also none for all.
+    """
+    return {"list": list_runs, "remove": remove_runs}[verb](root, names)
