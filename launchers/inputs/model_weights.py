@@ -141,7 +141,7 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tup
 def _damaged(folder: Path, name: str, file: str, size: int, wanted: int) -> LaunchError:
     if is_pointer(folder / file):
         says = f"{name}: {file} is a git-lfs pointer, not the file itself"
-        return refusal("git-lfs-pointer", says, "run git lfs pull in the folder")
+        return refusal("model-lfs-pointer", says, "run git lfs pull in the folder")
     if not wanted:
         says = f"{name}: {file} ({size} bytes) is not a file of safetensors"
         return refusal("model-file-damaged", says)

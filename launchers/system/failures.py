@@ -127,7 +127,7 @@ def _with_rows(found: Verdict, text: str) -> Verdict:
         found = replace(
             found,
             code=Exit.DATA,
-            id="dataset-no-rows",
+            id="dataset-rows-left-out",
             cause=f"ms-swift left out every row of the dataset; then {found.cause}",
             remedy="correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
             failure_class=FailureClass.DATA,

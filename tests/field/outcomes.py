@@ -26,7 +26,7 @@ LEVEL = "couldn't assign flavors to pod set node: no topology domains at level: 
 BAD = {
     ("M1", "a file of the index is missing"): ("model-shard-missing", judges.one),
     ("M4", "a cut file"): ("model-file-cut", judges.cut),
-    ("M4", "a git-lfs pointer"): ("git-lfs-pointer", judges.pointer),
+    ("M4", "a git-lfs pointer"): ("model-lfs-pointer", judges.pointer),
     ("M7", "an adapter"): ("model-is-adapter", alone("adapter_config.json")),
     ("M7", "an output folder"): ("model-is-output", alone("v0/checkpoint-9/config.json")),
     ("M7", "Megatron's format"): ("model-is-megatron", alone("iter_0000100/x.pt")),

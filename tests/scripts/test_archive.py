@@ -16,6 +16,7 @@ import pytest
 
 from launchers.version import digest, sources
 from scripts import archive
+from tests.launchers.test_layers import TRAINING, layer, modules
 
 NAMES = [f"python3.{minor}" for minor in range(11, 15)]
 
@@ -118,12 +119,12 @@ def test_what_is_unpacked_is_the_code_of_the_checkout(checkout: Path, tmp_path: 
 def test_all_modules_but_those_of_training_are_imported_from_it(tmp_path: Path) -> None:
     unpack(archive.archives(sources(archive.ROOT / "launchers")), tmp_path)
     program = """
-        import importlib, pathlib
-        for file in sorted(pathlib.Path("launchers").rglob("*.py")):
-            if "training" not in file.parts and file.stem != "__main__":
-                print(importlib.import_module(".".join(file.with_suffix("").parts)).__name__)
+        import importlib, sys
+        for name in sys.argv[1:]:
+            print(importlib.import_module(name).__name__)
     """
-    command = [sys.executable, "-P", "-c", textwrap.dedent(program)]
+    names = [name for name in modules() if layer(name) != TRAINING and "__main__" not in name]
+    command = [sys.executable, "-P", "-c", textwrap.dedent(program), *names]
     environment = {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

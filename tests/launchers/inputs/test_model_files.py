@@ -106,7 +106,7 @@ def replace(file: str, text: str) -> Change:
         (lambda model: (model / TWO).unlink(), "model-shard-missing"),
         (cut(TWO, -1), "model-file-cut"),
         (cut(TWO, 1), "model-file-cut"),
-        (replace(TWO, POINTER), "git-lfs-pointer"),
+        (replace(TWO, POINTER), "model-lfs-pointer"),
         (replace(TWO, "<html>"), "model-file-damaged"),
         (replace(TWO, ""), "model-file-damaged"),
         (replace(INDEX, "{"), "model-index"),

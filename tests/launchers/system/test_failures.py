@@ -279,7 +279,8 @@ def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> Non
 
 
 @pytest.mark.parametrize(
-    "left, code, id", [(0, Exit.DATA, "dataset-no-rows"), (7, Exit.CONFIG, "recipe-or-plugin")]
+    "left, code, id",
+    [(0, Exit.DATA, "dataset-rows-left-out"), (7, Exit.CONFIG, "recipe-or-plugin")],
 )
 def test_an_error_after_every_row_was_left_out_is_the_datas(left: int, code: Exit, id: str) -> None:
     log = NO_ROWS.format(left=left) + END.format(error="ZeroDivisionError: by zero")

@@ -124,6 +124,7 @@ def old_launcher(cluster: Cluster, workspace: Path, tmp_path: Path) -> Object:
     """The run's launcher knows no command `state`, and refuses it as every launcher does."""
     folder = tmp_path / "opt" / "launchers"
     folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
     (folder / "__main__.py").write_text(OLD)
     cluster.working_folder = folder.parent
     run = at(jobset(), workspace)
@@ -167,6 +168,7 @@ def test_a_document_of_a_shape_that_is_not_known_is_a_problem(
 ) -> None:
     folder = tmp_path / "opt" / "launchers"
     folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
     cluster.working_folder = folder.parent
     for printed in (
         '{"schema": 1}',
