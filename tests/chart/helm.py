@@ -27,6 +27,10 @@ CHART = ROOT / "chart"
 KUBERNETES = f"{pod_schema.lowest((CHART / 'Chart.yaml').read_text(encoding='utf-8'))}.0"
 """The lowest supported; given to Helm, since a Helm 3 built from source believes in 1.20."""
 
+UPGRADE, SKIP = "--is-upgrade", "--skip-schema-validation"
+"""Flags of Helm that the renderer knows."""
+BY_SCHEMA = "values don't meet the specifications of the schema(s)"
+"""Of Helm's refusal by values.schema.json."""
 Document = dict[str, Any]
 
 BASE: Document = {
@@ -91,9 +95,10 @@ def template(
 def _template(
     values: str, name: str, helm: str | None, chart: str, flags: tuple[str, ...]
 ) -> tuple[bool, str]:
-    known = not name.startswith("-") and flags in ((), ("--is-upgrade",))
+    known = not name.startswith("-") and {*flags} <= {UPGRADE, SKIP}
     if helm is None and known and (own := running()):
-        answer = own.ask(values, Path(chart), name, is_upgrade=bool(flags))
+        options = {"is_upgrade": UPGRADE in flags, "skip_schema": SKIP in flags}
+        answer = own.ask(values, Path(chart), name, **options)
         assert not answer.broken, answer.broken
         return (True, answer.stderr) if answer.refusal else (False, answer.text)
     program = require(helm or "helm")

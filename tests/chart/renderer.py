@@ -75,6 +75,7 @@ class Renderer:
         name: str = "run",
         *,
         is_upgrade: bool = False,
+        skip_schema: bool = False,
     ) -> Answer:
         """Render a chart.
 
@@ -83,9 +84,11 @@ class Renderer:
             chart: its folder.
             name: of the release.
             is_upgrade: as of ``--is-upgrade``.
+            skip_schema: as of ``--skip-schema-validation``.
         """
         text = values if isinstance(values, str) else encoded(values)
-        question = {"name": name, "chart": str(chart), "values": text, "isUpgrade": is_upgrade}
+        options = {"isUpgrade": is_upgrade, "skipSchema": skip_schema}
+        question = {"name": name, "chart": str(chart), "values": text, **options}
         with self._turn:
             line = self._line(json.dumps(question)) or self._line(json.dumps(question))
         if not line:
