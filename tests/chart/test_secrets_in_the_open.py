@@ -15,7 +15,8 @@ from scripts import credentials
 from scripts.redact import Redactor
 from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED
-from tests.chart.helm import CHART, Document, Refused, call, merged, render, template
+from tests.chart.helm import CHART, Document, Refused, call, merged, render, template, walk
+from tests.chart.test_values import SCHEMA
 
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
 VOLUME: Document = {"name": "a", "csi": {"driver": "a.b", "volumeAttributes": {"token": CANARY}}}
@@ -85,6 +86,23 @@ def test_every_form_of_a_credential_is_refused(text: str) -> None:
     with pytest.raises(Refused, match=r"extraEnv\.A: .* \[secret-plain\]") as refused:
         template(merged({"extraEnv": {"A": text}}))
     assert "canary" not in str(refused.value).lower()
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_helms_own_words_hold_no_credential_and_no_name_of_a_secret(helm: str) -> None:
+    unfit = "Pass Word"
+    refused_by_the_schema: tuple[Document, ...] = (
+        {"nodes": "two", "kueue": {"queue": CANARY}, "recipe": {"args": {"lr": CANARY}}},
+        {"code": {"existingSecret": unfit}, "image": {"pullSecrets": [unfit]}},
+        {"secrets": {"hf": {"existingSecret": unfit, "key": unfit}}},
+        {"monitoring": {"webhook": {"existingSecret": unfit}}},
+    )
+    with pytest.raises(Refused, match="specifications of the schema") as refused:
+        template(merged(*refused_by_the_schema), helm=helm)
+    said = str(refused.value)
+    assert "canary" not in said.lower() and unfit not in said
+    places = ("nodes", "code/existingSecret", "secrets/hf/key", "monitoring/webhook/existingSecret")
+    assert [place for place in places if f"at '/{place}'" not in said] == []
 
 
 def test_mistakes_in_addition_to_a_credential_do_not_print_it() -> None:
@@ -342,6 +360,21 @@ def test_what_only_resembles_a_credential_renders() -> None:
             },
         }
     )
+
+
+def test_the_schema_and_the_reports_know_the_same_credentials() -> None:
+    pods = SCHEMA["definitions"]["kubernetes"]["definitions"]
+    assert pods["credential"] == {"pattern": credentials.form()}, "run `make pod-schema`"
+    forms = [node for _, node in walk(SCHEMA) if isinstance(node, dict) and "pattern" in node]
+    printed = [node for node in forms if "errorMessage" in node]
+    guarded = [node["else"] for _, node in walk(SCHEMA) if _is_guarded(node)]
+    assert len(printed) > 60
+    assert [form for form in printed if form not in guarded] == []
+
+
+def _is_guarded(node: object) -> bool:
+    is_form = isinstance(node, dict) and "pattern" in node.get("else", {})
+    return is_form and node["if"] == {"$ref": credentials.POINTER}
 
 
 def test_the_template_and_the_reports_know_the_same_credentials(tmp_path: Path) -> None:
