@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scripts import archive
 from scripts.problem import Problem
@@ -102,10 +100,10 @@ class Release:
         """Return what another chart renders with the user's values; empty if Helm refuses them."""
         return self.render(chart).stdout
 
-    def refusal(self, values: Mapping[str, Any]) -> str:
+    def refusal(self, values: str) -> str:
         """Return the chart's refusal of other values, by its templates alone; empty if none."""
         more = ("--skip-schema-validation", "--values", "-")
-        return self._call(CHART, *more, given=json.dumps(values)).stderr
+        return self._call(CHART, *more, given=values).stderr
 
     def _call(self, chart: Path, *more: str, given: str = "") -> subprocess.CompletedProcess[str]:
         # After -- a release named --help is refused as a name, not read as an option.

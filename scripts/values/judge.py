@@ -32,13 +32,27 @@ TEMPLATE = "values: {{ toJson .Values | b64enc }}\n"
 """Of a chart that prints the values as Helm merges and reads them."""
 
 
+def encoded(document: object) -> str:
+    r"""Return a document as JSON that Go's YAML parser reads too.
+
+    It has no surrogate pairs, control characters or line breaks that only YAML 1.1 knows.
+
+    >>> print(encoded("\x7f\U0001f60d"))
+    "\u007f😍"
+    """
+    text = json.dumps(document, ensure_ascii=False)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text
+    )
+
+
 class Engine(Protocol):
     """Helm, with one release's name, values files and assignments."""
 
     def merged(self, chart: Path) -> str:
         """Return what another chart renders with the user's values; empty if Helm refuses them."""
 
-    def refusal(self, values: Values) -> str:
+    def refusal(self, values: str) -> str:
         """Return the chart's refusal of other values, by its templates alone; empty if none."""
 
 
@@ -71,7 +85,7 @@ def lines(engine: Engine, chart: Path) -> list[str]:
 def judge(values: Values, engine: Engine) -> list[str]:
     """Return every mistake of merged values as ``path: cause; remedy [id]``."""
     given = _with_nulls(values, _defaults())
-    said = _said(engine.refusal(given))
+    said = _said(engine.refusal(encoded(given)))
     first = [line for line in said if FIRST.search(line)]
     replaced = [_path(line) for line in first]
     wrong = schema.mistakes(values)
@@ -86,7 +100,7 @@ def judge(values: Values, engine: Engine) -> list[str]:
         del values[key]
         given.pop(key, None)
     if first or wrong:
-        said = _said(engine.refusal(given))
+        said = _said(engine.refusal(encoded(given)))
     relations = [line for line in said if line not in first and _is_own(line, replaced)]
     return [*first, *(each.line for each in kept), *relations]
 

@@ -67,7 +67,7 @@ def require(name: str) -> str:
 
 
 def template(
-    values: Mapping[str, Any],
+    values: Mapping[str, Any] | str,
     *flags: str,
     name: str = "run",
     helm: str | None = None,
@@ -76,7 +76,7 @@ def template(
     """Render the chart, with more flags of ``helm template``.
 
     Args:
-        values: the values.
+        values: the values, or their text.
         flags: such as ``--is-upgrade``.
         name: of the release.
         helm: ``helm`` or ``helm3`` for that program; the renderer by default, as far as it can.
@@ -85,7 +85,8 @@ def template(
     Raises:
         Refused: with Helm's message.
     """
-    refused, text = _template(json.dumps(values), name, helm, str(chart), flags)
+    given = values if isinstance(values, str) else json.dumps(values)
+    refused, text = _template(given, name, helm, str(chart), flags)
     if refused:
         raise Refused(text)
     return text

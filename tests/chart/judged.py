@@ -25,9 +25,9 @@ class Engine:
 
     def merged(self, chart: Path) -> str:
         """See ``scripts.values.judge.Engine``."""
-        return template(self.values, name=self.name, helm=self.helm, chart=chart)
+        return template(judge.encoded(self.values), name=self.name, helm=self.helm, chart=chart)
 
-    def refusal(self, values: Mapping[str, Any]) -> str:
+    def refusal(self, values: str) -> str:
         """See ``scripts.values.judge.Engine``."""
         try:
             template(values, SKIP, name=self.name, helm=self.helm, chart=self.chart)

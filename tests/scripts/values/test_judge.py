@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,9 +27,9 @@ class Templates:
         """Not asked."""
         raise AssertionError(chart)
 
-    def refusal(self, values: Mapping[str, Any]) -> str:
+    def refusal(self, values: str) -> str:
         """Return the next refusal."""
-        self.given.append(values)
+        self.given.append(json.loads(values))
         lines = self.refusals.pop(0)
         return f"Error: {judge.OURS}\n{lines}" if lines else ""
 

@@ -58,3 +58,12 @@ def test_they_are_said_together_with_what_the_chart_refuses(tmp_path: Path) -> N
         template("run", [ROOT / "values" / "demo-cpu.yaml", file])
     ids = [line.rpartition(" ")[2] for line in str(refused.value).splitlines()[1:]]
     assert ids[:2] == ["[text-twice]", "[value-form]"]
+
+
+def test_values_beyond_the_basic_plane_are_judged_like_others(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        'nodes: two\nextraEnv: {A: "\U0001f60d\U00010000", "b c": x}\n', encoding="utf-8"
+    )
+    with pytest.raises(Problem, match=r"\[env-name\]"):
+        template("run", [ROOT / "values" / "demo-cpu.yaml", file])
