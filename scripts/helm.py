@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scripts import archive
 from scripts.problem import Problem
-from scripts.values import judge, text
+from scripts.values import text
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "chart"
@@ -112,7 +112,9 @@ class Release:
 
 
 def _mistakes(release: Release, done: subprocess.CompletedProcess[str]) -> Sequence[str]:
-    """Return all mistakes of a release's values; Helm's own words where no judge finds one."""
+    """Return all mistakes of a release's values; Helm's own words where the judge finds none."""
+    from scripts.values import judge  # jsonschema takes 0.1 s, which few calls need
+
     with tempfile.TemporaryDirectory() as folder:
         found = judge.lines(release, judge.printer(Path(folder)))
     if found:

@@ -14,6 +14,7 @@ from jsonschema.validators import extend
 
 from scripts.values import wording
 from scripts.values.flags import CHART
+from scripts.values.paths import path
 
 Schema = Mapping[str, Any]
 Found = Iterator[ValidationError]
@@ -70,14 +71,14 @@ def is_valid(values: object, key: str) -> bool:
 
 
 def _mistake(error: ValidationError, values: Mapping[str, Any]) -> Mistake:
-    level = wording.path(error.absolute_path)
+    level = path(error.absolute_path)
     own = maps(schema())
     if error.validator == "unknown" and level in own:
         key = error.message
         line = wording.unknown_key(level, key, own, values)
-        return Mistake(path=wording.path([key], level), line=line, is_unknown_key=True)
-    path, line = wording.line(error, _resolved)
-    return Mistake(path=path, line=line, is_unknown_key=False)
+        return Mistake(path=path([key], level), line=line, is_unknown_key=True)
+    where, line = wording.line(error, _resolved)
+    return Mistake(path=where, line=line, is_unknown_key=False)
 
 
 def _resolved(node: Schema) -> Schema:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import yaml
 
 from scripts.manifest import LOADER
-from scripts.values import wording
+from scripts.values.paths import path
 
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 """YAML 1.1, as Helm reads it: 010 is 8, and 08 a text."""
@@ -52,7 +52,7 @@ def _below(node: yaml.Node, at: list[str | int], file: str, seen: set[int]) -> I
             line = key.start_mark.line + 1
             if before := lines.get(str(key.value)):
                 yield (
-                    f"{wording.path(below)}: written twice, in lines {before} and {line} of "
+                    f"{path(below)}: written twice, in lines {before} and {line} of "
                     f"{file}, of which Helm reads one; remove one [text-twice]"
                 )
             lines[str(key.value)] = line
@@ -64,7 +64,7 @@ def _below(node: yaml.Node, at: list[str | int], file: str, seen: set[int]) -> I
         and not _is_mode(at)
     ):
         yield (
-            f"{wording.path(at)}: Helm reads {node.value} as an octal number; remove the first 0, "
+            f"{path(at)}: Helm reads {node.value} as an octal number; remove the first 0, "
             "or quote it if a text is meant [text-octal]"
         )
 

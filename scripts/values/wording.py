@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jsonschema import ValidationError
 
 from launchers.suggestion import nearest
 from scripts.values import names
+from scripts.values.paths import path, quoted
 
 Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
@@ -25,28 +26,6 @@ _TYPES = {
     **{"integer": "a whole number", "number": "a number"},
 }
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
-
-
-def path(parts: Iterable[str | int], level: str = "") -> str:
-    r"""Return a path below a level; a key that is not a plain word is quoted.
-
-    >>> path([0, "b", "c d"], "a")
-    'a[0].b["c d"]'
-    """
-    text = f".{level}"
-    for part in parts:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif re.fullmatch(r"[A-Za-z0-9_./-]{1,200}", part):
-            text += f".{part}"
-        else:
-            text += f"[{quoted(part[:60])}]"
-    return text.lstrip(".")
-
-
-def quoted(text: str) -> str:
-    """Return a text in quotes, with what is not ASCII escaped."""
-    return json.dumps(text)
 
 
 def said(schema: Schema) -> str:
