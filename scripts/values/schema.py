@@ -141,11 +141,11 @@ def _required(_: Any, needed: Iterable[str], value: object, __: Schema) -> Found
                 yield ValidationError(key, validator="missing")
 
 
-def _count(_: Any, count: int, value: object, node: Schema) -> Found:
-    if not isinstance(value, dict) or not node.keys() >= {"minProperties", "maxProperties"}:
+def _count(_: Any, __: int, value: object, node: Schema) -> Found:
+    if not isinstance(value, dict) or any(key not in value for key in node.get("required", ())):
         return
-    is_missing = any(key not in value for key in node.get("required", ()))
-    if not is_missing and not node["minProperties"] <= len(value) <= node["maxProperties"]:
+    least, most = node.get("minProperties", 0), node.get("maxProperties", len(value))
+    if not least <= len(value) <= most:
         yield ValidationError("", validator="one")
 
 

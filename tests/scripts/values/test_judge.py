@@ -95,6 +95,36 @@ def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accep
     assert (schema.mistakes({"priorityClassName": text}) == []) == is_accepted
 
 
+@pytest.mark.parametrize(
+    "part, path, id",
+    [
+        (
+            {
+                "networkPolicy": {
+                    "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}]
+                }
+            },
+            "networkPolicy.egress[0].to[0]",
+            "value-one",
+        ),
+        ({"extraEnv": {"A": {"valueFrom": {}}}}, "extraEnv.A.valueFrom", "value-one"),
+        ({"extraVolumes": [{"name": "a"}]}, "extraVolumes[0]", "value-one"),
+        ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]", "value-one"),
+        ({"tolerations": [{"operator": "Some"}]}, "tolerations[0].operator", "value-choice"),
+        (
+            {"extraVolumes": [{"name": "a", "fc": {"targetWWNs": ["a"]}}]},
+            "extraVolumes[0].fc.lun",
+            "value-missing",
+        ),
+    ],
+)
+def test_a_mistake_in_a_pod_part_has_its_path_and_id(
+    part: dict[str, Any], path: str, id: str
+) -> None:
+    [found] = schema.mistakes(part)
+    assert (found.path, found.line.rpartition(" ")[2]) == (path, f"[{id}]")
+
+
 def test_every_keyword_of_the_schema_is_applied_by_the_judge() -> None:
     """A keyword that the library does not know would be ignored."""
     known = {*schema._judge().VALIDATORS, "then", "else", *ANNOTATIONS}
