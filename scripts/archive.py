@@ -7,10 +7,8 @@ sources give equal archives: names are sorted, owners zero, and a file's time fo
 contents.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
-null in a values file means the default. ``chart/keys.json`` holds the keys of each map in which the
-schema lets unknown ones pass, so that a template refuses them and names the nearest;
-``chart/schema.json`` holds the rules of ``values.schema.json``, which templates apply. These three
-are in Git, so that the chart renders from a clone with ``launcher.from: image``.
+null in a values file means the default. It is in Git, so that the chart renders from a clone with
+``launcher.from: image``.
 
 There are two because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
 apply``. They are in a subchart because Helm stores a chart's files in the record of each release,
@@ -22,7 +20,6 @@ from __future__ import annotations
 import ast
 import bz2
 import io
-import json
 import os
 import re
 import tarfile
@@ -31,7 +28,6 @@ import tokenize
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from launchers.version import digest, sources
 
@@ -43,10 +39,6 @@ PLACES = tuple(f"charts/launcher-archive/{name}" for name in ARCHIVES)
 """Their paths in the chart."""
 DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
-KEYS = "keys.json"
-SCHEMA = "schema.json"
-_OPEN = {"$ref": "#/definitions/unknown"}
-"""Of the schema: the map takes unknown keys."""
 
 
 def code_of(source: bytes) -> bytes:
@@ -91,74 +83,6 @@ def defaults(values: str) -> str:
     return "".join(kept)
 
 
-def keys(schema: Mapping[str, Any], path: str = "") -> dict[str, list[str]]:
-    """Return the path of each map in which the schema lets unknown keys pass, with its own keys.
-
-    >>> below = {"additionalProperties": _OPEN, "properties": {"b": {}}}
-    >>> keys({"additionalProperties": _OPEN, "properties": {"a": below, "c": {}}})
-    {'': ['a', 'c'], 'a': ['b']}
-    """
-    properties = schema.get("properties", {})
-    found = {path: list(properties)} if schema.get("additionalProperties") == _OPEN else {}
-    for name, below in properties.items():
-        found |= keys(below, f"{path}.{name}".lstrip("."))
-    return found
-
-
-_ANNOTATIONS = (
-    "$comment",
-    "$schema",
-    "default",
-    "deprecationMessage",
-    "description",
-    "doNotSuggest",
-)
-_NAMED = ("definitions", "dependencies", "properties")
-"""Keywords of JSON schema whose keys are names."""
-
-
-def rules(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema as templates apply it: definitions by their pointer, the whole as ``""``.
-
-    Types are lists, ``$ref`` is ``ref``, and what judges nothing is left out.
-
-    >>> rules({"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}})
-    {'': {'properties': {'a': {'ref': 'definitions/b'}}}, 'definitions/b': {}}
-    """
-    found: dict[str, Any] = {}
-    waiting = [""]
-    while waiting:
-        pointer = waiting.pop()
-        if pointer not in found:
-            node: Any = schema
-            for name in pointer.split("/") if pointer else ():
-                node = node[name]
-            found[pointer] = _judging(node, waiting)
-    return found
-
-
-def _judging(node: Any, refs: list[str]) -> Any:
-    """Return a part of the schema without annotations; add what it refers to to ``refs``."""
-    if isinstance(node, list):
-        return [_judging(item, refs) for item in node]
-    if not isinstance(node, Mapping):
-        return node
-    if "$ref" in node:  # of draft-07: other keys do not count
-        refs.append(str(node["$ref"]).removeprefix("#/"))
-        return {"ref": refs[-1]}
-    made: dict[str, Any] = {}
-    for key, value in node.items():
-        if key in _ANNOTATIONS or key == "definitions" or value == _OPEN:
-            continue
-        if key == "type":
-            made[key] = [value] if isinstance(value, str) else value
-        elif key in _NAMED:
-            made[key] = {name: _judging(below, refs) for name, below in value.items()}
-        else:
-            made[key] = value if key in ("const", "enum") else _judging(value, refs)
-    return made
-
-
 def archives(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the content of each archive by its name.
 
@@ -193,7 +117,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def build(root: Path = ROOT) -> bool:
-    """Write archives, digest, defaults, keys and schema of a checkout, unless they are up to date.
+    """Write archives, digest and defaults of a checkout, unless they are up to date.
 
     Returns:
         Whether they were written.
@@ -204,32 +128,16 @@ def build(root: Path = ROOT) -> bool:
     chart = root / "chart"
     files = sources(root / "launchers")
     wanted = f"{digest(files)}\n"
-    values = (chart / "values.yaml").read_text(encoding="utf-8")
-    schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
-    for name, text in generated(values, schema).items():
-        _write(chart, name, text)
+    text = defaults((chart / "values.yaml").read_text(encoding="utf-8"))
+    file = chart / DEFAULTS
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        _replace(chart, DEFAULTS, text.encode())
     if _is_current(chart, wanted):
         return False
     for place, content in zip(PLACES, archives(files).values(), strict=True):
         _replace(chart, place, content)
     _replace(chart, DIGEST, wanted.encode("ascii"))  # last: it says that the archives are complete
     return True
-
-
-def generated(values: str, schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the generated files that are in Git, by name, from the texts that they follow."""
-    return {DEFAULTS: defaults(values), KEYS: _lines(keys(schema)), SCHEMA: _lines(rules(schema))}
-
-
-def _lines(document: Mapping[str, Any]) -> str:
-    """Return JSON of one value per line, so that Git shows and merges changes."""
-    return json.dumps(document, indent=0, separators=(",", ":"), sort_keys=True) + "\n"
-
-
-def _write(chart: Path, name: str, text: str) -> None:
-    file = chart / name
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        _replace(chart, name, text.encode())
 
 
 def _is_current(chart: Path, wanted: str) -> bool:

@@ -5,6 +5,7 @@ The chart refuses them in plain values, the schema does not print them, reports 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +48,29 @@ def form() -> str:
             *(each.before + each.secret + each.after for each in enclosed()),
         )
     )
+
+
+POINTER = "#/definitions/kubernetes/definitions/credential"
+"""The same pattern in ``values.schema.json``."""
+
+
+def unprinted(schema: Any) -> Any:
+    """Return a schema whose patterns are not applied to a text that holds a credential.
+
+    Helm prints a text that a pattern refuses. The templates refuse credentials, and print none.
+
+    >>> unprinted({"pattern": "^a$", "errorMessage": "use a"})["else"]
+    {'pattern': '^a$', 'errorMessage': 'use a'}
+    """
+    if isinstance(schema, list | tuple):
+        return [unprinted(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made = {key: unprinted(value) for key, value in schema.items()}
+    if "pattern" in made and "errorMessage" in made:
+        form = {key: made.pop(key) for key in ("pattern", "errorMessage")}
+        made |= {"if": {"$ref": POINTER}, "else": form}
+    return made
 
 
 def prefixed() -> tuple[str, ...]:

@@ -7,11 +7,14 @@ import functools
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts import archive
 from scripts.problem import Problem
+from scripts.values import text
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "chart"
@@ -59,21 +62,62 @@ def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> s
     """Return the manifest that `helm install RELEASE chart -f ... --set ...` would send, as YAML.
 
     Raises:
-        Problem: the chart refuses the values; the message is the chart's own.
+        Problem: the chart refuses the values; the message has a line for each mistake.
     """
     with contextlib.suppress(OSError):  # a read-only checkout: the chart says what is missing
         archive.build(ROOT)
-    command = [str(find_helm()), "template"]
     for file in files:
         if not file.is_file():
             raise Problem(f"{file} is not a file; give the path of a values file")
-        command += ["--values", str(file)]
-    for assignment in sets:
-        command += ["--set", assignment]
-    # After -- a release named --help is refused as a name, not read as an option.
-    command += ["--", release, str(CHART)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        lines = (line for line in done.stderr.splitlines() if not NOISE.search(line))
-        raise Problem("the chart refuses these values:\n" + "\n".join(lines).strip())
+    release_of = Release(helm=find_helm(), name=release, files=files, sets=sets)
+    done = release_of.render(CHART)
+    found = [f"- {line}" for file in files for line in _of_text(file)]
+    found += _mistakes(release_of, done) if done.returncode else []
+    if found:
+        raise Problem("the chart refuses these values:\n" + "\n".join(found))
     return done.stdout
+
+
+def _of_text(file: Path) -> list[str]:
+    return text.mistakes(file.read_text(encoding="utf-8", errors="replace"), str(file))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """Helm with the name, the values files and the assignments of one release."""
+
+    helm: Path
+    name: str
+    files: Sequence[Path]
+    sets: Sequence[str]
+
+    def render(self, chart: Path) -> subprocess.CompletedProcess[str]:
+        """Render a chart with the release's values."""
+        values = [word for file in self.files for word in ("--values", str(file))]
+        return self._call(chart, *values, *(word for each in self.sets for word in ("--set", each)))
+
+    def merged(self, chart: Path) -> str:
+        """Return what another chart renders with the user's values; empty if Helm refuses them."""
+        return self.render(chart).stdout
+
+    def refusal(self, values: str) -> str:
+        """Return the chart's refusal of other values, by its templates alone; empty if none."""
+        more = ("--skip-schema-validation", "--values", "-")
+        return self._call(CHART, *more, given=values).stderr
+
+    def _call(self, chart: Path, *more: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        # After -- a release named --help is refused as a name, not read as an option.
+        command = [str(self.helm), "template", *more, "--", self.name, str(chart)]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+
+
+def _mistakes(release: Release, done: subprocess.CompletedProcess[str]) -> Sequence[str]:
+    """Return all mistakes of a release's values; Helm's own words where the judge finds none."""
+    from scripts.values import judge  # jsonschema takes 0.1 s, which few calls need
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = judge.lines(release, judge.printer(Path(folder)))
+    if found:
+        return [f"- {line}" for line in found]
+    own = "\n".join(line for line in done.stderr.splitlines() if not NOISE.search(line))
+    return [own.strip()]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scripts import credentials
+
 Schema = Mapping[str, Any]
 POINTER = "#/definitions/kubernetes/definitions"
 
@@ -110,12 +112,14 @@ SHARED: Mapping[str, Schema] = {
         "use a network with its length, such as 10.0.0.0/8 or fd00::/8",
     ),
     "capability": among(*CAPABILITIES),
-    "configKey": form(
-        "^[-._a-zA-Z0-9]+$",
-        "use the name of a key or file: letters, digits, -, _ and ., such as token.txt",
-        maxLength=253,
-    )
-    | {"not": {"pattern": "^[.]$|^[.][.]"}},
+    # not a pattern, whose refusal would print what may be the content of a Secret
+    "configKey": {
+        **text(maxLength=253),
+        "not": {"anyOf": [{"not": {"pattern": "^[-._a-zA-Z0-9]+$"}}, {"pattern": "^[.]$|^[.][.]"}]},
+        "errorMessage": "use the name of a key or file: letters, digits, -, _ and ., "
+        "such as token.txt",
+    },
+    "credential": {"pattern": credentials.form()},
     "dnsLabel": form(
         f"^{DNS}$",
         "use small letters, digits and -, with a letter or digit at both ends, such as data-1",

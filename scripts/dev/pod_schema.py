@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scripts.credentials import unprinted
 from scripts.dev import pod_rules
 from scripts.dev.pod_forms import POINTER, SHARED, Schema, ref
 from scripts.helm import ROOT
@@ -88,7 +89,7 @@ def spliced(schema: str, types: Mapping[str, Schema], version: str) -> str:
     """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.kubernetes to replace")
-    made = generated(types)
+    made = unprinted(generated(types))
     rows = [f'        "{name}": {json.dumps(made[name])}' for name in sorted(made)]
     part = "\n".join(
         (

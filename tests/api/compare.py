@@ -15,7 +15,8 @@ from scripts.dev.pod_forms import Schema
 from tests.api.parts import Parts
 from tests.api.sections import SECTIONS, placed
 from tests.api.server import Server
-from tests.chart.helm import CHART, Document, merged
+from tests.chart import judged
+from tests.chart.helm import BY_SCHEMA, CHART, Document, merged
 from tests.chart.renderer import Renderer
 from tests.refusals import printed
 
@@ -81,7 +82,7 @@ class Comparison:
     ) -> Outcome:
         answer = renderer.ask(merged(values), self.chart)
         assert not answer.broken, (values, answer.broken)
-        refused = _ids(answer.refusal) if answer.refusal else ""
+        refused = _ids(answer.refusal, merged(values)) if answer.refusal else ""
         if refused:
             pod = placed(SECTIONS[name], base, values)
             said = None if pod is None else server.refusal(pod)
@@ -113,8 +114,10 @@ def _with_account(pod: Document) -> Document:
     return {**pod, "spec": {"serviceAccountName": "default", **pod["spec"]}}
 
 
-def _ids(refusal: str) -> str:
+def _ids(refusal: str, values: Document) -> str:
     found = printed.by_helm(refusal)
+    if BY_SCHEMA in refusal:
+        found = printed.by_plan(judged.lines(values))
     if not found:
         raise AssertionError(f"the chart refuses in Helm's words: {refusal}")
     return ", ".join(sorted({f"{each.id} at {_plain(each.path)}" for each in found}))

@@ -27,6 +27,10 @@ CHART = ROOT / "chart"
 KUBERNETES = f"{pod_schema.lowest((CHART / 'Chart.yaml').read_text(encoding='utf-8'))}.0"
 """The lowest supported; given to Helm, since a Helm 3 built from source believes in 1.20."""
 
+UPGRADE, SKIP = "--is-upgrade", "--skip-schema-validation"
+"""Flags of Helm that the renderer knows."""
+BY_SCHEMA = "values don't meet the specifications of the schema(s)"
+"""Of Helm's refusal by values.schema.json."""
 Document = dict[str, Any]
 
 BASE: Document = {
@@ -63,7 +67,7 @@ def require(name: str) -> str:
 
 
 def template(
-    values: Mapping[str, Any],
+    values: Mapping[str, Any] | str,
     *flags: str,
     name: str = "run",
     helm: str | None = None,
@@ -72,7 +76,7 @@ def template(
     """Render the chart, with more flags of ``helm template``.
 
     Args:
-        values: the values.
+        values: the values, or their text.
         flags: such as ``--is-upgrade``.
         name: of the release.
         helm: ``helm`` or ``helm3`` for that program; the renderer by default, as far as it can.
@@ -81,7 +85,8 @@ def template(
     Raises:
         Refused: with Helm's message.
     """
-    refused, text = _template(json.dumps(values), name, helm, str(chart), flags)
+    given = values if isinstance(values, str) else json.dumps(values)
+    refused, text = _template(given, name, helm, str(chart), flags)
     if refused:
         raise Refused(text)
     return text
@@ -91,9 +96,10 @@ def template(
 def _template(
     values: str, name: str, helm: str | None, chart: str, flags: tuple[str, ...]
 ) -> tuple[bool, str]:
-    known = not name.startswith("-") and flags in ((), ("--is-upgrade",))
+    known = not name.startswith("-") and {*flags} <= {UPGRADE, SKIP}
     if helm is None and known and (own := running()):
-        answer = own.ask(values, Path(chart), name, is_upgrade=bool(flags))
+        options = {"is_upgrade": UPGRADE in flags, "skip_schema": SKIP in flags}
+        answer = own.ask(values, Path(chart), name, **options)
         assert not answer.broken, answer.broken
         return (True, answer.stderr) if answer.refusal else (False, answer.text)
     program = require(helm or "helm")

@@ -7,7 +7,6 @@ same functions of the pinned Helm on a chart that it has parsed. `make test-rend
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -17,22 +16,9 @@ from threading import Lock
 from typing import Any
 
 from scripts.helm import ROOT
+from scripts.values.judge import encoded
 
 PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "renderer"
-
-
-def encoded(document: object) -> str:
-    """Return a document as JSON that Go's YAML parser reads too.
-
-    It has no surrogate pairs, control characters or line breaks that only YAML 1.1 knows.
-
-    >>> print(encoded("\x7f\U0001f60d"))
-    "\\u007f😍"
-    """
-    text = json.dumps(document, ensure_ascii=False)
-    return re.sub(
-        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +61,7 @@ class Renderer:
         name: str = "run",
         *,
         is_upgrade: bool = False,
+        skip_schema: bool = False,
     ) -> Answer:
         """Render a chart.
 
@@ -83,9 +70,11 @@ class Renderer:
             chart: its folder.
             name: of the release.
             is_upgrade: as of ``--is-upgrade``.
+            skip_schema: as of ``--skip-schema-validation``.
         """
         text = values if isinstance(values, str) else encoded(values)
-        question = {"name": name, "chart": str(chart), "values": text, "isUpgrade": is_upgrade}
+        options = {"isUpgrade": is_upgrade, "skipSchema": skip_schema}
+        question = {"name": name, "chart": str(chart), "values": text, **options}
         with self._turn:
             line = self._line(json.dumps(question)) or self._line(json.dumps(question))
         if not line:

@@ -1,4 +1,4 @@
-"""One `helm template` shows every mistake of a values file, in words and without a secret."""
+"""`megatron-dpo plan` shows every mistake of a values file at once, in words, without a secret."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.chart import judged
 from tests.chart.helm import CHART, Document, Refused, merged, template, walk
 from tests.fuzz.verdict import FORMS
 from tests.refusals import printed
@@ -65,11 +66,13 @@ ONE_OF_EACH: dict[str, tuple[Document, str]] = {
 
 
 def lines(*layers: Document) -> tuple[str, set[str]]:
-    """Return the chart's refusal, and the path and id of each of its lines."""
+    """Return what Helm and the judge print, and the path and id of each line of the judge."""
+    values = merged(*layers)
     with pytest.raises(Refused) as refused:
-        template(merged(*layers))
-    text = str(refused.value)
-    return text, {f"{each.path} {each.id}" for each in printed.by_helm(text)}
+        template(values)
+    said = judged.lines(values)
+    text = "\n".join((str(refused.value), "said by the judge:", *(f"- {line}" for line in said)))
+    return text, {f"{each.path} {each.id}" for each in printed.by_plan(said)}
 
 
 def test_one_mistake_of_each_kind_in_one_round_without_a_secret() -> None:
@@ -81,7 +84,8 @@ def test_one_mistake_of_each_kind_in_one_round_without_a_secret() -> None:
     }
     assert missing == {}, text
     assert TOKEN not in text
-    shown = [line for line in text.splitlines() if line.startswith("- ")]
+    own = text.partition("said by the judge:")[2]
+    shown = [line for line in own.splitlines() if line.startswith("- ")]
     assert len(shown) == len(found)
     assert all(re.fullmatch(r"- \S+: .+; .+ \[[a-z0-9-]+\]", line) for line in shown), text
 
@@ -115,7 +119,7 @@ def test_no_wording_has_a_regular_expression() -> None:
 
 
 def test_every_form_of_the_schema_has_words() -> None:
-    schema = json.loads((CHART / "schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     judging = [node for _, node in walk(schema) if isinstance(node, dict) and "pattern" in node]
     assert len(judging) > 60
     silent = {node["pattern"] for node in judging if "errorMessage" not in node}

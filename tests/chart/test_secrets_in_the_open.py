@@ -13,8 +13,10 @@ import yaml
 
 from scripts import credentials
 from scripts.redact import Redactor
+from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED
-from tests.chart.helm import CHART, Document, Refused, call, merged, render, template
+from tests.chart.helm import CHART, Document, Refused, call, merged, render, template, walk
+from tests.chart.test_values import SCHEMA
 
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
 VOLUME: Document = {"name": "a", "csi": {"driver": "a.b", "volumeAttributes": {"token": CANARY}}}
@@ -74,8 +76,9 @@ PLACES: tuple[Document, ...] = (
 def test_a_credential_is_refused_and_never_printed(place: Document) -> None:
     with pytest.raises(Refused) as refused:
         template(merged(place))
-    assert not re.search("canary", str(refused.value), re.IGNORECASE)
-    assert re.search(r"\[(secret-plain|secret-name|code-url-secret)\]$", str(refused.value), re.M)
+    said = "\n".join((str(refused.value), *judged.lines(merged(place))))
+    assert not re.search("canary", said, re.IGNORECASE)
+    assert re.search(r"\[(secret-plain|secret-name|code-url-secret)\]$", said, re.M)
 
 
 @pytest.mark.parametrize("text", FORMS)
@@ -85,10 +88,30 @@ def test_every_form_of_a_credential_is_refused(text: str) -> None:
     assert "canary" not in str(refused.value).lower()
 
 
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_helms_own_words_hold_no_credential_and_no_name_of_a_secret(helm: str) -> None:
+    unfit = "Pass Word"
+    refused_by_the_schema: tuple[Document, ...] = (
+        {"nodes": "two", "kueue": {"queue": CANARY}, "recipe": {"args": {"lr": CANARY}}},
+        {"code": {"existingSecret": unfit}, "image": {"pullSecrets": [unfit]}},
+        {"secrets": {"hf": {"existingSecret": unfit, "key": unfit}}},
+        {"monitoring": {"webhook": {"existingSecret": unfit}}},
+    )
+    with pytest.raises(Refused, match="specifications of the schema") as refused:
+        template(merged(*refused_by_the_schema), helm=helm)
+    said = str(refused.value)
+    assert "canary" not in said.lower() and unfit not in said
+    places = ("nodes", "code/existingSecret", "secrets/hf/key", "monitoring/webhook/existingSecret")
+    assert [place for place in places if f"at '/{place}'" not in said] == []
+
+
 def test_mistakes_in_addition_to_a_credential_do_not_print_it() -> None:
+    values = merged({"nodes": "two", "serviceAccountName": CANARY})
     with pytest.raises(Refused) as refused:
-        template(merged({"nodes": "two", "serviceAccountName": CANARY}))
-    assert "canary" not in str(refused.value).lower()
+        template(values)
+    said = judged.lines(values)
+    assert [line.rpartition(" ")[2] for line in said] == ["[secret-plain]", "[value-type]"]
+    assert "canary" not in "\n".join((str(refused.value), *said)).lower()
 
 
 def test_debug_output_does_not_print_it(tmp_path: Path) -> None:
@@ -337,6 +360,16 @@ def test_what_only_resembles_a_credential_renders() -> None:
             },
         }
     )
+
+
+def test_the_schema_and_the_reports_know_the_same_credentials() -> None:
+    pods = SCHEMA["definitions"]["kubernetes"]["definitions"]
+    assert pods["credential"] == {"pattern": credentials.form()}, "run `make pod-schema`"
+    nodes = [node for _, node in walk(SCHEMA) if isinstance(node, dict)]
+    printed = [node for node in nodes if "pattern" in node and "errorMessage" in node]
+    guarded = [node["else"] for node in nodes if node.get("if") == {"$ref": credentials.POINTER}]
+    assert len(printed) > 60
+    assert [form for form in printed if form not in guarded] == []
 
 
 def test_the_template_and_the_reports_know_the_same_credentials(tmp_path: Path) -> None:

@@ -40,3 +40,15 @@ def test_one_run_of_an_umbrella_renders(helm: str, alias: str, tmp_path: Path) -
     text = template({alias or "megatron-dpo": BASE}, helm=helm, chart=umbrella(tmp_path, alias))
     kinds = [each["kind"] for each in yaml.safe_load_all(text) if each]
     assert (kinds.count("JobSet"), set(kinds)) == (1, {"ConfigMap", "JobSet", "Pod"})
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_helm_applies_the_schema_to_the_values_below_the_alias(helm: str, tmp_path: Path) -> None:
+    wrong = {**BASE, "nodes": "two", "gpuPerNode": 8}
+    values = {"training": wrong, "global": {"a": 1}}
+    with pytest.raises(Refused, match="specifications of the schema") as refused:
+        template(values, helm=helm, chart=umbrella(tmp_path, "training"))
+    assert "at '/nodes': " in str(refused.value) and "'gpuPerNode' not allowed" in str(
+        refused.value
+    )
+    assert "global" not in str(refused.value)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.dev.flags import DESCRIPTIONS, table_of
+from scripts.dev.flags import DESCRIPTIONS
+from scripts.values.flags import table_of
 from tests.chart.test_values_files import FILES
 from tests.editor.language_server import ROOT, SERVER, Editor
 from tests.fuzz.verdict import FORMS

@@ -1,4 +1,4 @@
-"""Any values render to valid manifests, or are refused in our words: never a panic of a template.
+"""Any values render to valid manifests, or are refused: never a panic of a template.
 
 ``FUZZ`` is the number of values files, ``FUZZ_SEED`` where they begin: ``make fuzz FUZZ=20000``.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -14,11 +13,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from jsonschema import Draft7Validator
 
-from tests.chart.helm import Document, merged
+from scripts.values import schema
+from tests.chart.helm import BY_SCHEMA, Document, merged
 from tests.chart.renderer import Renderer
-from tests.chart.test_values import SCHEMA
 from tests.fuzz.layers import SOUND
 from tests.fuzz.values import files
 from tests.fuzz.verdict import mistakes
@@ -26,16 +24,6 @@ from tests.generated import drawn, parts
 
 COUNT = int(os.environ.get("FUZZ", "500"))
 FIRST = int(os.environ.get("FUZZ_SEED", "0"))
-
-
-JUDGE = Draft7Validator(SCHEMA)
-SCHEMA_ID = re.compile(
-    r"^- (?!.*: not a key of this chart;).*\[(value-[a-z]+|[a-z]+-unquoted|key-unknown)\]$",
-    re.MULTILINE,
-)
-"""Ids of mistakes that the schema finds."""
-FIRST_ID = re.compile(r"\[(character(-blank)?|secret-[a-z]+)\]$", re.MULTILINE)
-"""Ids of what is replaced before the schema judges."""
 
 
 def without_nulls(value: Any) -> Any:
@@ -48,12 +36,11 @@ def without_nulls(value: Any) -> Any:
 
 
 def disagreement(refusal: str, values: Document) -> str:
-    """Return how a refusal differs from another implementation of JSON schema; empty if not."""
-    is_refused = bool(SCHEMA_ID.search(refusal))
-    verdicts = {not JUDGE.is_valid(values), not JUDGE.is_valid(without_nulls(values))}
-    if FIRST_ID.search(refusal) or is_refused in verdicts:
+    """Return how Helm's refusal by the schema differs from the judge's; empty if not."""
+    is_refused = BY_SCHEMA in refusal
+    if is_refused in {bool(schema.mistakes(v)) for v in (values, without_nulls(values))}:
         return ""
-    return f"the schema {'accepts' if is_refused else 'refuses'} {values}: {refusal}"
+    return f"the judge {'accepts' if is_refused else 'refuses'} {values}: {refusal}"
 
 
 def named(layer: Document) -> str:
@@ -63,7 +50,7 @@ def named(layer: Document) -> str:
 def kind_of(refusal: str) -> str:
     if not refusal:
         return "rendered"
-    return "value" if SCHEMA_ID.search(refusal) else "relation"
+    return "value" if BY_SCHEMA in refusal else "relation"
 
 
 @pytest.mark.timeout(600)

@@ -60,7 +60,7 @@ def _number(schema: Document, _: str) -> Values:
 
 
 def _string(schema: Document, _: str) -> Values:
-    pattern = schema.get("pattern")
+    pattern = schema.get("else", {}).get("pattern")
     if pattern is None:
         return TEXT
     longest = schema.get("maxLength", 300)
@@ -81,7 +81,7 @@ def _object(schema: Document, name: str) -> Values:
         optional={k: v for k, v in needed.items() if k not in must},
     )
     more = schema.get("additionalProperties", {})
-    if more in (False, {"$ref": "#/definitions/unknown"}):
+    if more is False:
         return fixed
     inner = valid(more) if isinstance(more, dict) and more else TEXT
     keys = FLAGS if name == "recipe.args" else NAMES

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.chart.helm import Document, walk
+from tests.chart import judged
+from tests.chart.helm import BY_SCHEMA, Document, walk
 from tests.chart.renderer import Answer
 from tests.chart.test_properties import SIGNS_OF_A_PANIC
 
@@ -25,15 +26,17 @@ _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/
 
 
 def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with an answer; a refusal in our words is right."""
+    """Return what is wrong with an answer; a refusal by the schema or in our words is right."""
     found = list(answer.broken)
     if answer.refusal:
-        if OURS not in answer.refusal:
+        if OURS not in answer.refusal and BY_SCHEMA not in answer.refusal:
             found.append(f"refused in words that are not ours: {answer.refusal}")
         found += [
             f"a panic: {answer.refusal}" for s in SIGNS_OF_A_PANIC if _says(answer, s, values)
         ]
-        found += [f"a regular expression: {line}" for line in with_forms(answer.refusal, values)]
+        said = answer.refusal if OURS in answer.refusal else "\n".join(judged.lines(values))
+        found += [] if said else [f"the judge accepts what Helm refuses: {answer.refusal}"]
+        found += [f"a regular expression: {line}" for line in with_forms(said, values)]
         return found
     given = json.dumps(values)
     found += [

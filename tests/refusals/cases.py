@@ -13,10 +13,10 @@ import yaml
 from launchers.exits import Exit
 from scripts.manifest import LOADER
 
-Where = Literal["chart", "plan", "launcher"]
-"""The part that refuses: the chart, ``megatron-dpo plan``, or the launcher in the pod; the first
-two cost nothing."""
-BEFORE = ("chart", "plan")
+Where = Literal["schema", "chart", "plan", "launcher"]
+"""The part that refuses: Helm by the chart's ``values.schema.json``, or by its templates;
+``megatron-dpo plan``; or the launcher in the pod. The first three cost nothing."""
+BEFORE = ("schema", "chart", "plan")
 """Refused before anything is submitted."""
 FOLDER = Path(__file__).parent
 

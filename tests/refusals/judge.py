@@ -1,4 +1,8 @@
-"""Judge a case by Helm, ``plan`` and the launcher: the one that refuses it, and the id."""
+"""Judge a case by Helm, ``plan`` and the launcher: the one that refuses it, and the id.
+
+What Helm refuses by the schema, it refuses in its own words; id and path are those that the values'
+judge (``scripts/values``) prints of both the schema and the templates.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.exits import USER, Exit
-from tests.chart import helm
-from tests.chart.helm import merged, template
+from tests.chart import helm, judged
+from tests.chart.helm import BY_SCHEMA, Document, merged, template
 from tests.refusals import planned, pod, printed
 from tests.refusals.cases import Case
 from tests.refusals.printed import Refused
@@ -67,12 +71,7 @@ def judge(case: Case, folder: Path) -> Verdict:
     try:
         manifests = template(values)
     except helm.Refused as refused:
-        found = printed.by_helm(str(refused))
-        where = "chart" if found else "helm"
-        spent = time.monotonic() - begin
-        return Verdict(
-            case=case, where=where, refusals=found, text=str(refused), seconds=spent, code=1
-        )
+        return _refused_by_helm(case, values, str(refused), begin)
     if case.where != "launcher":
         lines = planned.refusals(values, case.gpu, folder)
         return Verdict(
@@ -94,6 +93,18 @@ def judge(case: Case, folder: Path) -> Verdict:
         seconds=end.seconds,
         code=code,
     )
+
+
+def _refused_by_helm(case: Case, values: Document, text: str, begin: float) -> Verdict:
+    own = printed.by_helm(text)
+    where = "chart" if own else "schema" if BY_SCHEMA in text else "helm"
+    spent = time.monotonic() - begin
+    lines = judged.lines(values)
+    found = printed.by_plan(lines)
+    # of what the templates refuse, Helm alone prints the same
+    assert set(own) <= set(found), (own, found)
+    text = "\n".join((text, *lines))
+    return Verdict(case=case, where=where, refusals=found, text=text, seconds=spent, code=1)
 
 
 def all_of(cases: Iterable[Case], folder: Path) -> Iterator[Verdict]:

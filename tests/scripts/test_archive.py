@@ -29,8 +29,7 @@ def checkout(tmp_path: Path) -> Path:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(archive.ROOT / name, folder / name, ignore=unwanted)
     (folder / "chart" / archive.PLACES[0]).parent.mkdir(parents=True)
-    for name in ("values.yaml", "values.schema.json"):
-        shutil.copy(archive.ROOT / "chart" / name, folder / "chart")
+    shutil.copy(archive.ROOT / "chart" / "values.yaml", folder / "chart")
     return folder
 
 

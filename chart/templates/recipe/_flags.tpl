@@ -1,6 +1,6 @@
 {{/*
 Names of recipe.args, checked against the table of recipe.swiftVersion; values.schema.json holds the values that a flag
-accepts. No flag is named here. Takes (Values, Files, wrong: paths of values that were replaced, whose relations are not judged).
+accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
@@ -23,17 +23,7 @@ accepts. No flag is named here. Takes (Values, Files, wrong: paths of values tha
 {{- end }}
 {{- end }}
 {{- end }}
-{{- $flags := list -}}
-{{- range .wrong }}
-{{- $isFlag := hasPrefix "recipe.args." . }}
-{{- $flags = append $flags (ternary (regexReplaceAll "[.\\[].*$" (trimPrefix "recipe.args." .) "") . $isFlag) }}
-{{- end }}
-{{- /* One table for each of these. */}}
-{{- $isJudged := true -}}
-{{- range list "recipe" "recipe.args" "recipe.backend" "recipe.checkFlags" "recipe.swiftVersion" }}{{ if has . $flags }}{{ $isJudged = false }}{{ end }}{{ end }}
-{{- if $isJudged }}
-{{- include "megatron-dpo.validate.rules" (dict "wrong" $flags "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
-{{- end }}
+{{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
 {{- end }}
 
 {{/* Merges the entries of one release into the shared table of a backend. Takes (shared, own); prints nothing. */}}

@@ -2,7 +2,7 @@
 Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages, without
 evaluation-trained, since it does not read the datasets. Multiple and Range hold for every release of ms-swift, the
 others for the pinned one only (recipe.checkFlags).
-Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not judged).
+Takes (backend, recipe, nodes, gpus, gpuModel).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
@@ -31,7 +31,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel, wrong: flags whose rules are not 
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) "args" $recipe.args "dataset" $recipe.dataset -}}
-{{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray | concat .wrong -}}
+{{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}
 {{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
 {{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}

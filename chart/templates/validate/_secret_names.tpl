@@ -57,7 +57,6 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- include "megatron-dpo.validate.secrets.named" (merge (dict "path" (printf "%s[%d]" $path $position) "name" "" "value" $value) $pass) }}
 {{- end }}
 {{- else if include "megatron-dpo.isCredential" . }}
-{{- $_ := set .known "found" (append .known.found .value) }}
 - {{ $path }}: a credential in plain text, by its name; remove it and refer to a Secret: {{ include "megatron-dpo.validate.secrets.way" $path }} [secret-named]
 {{- end }}
 {{- end }}
@@ -80,7 +79,6 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- end }}
 {{- range $found }}
 {{- if include "megatron-dpo.isCredential" (dict "name" (first .) "value" (last .) "known" $known) }}
-{{- $_ := set $known "found" (append $known.found $text) }}
 - {{ $path }}[{{ $position }}]: passes a credential in plain text; remove it and refer to a Secret: a variable with a secretKeyRef, and $(NAME) in the argument [secret-argument]
 {{- end }}
 {{- end }}
@@ -104,7 +102,6 @@ a key: only its annotations, variables and arguments are judged. Takes (path, na
 {{- end }}
 {{- end }}
 {{- if $isFound }}
-{{- $_ := set .known "found" (append .known.found .text) }}
 - {{ .path }}: holds a credential in plain text; put the file into a Secret, and mount that with extraVolumes [secret-file]
 {{- end }}
 {{- end }}

@@ -1,55 +1,19 @@
 {{/*
-Credentials in plain values: anyone who can read the release, the JobSet or a log could read them. The message
-never holds the value, and the other checks find another one in its place. Takes (root, replaced).
+Credentials in plain values: anyone who can read the release, the JobSet or a log could read them. The message never
+holds the value. These lines come alone, since other checks print values; code.url is judged by validate.code.
 */}}
 {{- define "megatron-dpo.validate.secrets" -}}
-{{- $values := .root.Values -}}
+{{- $values := .Values -}}
 {{- $text := toJson $values | replace "\\u0026" "&" | replace "\\n" "\n" | replace "\\t" "\t" -}}
-{{- $known := include "megatron-dpo.credentials" .root | fromJson -}}
-{{- $_ := set $known "found" list -}}
+{{- $known := include "megatron-dpo.credentials" . | fromJson -}}
 {{- $named := "\"[^\"]*(?i:key|token|secret|passw|auth|credential|wandb)[^\"]*\":\"([0-9A-Fa-f]{32,}|[A-Za-z0-9+_][A-Za-z0-9+/_]{39,}={0,2})\"" -}}
-{{- $lines := "" -}}
 {{- if or (regexMatch $known.form $text) (regexMatch $named $text) (contains "\"value\":" $text) }}
-{{- $lines = include "megatron-dpo.validate.secrets.below" (dict "path" "" "name" "" "value" (deepCopy $values) "known" $known) }}
+{{- include "megatron-dpo.validate.secrets.below" (dict "path" "" "name" "" "value" (deepCopy $values) "known" $known) }}
 {{- end }}
-{{- $lines = print $lines (include "megatron-dpo.validate.secrets.places" (dict "root" .root "known" $known)) -}}
-{{- if trim $lines }}
-{{- range splitList "\n" $lines }}
-{{- with regexFind "^- [^:]+" . }}{{ $_ := set $.replaced "paths" (append $.replaced.paths (trimPrefix "- " .)) }}{{ end }}
-{{- end }}
-{{- /* code.url is judged, and not printed, by validate.code. */}}
-{{- $url := ternary (get (ternary $values.code dict (kindIs "map" $values.code)) "url") "" (kindIs "map" $values.code) }}
-{{- include "megatron-dpo.validate.secrets.remove" (dict "map" (dict "values" $values) "key" "values" "known" $known) }}
-{{- if $url }}{{ $_ := set $values.code "url" $url }}{{ end }}
-{{- end }}
-{{- $lines }}
+{{- include "megatron-dpo.validate.secrets.places" (dict "root" . "known" $known) }}
 {{- end }}
 
-{{/* Replaces the credentials that were found (known.found), and those below it. Prints nothing. Takes (map, key, known). */}}
-{{- define "megatron-dpo.validate.secrets.remove" -}}
-{{- $map := .map -}}
-{{- $key := .key -}}
-{{- $known := .known -}}
-{{- $value := get $map $key -}}
-{{- if kindIs "map" $value }}
-{{- range $name := keys $value }}
-{{- if regexMatch $known.form $name }}{{ $_ := unset $value $name }}
-{{- else }}{{ include "megatron-dpo.validate.secrets.remove" (dict "map" $value "key" $name "known" $known) }}{{ end }}
-{{- end }}
-{{- else if kindIs "slice" $value }}
-{{- $items := list }}
-{{- range $value }}
-{{- $box := dict "item" . }}
-{{- include "megatron-dpo.validate.secrets.remove" (dict "map" $box "key" "item" "known" $known) }}
-{{- $items = append $items $box.item }}
-{{- end }}
-{{- $_ := set $map $key $items }}
-{{- else if kindIs "string" $value }}
-{{- if or (has $value $known.found) (regexMatch $known.form $value) }}{{ $_ := set $map $key "removed" }}{{ end }}
-{{- end }}
-{{- end }}
-
-{{/* The same for one value and all below it. Takes (path, name, value, known): name is the last part of the path. */}}
+{{/* Names each value that is a credential. Takes (path, name, value, known): name is the last part of the path. */}}
 {{- define "megatron-dpo.validate.secrets.below" -}}
 {{- $path := .path -}}
 {{- if kindIs "map" .value }}
@@ -69,7 +33,6 @@ never holds the value, and the other checks find another one in its place. Takes
 {{- else if and (kindIs "string" .value) (ne $path "code.url") }}
 {{- $isNamed := and (regexMatch "(?i)key|token|secret|passw|auth|credential|wandb$" (toString .name)) (regexMatch "^([0-9A-Fa-f]{32,}|[A-Za-z0-9+_][A-Za-z0-9+/_]{39,}={0,2})$" .value) }}
 {{- if or $isNamed (regexMatch .known.form .value) }}
-{{- $_ := set .known "found" (append .known.found .value) }}
 - {{ $path }}: a credential in plain text; remove it and refer to a Secret: {{ include "megatron-dpo.validate.secrets.way" $path }} [secret-plain]
 {{- end }}
 {{- end }}

@@ -1,69 +1,25 @@
 {{/*
-All mistakes at once: one line each with the values path, what was given, and the remedy. What is wrong by itself (characters,
-credentials, types and forms) is replaced first, so that the relations of the rest are judged too.
-To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its subject.
+What Helm's schema (values.schema.json) cannot say: credentials and characters first, then relations, one line each with
+the values path, what was given, and the remedy. `megatron-dpo plan -f FILE` shows these lines and those of the schema
+together. To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its subject.
 */}}
 {{- define "megatron-dpo.validate" -}}
-{{- $defaults := .Files.Get "defaults.yaml" | fromYaml -}}
-{{- include "megatron-dpo.defaults" (dict "values" .Values "defaults" $defaults) -}}
-{{- $replaced := dict "paths" list -}}
-{{- $before := list -}}
-{{- $messages := "" -}}
-{{- range $subject := list "characters" "secrets" "values" }}
-{{- with include (printf "megatron-dpo.validate.%s" $subject) (dict "root" $ "defaults" $defaults "replaced" $replaced) | trim }}
-{{- $found := regexReplaceAll "\n\\s*\n*" . "\n" }}
-{{- /* Only what was replaced before is left out, whatever else is wrong. */}}
-{{- if and $before (eq $subject "values") }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $before "names" false "above" false) }}{{ end }}
-{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
+{{- include "megatron-dpo.defaults" (dict "values" .Values "defaults" (.Files.Get "defaults.yaml" | fromYaml)) -}}
+{{- $stages := list (list "characters" "secrets") (list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" "flags") -}}
+{{- range $stages }}
+{{- $messages := "" }}
+{{- range $subject := . }}
+{{- if not (and (eq $subject "flags") (contains "[chart-flags]" $messages)) }}
+{{- with include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
+{{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" . "\n") }}
 {{- end }}
-{{- if ne $subject "values" }}{{ $before = $replaced.paths }}{{ end }}
-{{- end }}
-{{- $wrong := $replaced.paths -}}
-{{- range $subject := list "unknown" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" }}
-{{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
-{{- if $found }}
-{{- $found = regexReplaceAll "\n\\s*\n*" $found "\n" }}
-{{- if and $wrong (ne $subject "unknown") }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $wrong "names" true "above" true) }}{{ end }}
-{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
-{{- end }}
-{{- end }}
-{{- if not (contains "[chart-flags]" $messages) }}
-{{- $found := include "megatron-dpo.validate.flags" (dict "Values" .Values "Files" .Files "wrong" $wrong) | trim }}
-{{- if $found }}
-{{- $found = regexReplaceAll "\n\\s*\n*" $found "\n" }}
-{{- if $wrong }}{{ $found = include "megatron-dpo.validate.own" (dict "lines" $found "wrong" $wrong "names" true "above" false) }}{{ end }}
-{{- if $found }}{{ $messages = printf "%s\n%s" $messages $found }}{{ end }}
 {{- end }}
 {{- end }}
 {{- if $messages }}
 {{- fail (printf "the values cannot work:%s" $messages) }}
 {{- end }}
+{{- end }}
 {{- include "megatron-dpo.upgrade" . }}
-{{- end }}
-
-{{/*
-The lines that are printed. A line about a value that was replaced by a default is left out, since the value is checked again
-once it is right; a line about a credential stays, since it depends on no other value. Takes
-(lines, wrong: paths of these values, names: whether lines that name one are left out, above: those about a map that holds one).
-*/}}
-{{- define "megatron-dpo.validate.own" -}}
-{{- $kept := list -}}
-{{- range $line := splitList "\n" .lines }}
-{{- $path := regexFind "^- [^:]+" $line | trimPrefix "- " }}
-{{- $isOwn := true }}
-{{- range $wrong := $.wrong }}
-{{- $plain := regexReplaceAll "\\[.*$" $wrong "" }}
-{{- $names := splitList "." $plain }}
-{{- $name := $plain }}
-{{- if and (eq (first $names) "recipe") (gt (last $names | len) 3) }}{{ $name = last $names }}{{ end }}
-{{- /* Messages about keys of the same map name them without it. */}}
-{{- if and (gt (len $names) 2) (hasPrefix (initial $names | join ".") $path) }}{{ $name = last $names }}{{ end }}
-{{- $isNamed := regexMatch (printf "(^|[^A-Za-z0-9_.])%s([^A-Za-z0-9_]|$)" (regexQuoteMeta $name)) $line }}
-{{- if or (hasPrefix $plain $path) (and $.above (hasPrefix (printf "%s." $path) $plain)) (and $.names $isNamed) }}{{ $isOwn = false }}{{ end }}
-{{- end }}
-{{- if or $isOwn (regexMatch "secret[a-z-]*\\]$" $line) }}{{ $kept = append $kept $line }}{{ end }}
-{{- end }}
-{{- join "\n" $kept }}
 {{- end }}
 
 {{/*
@@ -82,10 +38,8 @@ Takes (values, defaults); modifies the values, which all templates share.
 
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- range list "defaults.yaml" "keys.json" "schema.json" }}
-{{- if not ($.Files.Get .) }}
-- chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
-{{- end }}
+{{- if not (.Files.Get "defaults.yaml") }}
+- chart/defaults.yaml: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
 {{- end }}
 {{- if and (eq .Values.launcher.from "volume") (not (include "megatron-dpo.launcher.image" .)) }}
 - launcher.from: volume, and this chart names no image of the launcher; use the package of a release, or launcher.from: chart [chart-launcher]

@@ -103,7 +103,7 @@ def _built(root: Path, wanted: str, key: str | None) -> list[Path]:
     bill = dist / f"megatron-dpo-{wanted}.spdx.json"
     text = json.dumps(sbom.document(chart.read_bytes(), section.date), indent=1)
     bill.write_text(f"{text}\n", encoding="utf-8")
-    schema = dist / f"megatron-dpo-{wanted}.schema.json"  # for editors; the package has none
+    schema = dist / f"megatron-dpo-{wanted}.schema.json"  # for editors of values outside
     schema.write_bytes((root / "chart" / "values.schema.json").read_bytes())
     files = [chart, image, wheel(root), bill, schema]
     if key:

@@ -28,7 +28,8 @@ from launchers.rules.engine import (
     Words,
 )
 from launchers.rules.engine import facts as facts_of
-from scripts.dev.flags import is_bound, table_of
+from scripts.dev.flags import is_bound
+from scripts.values.flags import table_of
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
 from tests.launchers.training_environment import STACK
@@ -48,7 +49,7 @@ JUDGE = """
 {{- $backend := get $table.backends .backend }}
 {{- $recipe := merge (dict "args" .args "checkFlags" true) .own }}
 {{- $gang := dict "nodes" (int .nodes) "gpus" (int .gpus) }}
-{{- $given := merge (dict "backend" $backend "recipe" $recipe "wrong" list) $gang }}
+{{- $given := merge (dict "backend" $backend "recipe" $recipe) $gang }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
 args: {{ include "megatron-dpo.recipe.args" .args | default " {}" }}

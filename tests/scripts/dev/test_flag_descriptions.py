@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.dev.flags import DESCRIPTIONS, tables
+from scripts.dev.flags import DESCRIPTIONS
+from scripts.values.flags import tables
 from tests.chart.test_values_files import FILES
 
 DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))

@@ -21,11 +21,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Question is one call of `helm template NAME CHART --values - [--is-upgrade]`.
+// Question is one call of `helm template NAME CHART --values - [--is-upgrade] [--skip-schema-validation]`.
 type Question struct {
 	Name      string `json:"name"`
 	Chart     string `json:"chart"`
 	IsUpgrade bool   `json:"isUpgrade"`
+	// SkipSchema leaves out the chart's values.schema.json.
+	SkipSchema bool `json:"skipSchema"`
 	// Values is the text of standard input.
 	Values string `json:"values"`
 }
@@ -150,6 +152,7 @@ func render(question Question, kube *common.KubeVersion) (string, error) {
 	client := action.NewInstall(action.NewConfiguration())
 	client.DryRunStrategy = action.DryRunClient
 	client.IsUpgrade = question.IsUpgrade
+	client.SkipSchemaValidation = question.SkipSchema
 	client.ReleaseName = question.Name
 	client.Namespace = "default"
 	client.Replace = true

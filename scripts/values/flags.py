@@ -1,0 +1,40 @@
+"""The chart's tables of training flags, ``chart/flags``, which ``make flags`` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).resolve().parents[2] / "chart"
+SHARED = "shared.yaml"
+"""The part that all tables share; each release adds its own to maps and lists."""
+Table = dict[str, Any]
+
+
+def joined(common: Table, more: Table) -> Table:
+    """Return a whole table, as templates/recipe/_flags.tpl joins it.
+
+    >>> joined({"a": [2], "b": {"c": 1}}, {"a": [1], "d": 1})
+    {'a': [2, 1], 'b': {'c': 1}, 'd': 1}
+    """
+    found = {**common, **{name: more[name] for name in more.keys() - common.keys()}}
+    for name in more.keys() & common.keys():
+        both = common[name], more[name]
+        found[name] = joined(*both) if isinstance(both[0], dict) else [*both[0], *both[1]]
+    return found
+
+
+def table_of(version: str, chart: Path = CHART) -> Table:
+    """Return the whole table of one release, as the chart has it."""
+    names = (SHARED, f"ms-swift-{version}.yaml")
+    texts = ((chart / "flags" / name).read_text(encoding="utf-8") for name in names)
+    return joined(*map(yaml.safe_load, texts))
+
+
+def tables(chart: Path = CHART) -> dict[str, Table]:
+    """Return the whole table of each release that the chart knows, by version."""
+    names = sorted(path.stem for path in (chart / "flags").glob("ms-swift-*.yaml"))
+    versions = [name.removeprefix("ms-swift-") for name in names]
+    return {version: table_of(version, chart) for version in versions}

@@ -1,0 +1,213 @@
+"""All mistakes of values in one round: those of the schema, and those that the templates find.
+
+Each value that the schema refuses is replaced by its default, and the chart is rendered without the
+schema: the relations of the other values are judged as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from scripts.values import schema
+from scripts.values.flags import CHART, tables
+
+Values = dict[str, Any]
+OURS = "the values cannot work:"
+"""The chart's words before its lines (templates/validate/_validate.tpl)."""
+FIRST = re.compile(r"\[(character(-blank)?|secret-[a-z-]+)\]$")
+"""Ids of what the templates refuse before they judge a relation."""
+_CREDENTIAL = re.compile(r"secret[a-z-]*\]$")
+_PATH = re.compile(r"[^:]+")
+_PRINTED = re.compile(r"^values: (\S+)$", re.MULTILINE)
+TEMPLATE = "values: {{ toJson .Values | b64enc }}\n"
+"""Of a chart that prints the values as Helm merges and reads them."""
+
+
+def encoded(document: object) -> str:
+    r"""Return a document as JSON that Go's YAML parser reads too.
+
+    It has no surrogate pairs, control characters or line breaks that only YAML 1.1 knows.
+
+    >>> print(encoded("\x7f\U0001f60d"))
+    "\u007f😍"
+    """
+    text = json.dumps(document, ensure_ascii=False)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text
+    )
+
+
+class Engine(Protocol):
+    """Helm, with one release's name, values files and assignments."""
+
+    def merged(self, chart: Path) -> str:
+        """Return what another chart renders with the user's values; empty if Helm refuses them."""
+
+    def refusal(self, values: str) -> str:
+        """Return the chart's refusal of other values, by its templates alone; empty if none."""
+
+
+def printer(folder: Path) -> Path:
+    """Write a chart that prints its values, with the chart's defaults, into an empty folder."""
+    (folder / "templates").mkdir()
+    (folder / "templates" / "values.yaml").write_text(TEMPLATE, encoding="utf-8")
+    (folder / "values.yaml").write_bytes((CHART / "values.yaml").read_bytes())
+    text = "apiVersion: v2\nname: megatron-dpo\nversion: 0.0.0\n"
+    (folder / "Chart.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def lines(engine: Engine, chart: Path) -> list[str]:
+    """Return every mistake of a user's values as ``path: cause; remedy [id]``.
+
+    Args:
+        engine: Helm with these values.
+        chart: what ``printer`` wrote.
+
+    Returns:
+        Nothing if Helm cannot read the values, or refuses them for another reason.
+    """
+    printed = _PRINTED.search(engine.merged(chart))
+    if printed is None:
+        return []
+    return judge(json.loads(base64.b64decode(printed[1])), engine)
+
+
+def judge(values: Values, engine: Engine) -> list[str]:
+    """Return every mistake of merged values as ``path: cause; remedy [id]``."""
+    given = _with_nulls(values, _defaults())
+    said = _said(engine.refusal(encoded(given)))
+    first = [line for line in said if FIRST.search(line)]
+    replaced = [_path(line) for line in first]
+    wrong = schema.mistakes(values)
+    kept = [each for each in wrong if each.is_unknown_key or not _holds(replaced, each.path)]
+    unknown = [each.path for each in wrong if each.is_unknown_key]
+    replaced += [each.path for each in wrong if not each.is_unknown_key]
+    for path in (*replaced, *unknown):
+        reset(values, path)
+        reset(given, path)
+    for key in [key for key in values if not schema.is_valid(values[key], key)]:
+        replaced.append(key)
+        del values[key]
+        given.pop(key, None)
+    if first or wrong:
+        said = _said(engine.refusal(encoded(given)))
+    relations = [line for line in said if line not in first and _is_own(line, replaced)]
+    return [*first, *(each.line for each in kept), *relations]
+
+
+def reset(values: Values, path: str) -> None:
+    """Remove the value at a path, or the list or the map without defaults that holds it.
+
+    >>> values = {"nodes": "x", "image": {"tag": 1, "repository": "a"}, "tolerations": [{}]}
+    >>> for path in ("nodes", "image.tag", "tolerations[0].key"):
+    ...     reset(values, path)
+    >>> values
+    {'image': {'repository': 'a'}}
+    """
+    below: Any = values
+    defaults: Any = _defaults()
+    while True:
+        rest = path.lstrip(".")
+        on_path = [key for key in below if rest == key or rest.startswith((f"{key}.", f"{key}["))]
+        if not on_path:
+            return
+        key = max(on_path, key=len)
+        path = rest[len(key) :]
+        default = defaults.get(key) if isinstance(defaults, Mapping) else None
+        if path and isinstance(below[key], dict) and isinstance(default, Mapping):
+            below, defaults = below[key], default
+        else:
+            del below[key]
+            return
+
+
+@cache
+def _defaults() -> Values:
+    found: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def _with_nulls(values: Values, defaults: Mapping[str, Any]) -> Values:
+    """Return values for Helm, which left out the keys that were null: they are null again."""
+    found: Values = {key: None for key in defaults if key not in values}
+    for key, value in values.items():
+        default = defaults.get(key)
+        if isinstance(value, dict) and isinstance(default, Mapping):
+            found[key] = _with_nulls(value, default)
+        else:
+            found[key] = copy.deepcopy(value)
+    return found
+
+
+def _said(refusal: str) -> list[str]:
+    """Return the chart's lines; none if Helm refuses in other words."""
+    text = refusal.partition(OURS)[2]
+    return [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
+
+
+def _path(line: str) -> str:
+    found = _PATH.match(line)
+    return found[0] if found else ""
+
+
+def _plain(path: str) -> str:
+    return path.partition("[")[0]
+
+
+def _holds(paths: Iterable[str], path: str) -> bool:
+    return any(path.startswith(_plain(each)) for each in paths)
+
+
+def _is_own(line: str, replaced: Collection[str]) -> bool:
+    """Return whether a line does not follow from a value that was replaced.
+
+    Such a value is judged again once it is right. A line about a credential stays, since it depends
+    on no other value.
+    """
+    if _CREDENTIAL.search(line):
+        return True
+    path = _path(line)
+    reads = _read_by_rule().get(line.rpartition("[")[2].rstrip("]"), frozenset())
+    for wrong in replaced:
+        plain = _plain(wrong)
+        *above, last = plain.split(".")
+        is_flag = above[:2] == ["recipe", "args"]
+        name = last if (above[:1] == ["recipe"] and len(last) > 3) else plain
+        # messages about keys of the same map name them without it
+        if len(above) > 1 and path.startswith(".".join(above)):
+            name = last
+        is_named = re.search(rf"(^|[^A-Za-z0-9_.]){re.escape(name)}([^A-Za-z0-9_]|$)", line)
+        is_above = not path.startswith("recipe.args") and plain.startswith(f"{path}.")
+        if path.startswith(plain) or is_above or is_named:
+            return False
+        if (above[2:3] or [last])[0] in reads if is_flag else plain in reads:
+            return False
+    return True
+
+
+@cache
+def _read_by_rule() -> Mapping[str, frozenset[str]]:
+    """Return the flags and keys that each rule of the chart's tables reads, by the rule's id."""
+    found: dict[str, set[str]] = {}
+    for table in tables().values():
+        for backend in table["backends"].values():
+            for rule in backend["rules"]:
+                found.setdefault(rule["id"], set()).update(_read(rule))
+    return {id: frozenset(read) for id, read in found.items()}
+
+
+def _read(rule: Mapping[str, Any]) -> Sequence[str]:
+    gang = ("nodes", "gpusPerNode") if rule["kind"] == "Multiple" else ()
+    single = [rule[key] for key in ("flag", "total", "least", "most") if key in rule]
+    several = [*rule.get("factors", ()), *(rule.get("replica") or ())]
+    return [*gang, *single, *several, *(each["flag"] for each in rule.get("when") or ())]

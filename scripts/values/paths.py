@@ -1,0 +1,29 @@
+"""Paths of values, as messages print them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+
+def path(parts: Iterable[str | int], level: str = "") -> str:
+    r"""Return a path below a level; a key that is not a plain word is quoted.
+
+    >>> path([0, "b", "c d"], "a")
+    'a[0].b["c d"]'
+    """
+    text = f".{level}"
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif re.fullmatch(r"[A-Za-z0-9_./-]{1,200}", part):
+            text += f".{part}"
+        else:
+            text += f"[{quoted(part[:60])}]"
+    return text.lstrip(".")
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, with what is not ASCII escaped."""
+    return json.dumps(text)
