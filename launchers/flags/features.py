@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
 from launchers.flags import equal_packs, first_step
+from launchers.flags.code_files import ROW_MAKERS
 
 VARIABLE = "DPO_FEATURES"
 """Environment variable of the training processes: names of features, separated by commas. The
@@ -70,14 +72,6 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.is_on("use_precision_aware_optimizer") and "bf16" in types
 
 
-def _saves_in_background(recipe: Recipe) -> bool:
-    return recipe.saves_in_background
-
-
-def _writes_safetensors_once(recipe: Recipe) -> bool:
-    return recipe.writes_safetensors_once
-
-
 def _reads_twice(recipe: Recipe) -> bool:
     """Return whether ms-swift loads the weights for the policy and again for a reference model."""
     return recipe.has_reference and recipe.reference == "online"
@@ -86,6 +80,12 @@ def _reads_twice(recipe: Recipe) -> bool:
 def _caches_tokens(recipe: Recipe) -> bool:
     """Return whether rows are tokenised before the first step and caching is not switched off."""
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
+
+
+def reads_forms(recipe: Recipe) -> bool:
+    """Return whether the launcher's readers of rows may be used: no code of the user makes them."""
+    is_plain = recipe.preference in PAIRED and not recipe.is_on("streaming")
+    return is_plain and not any(map(recipe.args.get, ROW_MAKERS))
 
 
 def _has_packs(recipe: Recipe) -> bool:
@@ -156,13 +156,13 @@ FEATURES = (
         name="background_save",
         module="training.saving.save_megatron",
         backend="megatron",
-        wanted=_saves_in_background,
+        wanted=attrgetter("saves_in_background"),
     ),
     Feature(
         name="safetensors_last",
         module="training.saving.safetensors_last",
         backend="megatron",
-        wanted=_writes_safetensors_once,
+        wanted=attrgetter("writes_safetensors_once"),
     ),
     Feature(
         name="narrow_moments",
@@ -279,6 +279,7 @@ FEATURES = (
         wanted=_has_large_step,
     ),
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
+    Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
     Feature(name="tokens", module="training.tokens.cache", wanted=_caches_tokens),
     Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=_has_packs),
     Feature(
