@@ -21,6 +21,8 @@ launcher sets it; in the launcher's own environment it is refused like any unkno
 SAVE_VARIABLE = "DPO_SAVE_SECONDS"
 """Environment variable of the training processes: seconds of work that an interruption may lose; 0
 where ms-swift chooses the steps to save. The launcher sets it, as above."""
+DROPPED_VARIABLE = "DPO_MAX_DROPPED_ROWS"
+"""Environment variable of the training processes: ``recipe.maxDroppedRows``."""
 EVALUATE_VARIABLE = "DPO_EVALUATE_FIRST"
 """Environment variable of the training processes: 1 if a run that resumes evaluates its checkpoint,
 since it was stopped before that evaluation had ended. The launcher sets it, as above."""
@@ -336,7 +338,11 @@ def names(recipe: Recipe, *, on_cpu: bool) -> list[str]:
 def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
     """Return the environment variables by which features know what to install and to do."""
     seconds = 60 * recipe.save_minutes if recipe.saves_by_time else 0
-    return {VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)), SAVE_VARIABLE: str(seconds)}
+    return {
+        VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)),
+        SAVE_VARIABLE: str(seconds),
+        DROPPED_VARIABLE: str(recipe.max_dropped_rows),
+    }
 
 
 def callbacks(recipe: Recipe, *, on_cpu: bool) -> list[str]:
