@@ -51,6 +51,18 @@ Namespace = run_verbs.Namespace
 Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
+DataFiles = Annotated[
+    list[Path], typer.Argument(help="Files or folders of rows.", show_default=False)
+]
+HeldOut = Annotated[
+    list[Path] | None, typer.Option("--held-out", help="Rows that are evaluated, not trained on.")
+]
+ModelFolder = Annotated[
+    Path | None, typer.Option("--model", help="The model's folder; its tokenizer counts tokens.")
+]
+PlannedData = Annotated[
+    list[Path] | None, typer.Option("--data", help="Rows of recipe.dataset, to judge them too.")
+]
 Pairs = Annotated[
     int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
@@ -211,6 +223,7 @@ def plan(
     search: Search = False,
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
+    data: PlannedData = None,
 ) -> None:
     """Predict memory, time and workspace of a release; exit 1 if it is refused.
 
@@ -230,8 +243,35 @@ def plan(
         search=search,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
+        data=data or [],
     )
     raise typer.Exit(planning.run(request, terminal()))
+
+
+@app.command()
+def data(
+    paths: DataFiles,
+    files: Values = None,
+    sets: Sets = None,
+    held_out: HeldOut = None,
+    model: ModelFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Show the pairs of datasets as ms-swift reads them; exit 1 if a run would refuse them.
+
+    Example: megatron-dpo data pairs.jsonl --model Qwen3-8B
+    """
+    from scripts.data import command as looking
+
+    request = looking.Request(
+        paths=paths,
+        files=files or [],
+        sets=sets or [],
+        held_out=held_out or [],
+        model=model,
+        as_json=as_json,
+    )
+    raise typer.Exit(looking.run(request, terminal()))
 
 
 @app.command()

@@ -127,7 +127,7 @@ def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) 
     """
     judged = judge(recipe, datasets)
     for each in judged:
-        _refuse(recipe, each)
+        refuse(recipe, each)
     counts = [_count(each) for each in judged]
     for each, count in zip(judged, counts, strict=True):
         _refuse_unsplit(recipe, each.dataset, count)
@@ -136,8 +136,13 @@ def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) 
     return judged
 
 
-def judge(recipe: Recipe, datasets: Sequence[Dataset]) -> list[Judged]:
+def judge(recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None) -> list[Judged]:
     """Read the datasets and judge each row as ms-swift's reader would.
+
+    Args:
+        recipe: the recipe.
+        datasets: all of them.
+        limit: as of ``row_files.read``.
 
     Raises:
         LaunchError: DATA for a file that cannot be read, and for a map of columns that fits none;
@@ -145,7 +150,7 @@ def judge(recipe: Recipe, datasets: Sequence[Dataset]) -> list[Judged]:
     """
     columns = column_map(recipe)
     found = [
-        Judged(dataset=each, files=row_files.read(each.key, each.path))
+        Judged(dataset=each, files=row_files.read(each.key, each.path, limit))
         for each in datasets
         if not _refuse_subsets(each)
     ]
@@ -240,7 +245,7 @@ def _unjudged(recipe: Recipe, judged: Judged) -> str:
 
 def _columns_of(judged: Judged) -> list[str]:
     if judged.form:
-        return ["messages", "rejected_messages", "tools", "rejected_tools", "images"]
+        return [*row_forms.COLUMNS]
     return list(dict.fromkeys(name for each in judged.files for name in each.columns))
 
 
@@ -294,8 +299,12 @@ def _refuse_columns(judged: Judged, reader: Reader) -> None:
         )
 
 
-def _refuse(recipe: Recipe, judged: Judged) -> None:
-    """Refuse what all rows have, and more dropped rows than the recipe allows; log the rest."""
+def refuse(recipe: Recipe, judged: Judged) -> None:
+    """Refuse what all rows have, and more dropped rows than the recipe allows; log the rest.
+
+    Raises:
+        LaunchError: DATA, naming the key, the file and the rows.
+    """
     if judged.unread or not judged.faults:
         return
     dataset, first = judged.dataset, first_rows(judged.files)

@@ -107,7 +107,7 @@ def _code(part: str, row: Mapping[str, Any], role: str) -> str:
 
 
 def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -> bool:
-    own = Reader(columns=["messages", "rejected_messages", "tools", "rejected_tools"])
+    own = Reader(columns=row_forms.COLUMNS)
     for row in rows:
         try:
             wanted = own.pair(form.read(row))

@@ -57,6 +57,13 @@ class Rows:
     unread: str = ""
     """Why no row was read."""
 
+    def count(self) -> int | None:
+        """Return the rows of the file, of JSON lines by counting them; None if they are unknown."""
+        if self.total is None and self.path.suffix == ".jsonl":
+            with self.path.open("rb") as handle:
+                return sum(1 for line in handle if line.strip())
+        return self.total
+
     @property
     def is_whole(self) -> bool:
         """Return whether every row was read."""
@@ -68,21 +75,23 @@ class Rows:
         return list(dict.fromkeys(name for _, row in self.rows for name in row))
 
 
-def read(key: str, path: Path) -> list[Rows]:
+def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
     """Read a file, or the files of a folder's split ``train``.
 
     Args:
         key: its key in the values, for messages.
         path: the file or folder, which exists.
+        limit: bytes of a file of which every row is read; default: ``MAX_READ_BYTES``.
 
     Raises:
         LaunchError: DATA when ms-swift could not read it, naming the file and the line.
     """
+    most = MAX_READ_BYTES if limit is None else limit
     if path.is_dir():
         files = row_folder.train_files(key, path, SUFFIXES)
         if isinstance(files, str):
             return [Rows(path=path, unread=files)]
-        found = [_file(key, file, kind) for file, kind in files]
+        found = [_file(key, file, kind, most) for file, kind in files]
         _refuse_other_columns(key, path, found)
         return found
     kind = SUFFIXES.get(path.suffix[1:], "")
@@ -92,18 +101,22 @@ def read(key: str, path: Path) -> list[Rows]:
             *(key, path, f"has a suffix that ms-swift does not read: {path.suffix or '(none)'}"),
             f"use .{', .'.join(SUFFIXES)}; unpack a compressed file first",
         )
-    return [_file(key, path, kind)]
+    return [_file(key, path, kind, most)]
 
 
-def _file(key: str, path: Path, kind: str) -> Rows:
+def _file(key: str, path: Path, kind: str, most: int) -> Rows:
     if path.stat().st_size == 0:
         raise refusal("dataset-empty", key, path, "is empty", "use a file with rows")
     if kind in ("parquet", "arrow"):
-        found = _columnar(key, path, kind)
+        found = _columnar(key, path, kind, most)
     else:
         with _opened(path) as handle:
             readers = {"json": _json, "text": _text}
-            found = readers[kind](key, path, handle) if kind in readers else _csv(path, handle)
+            found = (
+                readers[kind](key, path, handle, most)
+                if kind in readers
+                else _csv(path, handle, most)
+            )
     if found.total == 0 and not found.rows:
         raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
     return found
@@ -115,9 +128,9 @@ def _opened(path: Path) -> Any:
     return unpack(path, "rb") if unpack else path.open("rb")
 
 
-def _json(key: str, path: Path, handle: BinaryIO) -> Rows:
+def _json(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     """Read JSON lines, or one JSON list."""
-    head = handle.read(MAX_READ_BYTES)
+    head = handle.read(most)
     rest = handle.read(1)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
         return _json_list(key, path, head, is_whole=not rest)
@@ -201,16 +214,16 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
         raise refusal("dataset-json", key, path, wrong, remedy) from None
 
 
-def _text(key: str, path: Path, handle: BinaryIO) -> Rows:
-    lines = handle.read(MAX_READ_BYTES).decode("utf-8", "replace").splitlines()
+def _text(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
+    lines = handle.read(most).decode("utf-8", "replace").splitlines()
     found = [(n, {"text": line}) for n, line in enumerate(lines, 1)]
     return Rows(path=path, rows=found, total=None if handle.read(1) else len(found))
 
 
-def _csv(path: Path, handle: BinaryIO) -> Rows:
+def _csv(path: Path, handle: BinaryIO, most: int) -> Rows:
     """Read a csv, or a tsv of a folder; a column of numbers is one of numbers, as in pandas."""
     csv.field_size_limit(CSV_LIMIT)
-    head = handle.read(MAX_READ_BYTES)
+    head = handle.read(most)
     is_whole = not handle.read(1)
     text = (head if is_whole else head[: head.rindex(b"\n")]).decode("utf-8-sig", "replace")
     between = "\t" if ".tsv" in path.suffixes else ","
@@ -226,7 +239,7 @@ def _is_number(text: object) -> bool:
     return isinstance(text, str) and bool(re.fullmatch(r"\s*[-+]?\d+(\.\d*)?(e[-+]?\d+)?\s*", text))
 
 
-def _columnar(key: str, path: Path, kind: str) -> Rows:
+def _columnar(key: str, path: Path, kind: str, most: int) -> Rows:
     """Read rows of the first and the last row group, and of some between."""
     if kind == "parquet":
         _refuse_broken_parquet(key, path)
@@ -247,7 +260,7 @@ def _columnar(key: str, path: Path, kind: str) -> Rows:
         for group in range(count):
             if group in chosen:
                 batches = file.iter_batches(batch_size=GROUP_ROWS, row_groups=[group])
-                is_small = path.stat().st_size <= MAX_READ_BYTES
+                is_small = path.stat().st_size <= most
                 taken = [
                     row
                     for batch in islice(batches, None if is_small else 1)

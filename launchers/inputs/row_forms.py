@@ -30,6 +30,8 @@ _ROLES = {
 }
 _PASSED = ("tools", "images", "videos", "audios")
 """Columns of both sides."""
+COLUMNS = ("messages", "rejected_messages", "tools", "rejected_tools", "images")
+"""Columns of a row that a form has read."""
 
 Turn = dict[str, Any]
 
