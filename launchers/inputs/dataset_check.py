@@ -52,7 +52,7 @@ REMEDIES = {
     '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
     "dataset-no-answer": "end both sides with the assistant's turn",
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
-    "prompt as a turn of messages and of rejected_messages, and rejected_tools beside tools",
+    "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
     "dataset-row-form": "use messages and rejected_response",
@@ -294,7 +294,7 @@ def _refuse_columns(judged: Judged, reader: Reader) -> None:
         old, new = next(iter(twice.items()))
         raise refusal(
             "dataset-columns-twice",
-            *(dataset.key, dataset.path, f"has a column {new} beside {old}, which would become it"),
+            *(dataset.key, dataset.path, f"has a column {new}, and {old} would become it too"),
             row_advice.remedy(first),
         )
 

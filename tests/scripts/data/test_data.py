@@ -61,7 +61,7 @@ def test_duplicates_near_equal_pairs_and_leaks_are_counted(
     files = [write(tmp_path / "a.jsonl", *rows), "--held-out", held_out]
     code, found = document(capsys, *files)
     assert code == 0
-    assert found["duplicates"] == 1 and found["repeated_prompts"] == 2
+    assert found["duplicates"] == 1 and found["repeated_prompts"] == 1
     assert found["near_equal"] == 1 and found["held_out"] == 1
 
 
