@@ -149,7 +149,7 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 
 field: ## the rows that people bring: the launcher's verdict on each beside the right one, both ms-swift
 	$(call build,$(TESTS) $(TRAIN) $(TRAIN_NEXT))
-	@.venv/bin/python -m tests.field.run
+	@.venv/bin/python -m tests.field.run && .venv/bin/python -m tests.field.outcomes
 
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE))

@@ -22,6 +22,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.code_files import ROW_MAKERS
 from launchers.flags.features import reads_forms
 from launchers.inputs import row_advice, row_files, row_forms
+from launchers.inputs.form_table import REGISTERED, SUBSETS
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_folder import refusal
 from launchers.inputs.row_forms import Form
@@ -238,7 +239,7 @@ def _unjudged(recipe: Recipe, judged: Judged) -> str:
         return f"recipe.args.{by_user[0]} may make them"
     if isinstance(columns, str) and columns.endswith(".json"):
         return "recipe.args.columns is a file"
-    if judged.dataset.path.name in row_forms.document()["registered"]:
+    if judged.dataset.path.name in REGISTERED:
         return f"ms-swift has a reader of its own for {judged.dataset.path.name}"
     return ""
 
@@ -271,7 +272,7 @@ def _judge_rows(judged: Judged, reader: Reader) -> None:
 
 def _refuse_subsets(dataset: Dataset) -> bool:
     name = dataset.path.name
-    if dataset.path.is_dir() and name in row_forms.document()["subsets"]:
+    if dataset.path.is_dir() and name in SUBSETS:
         raise refusal(
             "dataset-subset",
             *(dataset.key, dataset.path, "is a repository of several subsets for ms-swift"),

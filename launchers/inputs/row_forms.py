@@ -1,4 +1,4 @@
-"""Built-in readers of the forms of pairs that people have, as data in ``row_forms.yaml``.
+"""Built-in readers of the forms of pairs that people have, by the rows of ``form_table.py``.
 
 A form is chosen by looking at rows, by the check and by training alike
 (``training/tokens/row_forms.py``), and only where ms-swift itself would find no rejected answer.
@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from launchers.inputs.form_table import FORMS
 from launchers.inputs.row_pairs import QUERIES
 
-FILE = Path(__file__).with_name("row_forms.yaml")
+FILE = Path(__file__).with_name("form_table.py")
 LOOKED_AT = 200
 """First rows by which a form is chosen."""
 _TURN = re.compile(r"\n\n(Human|Assistant):[ ]?")
@@ -72,19 +71,9 @@ class Form:
 
 
 @cache
-def document() -> Mapping[str, Any]:
-    """Return the document of ``row_forms.yaml``."""
-    found: Mapping[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    return found
-
-
-@cache
 def forms() -> tuple[Form, ...]:
     """Return all forms, in the order in which they are tried."""
-    return tuple(
-        Form(**{"prompt": [], "sides": ["chosen", "rejected"], **each})
-        for each in document()["forms"]
-    )
+    return tuple(Form(**{"prompt": [], "sides": ["chosen", "rejected"], **each}) for each in FORMS)
 
 
 def find(rows: Iterable[Mapping[str, Any]]) -> Form | None:

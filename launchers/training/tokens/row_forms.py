@@ -1,4 +1,4 @@
-"""Read the forms of pairs of ``inputs/row_forms.yaml`` where ms-swift's own readers find no pairs.
+"""Read the forms of pairs of ``inputs/form_table.py`` where ms-swift's own readers find no pairs.
 
 Only ``AutoPreprocessor`` is replaced: a dataset that ms-swift has registered, or a user's plugin,
 has a reader of its own. The launcher leaves the feature out with ``recipe.args.columns``.
