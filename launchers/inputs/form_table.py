@@ -65,7 +65,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 """In the order in which they are tried."""
 REGISTERED = (
     *("orpo-dpo-mix-40k", "DPO-zh-en-emoji", "shareAI-Llama3-DPO-zh-en-emoji"),
-    *("RLAIF-V-Dataset", "zhihu_rlhf_3k"),
+    *("Human-Like-DPO-Dataset", "RLAIF-V-Dataset", "stack-exchange-paired", "zhihu_rlhf_3k"),
 )
 """Folders that have a reader of ms-swift's own (``swift/dataset/dataset/llm.py``, ``mllm.py``)."""
 SUBSETS = (
