@@ -46,7 +46,7 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     """Return a map with which ms-swift makes the pairs of the rows' form; None without one."""
-    form = row_forms.find(rows)
+    form = row_forms.find(rows) or row_forms.find(rows[:1])
     if form is None:
         return None
     names = list(dict.fromkeys(name for row in rows for name in row))
