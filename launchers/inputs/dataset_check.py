@@ -35,29 +35,6 @@ SURE = 3.0
 WARNED = ("dataset-tool-turn-differs", "dataset-no-prompt")
 """Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""
-REMEDIES = {
-    "dataset-no-rejected": "give each row a rejected answer: rejected_response or "
-    "rejected_messages; ms-swift drops the others",
-    "dataset-same-answers": "ms-swift drops such rows, or learns nothing from them: give each row "
-    "a different rejected answer",
-    "dataset-two-forms": "give all rows of all files one form: rejected_response, or "
-    "rejected_messages",
-    "dataset-content": "make every content a text, or a list of maps with a type",
-    "dataset-rejected-list": "write one row for each rejected answer, as a text",
-    "dataset-messages": "give each row messages",
-    "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
-    "tool_response",
-    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.6.0",
-    "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
-    "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
-    '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
-    "dataset-no-answer": "end both sides with the assistant's turn",
-    "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
-    "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
-    "dataset-image": "name images by paths that the pods have, or remove the column",
-    "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
-    "dataset-row-form": "use messages and rejected_response",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +305,7 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
     raise refusal(
         id if is_one else "dataset-rows-dropped",
         *(dataset.key, dataset.path, f"{part}{describe(judged)}"),
-        REMEDIES[id]
+        row_advice.REMEDIES[id]
         + ("" if is_one else f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"),
     )
 

@@ -12,6 +12,30 @@ from launchers.inputs import row_forms
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import Dropped, Pair, Reader
 
+REMEDIES = {
+    "dataset-no-rejected": "give each row a rejected answer: rejected_response or "
+    "rejected_messages; ms-swift drops the others",
+    "dataset-same-answers": "ms-swift drops such rows, or learns nothing from them: give each row "
+    "a different rejected answer",
+    "dataset-two-forms": "give all rows of all files one form: rejected_response, or "
+    "rejected_messages",
+    "dataset-content": "make every content a text, or a list of maps with a type",
+    "dataset-rejected-list": "write one row for each rejected answer, as a text",
+    "dataset-messages": "give each row messages",
+    "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
+    "tool_response",
+    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.6.0",
+    "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
+    "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
+    '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
+    "dataset-no-answer": "end both sides with the assistant's turn",
+    "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
+    "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
+    "dataset-image": "name images by paths that the pods have, or remove the column",
+    "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
+    "dataset-row-form": "use messages and rejected_response",
+}
+"""Remedy of each fault of rows, by the id of the refusal."""
 _MAPS = (
     {"chosen": "messages", "rejected": "rejected_messages"},
     {"rejected": "rejected_messages"},

@@ -50,7 +50,7 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
     data = [n for n in shown if n.rpartition("/")[2] not in _NOT_DATA]
     splits = _splits(data) if chosen is None else {"train": chosen}
     if not data or not splits:
-        raise refusal("dataset-no-rows", key, folder, "has no files", "use a folder with data")
+        raise refusal("dataset-no-files", key, folder, "has no files", "use a folder with data")
     if "train" not in splits:
         named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
         raise refusal(
