@@ -19,8 +19,9 @@ from typing import Annotated, Any
 
 import typer
 
-from scripts import plan_verbs, run_verbs
+from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
+from scripts.data import verb as data_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.terminal import terminal
@@ -49,7 +50,24 @@ GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of the pods.")]
 Namespace = run_verbs.Namespace
 Context = run_verbs.Context
+Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
+ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
+PlannedData = Annotated[
+    list[Path] | None, typer.Option("--data", help="Rows of recipe.dataset, to judge them too.")
+]
+Pairs = Annotated[
+    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
+]
+Tokens = Annotated[
+    float | None,
+    typer.Option(min=1, max=10**9, help="Mean tokens of a pair, both answers with the prompt."),
+]
 Json = run_verbs.Json
+Search = Annotated[bool, typer.Option("--search", help="Rank all layouts for the GPUs.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search layouts for.")]
+GpusPerNode = Annotated[
+    int | None, typer.Option(min=1, help="GPUs per node to search layouts for.")
+]
 Swift = Annotated[
     str | None,
     typer.Option(help="Release of ms-swift, if not the default; it is in .tools/train-RELEASE."),
@@ -184,7 +202,45 @@ def rehearse(
     raise typer.Exit(code)
 
 
-plan_verbs.register(app)
+@app.command()
+def plan(
+    files: Values = None,
+    sets: Sets = None,
+    run: Run = "run",
+    gpu: Gpu = "",
+    model_config: ModelConfig = None,
+    pairs: Pairs = None,
+    tokens: Tokens = None,
+    as_json: Json = False,
+    search: Search = False,
+    nodes: Nodes = None,
+    gpus_per_node: GpusPerNode = None,
+    data: PlannedData = None,
+) -> None:
+    """Predict memory, time and workspace of a release; exit 1 if it is refused.
+
+    Example: megatron-dpo plan -f values/a100-2node.yaml --search
+    """
+    from scripts.plan import command as planning
+
+    request = planning.Request(
+        run=run,
+        files=files or [],
+        sets=sets or [],
+        gpu=gpu,
+        model_config=model_config,
+        pairs=pairs,
+        tokens=tokens,
+        as_json=as_json,
+        search=search,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+        data=data or [],
+    )
+    raise typer.Exit(planning.run(request, terminal()))
+
+
+data_verb.register(app)
 
 
 @app.command()
