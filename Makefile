@@ -75,7 +75,7 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # Tests whose subject depends on the ms-swift version: flags, rules, patches, packs, checkpoints and their resume.
-NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
+NEXT_TESTS := tests/differential tests/field tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
 	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
 	test_seal_transformers.py)
@@ -146,6 +146,10 @@ test-renderer: ## compare the renderer of the tests with Helm 4 and Helm 3 on al
 refusals: ## wrong configurations: what refuses each, and after how long (SUBJECTS=...)
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
+
+field: ## the rows that people bring: the launcher's verdict on each beside the right one, both ms-swift
+	$(call build,$(TESTS) $(TRAIN) $(TRAIN_NEXT))
+	@.venv/bin/python -m tests.field.run && .venv/bin/python -m tests.field.outcomes
 
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE))
@@ -384,4 +388,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -21,6 +21,7 @@ import typer
 
 from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
+from scripts.data import verb as data_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.terminal import terminal
@@ -51,6 +52,9 @@ Namespace = run_verbs.Namespace
 Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
+PlannedData = Annotated[
+    list[Path] | None, typer.Option("--data", help="Rows of recipe.dataset, to judge them too.")
+]
 Pairs = Annotated[
     int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
@@ -211,6 +215,7 @@ def plan(
     search: Search = False,
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
+    data: PlannedData = None,
 ) -> None:
     """Predict memory, time and workspace of a release; exit 1 if it is refused.
 
@@ -230,8 +235,12 @@ def plan(
         search=search,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
+        data=data or [],
     )
     raise typer.Exit(planning.run(request, terminal()))
+
+
+data_verb.register(app)
 
 
 @app.command()

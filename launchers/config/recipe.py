@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +48,8 @@ SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
-    *("pairWeights", "export", "saving", "saveMinutes", *SWITCHES, "swiftVersion", "trackers"),
+    *("pairWeights", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES),
+    *("swiftVersion", "trackers"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -61,10 +62,20 @@ _CHOICES = {
 }
 SAVE_MINUTES = 15.0
 """Default of ``saveMinutes``."""
+MAX_DROPPED_ROWS = 0.05
+"""Default of ``maxDroppedRows``."""
 SAVE_STEPS = 500
 """ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
 KEPT_BY_TIME = 2
 """Checkpoints kept where they are saved by time and ``save_total_limit`` is not given."""
+_NUMBERS = {
+    "saveMinutes": (
+        *(sys.float_info.max, "recipe-save-minutes"),
+        "use minutes, e.g. 15, or 0 to save by recipe.args.save_steps",
+    ),
+    "maxDroppedRows": (1, "recipe-max-dropped-rows", "use a share from 0 to 1, e.g. 0.05"),
+}
+"""Keys that are a number from 0 on: the greatest, the id of the refusal, and its remedy."""
 _SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
 """Flags that tie the checkpoints to steps."""
 _DEFAULTS = {key: choices[0] for key, choices in _CHOICES.items() if key not in ("backend", "task")}
@@ -96,6 +107,8 @@ class Recipe:
     save_minutes: float = SAVE_MINUTES
     """Minutes of work that an interruption may lose, where checkpoints are saved by time; 0 saves
     by steps. Not part of ``digest``."""
+    max_dropped_rows: float = MAX_DROPPED_ROWS
+    """Share of the rows that may be dropped before training is refused. Not part of ``digest``."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     adapter_reference: AdapterReference = "adapter"
@@ -267,26 +280,19 @@ def parse(document: object) -> Recipe:
     {'lr': '5e-06', 'packing': 'true'}
     """
     if not isinstance(document, Mapping):
-        raise LaunchError(
-            Exit.CONFIG, "recipe is not a map", f"use the keys {', '.join(KEYS)}", id="recipe-map"
-        )
+        remedy = f"use the keys {', '.join(KEYS)}"
+        raise LaunchError(Exit.CONFIG, "recipe is not a map", remedy, id="recipe-map")
     for key in document:
         if key not in KEYS:
-            raise LaunchError(
-                Exit.CONFIG,
-                f"recipe.{key} is not a key",
-                suggestion.remedy(str(key), KEYS),
-                id="recipe-key-unknown",
-            )
+            remedy = suggestion.remedy(str(key), KEYS)
+            cause = f"recipe.{key} is not a key"
+            raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-key-unknown")
     given = {**_DEFAULTS, **document}
     for key, choices in _CHOICES.items():
         if given.get(key) not in choices:
-            raise LaunchError(
-                Exit.CONFIG,
-                f"recipe.{key}={given.get(key)!r}",
-                f"use {' or '.join(choices)}",
-                id="recipe-choice",
-            )
+            cause = f"recipe.{key}={given.get(key)!r}"
+            remedy = f"use {' or '.join(choices)}"
+            raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-choice")
     return Recipe(
         backend=cast(Backend, document["backend"]),
         task=cast(Task, document["task"]),
@@ -297,7 +303,8 @@ def parse(document: object) -> Recipe:
         export=cast(Export, given["export"]),
         pair_weights=cast(PairWeights, given["pairWeights"]),
         saving=cast(Saving, given["saving"]),
-        save_minutes=_save_minutes(given.get("saveMinutes", SAVE_MINUTES)),
+        save_minutes=_number("saveMinutes", given.get("saveMinutes", SAVE_MINUTES)),
+        max_dropped_rows=_number("maxDroppedRows", given.get("maxDroppedRows", MAX_DROPPED_ROWS)),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         adapter_reference=cast(AdapterReference, given["adapterReference"]),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
@@ -313,14 +320,10 @@ def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
     return given
 
 
-def _save_minutes(given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.saveMinutes={given!r}",
-            "use minutes, e.g. 15, or 0 to save by recipe.args.save_steps",
-            id="recipe-save-minutes",
-        )
+def _number(key: str, given: object) -> float:
+    high, id, remedy = _NUMBERS[key]
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= high:
+        raise LaunchError(Exit.CONFIG, f"recipe.{key}={given!r}", remedy, id=id)
     return float(given)
 
 
@@ -337,12 +340,9 @@ def _swift_version(given: object) -> str:
 
 def _trackers(given: object) -> tuple[str, ...]:
     if not isinstance(given, list) or any(each not in [*TRACKERS] for each in given):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.trackers={given!r}",
-            f"use a list of {' and '.join(TRACKERS)}",
-            id="recipe-trackers",
-        )
+        remedy = f"use a list of {' and '.join(TRACKERS)}"
+        cause = f"recipe.trackers={given!r}"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-trackers")
     return tuple(given)
 
 

@@ -12,6 +12,8 @@ from launchers.exits import Exit, LaunchError
 PLUGINS = "external_plugins"
 ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")
 """Each word is a file (``swift/arguments/base_args``)."""
+ROW_MAKERS = ("columns", PLUGINS, *ALWAYS_FILES)
+"""Flags by which a user's code or map of columns makes the rows of the datasets."""
 CONFIGS = ("deepspeed", "teacher_deepspeed", "fsdp", "fsdp_config", "accelerator_config")
 """A preset of ms-swift, JSON, or a file (``swift/arguments/sft_args.py``)."""
 BY_SUFFIX = {

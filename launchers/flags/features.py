@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
 from launchers.flags import equal_packs, first_step
+from launchers.flags.code_files import ROW_MAKERS
 
 VARIABLE = "DPO_FEATURES"
 """Environment variable of the training processes: names of features, separated by commas. The
@@ -19,6 +21,8 @@ launcher sets it; in the launcher's own environment it is refused like any unkno
 SAVE_VARIABLE = "DPO_SAVE_SECONDS"
 """Environment variable of the training processes: seconds of work that an interruption may lose; 0
 where ms-swift chooses the steps to save. The launcher sets it, as above."""
+DROPPED_VARIABLE = "DPO_MAX_DROPPED_ROWS"
+"""Environment variable of the training processes: ``recipe.maxDroppedRows``."""
 EVALUATE_VARIABLE = "DPO_EVALUATE_FIRST"
 """Environment variable of the training processes: 1 if a run that resumes evaluates its checkpoint,
 since it was stopped before that evaluation had ended. The launcher sets it, as above."""
@@ -70,14 +74,6 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.is_on("use_precision_aware_optimizer") and "bf16" in types
 
 
-def _saves_in_background(recipe: Recipe) -> bool:
-    return recipe.saves_in_background
-
-
-def _writes_safetensors_once(recipe: Recipe) -> bool:
-    return recipe.writes_safetensors_once
-
-
 def _reads_twice(recipe: Recipe) -> bool:
     """Return whether ms-swift loads the weights for the policy and again for a reference model."""
     return recipe.has_reference and recipe.reference == "online"
@@ -86,6 +82,12 @@ def _reads_twice(recipe: Recipe) -> bool:
 def _caches_tokens(recipe: Recipe) -> bool:
     """Return whether rows are tokenised before the first step and caching is not switched off."""
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
+
+
+def reads_forms(recipe: Recipe) -> bool:
+    """Return whether the launcher's readers of rows may be used: no code of the user makes them."""
+    is_plain = recipe.preference in PAIRED and not recipe.is_on("streaming")
+    return is_plain and not any(map(recipe.args.get, ROW_MAKERS))
 
 
 def _has_packs(recipe: Recipe) -> bool:
@@ -156,13 +158,13 @@ FEATURES = (
         name="background_save",
         module="training.saving.save_megatron",
         backend="megatron",
-        wanted=_saves_in_background,
+        wanted=attrgetter("saves_in_background"),
     ),
     Feature(
         name="safetensors_last",
         module="training.saving.safetensors_last",
         backend="megatron",
-        wanted=_writes_safetensors_once,
+        wanted=attrgetter("writes_safetensors_once"),
     ),
     Feature(
         name="narrow_moments",
@@ -279,6 +281,7 @@ FEATURES = (
         wanted=_has_large_step,
     ),
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
+    Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
     Feature(name="tokens", module="training.tokens.cache", wanted=_caches_tokens),
     Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=_has_packs),
     Feature(
@@ -335,7 +338,11 @@ def names(recipe: Recipe, *, on_cpu: bool) -> list[str]:
 def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
     """Return the environment variables by which features know what to install and to do."""
     seconds = 60 * recipe.save_minutes if recipe.saves_by_time else 0
-    return {VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)), SAVE_VARIABLE: str(seconds)}
+    return {
+        VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)),
+        SAVE_VARIABLE: str(seconds),
+        DROPPED_VARIABLE: str(recipe.max_dropped_rows),
+    }
 
 
 def callbacks(recipe: Recipe, *, on_cpu: bool) -> list[str]:

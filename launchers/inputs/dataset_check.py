@@ -2,36 +2,39 @@
 
 ms-swift drops a row that it cannot use and trains on the rest
 (``swift/dataset/preprocessor/core.py``: ``batched_preprocess``), so a dataset without a single pair
-fails only after the download, the conversion and the start of all GPUs. Rows that a plugin or a
-column map may still change are not judged.
+fails only after the download, the conversion and the start of all GPUs. Rows that a user's plugin
+makes are read, but not judged as pairs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers import logs
+from launchers.config.flag_value import is_zero
 from launchers.config.recipe import PAIRED, Recipe
 from launchers.exits import Exit, LaunchError
+from launchers.flags.code_files import ROW_MAKERS
+from launchers.flags.features import reads_forms
+from launchers.inputs import row_advice, row_files, row_forms
+from launchers.inputs.form_table import REGISTERED, SUBSETS
+from launchers.inputs.row_files import Rows
+from launchers.inputs.row_folder import refusal
+from launchers.inputs.row_forms import Form
+from launchers.inputs.row_pairs import Dropped, Pair, Reader
+from launchers.upstream import source
+from launchers.upstream.versions import parse_version
 
-MAX_READ_BYTES = 64 * 1024**2
-"""Part of a file that is read: about a second."""
-_MAGIC = (b"PAR1", b"PARE")
-"""First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
-_ROW_MAKERS = ("columns", "external_plugins", "custom_dataset_info")
-"""Flags by which a user's code or column map makes the rows."""
-_ANSWERS = ("response", "answer", "output", "targets", "target", "completion", "content")
-"""Columns that ms-swift takes for the answer (``ResponsePreprocessor``)."""
-_TEXTS = "{chosen: response, rejected: rejected_response}"
-_CONVERSATIONS = "{chosen: messages, rejected: rejected_messages}"
-_PROMPTS = ("query", "prompt", "input", "instruction", "question", "problem")
-"""Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
-_ASSISTANT = ("assistant", "gpt", "bot")
-"""Roles of the answer in ``MessagesPreprocessor``."""
-_PAIR = ("chosen", "rejected")
+SURE = 3.0
+"""Rows of a sample must exceed the limit of dropped rows by this factor to refuse the dataset."""
+WARNED = ("dataset-tool-turn-differs", "dataset-no-prompt")
+"""Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
+are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +47,146 @@ class Dataset:
     sample: int | None = None
 
 
-def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) -> None:
-    """Refuse datasets that make no training step.
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One row that is dropped, or that should not be trained on."""
+
+    id: str
+    why: str
+    path: Path
+    row: int | None
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """What was found in one dataset."""
+
+    dataset: Dataset
+    files: Sequence[Rows]
+    form: Form | None = None
+    pairs: list[tuple[Path, int | None, Pair]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    dropped: int = 0
+    wrong: int = 0
+    """Rows that are dropped, or that have a fault for which all rows would be refused."""
+    unread: str = ""
+    """Why its rows were not judged; empty if they were."""
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows that were read."""
+        return sum(len(each.rows) for each in self.files)
+
+    @property
+    def total(self) -> int | None:
+        """Return the rows of the dataset; None where they were not counted."""
+        totals = [each.total for each in self.files]
+        return None if None in totals else sum(t for t in totals if t is not None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every row was read."""
+        return all(each.is_whole for each in self.files)
+
+
+def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) -> list[Judged]:
+    """Refuse datasets that make no training step, or less than the recipe asks for.
 
     Args:
         recipe: the run's recipe.
-        datasets: all of them; folders are not checked.
+        datasets: all of them.
         replicas: data-parallel size; None when it is not known.
 
+    Returns:
+        What was found in each, for those that show it.
+
     Raises:
-        LaunchError: DATA, naming the key, the file and the line.
+        LaunchError: DATA, naming the key, the file and the rows.
     """
-    counts = [_judge(recipe, dataset) for dataset in datasets]
+    judged = judge(recipe, datasets)
+    for each in judged:
+        refuse(recipe, each)
+    counts = [_count(each) for each in judged]
+    for each, count in zip(judged, counts, strict=True):
+        _refuse_unsplit(recipe, each.dataset, count)
     if replicas is not None and recipe.backend == "megatron" and None not in counts:
         _refuse_too_few(recipe, sum(c for c in counts if c is not None), replicas)
+    return judged
+
+
+def judge(recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None) -> list[Judged]:
+    """Read the datasets and judge each row as ms-swift's reader would.
+
+    Args:
+        recipe: the recipe.
+        datasets: all of them.
+        limit: as of ``row_files.read``.
+
+    Raises:
+        LaunchError: DATA for a file that cannot be read, and for a map of columns that fits none;
+            CONFIG for one that is no map.
+    """
+    columns = column_map(recipe)
+    found = [
+        Judged(dataset=each, files=row_files.read(each.key, each.path, limit))
+        for each in datasets
+        if not _refuse_subsets(each)
+    ]
+    given = [name for each in found for file in each.files for name in file.columns]
+    release = parse_version(recipe.swift_version or source.version("ms-swift") or "4.4.1")
+    for each in found:
+        each.unread = _unjudged(recipe, each)
+        if each.unread:
+            logs.warning("rows not judged", file=each.dataset.path, why=each.unread)
+        elif columns:
+            _refuse_columns(each, Reader(columns=given, mapped=columns))
+        elif reads_forms(recipe):
+            each.form = row_forms.find(first_rows(each.files))
+            if each.form:
+                logs.info(
+                    "rows have a built-in reader", file=each.dataset.path, form=each.form.name
+                )
+    made = [_columns_of(each) for each in found]
+    everywhere = {name for names in made for name in names if name.startswith("rejected_")}
+    for each, names in zip(found, made, strict=True):
+        if not each.unread:
+            reader = Reader(
+                columns=[*names, *sorted(everywhere - {*names})],
+                mapped=columns,
+                release=release,
+                is_auto=not recipe.is_on("disable_auto_column_mapping"),
+            )
+            _judge_rows(each, reader)
+    return found
+
+
+def column_map(recipe: Recipe) -> dict[str, str]:
+    """Return ``recipe.args.columns``; empty without one, and where it is a file.
+
+    Raises:
+        LaunchError: CONFIG where it is neither a map nor JSON, such as ``old:new``.
+    """
+    given = recipe.args.get("columns", "")
+    if isinstance(given, str) and given and not given.endswith(".json"):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = [given]
+    if isinstance(given, Mapping):
+        return {str(old): str(new) for old, new in given.items()}
+    if isinstance(given, list):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.columns: {' '.join(map(str, given))!r} is not a map",
+            "use a map, e.g. {chosen: messages, rejected: rejected_messages}, or JSON",
+            id="columns-form",
+        )
+    return {}
+
+
+def first_rows(files: Sequence[Rows]) -> list[Mapping[str, Any]]:
+    """Return the rows by which a form is chosen: the first of the first file."""
+    return [row for _, row in files[0].rows[: row_forms.LOOKED_AT]] if files else []
 
 
 def steps(rows: int, *, micro: int, replicas: int, epochs: int, batch: int) -> int:
@@ -72,6 +201,160 @@ def steps(rows: int, *, micro: int, replicas: int, epochs: int, batch: int) -> i
     """
     step = micro * replicas
     return rows // step * step * epochs // batch
+
+
+def _unjudged(recipe: Recipe, judged: Judged) -> str:
+    """Return why rows are not judged as pairs; empty if they are."""
+    unread = [f"{each.path.name}: {each.unread}" for each in judged.files if each.unread]
+    by_user = [name for name in ROW_MAKERS if name != "columns" and name in recipe.args]
+    columns = recipe.args.get("columns", "")
+    if unread:
+        return "; ".join(unread)
+    if recipe.preference not in PAIRED:
+        return "they need not be pairs"
+    if by_user:
+        return f"recipe.args.{by_user[0]} may make them"
+    if isinstance(columns, str) and columns.endswith(".json"):
+        return "recipe.args.columns is a file"
+    if judged.dataset.path.name in REGISTERED:
+        return f"ms-swift has a reader of its own for {judged.dataset.path.name}"
+    return ""
+
+
+def _columns_of(judged: Judged) -> list[str]:
+    if judged.form:
+        return [*row_forms.COLUMNS]
+    return list(dict.fromkeys(name for each in judged.files for name in each.columns))
+
+
+def _judge_rows(judged: Judged, reader: Reader) -> None:
+    for file in judged.files:
+        for number, row in file.rows:
+            faults: Mapping[str, str] = {}
+            try:
+                pair = reader.pair(judged.form.read(row) if judged.form else row)
+            except Dropped as drop:
+                judged.dropped += 1
+                faults = {drop.id: str(drop)}
+            except (ValueError, KeyError, TypeError, IndexError) as error:  # of the form
+                judged.dropped += 1
+                faults = {"dataset-row-form": f"another form than the first rows ({error})"}
+            else:
+                judged.pairs.append((file.path, number, pair))
+                faults = pair.faults
+            judged.wrong += bool({*faults} - {*WARNED})
+            for id, why in faults.items():
+                judged.faults.append(Fault(id=id, why=why, path=file.path, row=number))
+
+
+def _refuse_subsets(dataset: Dataset) -> bool:
+    name = dataset.path.name
+    if dataset.path.is_dir() and name in SUBSETS:
+        raise refusal(
+            "dataset-subset",
+            *(dataset.key, dataset.path, "is a repository of several subsets for ms-swift"),
+            f"name the folder or file of one subset, e.g. hf://org/{name}@main/SUBSET",
+        )
+    return False
+
+
+def _refuse_columns(judged: Judged, reader: Reader) -> None:
+    dataset, own = judged.dataset, _columns_of(judged)
+    first = first_rows(judged.files)
+    if unknown := reader.unknown():
+        raise refusal(
+            "dataset-columns-unknown",
+            *(dataset.key, dataset.path, f"has no column {', '.join(unknown)} of "),
+            f"correct recipe.args.columns; its columns are {', '.join(own)}",
+        )
+    twice = Reader(columns=own, mapped=reader.mapped).twice()
+    if twice:
+        old, new = next(iter(twice.items()))
+        raise refusal(
+            "dataset-columns-twice",
+            *(dataset.key, dataset.path, f"has a column {new}, and {old} would become it too"),
+            row_advice.remedy(first),
+        )
+
+
+def refuse(recipe: Recipe, judged: Judged) -> None:
+    """Refuse what all rows have, and more dropped rows than the recipe allows; log the rest.
+
+    Raises:
+        LaunchError: DATA, naming the key, the file and the rows.
+    """
+    if judged.unread or not judged.faults:
+        return
+    dataset, first = judged.dataset, first_rows(judged.files)
+    counts = Counter(fault.id for fault in judged.faults if fault.id not in WARNED)
+    id = counts.most_common(1)[0][0] if counts else ""
+    names = _columns_of(judged)
+    if not judged.pairs and not any(name.startswith("rejected_") for name in names):
+        wrong = f"has no rejected answers; its columns are {', '.join(sorted(names)) or '(none)'}"
+        remedy = row_advice.remedy(first)
+        raise refusal("dataset-no-pairs", dataset.key, dataset.path, wrong, remedy)
+    limit = recipe.max_dropped_rows * (1 if judged.is_whole else SURE)
+    is_all = judged.wrong == judged.rows
+    if "dataset-tool-calls" in counts:
+        id = "dataset-tool-calls"
+    elif not is_all and judged.dropped / judged.rows <= limit:
+        logs.warning("rows", file=dataset.path, what=describe(judged))
+        return
+    part = "" if judged.is_whole else f"is read in part ({judged.rows} rows), and "
+    is_one = is_all or id == "dataset-tool-calls"
+    raise refusal(
+        id if is_one else "dataset-rows-dropped",
+        *(dataset.key, dataset.path, f"{part}{describe(judged)}"),
+        row_advice.REMEDIES[id]
+        + ("" if is_one else f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"),
+    )
+
+
+def describe(judged: Judged) -> str:
+    """Return counts, reasons and three rows of each, as words."""
+    parts = []
+    for why, count in Counter(fault.why for fault in judged.faults).most_common(4):
+        rows = [f for f in judged.faults if f.why == why and f.row is not None][:3]
+        several = len(judged.files) > 1
+        named = ", ".join(f"{f.path.name}:{f.row}" if several else str(f.row) for f in rows)
+        parts.append(f"{why} in {_of(count, judged.rows)}{f' (rows {named})' if named else ''}")
+    return "has " + "; ".join(parts)
+
+
+def _of(count: int, rows: int) -> str:
+    return f"all {rows} rows" if count == rows else f"{count} of {rows} rows"
+
+
+def _count(judged: Judged) -> int | None:
+    """Return an upper bound of the rows that are kept; None when it is not known."""
+    total = judged.total
+    if total is not None and not judged.unread and judged.is_whole:
+        total -= judged.dropped
+    if judged.dataset.sample is not None and total != 0:
+        return judged.dataset.sample
+    return total
+
+
+def _refuse_unsplit(recipe: Recipe, dataset: Dataset, rows: int | None) -> None:
+    """Refuse a dataset of which no row would be left (``swift/dataset/dataset_meta.py``)."""
+    ratio = recipe.arg("split_dataset_ratio", "0")
+    if rows is None or is_zero(ratio) or recipe.is_on("streaming"):
+        return
+    try:
+        held_out = max(int(rows * float(ratio)), 1)
+    except ValueError:  # another rule refuses it
+        return
+    if rows - held_out < 1 and float(ratio) < 1:
+        raise refusal(
+            "dataset-too-few",
+            *(
+                dataset.key,
+                dataset.path,
+                f"has {rows} row{'s' * (rows != 1)}, too few to hold "
+                f"out split_dataset_ratio {ratio}",
+            ),
+            "add rows, or remove recipe.args.split_dataset_ratio",
+        )
 
 
 def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
@@ -95,154 +378,3 @@ def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
             "add rows or epochs, or lower recipe.args.global_batch_size",
             id="dataset-no-batch",
         )
-
-
-def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
-    """Return an upper bound of a dataset's rows; None when it is not known.
-
-    Raises:
-        LaunchError: DATA when it has no row that can be trained on.
-    """
-    path = dataset.path
-    if not path.is_file():
-        return dataset.sample
-    if path.stat().st_size == 0:
-        raise _refusal("dataset-empty", dataset, "is empty", "use a file with rows")
-    if path.suffix == ".parquet":
-        _refuse_broken_parquet(dataset)
-    if path.suffix not in (".json", ".jsonl"):
-        return dataset.sample
-    is_whole = path.stat().st_size <= MAX_READ_BYTES
-    rows = list(_rows(dataset, is_whole=is_whole))
-    if is_whole and not rows:
-        raise _refusal("dataset-no-rows", dataset, "has no rows", "use a file with rows")
-    is_paired = recipe.preference in PAIRED
-    if rows and is_paired and not any(name in recipe.args for name in _ROW_MAKERS):
-        _refuse_without_pairs(dataset, rows)
-    if dataset.sample is not None:
-        return dataset.sample
-    return len(rows) if is_whole else None
-
-
-def _refuse_broken_parquet(dataset: Dataset) -> None:
-    with dataset.path.open("rb") as handle:
-        first = handle.read(4)
-        handle.seek(max(0, dataset.path.stat().st_size - 4))
-        last = handle.read(4)
-    if first not in _MAGIC or last not in _MAGIC:
-        where = "beginning" if first not in _MAGIC else "end: it is truncated"
-        raise _refusal(
-            "dataset-parquet",
-            dataset,
-            f"is not a valid parquet file: PAR1 is missing at its {where}",
-            "copy it again",
-        )
-
-
-def _rows(dataset: Dataset, *, is_whole: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of JSON lines, or of one JSON list, up to ``MAX_READ_BYTES``."""
-    with dataset.path.open("rb") as handle:
-        text = handle.read(MAX_READ_BYTES)
-    if text.lstrip()[:1] == b"[":
-        if is_whole:
-            yield from _maps(dataset, [(1, _parse(dataset, text, 1))])
-        return
-    lines = text.split(b"\n")
-    kept = lines if is_whole else lines[:-1]  # the last one is incomplete
-    numbered = ((n, line) for n, line in enumerate(kept, 1) if line.strip())
-    yield from _maps(dataset, ((n, _parse(dataset, line, n)) for n, line in numbered))
-
-
-def _maps(dataset: Dataset, parsed: Iterable[tuple[int, Any]]) -> Iterator[Mapping[str, Any]]:
-    for number, value in parsed:
-        for row in value if isinstance(value, list) else [value]:
-            if not isinstance(row, Mapping):
-                raise _refusal(
-                    "dataset-row",
-                    dataset,
-                    f"line {number}: the row is not a map",
-                    "use one map per line",
-                )
-            yield row
-
-
-def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
-    try:
-        return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except ValueError as error:  # not JSON, or not UTF-8
-        wrong = f"line {number} is not JSON: {error}"
-        raise _refusal(
-            "dataset-json", dataset, wrong, "use one JSON map per line, in UTF-8"
-        ) from None
-
-
-def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
-    if not any(name.startswith("rejected_") for row in rows for name in row):
-        wrong = f"has no rejected answers; its columns are {', '.join(sorted(rows[0])) or '(none)'}"
-        raise _refusal("dataset-no-pairs", dataset, wrong, pair_columns_remedy(rows[0]))
-    if all(_is_same(row) for row in rows):
-        wrong = f"rejected_response is missing or equals the chosen answer in all {len(rows)} rows"
-        raise _refusal(
-            "dataset-same-answers",
-            dataset,
-            wrong,
-            "ms-swift drops such rows: give each row a different rejected answer",
-        )
-
-
-def _is_same(row: Mapping[str, Any]) -> bool:
-    """Return whether ms-swift drops the row (``_check_rejected_response``)."""
-    if any(name.startswith("rejected_") and name != "rejected_response" for name in row):
-        return False
-    messages, rejected = row.get("messages"), row.get("rejected_response")
-    if rejected is None:
-        return True
-    if isinstance(messages, list) and messages and isinstance(messages[-1], Mapping):
-        return bool(rejected == messages[-1].get("content"))
-    return any(rejected == row[name] for name in _ANSWERS if name in row)
-
-
-def _refusal(id: str, dataset: Dataset, wrong: str, remedy: str) -> LaunchError:
-    return LaunchError(Exit.DATA, f"{dataset.key}: {dataset.path} {wrong}", remedy, id=id)
-
-
-def pair_columns_remedy(row: Mapping[str, Any]) -> str:
-    """Return the remedy for rows without a ``rejected_`` column, by the form of one of them.
-
-    Most datasets on hubs have one of the two forms of TRL. Tried with ``AutoPreprocessor`` and
-    ``TemplateInputs`` of ms-swift 4.4.1: a map of columns keeps the prompt when it is a text next
-    to texts, or part of the conversations. When ``chosen`` is a conversation that begins with the
-    answer (TRL's explicit prompt), or ``prompt`` is a list, no map of columns works: the prompt is
-    lost silently, or each row fails.
-
-    >>> pair_columns_remedy({"prompt": "q", "chosen": "a", "rejected": "b"})
-    'set recipe.args.columns: {chosen: response, rejected: rejected_response}'
-    """
-    if _is_texts(row):
-        return f"set recipe.args.columns: {_TEXTS}"
-    if all(_has_prompt(row.get(name)) for name in _PAIR):
-        return f"set recipe.args.columns: {_CONVERSATIONS}"
-    if all(isinstance(row.get(name), str | list) for name in _PAIR):
-        return (
-            "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
-            "recipe.args.external_plugins; or use messages and rejected_response"
-        )
-    return (
-        "use messages and rejected_response, or a plugin or a map of columns: "
-        "recipe.args.external_plugins, recipe.args.columns"
-    )
-
-
-def _is_texts(row: Mapping[str, Any]) -> bool:
-    """Return whether prompt and answers are texts; given two prompts, ms-swift uses neither."""
-    prompts = [row[name] for name in _PROMPTS if name in row]
-    return len(prompts) == 1 and all(
-        isinstance(each, str) for each in (*prompts, *(row.get(name) for name in _PAIR))
-    )
-
-
-def _has_prompt(messages: object) -> bool:
-    """Return whether a conversation begins with another role than the assistant's."""
-    if not isinstance(messages, list) or not messages or not isinstance(messages[0], Mapping):
-        return False
-    return messages[0].get("role", messages[0].get("from")) not in _ASSISTANT

@@ -24,6 +24,7 @@ from launchers.flags.command_line import Inputs, flatten, program, training_flag
 from launchers.flags.flag_types import FlagType
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
+from launchers.inputs.dataset_check import column_map
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
@@ -61,6 +62,7 @@ def check_recipe(
     found += table.empty(recipe.args) + evaluated_too(recipe, inputs)
     try:
         first_attempt_flags(settings, recipe, inputs)
+        column_map(recipe)
     except LaunchError as error:
         found.append(_of_error(error))
     known = known_flags(recipe)

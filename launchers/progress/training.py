@@ -16,12 +16,15 @@ from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress, quietly
+from launchers.system.atomic_file import read_object
 from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 10.0
 """Seconds between two readings of the file."""
 MEASURED = ("reserved_gib", "fill", "expert_load", "expert_load_worst", "grad_norm")
 """Further numbers of the last step's row, under their names in ``metrics/rows.py``."""
+PACKING = "packing.json"
+"""File in an attempt's folder: the counts of its rows (``training/tokens``) and its packs."""
 RECENT_STEPS = 20
 """Number of last steps whose median duration gives the remaining time."""
 
@@ -104,6 +107,30 @@ class Timeline:
         }
 
 
+def rows_of(attempt: Path) -> dict[str, Any]:
+    """Return the counts of an attempt's rows; empty where they were not tokenised before.
+
+    Args:
+        attempt: its folder.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    found = read_object(attempt / PACKING)
+    names = ("rows_read", "rows_kept", "rows_dropped", "pairs_doubtful")
+    return {name: found[name] for name in names if name in found}
+
+
+def log_rows(training: Mapping[str, Any]) -> None:
+    """Log how many rows a run has trained on, and why others were dropped.
+
+    Args:
+        training: the training state in ``progress.json``.
+    """
+    if found := training.get("rows"):
+        logs.info("rows", **found)
+
+
 def log_held_out(training: Mapping[str, Any]) -> None:
     """Log a run's first, last and best evaluation, one line each; nothing without any.
 
@@ -138,6 +165,8 @@ def summarising(
     def record() -> None:
         timeline.add(tail.lines())
         found = timeline.summary(time(), progress.first_started)
+        if found and (counts := rows_of(path.parent / "attempts" / str(found["attempt"]))):
+            found["rows"] = counts
         if found and found != progress.training:
             progress.training = found
             quietly(progress.write)

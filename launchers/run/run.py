@@ -28,7 +28,7 @@ from launchers.progress.exporter import exporting
 from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
-from launchers.progress.training import log_held_out, summarising
+from launchers.progress.training import log_held_out, log_rows, summarising
 from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import Prepared, prepare
@@ -176,6 +176,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                     )
 
                 # Export: the last or best checkpoint in Hugging Face format.
+                log_rows(progress.training)
                 log_held_out(progress.training)
                 _export(settings, trained, inputs, decision.identity, last)
                 progress.end("done")

@@ -18,7 +18,7 @@ from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.protocol import Hello
 from launchers.metrics.trainer_log import last_step
-from launchers.progress.training import log_held_out
+from launchers.progress.training import log_held_out, log_rows
 from launchers.run.helm_release import installation_time
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
@@ -53,6 +53,7 @@ def verify(settings: Settings, recipe: Recipe) -> None:
         not_started = not_started_reason(state, digest, since)
         if not not_started and state["state"] == "succeeded":
             verify_outputs(settings, recipe, state["outputs"])
+            log_rows(state.get("training", {}))
             log_held_out(state.get("training", {}))
             return
         if not not_started and state["state"] == "failed" and state["code"] in USER:

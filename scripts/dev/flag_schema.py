@@ -49,6 +49,14 @@ _TYPES: dict[str, dict[str, object]] = {
 }
 _DEFAULTS = ("megatron", True, SWIFT)
 """Of ``recipe.backend``, ``checkFlags`` and ``swiftVersion``."""
+_OWN: dict[str, dict[str, object]] = {
+    "columns": {  # ms-swift parses a text as JSON, or reads it as the path of a JSON file
+        "type": ["object", "string", "null"],
+        "pattern": r"^\s*\{|\.json$",
+        "errorMessage": "use a map, e.g. {chosen: messages, rejected: rejected_messages}, or JSON",
+    },
+}
+"""Flags that only ms-swift's own parser types."""
 Schema = Mapping[str, object]
 Taken = tuple[str, FlagType | None]
 """One flag and what it takes."""
@@ -166,7 +174,10 @@ def _part(
         lines = [
             f'"{name}": '
             + json.dumps(
-                _described(unprinted(schema or scalars.get(name, {})), descriptions.get(name))
+                _described(
+                    unprinted(schema or scalars.get(name) or _OWN.get(name, {})),
+                    descriptions.get(name),
+                )
             )
             for name, schema in sorted(schemas.items())
         ]

@@ -23,7 +23,7 @@ from scripts.helm import template
 from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
-from scripts.plan.inputs import find_data, find_model
+from scripts.plan.inputs import find_data, find_model, judge_rows
 from scripts.plan.recipe_args import layout_flags
 from scripts.plan.search import Search, nearest
 from scripts.plan.submission import Submission, read_submission
@@ -54,6 +54,8 @@ class Request:
     """Nodes to search for; None: those of the values."""
     gpus_per_node: int | None = None
     """GPUs per node to search for; None: those of the values."""
+    data: Sequence[Path] = ()
+    """Rows of ``recipe.dataset`` on this machine, in its order: they are judged and counted."""
 
 
 def run(request: Request, console: Console) -> int:
@@ -186,7 +188,10 @@ def job_of(found: Submission, request: Request) -> Job:
         settings = from_env(env)
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
-    dataset = find_data(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
+    given = [f"file://{path.resolve()}" for path in request.data]
+    if given:
+        judge_rows(found.recipe, request.data)
+    dataset = find_data(given or found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
     return job_from(
         settings,
         found.recipe,

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from launchers.config import sources
+from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
+from launchers.inputs import dataset_check, row_files, row_forms
+from launchers.inputs.dataset_check import Dataset
+from launchers.inputs.row_files import Rows
+from launchers.inputs.row_forms import COLUMNS as FORM_COLUMNS
+from launchers.inputs.row_pairs import Dropped, Reader
 from launchers.plan import model_config
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import TOKENS, Data
@@ -116,11 +121,18 @@ def find_data(
         except LaunchError as error:
             raise Problem(f"{error.cause}; {error.remedy}") from None
         file = Path(parsed.repo)
-        if parsed.hub != "file" or file.suffix != ".jsonl" or not file.is_file():
+        if parsed.hub != "file" or not file.exists():
             return None
-        rows = sum(1 for _ in _lines(file))
-        counts += rows if parsed.sample is None else parsed.sample
-        lengths += _lengths(file)
+        try:
+            files = row_files.read(f"recipe.dataset[{place}]", file)
+        except LaunchError as error:
+            raise Problem(f"{error.cause}; {error.remedy}") from None
+        rows = [each.count() for each in files]
+        if None in rows or any(each.unread for each in files):
+            return None
+        total = sum(row for row in rows if row is not None)
+        counts += total if parsed.sample is None else parsed.sample
+        lengths += _lengths(files)
     if not counts:
         return None
     mean = sum(lengths) / max(1, len(lengths)) / CHARACTERS_PER_TOKEN or TOKENS
@@ -132,36 +144,38 @@ def _data(pairs: int, tokens: float, why: str) -> Data:
     return Data(pairs=pairs, tokens=tokens, source=f"{pairs:,} pairs of {tokens:,.0f} tokens{why}")
 
 
-def _lengths(file: Path) -> list[float]:
-    try:
-        rows = [json.loads(line) for line in islice(_lines(file), SAMPLED_ROWS)]
-    except ValueError as error:
-        raise Problem(f"{file} is not a JSON lines file: {error}") from None
-    return [_characters(row) for row in rows]
+def _lengths(files: Sequence[Rows]) -> list[float]:
+    """Return the characters of pairs as ms-swift reads them; the prompt counts with each answer."""
+    rows = [row for each in files for _, row in each.rows[:SAMPLED_ROWS]]
+    form = row_forms.find(rows[: row_forms.LOOKED_AT])
+    names = [name for each in files for name in each.columns]
+    reader = Reader(columns=FORM_COLUMNS if form else names)
+    found = []
+    for row in rows:
+        try:
+            pair = reader.pair(form.read(row) if form else row)
+        except (Dropped, ValueError, KeyError, TypeError, IndexError):
+            continue
+        texts = [text for side in (pair.chosen, pair.rejected) for _, text in side.turns]
+        found.append(float(sum(map(len, texts))))
+    return found
 
 
-def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8-sig", errors="replace") as handle:
-        yield from (line for line in handle if line.strip())
+def judge_rows(recipe: Recipe, paths: Sequence[Path]) -> None:
+    """Refuse rows as the pods' check would.
 
+    Args:
+        recipe: the recipe whose datasets they are.
+        paths: files or folders of this machine.
 
-def _characters(row: object) -> float:
-    """Return the characters of a preference row; the prompt counts with each answer.
-
-    >>> _characters({"messages": [{"role": "user", "content": "12345678"},
-    ...                           {"role": "assistant", "content": "good"}],
-    ...              "rejected_response": "bad"})
-    23.0
+    Raises:
+        Problem: a path does not exist, or the check refuses its rows.
     """
-    if not isinstance(row, dict):
-        return 0.0
-    texts = _texts(row.get("messages"))
-    chosen = float(sum(map(len, texts)))
-    if "rejected_response" in row and texts:
-        return 2 * chosen - len(texts[-1]) + len(str(row["rejected_response"]))
-    return chosen + sum(map(len, _texts(row.get("rejected_messages"))))
-
-
-def _texts(messages: object) -> list[str]:
-    turns = messages if isinstance(messages, list) else []
-    return [str(turn.get("content", "")) for turn in turns if isinstance(turn, dict)]
+    for path in paths:
+        if not path.exists():
+            raise Problem(f"--data {path}: does not exist; give files or folders of rows")
+    named = [Dataset(key=f"--data[{n}]", path=path) for n, path in enumerate(paths)]
+    try:
+        dataset_check.check(recipe, named, replicas=None)
+    except LaunchError as error:
+        raise Problem(f"{error.cause}; {error.remedy}") from None

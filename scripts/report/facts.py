@@ -258,12 +258,36 @@ def arguments(run: RunRecord) -> Iterator[Row]:
         yield str(name), str(value)
 
 
+COUNTS = {
+    "rows_read": "read",
+    "rows_kept": "kept",
+    "rows_dropped": "dropped",
+    "pairs_doubtful": "trained on, but",
+}
+"""Counts of the rows in ``packing.json``: numbers, and numbers by reason."""
+
+
+def rows(run: RunRecord) -> Iterator[Row]:
+    """Yield the rows of the newest attempt that counted them: read, kept, and each reason."""
+    for name, value in _packing(run):
+        if name in COUNTS and isinstance(value, Mapping):
+            for why, count in value.items():
+                yield f"{COUNTS[name]}: {why}", str(count)
+        elif name in COUNTS:
+            yield COUNTS[name], str(value)
+
+
 def packs(run: RunRecord) -> Iterator[Row]:
     """Yield the packing report of the newest attempt that has one."""
+    for name, value in _packing(run):
+        if name not in COUNTS:
+            yield str(name).replace("_", " "), str(value)
+
+
+def _packing(run: RunRecord) -> Iterator[tuple[str, object]]:
     for attempt in reversed(run.attempts):
         if attempt.packing:
-            for name, value in attempt.packing.items():
-                yield str(name).replace("_", " "), str(value)
+            yield from attempt.packing.items()
             return
 
 

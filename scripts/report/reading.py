@@ -13,6 +13,7 @@ from typing import Any
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
 from launchers.progress import phases
+from launchers.progress.training import PACKING
 from launchers.stages.attempt_record import End, root_of
 from launchers.state.document import State
 from launchers.storage import checkpoint, marker
@@ -24,7 +25,6 @@ from scripts.report.columns import reduce
 from scripts.report.metrics_file import Metrics, Trained
 from scripts.report.record import Attempt, Missing, RunRecord
 
-PACKING = "packing.json"
 CHECKED = ("loss", "grad_norm")
 """Columns of `metrics.jsonl` in which a step without a finite value is an event."""
 NOTHING_KNOWN = Redactor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -69,6 +70,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         if isinstance(found, Mapping):
             text = _quality("loss", found.get("loss"), found.get("accuracy"), found.get("margin"))
             yield "held out", Text(f"{name}: {text} at step {found.get('step')}")
+    if status.rows:
+        yield "rows", Text(_rows(status.rows))
     if status.speed.value is not None:
         yield "speed", Text(_speed(status))
         yield "", Text(_mfu(status))
@@ -89,6 +92,19 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         yield "stages", Text(", ".join(_stages(status)))
     if status.nodes:  # of a JobSet; without one there is nothing that counts them
         yield "restarts", Text(_restarts(status))
+
+
+def _rows(rows: Mapping[str, Any]) -> str:
+    """Return the counts of rows and the reasons of those that are dropped or doubtful.
+
+    >>> _rows({"rows_read": 8, "rows_kept": 6, "rows_dropped": {"no messages": 2}})
+    '6 of 8 kept; dropped: no messages 2'
+    """
+    text = f"{rows.get('rows_kept')} of {rows.get('rows_read')} kept"
+    for name, label in (("rows_dropped", "dropped"), ("pairs_doubtful", "trained on, but")):
+        if found := rows.get(name):
+            text += f"; {label}: {', '.join(f'{why} {count}' for why, count in found.items())}"
+    return text
 
 
 def _bar(status: Status, columns: int) -> Text:

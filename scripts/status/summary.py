@@ -135,6 +135,8 @@ class Status:
     margin: float | None
     held_out: Numbers
     """`first`, `last`, `best`: step, loss, accuracy, margin, as `Evaluation.summary`."""
+    rows: Numbers
+    """Rows read and kept, and the reasons of the others; empty where they were not counted."""
     speed: Measured
     """Tokens per second per GPU."""
     mfu: Measured
@@ -189,6 +191,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         accuracy=_number(training.get("accuracy")),
         margin=_number(training.get("margin")),
         held_out=part(training, "held_out"),
+        rows=part(training, "rows"),
         speed=_measured("tokens_per_second_per_gpu", training, speed),
         mfu=_measured("mfu", training, speed),
         memory_gib=Measured(

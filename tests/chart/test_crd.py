@@ -35,6 +35,7 @@ FULL: Document = {
         "pairWeights": "pack",
         "saving": "blocking",
         "saveMinutes": 7.5,
+        "maxDroppedRows": 0.25,
         "allowVersionChange": True,
         "adapterReference": "base",
         "checkFirstStep": False,

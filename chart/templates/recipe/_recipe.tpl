@@ -31,6 +31,9 @@ saving: {{ .saving | quote }}
 {{- if ne (float64 .saveMinutes) 15.0 }}
 saveMinutes: {{ .saveMinutes }}
 {{- end }}
+{{- if ne (float64 .maxDroppedRows) 0.05 }}
+maxDroppedRows: {{ .maxDroppedRows }}
+{{- end }}
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}

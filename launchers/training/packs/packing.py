@@ -22,14 +22,13 @@ from swift.utils import get_logger
 from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
-from launchers.system.atomic_file import replace
+from launchers.progress.training import PACKING
+from launchers.system.atomic_file import read_object, replace
 from launchers.training.installed import INSTALLED
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
 from launchers.training.packs.packing_record import Packs, PairWeights, Report, report
 
-FILE = "packing.json"
-"""The report, in the attempt's folder."""
 _create = BaseMegatronTrainer._create_dataloader
 _init_iters = MegatronArguments.init_iters
 _logger = get_logger()
@@ -184,7 +183,9 @@ def _publish(seen: Report) -> None:
         _logger.warning("packing: %s", complaint)
     if folder := os.environ.get("DPO_ATTEMPT_FOLDER"):
         try:
-            replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
+            path = Path(folder) / PACKING
+            document = {**read_object(path), **seen.document()}
+            replace(path, json.dumps(document, indent=1) + "\n")
         except OSError as error:
             _logger.warning("packing: the report is not written: %s", error)
 

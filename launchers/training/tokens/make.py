@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,10 +18,16 @@ from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, g
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.flags.external_plugins import users_plugins
+from launchers.flags.features import DROPPED_VARIABLE
+from launchers.inputs import row_forms
+from launchers.progress.training import PACKING
 from launchers.reference.policy import original
-from launchers.storage import disk, marker
+from launchers.storage import disk, manifest, marker
 from launchers.storage.output import Made, produce
-from launchers.training.tokens import fingerprint
+from launchers.system.atomic_file import replace
+from launchers.training.installed import INSTALLED
+from launchers.training.tokens import fingerprint, row_verdict
+from launchers.training.tokens.row_account import ROW, Account, counting
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 TEXTS = "val_dataset.jsonl"
@@ -47,6 +54,7 @@ def make(self: Any) -> tuple[str, str] | None:
             is_cache=True,
         )
         disk.note_use(folder)
+        _judge(folder)
         texts, output = folder / TEXTS, Path(self.args.output_dir)
         if texts.exists() and not (output / TEXTS).exists():
             output.mkdir(parents=True, exist_ok=True)
@@ -65,8 +73,11 @@ def make(self: Any) -> tuple[str, str] | None:
 def _inputs(args: Any) -> dict[str, object]:
     kinds = (DataArguments, TemplateArguments)
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
+    flags = {**{name: getattr(args, name) for name in fields}, "mode": _mode(args)}
+    if "row_forms" in INSTALLED:
+        flags["row_forms"] = manifest.entry(row_forms.FILE).sha256
     given = fingerprint.inputs(
-        flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
+        flags=flags,
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
         plugins=map(Path, users_plugins(args.external_plugins)),
         model=original(args),
@@ -88,25 +99,52 @@ def _tokenise(self: Any, partial: Path) -> Made:
     # upstream's cache does not notice changed plugin code; the model must not be copied
     args.load_from_cache_file, template.model = False, None
     self.makes_tokens = True
+    is_left_cut = args.truncation_strategy == "left"
+    account = Account(partial / "rows.jsonl", is_left_cut=is_left_cut)
     try:
-        with disable_safe_ddp_context_use_barrier():
+        with disable_safe_ddp_context_use_barrier(), counting(account):
             train, val = self._get_dataset()
             if val is not None and not args.val_dataset:
                 (partial / TEXTS).unlink(missing_ok=True)
-                append_to_jsonl(str(partial / TEXTS), val.to_list())
+                append_to_jsonl(str(partial / TEXTS), val.remove_columns(_own(val)).to_list())
             named = {"train": train, "val": val}
             rows = {n: _rows(self, each, partial / f"{n}.arrow") for n, each in named.items()}
+    except Exception:  # of upstream, where too few rows are left to sample or to hold out
+        found = account.document()
+        found["kept"] = found["read"] - row_verdict.dropped(found)
+        row_verdict.refuse(found, _limit())
+        raise
     finally:
         args.load_from_cache_file, template.model = kept
         self.makes_tokens = False
+    found = account.document()
+    account.path.unlink(missing_ok=True)
     if not rows["train"]:
-        raise LaunchError(
-            Exit.DATA,
-            f"recipe.dataset: no row could be tokenised within max_length {args.max_length}",
-            "check the errors above; raise recipe.args.max_length or correct the dataset",
-            id="tokens-none",
-        )
-    return Made(notes={"rows": rows})
+        row_verdict.refuse(found, 0)
+    return Made(notes={"rows": rows, "account": found})
+
+
+def _own(rows: Any) -> list[str]:
+    return [ROW] if ROW in rows.column_names else []
+
+
+def _judge(folder: Path) -> None:
+    """Log the counts of the rows, write them to the attempt's folder, and end the run on them."""
+    noted = marker.read(folder)
+    found = noted.made.get("account") if noted else None
+    if not found:  # made by an older launcher
+        return
+    summary = row_verdict.summary(found)
+    _logger.info("rows %s", json.dumps(summary))
+    for complaint in row_verdict.complaints(found):
+        _logger.warning("rows %s", complaint)
+    if attempt := os.environ.get("DPO_ATTEMPT_FOLDER"):
+        replace(Path(attempt) / PACKING, json.dumps(summary, indent=1) + "\n")
+    row_verdict.refuse(found, _limit())
+
+
+def _limit() -> float:
+    return float(os.environ.get(DROPPED_VARIABLE, "1"))
 
 
 def _rows(self: Any, texts: Any, path: Path) -> int:

@@ -26,6 +26,7 @@ SECTIONS: Sequence[tuple[str, Section]] = (
     ("Environment", rows_of((), facts.environment)),
     ("Pods", rows_of(("rank", "pod", "node", "preflight of the newest attempt"), facts.pods)),
     ("Start", rows_of(("phase of the newest start", "seconds"), facts.start_phases, numbers=1)),
+    ("Rows", rows_of(("rows", "number"), facts.rows, numbers=1)),
     ("Packs", rows_of(("measure", "value"), facts.packs, numbers=1)),
     ("Versions", rows_of(("package", "version"), facts.versions)),
     (

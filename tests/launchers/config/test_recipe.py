@@ -96,6 +96,7 @@ def test_the_ms_swift_whose_flags_were_checked_is_no_part_of_the_digest() -> Non
         ({"adapterReference": "no"}, "recipe.adapterReference='no'; use adapter or base"),
         ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
         ({"saveMinutes": -1}, "recipe.saveMinutes=-1; use minutes, e.g. 15"),
+        ({"maxDroppedRows": 5}, "recipe.maxDroppedRows=5; use a share from 0 to 1"),
         ({"saveMinutes": True}, "recipe.saveMinutes=True"),
         ({"saveMinutes": float("nan")}, "recipe.saveMinutes=nan"),
         ({"swiftVersion": 4.6}, "recipe.swiftVersion=4.6; use a release of ms-swift"),

@@ -85,6 +85,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
         "stop_transformers",
         "DPO_SAVE_SECONDS": "900.0",
+        "DPO_MAX_DROPPED_ROWS": "0.05",
     }
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,19 @@ from hypothesis import strategies as st
 
 from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
-from launchers.inputs import dataset_check
+from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
 
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 GOOD = {**PAIR, "rejected_response": "bad"}
+GOOD_MESSAGES = [PAIR["messages"][0], {"role": "assistant", "content": "bad"}]
 
 
-def recipe(backend: str = "transformers", task: str = "rlhf", **args: Any) -> Recipe:
+def recipe(
+    backend: str = "transformers", task: str = "rlhf", dropped: float = 0.05, **args: Any
+) -> Recipe:
     base = {"backend": backend, "task": task, "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
-    return parse({**base, "args": args})
+    return parse({**base, "maxDroppedRows": dropped, "args": args})
 
 
 def judge(path: Path, content: str | bytes, replicas: int | None = None, **change: Any) -> None:
@@ -72,7 +76,10 @@ def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
     judge(tmp_path / "a.jsonl", "\ufeff" + lines(GOOD))
 
 
-def test_a_parquet_file_is_known_by_its_ends(tmp_path: Path) -> None:
+def test_a_parquet_file_is_known_by_its_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # without it no row is read
     judge(tmp_path / "a.parquet", b"PAR1" + bytes(100) + b"PAR1")
 
 
@@ -80,6 +87,7 @@ def test_a_parquet_file_is_known_by_its_ends(tmp_path: Path) -> None:
     "row, seen, id",
     [
         ({"prompt": "q", "chosen": "a"}, "chosen, prompt;", "dataset-no-pairs"),
+        ({"query": "q", "rejected_response": "b"}, "no chosen answer", "dataset-no-answer"),
         ({}, "(none);", "dataset-no-pairs"),
         ({"query": "q", "response": "x", "rejected_response": "x"}, "", "dataset-same-answers"),
     ],
@@ -97,7 +105,6 @@ def test_rows_that_are_no_pairs_are_refused(
         {"task": "sft"},
         {"rlhf_type": "kto"},
         {"external_plugins": "plugins/a.py"},
-        {"columns": {"a": "messages"}},
         {"custom_dataset_info": "info.json"},
     ],
 )
@@ -110,17 +117,19 @@ def test_what_the_user_makes_of_the_rows_is_left_alone(
 @pytest.mark.parametrize(
     "row",
     [
-        {**PAIR, "rejected_messages": PAIR["messages"]},
+        {**PAIR, "rejected_messages": GOOD_MESSAGES},
         {"query": "q", "response": "a", "rejected_response": "b"},
-        {"query": "q", "rejected_response": "b"},
     ],
 )
 def test_pairs_of_every_form_pass(tmp_path: Path, row: object) -> None:
     judge(tmp_path / "a.jsonl", lines(row))
 
 
-def test_one_good_pair_is_enough(tmp_path: Path) -> None:
-    judge(tmp_path / "a.jsonl", lines({**PAIR, "rejected_response": "good"}, GOOD))
+def test_more_dropped_rows_than_the_limit_are_refused(tmp_path: Path) -> None:
+    half = lines({**PAIR, "rejected_response": "good"}, GOOD)
+    text = refusal(tmp_path / "a.jsonl", half)
+    assert "1 of 2 rows (rows 1)" in text and "[dataset-rows-dropped]" in text
+    judge(tmp_path / "a.jsonl", half, dropped=0.5)
 
 
 def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
@@ -139,13 +148,16 @@ def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
+    (tmp_path / "rows.hdf5").write_bytes(b"rows")
     dataset = Dataset(key="recipe.dataset[0]", path=tmp_path)
     dataset_check.check(recipe("megatron", global_batch_size=4096), [dataset], replicas=8)
 
 
 def test_a_large_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_check, "MAX_READ_BYTES", 1000)
-    judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
+    monkeypatch.setattr(row_files, "MAX_READ_BYTES", 1000)
+    judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50))
+    text = refusal(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
+    assert "behind byte" in text and "[dataset-json]" in text
     assert "[dataset-no-pairs]" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
     judge(tmp_path / "a.json", json.dumps([GOOD] * 50))
 
@@ -167,3 +179,18 @@ def test_no_rows_break_the_reader(tmp_path_factory: pytest.TempPathFactory, cont
         dataset_check.check(recipe(), [Dataset(key="recipe.dataset[0]", path=path)], replicas=None)
     except LaunchError as error:
         assert error.code == Exit.DATA
+
+
+@pytest.mark.parametrize("given", ["chosen:messages", ["chosen:messages", "a:b"]])
+def test_columns_that_are_no_map_are_refused(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(LaunchError) as no:
+        judge(tmp_path / "a.jsonl", lines(GOOD), columns=given)
+    assert (no.value.code, no.value.id) == (Exit.CONFIG, "columns-form")
+
+
+def test_a_part_of_the_rows_with_a_fault_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tie = {**PAIR, "rejected_messages": PAIR["messages"]}
+    judge(tmp_path / "a.jsonl", lines(tie, *[{**PAIR, "rejected_messages": GOOD_MESSAGES}] * 9))
+    assert "equal sides in 1 of 10 rows (rows 1)" in caplog.text

@@ -1,18 +1,12 @@
-"""The remedy keeps the prompt; ms-swift itself confirms it."""
+"""A map of columns is advised only where it keeps the prompt (``tests/field`` tries each)."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.inputs.dataset_check import pair_columns_remedy
-from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, needs_training
+from launchers.inputs.row_advice import remedy
 
 ASKED = {"role": "user", "content": "q"}
 GOOD, BAD = ({"role": "assistant", "content": text} for text in ("good", "bad"))
@@ -23,26 +17,7 @@ SHARED = {
     "rejected": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "bad"}],
 }
 EXPLICIT = {"prompt": [ASKED], "chosen": [GOOD], "rejected": [BAD]}
-
-MAPPED = """
-import json, sys
-from datasets import Dataset
-from swift.dataset import AutoPreprocessor
-from swift.template.template_inputs import TemplateInputs
-found = []
-for row, columns in json.load(sys.stdin):
-    make = AutoPreprocessor(columns=columns)
-    rows = make(Dataset.from_list([row]), load_from_cache_file=False, enable_auto_mapping=True)
-    inputs = TemplateInputs.from_dict({k: v for k, v in rows[0].items() if v is not None})
-    found.append([inputs.chosen.messages, inputs.rejected.messages])
-print(json.dumps(found))
-"""
-
-
-def advised(row: dict[str, Any]) -> dict[str, str]:
-    """Return the map of columns that a remedy gives."""
-    _, _, text = pair_columns_remedy(row).partition("recipe.args.columns: {")
-    return dict(pair.split(": ") for pair in text.rstrip("}").split(", "))
+ALPACA = {"system": "s", "instruction": "q", "input": "x", "chosen": "good", "rejected": "bad"}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +26,7 @@ def advised(row: dict[str, Any]) -> dict[str, str]:
         EXPLICIT,
         {**EXPLICIT, "prompt": "q"},
         {**WHOLE, "rejected": [BAD]},
+        {**WHOLE, "system": "s"},
         {**SHARED, "chosen": SHARED["chosen"][1:]},
         {**TEXTS, "prompt": [ASKED]},
         {**TEXTS, "question": "q"},
@@ -58,24 +34,19 @@ def advised(row: dict[str, Any]) -> dict[str, str]:
     ],
 )
 def test_a_map_by_which_the_prompt_is_lost_is_not_advised(row: dict[str, Any]) -> None:
-    assert "recipe.args.columns" not in pair_columns_remedy(row)
-    assert "recipe.args.external_plugins" in pair_columns_remedy(row)
+    assert "recipe.args.columns" not in remedy([row])
+    assert "recipe.args.external_plugins" in remedy([row])
 
 
-@needs_training
-def test_ms_swift_keeps_the_prompt_with_the_advised_map(tmp_path: Path) -> None:
-    cases = [[row, advised(row)] for row in (TEXTS, WHOLE, SHARED)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    env |= {"HF_HOME": str(tmp_path), "MODELSCOPE_CACHE": str(tmp_path)}
-    done = subprocess.run(
-        [str(PYTHON), "-c", MAPPED],
-        input=json.dumps(cases),
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found == [[[ASKED, GOOD], [ASKED, BAD]]] * len(cases)
+@pytest.mark.parametrize(
+    "row, wanted",
+    [
+        (TEXTS, "{chosen: response, rejected: rejected_response}"),
+        (ALPACA, "{chosen: response, rejected: rejected_response}"),
+        (WHOLE, "{chosen: messages, rejected: rejected_messages}"),
+        (SHARED, "{chosen: messages, rejected: rejected_messages}"),
+        ({**WHOLE, "messages": [ASKED, GOOD]}, "{rejected: rejected_messages}"),
+    ],
+)
+def test_a_map_with_the_pairs_of_the_form_is_advised(row: dict[str, Any], wanted: str) -> None:
+    assert remedy([row]) == f"set recipe.args.columns: {wanted}"

@@ -60,11 +60,27 @@ def test_one_source_elsewhere_makes_the_number_unknown(file: Path, source: str) 
 def test_a_file_that_is_no_json_is_a_problem_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text("pairs\n")
-    with pytest.raises(Problem, match=f"{path} is not a JSON lines file"):
+    with pytest.raises(Problem, match=f"{path} line 1 is not JSON"):
         find_data([f"file://{path}"])
 
 
-ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}', "[1]", "1"]
+def test_a_row_that_is_no_map_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "odd.jsonl").write_text("[1]")
+    with pytest.raises(Problem, match="the row is not a map"):
+        find_data([f"file://{tmp_path}/odd.jsonl"])
+
+
+def test_a_byte_order_mark_a_list_and_a_folder_are_counted(tmp_path: Path) -> None:
+    row = {"query": "q", "response": "good", "rejected_response": "bad"}
+    (tmp_path / "a.jsonl").write_text("\ufeff" + json.dumps(row) + "\n")
+    (tmp_path / "b.json").write_text(json.dumps([row, row]))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "train.jsonl").write_text(f"{json.dumps(row)}\n" * 4)
+    found = find_data([f"file://{tmp_path}/{name}" for name in ("a.jsonl", "b.json", "c")])
+    assert found is not None and found.pairs == 7
+
+
+ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}']
 
 
 @pytest.mark.parametrize("line", ODD)
@@ -77,7 +93,7 @@ def test_a_row_in_another_format_counts_and_has_no_length(tmp_path: Path, line: 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe{\x00}\x00")
-    with pytest.raises(Problem, match="odd.jsonl is not a JSON lines file"):
+    with pytest.raises(Problem, match="odd.jsonl line 1 is not JSON"):
         find_data([f"file://{tmp_path}/odd.jsonl"])
 
 

@@ -89,6 +89,12 @@ def _progress(now: float, begin: float) -> dict[str, Any]:
             "mfu": 0.263,
             "goodput": 0.113,
             "held_out": {"first": best, "last": best, "best": best, "by": "loss"},
+            "rows": {
+                "rows_read": 40000,
+                "rows_kept": 39120,
+                "rows_dropped": {"longer than max_length": 880},
+                "pairs_doubtful": {"equal sides": 12},
+            },
         },
         "phases": {"container": now - 300, "gang": now - 200},
         "first_started": begin,

@@ -175,6 +175,7 @@ def edges(model: Path) -> list[str]:
     from swift.megatron.arguments import MegatronArguments
 
     from launchers.exits import LaunchError
+    from launchers.progress.training import PACKING
     from launchers.training.packs import packing
 
     dataset = packed(pairs("heavy", 2000), 8192)
@@ -198,7 +199,7 @@ def edges(model: Path) -> list[str]:
     os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
     if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out")
-    document = json.loads((model.parent / packing.FILE).read_text())
+    document = json.loads((model.parent / PACKING).read_text())
     if document["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
     if not document["pairs_per_pack"]["max"] > 1 < document["pair_weight_ratio_by_pack"]:

@@ -35,6 +35,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any], str]:
+    code, output = ended(made, model, **env)
+    assert code == 0, output[-3000:]
+    line = next(line for line in output.splitlines() if line.startswith("PROBE "))
+    found: dict[str, Any] = json.loads(line.removeprefix("PROBE "))
+    return found, output
+
+
+def ended(
+    made: Path, model: str = "model", dataset: str = "pairs.jsonl", **env: str
+) -> tuple[int, str]:
     flags = {
         "rlhf_type": "dpo",
         "model": made / model,
@@ -44,10 +54,11 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
         "tuner_type": "full",
         "torch_dtype": "float32",
         "use_cpu": "true",
-        "dataset": made / "pairs.jsonl",
+        "dataset": made / dataset,
         "max_length": 256,
         "split_dataset_ratio": 0.5,
         "output_dir": made / "out",
+        "dataset_num_proc": env.pop("processes", "1"),
         "add_version": "false",
         "check_model": "false",
         "report_to": "none",
@@ -73,11 +84,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
         text=True,
         check=False,
     )
-    output = done.stdout + done.stderr
-    assert done.returncode == 0, output[-3000:]
-    line = next(line for line in done.stdout.splitlines() if line.startswith("PROBE "))
-    found: dict[str, Any] = json.loads(line.removeprefix("PROBE "))
-    return found, output
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Path) -> None:
@@ -113,3 +120,75 @@ def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
     found, log = probe(made, **{"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), **env})
     assert log.count("tokens are not kept: [Errno 2]") == 1
     assert found["equal"] == found["compared"] == ROWS
+
+
+def asked(n: int, question: str = "how is the file parsed") -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"{question} {n}"}]
+
+
+def told(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def planted(n: int) -> dict[str, Any]:
+    """Return a pair; those of some numbers are dropped, or have no preference."""
+    chosen, rejected = [*asked(n), told(f"good {n}")], [*asked(n), told(f"bad {n}")]
+    if n == 2:
+        rejected = [*asked(n), told("long " * 400)]
+    elif n in (4, 6):
+        chosen[0]["role"] = "customer"
+    elif n == 8:
+        rejected = chosen
+    elif n == 10:
+        rejected[:1] = asked(n, "another question")
+    elif n == 12:
+        rejected = [*rejected, *asked(n, "and then")]
+    return {"messages": chosen, "rejected_messages": rejected}
+
+
+def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Path) -> None:
+    rows = "".join(json.dumps(planted(n)) + "\n" for n in range(1, 101))
+    (made / "planted.jsonl").write_text(rows)
+    attempt = made / "attempt"
+    attempt.mkdir()
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one")}
+    home |= {"DPO_ATTEMPT_FOLDER": str(attempt), "dataset": "planted.jsonl", "processes": "2"}
+    found, log = probe(made, **home, DPO_MAX_DROPPED_ROWS="0.05")
+    assert sum(found["rows"]) == 97 and found["equal"] == found["compared"]
+    counts = json.loads((attempt / "packing.json").read_text())
+    assert (counts["rows_read"], counts["rows_kept"]) == (100, 97)
+    assert counts["rows_dropped"] == {
+        "a turn of an unknown role or without content": 2,
+        "longer than max_length": 1,
+    }
+    assert counts["pairs_doubtful"] == {
+        "equal sides": 1,
+        "prompts that differ between the sides": 1,
+        "no token of the rejected answer to train on": 1,
+    }
+    assert "content: 2 (planted.jsonl rows 4, 6), 2.0% of the rows" in log
+    assert "equal sides: 1 (planted.jsonl rows 8)" in log
+    _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
+    assert "3 of 100 rows are dropped" in log and "maxDroppedRows 0.01" in log
+
+
+def test_pairs_without_any_preference_end_the_run(made: Path) -> None:
+    pair = {"messages": [*asked(1), told("good")], "rejected_messages": [*asked(1), told("good")]}
+    (made / "ties.jsonl").write_text(f"{json.dumps(pair)}\n" * 8)
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "ties.jsonl"}
+    code, log = ended(made, **home)
+    assert code == 1
+    assert "equal sides: 8 (ties.jsonl rows 1, 2, 3) in all 8 pairs" in log
+
+
+@pytest.mark.parametrize("text, why", [("", "or without content"), ("long " * 400, "max_length")])
+def test_a_dataset_of_which_no_row_is_left_names_the_reason(
+    made: Path, text: str, why: str
+) -> None:
+    role = "assistant" if text else "customer"
+    pair = {"messages": [*asked(1), {"role": role, "content": text}], "rejected_response": "bad"}
+    (made / "none.jsonl").write_text(f"{json.dumps(pair)}\n" * 8)
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "none.jsonl"}
+    code, log = ended(made, **home)
+    assert code == 1
+    assert "8 of 8 rows are dropped" in log and why in log

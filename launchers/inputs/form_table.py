@@ -1,0 +1,80 @@
+"""Forms of pairs that ms-swift's readers lose or refuse, as data: ``row_forms.py`` reads them.
+
+A form fits a row in which each of its columns has one of its kinds:
+
+- ``text``: a text; ``texts``: a list of two texts
+- ``talk``: a list of turns that begins with the system, a user or a tool
+- ``answer``: a list of turns that begins with the assistant, or one such turn
+- ``transcript``: a text of "Human:" and "Assistant:" turns
+
+``prompt`` and ``sides`` are joined in this order: a text of ``system`` is the system prompt, one of
+a prompt the user's turn, one of a side the answer. A name with ``?`` may be missing; ``PROMPT`` is
+the only column of the names that ms-swift takes for the prompt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TALKS = "messages|conversations|conversation"
+
+FORMS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "transcripts (hh-rlhf)",
+        "columns": {"chosen": ["transcript"], "rejected": ["transcript"]},
+    },
+    {
+        "name": "whole conversations (ultrafeedback_binarized, orpo-dpo-mix)",
+        "columns": {"chosen": ["talk"], "rejected": ["talk"]},
+        "prompt": ["system?"],
+    },
+    {
+        "name": "conversation and answers (LlamaFactory, TRL's explicit prompt)",
+        "columns": {
+            _TALKS: ["talk"],
+            "chosen": ["answer", "text"],
+            "rejected": ["answer", "text"],
+        },
+        "prompt": ["system?", _TALKS],
+    },
+    {
+        "name": "prompt and answers as turns (TRL's explicit prompt)",
+        "columns": {"PROMPT": ["talk", "text"], "chosen": ["answer"], "rejected": ["answer"]},
+        "prompt": ["system?", "PROMPT"],
+    },
+    {
+        "name": "instruction, input and answers (alpaca)",
+        "columns": {
+            **{"instruction": ["text"], "input": ["text"]},
+            **{"chosen": ["text"], "rejected": ["text"]},
+        },
+        "prompt": ["system?", "instruction+input"],
+    },
+    {
+        "name": "instruction and two outputs (alpaca)",
+        "columns": {"instruction": ["text"], "output": ["texts"]},
+        "prompt": ["system?", "instruction+input?"],
+        "sides": ["output[0]", "output[1]"],
+    },
+    {
+        "name": "prompt and answers as texts (orca_dpo_pairs)",
+        "columns": {"PROMPT": ["talk", "text"], "chosen": ["text"], "rejected": ["text"]},
+        "prompt": ["system?", "PROMPT"],
+    },
+)
+"""In the order in which they are tried."""
+REGISTERED = (
+    *("orpo-dpo-mix-40k", "DPO-zh-en-emoji", "shareAI-Llama3-DPO-zh-en-emoji"),
+    *("Human-Like-DPO-Dataset", "RLAIF-V-Dataset", "stack-exchange-paired", "zhihu_rlhf_3k"),
+)
+"""Folders that have a reader of ms-swift's own (``swift/dataset/dataset/llm.py``, ``mllm.py``)."""
+SUBSETS = (
+    *("AgentInstruct_copy", "COIG-CQIA", "GRIT", "HC3", "HC3-Chinese", "Infinity-Instruct"),
+    *("LLaVA-Video-178K", "M3IT", "Mantis-Instruct", "R1-Distill-SFT", "ShareGPT4V"),
+    *("VideoChatGPT", "alpha-umi-toolbench-processed-v2", "coco_2014_caption"),
+    *("cosmopedia", "dolphin", "geometry3k", "hh-rlhf", "hh_rlhf_cn"),
+    *("medical-o1-reasoning-SFT", "medical_zh", "nlp_polylm_multialpaca_sft", "refcoco"),
+    *("refcocog", "ruozhiba", "sharegpt", "speech_asr_aishell1_trainsets"),
+    *("swift-sft-mixture", "Open-Jev"),
+)
+"""Folders that end in "Please provide subsets": ms-swift knows several and none called default."""

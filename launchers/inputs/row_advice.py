@@ -1,0 +1,150 @@
+"""The map of columns, or the plugin, by which ms-swift reads a form of rows.
+
+A map is advised only if ms-swift's reader makes the same pairs with it as the built-in form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launchers.inputs import row_forms
+from launchers.inputs.row_forms import Form
+from launchers.inputs.row_pairs import Dropped, Pair, Reader
+
+REMEDIES = {
+    "dataset-no-rejected": "give each row a rejected answer: rejected_response or "
+    "rejected_messages; ms-swift drops the others",
+    "dataset-same-answers": "ms-swift drops such rows, or learns nothing from them: give each row "
+    "a different rejected answer",
+    "dataset-two-forms": "give all rows of all files one form: rejected_response, or "
+    "rejected_messages",
+    "dataset-content": "make every content a text, or a list of maps with a type",
+    "dataset-rejected-list": "write one row for each rejected answer, as a text",
+    "dataset-messages": "give each row messages",
+    "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
+    "tool_response",
+    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.6.0",
+    "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
+    "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
+    '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
+    "dataset-no-answer": "end both sides with the assistant's turn",
+    "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
+    "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
+    "dataset-image": "name images by paths that the pods have, or remove the column",
+    "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
+    "dataset-row-form": "use messages and rejected_response",
+}
+"""Remedy of each fault of rows, by the id of the refusal."""
+_MAPS = (
+    {"chosen": "messages", "rejected": "rejected_messages"},
+    {"rejected": "rejected_messages"},
+    {"chosen": "response", "rejected": "rejected_response"},
+    {"rejected": "rejected_response"},
+    {"conversations": "messages", "rejected": "rejected_response"},
+)
+_JOINS = (
+    "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
+    "recipe.args.external_plugins; or use messages and rejected_response"
+)
+_OTHER = (
+    "use messages and rejected_response, or a plugin or a map of columns: "
+    "recipe.args.external_plugins, recipe.args.columns"
+)
+
+
+def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the remedy for rows that make no pairs, by their form.
+
+    >>> remedy([{"prompt": "q", "chosen": "a", "rejected": "b"}])
+    'set recipe.args.columns: {chosen: response, rejected: rejected_response}'
+    """
+    found = columns(rows)
+    if found:
+        pairs = ", ".join(f"{old}: {new}" for old, new in found.items())
+        return f"set recipe.args.columns: {{{pairs}}}"
+    if rows and all(isinstance(rows[0].get(name), str | list) for name in ("chosen", "rejected")):
+        return _JOINS
+    return _OTHER
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
+    """Return a map with which ms-swift makes the pairs of the rows' form; None without one."""
+    form = row_forms.find(rows) or row_forms.find(rows[:1])
+    if form is None:
+        return None
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for mapped in _MAPS:
+        reader = Reader(columns=names, mapped=mapped)
+        if {*mapped} <= {*names} and not reader.twice() and _makes_same(reader, form, rows):
+            return mapped
+    return None
+
+
+def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return a plugin with which ms-swift reads the rows' form; empty for a form without one.
+
+    Args:
+        rows: the first rows of the dataset.
+        name: its file; ms-swift compares the last part of the path.
+    """
+    form = row_forms.find(rows)
+    if form is None or "transcript" in form.name:
+        return ""
+    row = rows[0]
+    prompt = [code for part in form.prompt if (code := _code(part, row, "user"))]
+    sides = [
+        " + ".join([*(["prompt"] if prompt else []), _code(part, row, "assistant")])
+        for part in form.sides
+    ]
+    first = f"        prompt = {' + '.join(prompt)}\n" if prompt else ""
+    return (
+        "from swift.dataset import DatasetMeta, MessagesPreprocessor, register_dataset\n"
+        "class Pairs(MessagesPreprocessor):\n"
+        "    def preprocess(self, row):\n"
+        f"{first}"
+        f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
+        "        return super().preprocess(sides)\n"
+        f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
+    )
+
+
+def _code(part: str, row: Mapping[str, Any], role: str) -> str:
+    """Return an expression for the turns of one part of a form; empty if the row has none."""
+    columns = [name for each in part.split("+") if (name := row_forms.column(each, row))]
+    if not columns:
+        return ""
+    # ms-swift renames these before the plugin sees the row
+    columns = [
+        "messages" if name in ("conversation", "conversations") else name for name in columns
+    ]
+    at = part[part.index("[") :] if "[" in part else ""
+    value = row_forms.value(part, row) if "+" not in part else ""
+    if isinstance(value, list):
+        return f"row[{columns[0]!r}]"
+    if isinstance(value, Mapping):
+        return f"[row[{columns[0]!r}]]"
+    role = "system" if part.startswith("system") else role
+    texts = ", ".join(f"row[{name!r}]{at}" for name in columns)
+    text = texts if len(columns) == 1 else f"'\\n'.join(filter(None, [{texts}]))"
+    return f'[{{"role": {role!r}, "content": {text}}}]'
+
+
+def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -> bool:
+    own = Reader(columns=row_forms.COLUMNS)
+    for row in rows:
+        try:
+            wanted = own.pair(form.read(row))
+        except (Dropped, ValueError, KeyError, TypeError, IndexError):
+            continue
+        try:
+            made = reader.pair(row)
+        except Dropped:
+            return False
+        if _texts(made) != _texts(wanted):
+            return False
+    return True
+
+
+def _texts(pair: Pair) -> list[Any]:
+    return [[side.system, *side.turns] for side in (pair.chosen, pair.rejected)]

@@ -1,0 +1,299 @@
+"""The rows of a dataset as ms-swift's reader yields them, read in part where there are many.
+
+A file is read by its suffix (``swift/dataset/loader.py: _load_dataset_path``), a folder as
+``datasets`` chooses its files (``datasets/data_files.py: get_data_patterns``, 4.8.4). Parquet and
+Arrow need pyarrow; without it their rows are ``unread``, which is not the same as good.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from launchers.inputs import row_folder
+from launchers.inputs.row_folder import refusal
+
+MAX_READ_BYTES = 64 * 1024**2
+"""Beginning of a text file that is read: about a second."""
+WINDOWS, WINDOW_BYTES = 16, 1024**2
+"""Parts of the rest that are read; the last one ends with the file."""
+GROUPS, GROUP_ROWS = 16, 2000
+"""Row groups of a large parquet file of which rows are read, with the first and the last."""
+SUFFIXES = {"jsonl": "json", "json": "json", "csv": "csv", "txt": "text", "text": "text"}
+SUFFIXES |= {"parquet": "parquet", "arrow": "arrow"}
+"""Suffix of a file to its reader: the name of a builder of ``datasets``, or of two that ms-swift
+renames. Any other name is looked for on a hub."""
+_PACKED: Mapping[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZ": bz2.open,
+    b"\xfd7": lzma.open,
+}
+"""First bytes of compressed files that ``datasets`` reads whatever their suffix."""
+_MAGIC = (b"PAR1", b"PARE")
+"""First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
+CSV_LIMIT = 2**31 - 1
+"""A field may hold a whole conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of one file."""
+
+    path: Path
+    rows: Sequence[tuple[int | None, Mapping[str, Any]]] = ()
+    """Each with its number from 1; None where the rows before it were not counted."""
+    total: int | None = None
+    """Rows of the file, where all were read or the file says so."""
+    unread: str = ""
+    """Why no row was read."""
+
+    def count(self) -> int | None:
+        """Return the rows of the file, of JSON lines by counting them; None if they are unknown."""
+        if self.total is None and self.path.suffix == ".jsonl":
+            with self.path.open("rb") as handle:
+                return sum(1 for line in handle if line.strip())
+        return self.total
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every row was read."""
+        return self.total == len(self.rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns of the rows, in their order."""
+        return list(dict.fromkeys(name for _, row in self.rows for name in row))
+
+
+def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
+    """Read a file, or the files of a folder's split ``train``.
+
+    Args:
+        key: its key in the values, for messages.
+        path: the file or folder, which exists.
+        limit: bytes of a file of which every row is read; default: ``MAX_READ_BYTES``.
+
+    Raises:
+        LaunchError: DATA when ms-swift could not read it, naming the file and the line.
+    """
+    most = MAX_READ_BYTES if limit is None else limit
+    if path.is_dir():
+        files = row_folder.train_files(key, path, SUFFIXES)
+        if isinstance(files, str):
+            return [Rows(path=path, unread=files)]
+        found = [_file(key, file, kind, most) for file, kind in files]
+        _refuse_other_columns(key, path, found)
+        return found
+    kind = SUFFIXES.get(path.suffix[1:], "")
+    if not kind:
+        raise refusal(
+            "dataset-suffix",
+            *(key, path, f"has a suffix that ms-swift does not read: {path.suffix or '(none)'}"),
+            f"use .{', .'.join(SUFFIXES)}; unpack a compressed file first",
+        )
+    return [_file(key, path, kind, most)]
+
+
+def _file(key: str, path: Path, kind: str, most: int) -> Rows:
+    if path.stat().st_size == 0:
+        raise refusal("dataset-empty", key, path, "is empty", "use a file with rows")
+    if kind in ("parquet", "arrow"):
+        found = _columnar(key, path, kind, most)
+    else:
+        with _opened(path) as handle:
+            readers = {"json": _json, "text": _text}
+            found = (
+                readers[kind](key, path, handle, most)
+                if kind in readers
+                else _csv(path, handle, most)
+            )
+    if found.total == 0 and not found.rows:
+        raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
+    return found
+
+
+def _opened(path: Path) -> Any:
+    with path.open("rb") as handle:
+        unpack = _PACKED.get(handle.read(2))
+    return unpack(path, "rb") if unpack else path.open("rb")
+
+
+def _json(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
+    """Read JSON lines, or one JSON list."""
+    head = handle.read(most)
+    rest = handle.read(1)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
+        return _json_list(key, path, head, is_whole=not rest)
+    if not rest and _wrapped(head):
+        raise refusal(
+            "dataset-wrapped",
+            *(key, path, f"is one map, with its rows under {_wrapped(head)}"),
+            f"write the rows alone: jq -c '.{_wrapped(head)}[]'",
+        )
+    lines = head.split(b"\n")
+    kept = lines[:-1] if rest else lines  # the last one is incomplete
+    numbered = ((n, line) for n, line in enumerate(kept, 1) if line.strip())
+    rows = [*_maps(key, path, ((f"line {n}", _parse(key, path, line, n)) for n, line in numbered))]
+    found = [*enumerate(rows, 1)]
+    if not rest:
+        return Rows(path=path, rows=found, total=len(found))
+    return Rows(path=path, rows=[*found, *((None, row) for row in _windows(key, path, len(head)))])
+
+
+def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
+    if is_whole:
+        rows = [*_maps(key, path, [("line 1", _parse(key, path, head, 1))])]
+        return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows))
+    text, decoder, found = head.decode("utf-8-sig", "ignore"), json.JSONDecoder(), []
+    at = text.index("[") + 1
+    try:
+        while True:
+            value, at = decoder.raw_decode(text, re.compile(r"[\s,]*").match(text, at).end())  # type: ignore[union-attr]
+            found.append(value)
+    except ValueError:  # where the part that was read ends
+        pass
+    return Rows(path=path, rows=[*enumerate(_maps(key, path, [("the list", found)]), 1)])
+
+
+def _windows(key: str, path: Path, begin: int) -> Iterator[Mapping[str, Any]]:
+    """Yield rows of parts of the file behind its beginning; not of a compressed one."""
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        if handle.read(2) in _PACKED:
+            return
+        step = max(1, (size - begin) // WINDOWS)
+        for end in [*range(begin + step, size, step)][: WINDOWS - 1] + [size]:
+            handle.seek(max(begin, end - min(step, WINDOW_BYTES)))
+            start, text = handle.tell(), handle.read(min(step, WINDOW_BYTES))
+            lines = text.split(b"\n")[1:]
+            for line in lines if end == size else lines[:-1]:
+                if line.strip():
+                    place = f"a line behind byte {start}"
+                    yield from _maps(key, path, [(place, _parse(key, path, line, 0, place))])
+
+
+def _wrapped(head: bytes) -> str:
+    """Return the key of a map of one JSON document under which rows stand; empty otherwise."""
+    if head.count(b"\n") > 10_000 or head.lstrip()[:1] != b"{":
+        return ""
+    try:
+        document = json.loads(head.decode("utf-8-sig"))
+    except ValueError:
+        return ""
+    if any(name in document for name in ("messages", "chosen", "rejected", "conversations")):
+        return ""
+    lists = [k for k, v in document.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
+    return lists[0] if len(lists) == 1 else ""
+
+
+def _maps(key: str, path: Path, parsed: Iterable[tuple[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for place, value in parsed:
+        for row in value if isinstance(value, list) else [value]:
+            if not isinstance(row, Mapping):
+                wrong = f"{place}: the row is not a map"
+                raise refusal("dataset-row", key, path, wrong, "use one map per line")
+            yield row
+
+
+def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> Any:
+    try:
+        return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except ValueError as error:  # not JSON, or not UTF-8
+        wrong = f"{place or f'line {number}'} is not JSON: {error}"
+        remedy = "use one JSON map per line, in UTF-8"
+        raise refusal("dataset-json", key, path, wrong, remedy) from None
+
+
+def _text(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
+    lines = handle.read(most).decode("utf-8", "replace").splitlines()
+    found = [(n, {"text": line}) for n, line in enumerate(lines, 1)]
+    return Rows(path=path, rows=found, total=None if handle.read(1) else len(found))
+
+
+def _csv(path: Path, handle: BinaryIO, most: int) -> Rows:
+    """Read a csv, or a tsv of a folder; a column of numbers is one of numbers, as in pandas."""
+    csv.field_size_limit(CSV_LIMIT)
+    head = handle.read(most)
+    is_whole = not handle.read(1)
+    text = (head if is_whole else head[: head.rindex(b"\n")]).decode("utf-8-sig", "replace")
+    between = "\t" if ".tsv" in path.suffixes else ","
+    rows: list[dict[str, Any]] = [*csv.DictReader(io.StringIO(text, newline=""), delimiter=between)]
+    for name in rows[0] if rows else ():
+        if all(_is_number(row[name]) for row in rows):
+            for row in rows:
+                row[name] = float(row[name])
+    return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows) if is_whole else None)
+
+
+def _is_number(text: object) -> bool:
+    return isinstance(text, str) and bool(re.fullmatch(r"\s*[-+]?\d+(\.\d*)?(e[-+]?\d+)?\s*", text))
+
+
+def _columnar(key: str, path: Path, kind: str, most: int) -> Rows:
+    """Read rows of the first and the last row group, and of some between."""
+    if kind == "parquet":
+        _refuse_broken_parquet(key, path)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return Rows(path=path, unread="pyarrow is missing: pip install pyarrow")
+    try:
+        if kind == "arrow":
+            batches = pa.ipc.open_stream(path.open("rb"))
+            rows = [row for batch in islice(batches, GROUPS) for row in batch.to_pylist()]
+            return Rows(path=path, rows=[*enumerate(rows, 1)])
+        file = pq.ParquetFile(path)
+        count, total = file.metadata.num_row_groups, file.metadata.num_rows
+        first, found = 1, list[tuple[int | None, Mapping[str, Any]]]()
+        chosen = {0, count - 1, *range(0, count, max(1, count // GROUPS))}
+        for group in range(count):
+            if group in chosen:
+                batches = file.iter_batches(batch_size=GROUP_ROWS, row_groups=[group])
+                is_small = path.stat().st_size <= most
+                taken = [
+                    row
+                    for batch in islice(batches, None if is_small else 1)
+                    for row in batch.to_pylist()
+                ]
+                found += enumerate(taken, first)
+            first += file.metadata.row_group(group).num_rows
+    except (pa.ArrowException, OSError) as error:
+        wrong = f"is not a valid {kind} file: {error}"
+        raise refusal(f"dataset-{kind}", key, path, wrong, "copy it again") from None
+    return Rows(path=path, rows=found, total=total)
+
+
+def _refuse_broken_parquet(key: str, path: Path) -> None:
+    with path.open("rb") as handle:
+        first = handle.read(4)
+        handle.seek(max(0, path.stat().st_size - 4))
+        last = handle.read(4)
+    if first not in _MAGIC or last not in _MAGIC:
+        where = "beginning" if first not in _MAGIC else "end: it is truncated"
+        wrong = f"is not a valid parquet file: PAR1 is missing at its {where}"
+        raise refusal("dataset-parquet", key, path, wrong, "copy it again")
+
+
+def _refuse_other_columns(key: str, folder: Path, found: Sequence[Rows]) -> None:
+    """Refuse files of one split with other columns (``datasets``: DatasetGenerationCastError)."""
+    known = [each for each in found if each.rows and each.path.suffix == ".parquet"]
+    for each in known[1:]:
+        differ = {*each.columns} ^ {*known[0].columns}
+        if differ:
+            raise refusal(
+                "dataset-columns-differ",
+                *(key, folder, f"has files of other columns: {', '.join(sorted(differ))}"),
+                f"give {known[0].path.name} and {each.path.name} the same columns, or name each "
+                "file in recipe.dataset",
+            )

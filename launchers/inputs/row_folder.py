@@ -1,0 +1,145 @@
+"""The files that ``datasets`` reads of a folder (``data_files.py: get_data_patterns``, 4.8.4)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from launchers.exits import Exit, LaunchError
+
+_SPLITS = (
+    ("train", "train|training"),
+    ("validation", "validation|valid|dev|val"),
+    ("test", "test|testing|eval|evaluation"),
+)
+_SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-\d{5}-of-\d{5}[^/]*\.[^/]*")
+_NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
+
+
+def refusal(id: str, key: str, path: Path, wrong: str, remedy: str) -> LaunchError:
+    """Return the error of a dataset whose rows cannot be trained on."""
+    return LaunchError(Exit.DATA, f"{key}: {path} {wrong}", remedy, id=id)
+
+
+def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tuple[Path, str]] | str:
+    """Return the files of a folder's split ``train`` and their readers; or why they are not known.
+
+    Args:
+        key: its key in the values, for messages.
+        folder: the folder.
+        readers: the readers of single files by suffix; in a folder ``datasets`` knows two more.
+
+    Raises:
+        LaunchError: DATA when ``datasets`` would find no such split.
+    """
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    shown = [n for n in names if not any(part[0] in "._" for part in n.split("/"))]
+    if any(n in ("state.json", "dataset_dict.json") for n in shown):
+        raise refusal(
+            "dataset-saved",
+            *(key, folder, "was written by save_to_disk, which load_dataset does not read"),
+            "write it as parquet: dataset.to_parquet('pairs.parquet')",
+        )
+    chosen = _configured(key, folder, shown)
+    if isinstance(chosen, str):
+        return chosen
+    data = [n for n in shown if n.rpartition("/")[2] not in _NOT_DATA]
+    splits = _splits(data) if chosen is None else {"train": chosen}
+    if not data or not splits:
+        raise refusal("dataset-no-files", key, folder, "has no files", "use a folder with data")
+    if "train" not in splits:
+        named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
+        raise refusal(
+            "dataset-no-train",
+            *(key, folder, f"has no split train; its splits are {named}"),
+            f"name one file in place of the folder: .../{splits[max(splits, key=_is_train)][0]}",
+        )
+    known = {**readers, "tsv": "tsv", "ndjson": "json"}  # packaged_modules/__init__.py
+    kinds = {n: _kind(n, known) for n in splits["train"]}
+    common = Counter(filter(None, kinds.values())).most_common(1)
+    if not common:
+        return "its files have suffixes that are not judged"
+    return [(folder / name, kind) for name, kind in kinds.items() if kind == common[0][0]]
+
+
+def _is_train(split: str) -> bool:
+    return "train" in split
+
+
+def _kind(name: str, known: Mapping[str, str]) -> str:
+    suffixes = name.rpartition("/")[2].split(".")[1:]
+    return next((known[each] for each in suffixes if each in known), "")
+
+
+def _splits(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files of each split, as ``datasets`` finds them by folders and names.
+
+    >>> _splits(["data/test_prefs-00000-of-00001.parquet"])
+    {'test_prefs': ['data/test_prefs-00000-of-00001.parquet']}
+    >>> _splits(["a.jsonl", "b.jsonl"]) == _splits(["a.jsonl", "b.jsonl", "c/dev.jsonl"])
+    False
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if match := _SHARD.fullmatch(name):
+            found.setdefault(match[1], []).append(name)
+    if found:
+        return found
+    for part in (slice(0, -1), slice(-1, None)):  # folders, then file names
+        for split, words in _SPLITS:
+            ends = "[-._ 0-9]" if part.start else "(?:[-._ 0-9]|$)"
+            known = re.compile(rf"(?:.*[-._ 0-9])?(?:{words}){ends}")
+            fitting = [n for n in names if any(known.match(p) for p in n.split("/")[part])]
+            if fitting:
+                found[split] = fitting
+        if found:
+            return found
+    return {"train": [*names]} if names else {}
+
+
+def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str | None:
+    """Return the files that the README's ``configs`` give to the split ``train``; None: no configs.
+
+    Raises:
+        LaunchError: DATA when there are several subsets and none is called default, the one that
+            ms-swift asks for.
+    """
+    if "README.md" not in names:
+        return None
+    text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+    parts = text.split("---\n", 2)
+    try:
+        document = yaml.safe_load(parts[1]) if len(parts) == 3 and not parts[0] else None
+    except yaml.YAMLError:
+        document = None
+    configs = document.get("configs") if isinstance(document, dict) else None
+    if not isinstance(configs, list) or not configs:
+        return None
+    named = {str(each.get("config_name", "default")): each for each in configs}
+    if "default" not in named:
+        raise refusal(
+            "dataset-subset",
+            *(key, folder, f"has the subsets {', '.join(named)} and none called default"),
+            "name the files of one subset in place of the folder: recipe.dataset: "
+            "[file:///.../file.parquet]; or hf://org/name@revision/path of one file",
+        )
+    given = named["default"].get("data_files")
+    of_splits = given if isinstance(given, list) else [given]
+    paths = [
+        each.get("path") if isinstance(each, dict) else each
+        for each in of_splits
+        if not isinstance(each, dict) or each.get("split") == "train"
+    ]
+    patterns = [p for each in paths for p in (each if isinstance(each, list) else [each])]
+    found = [n for n in names if any(isinstance(p, str) and _fits(p, n) for p in patterns)]
+    return found or "its README chooses the files"
+
+
+def _fits(pattern: str, name: str) -> bool:
+    parts = re.split(r"(\*\*/?|\*|\?)", pattern)
+    known = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return re.fullmatch("".join(known.get(p, re.escape(p)) for p in parts), name) is not None

@@ -1,0 +1,166 @@
+"""Built-in readers of the forms of pairs that people have, by the rows of ``form_table.py``.
+
+A form is chosen by looking at rows, by the check and by training alike
+(``training/tokens/row_forms.py``), and only where ms-swift itself would find no rejected answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from launchers.inputs.form_table import FORMS
+from launchers.inputs.row_pairs import QUERIES
+
+FILE = Path(__file__).with_name("form_table.py")
+LOOKED_AT = 200
+"""First rows by which a form is chosen."""
+_TURN = re.compile(r"\n\n(Human|Assistant):[ ]?")
+_ROLES = {
+    **dict.fromkeys(("system", "user", "assistant", "tool", "tool_call", "tool_response"), ""),
+    **dict.fromkeys(("human", "prompter"), "user"),
+    **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "assistant"),
+    **dict.fromkeys(("function_call", "function-call"), "tool_call"),
+    **dict.fromkeys(("observation", "observations", "function_response"), "tool_response"),
+}
+_PASSED = ("tools", "images", "videos", "audios")
+"""Columns of both sides."""
+COLUMNS = ("messages", "rejected_messages", "tools", "rejected_tools", "images")
+"""Columns of a row that a form has read."""
+
+Turn = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One built-in reader."""
+
+    name: str
+    columns: Mapping[str, Sequence[str]]
+    """Kinds that each column may have."""
+    prompt: Sequence[str]
+    sides: Sequence[str]
+
+    def fits(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether most rows have this form; ms-swift drops the others, which is counted."""
+        return 2 * sum(map(self._is_of, rows)) > len(rows)
+
+    def _is_of(self, row: Mapping[str, Any]) -> bool:
+        return all(
+            any(_is(kind, row.get(column(name, row))) for kind in kinds)
+            for name, kinds in self.columns.items()
+        )
+
+    def read(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the row in ms-swift's form with messages and rejected_messages.
+
+        Raises:
+            ValueError: this row has another form; ms-swift drops it.
+        """
+        first = [turn for part in self.prompt for turn in _turns(part, row, "user")]
+        sides = [[*first, *_turns(name, row, "assistant")] for name in self.sides]
+        found: dict[str, Any] = {"messages": sides[0], "rejected_messages": sides[1]}
+        for name in _PASSED:
+            if row.get(name):
+                found |= {name: row[name], f"rejected_{name}": row[name]}
+        return found
+
+
+@cache
+def forms() -> tuple[Form, ...]:
+    """Return all forms, in the order in which they are tried."""
+    return tuple(Form(**{"prompt": [], "sides": ["chosen", "rejected"], **each}) for each in FORMS)
+
+
+def find(rows: Iterable[Mapping[str, Any]]) -> Form | None:
+    """Return the form of a dataset's first rows; None where ms-swift's own readers are used.
+
+    Args:
+        rows: the first ``LOOKED_AT`` rows.
+
+    >>> find([{"prompt": "q", "chosen": "a", "rejected": "b"}]).name
+    'prompt and answers as texts (orca_dpo_pairs)'
+    >>> find([{"query": "q", "response": "a", "rejected_response": "b"}]) is None
+    True
+    """
+    looked_at = list(rows)
+    if not looked_at or any(name.startswith("rejected_") for row in looked_at for name in row):
+        return None
+    return next((form for form in forms() if form.fits(looked_at)), None)
+
+
+def column(name: str, row: Mapping[str, Any]) -> str:
+    """Return the only column with a value that a name stands for; empty if there is none."""
+    name = name.rstrip("?").partition("[")[0]
+    names = QUERIES if name == "PROMPT" else name.split("|")
+    found = [each for each in names if row.get(each) is not None]
+    return found[0] if len(found) == 1 else ""
+
+
+def _is(kind: str, value: object) -> bool:
+    if kind in ("text", "transcript"):
+        if not isinstance(value, str) or value.startswith(("[{", '{"messages"')):  # JSON as text
+            return False
+        return value.lstrip("\n").startswith("Human:") == (kind == "transcript")
+    if kind == "texts":
+        return isinstance(value, list) and len(value) == 2 and all(type(v) is str for v in value)
+    turns = [value] if kind == "answer" and isinstance(value, Mapping) else value
+    if not isinstance(turns, list) or not turns:
+        return False
+    roles = [_role(turn) for turn in turns]
+    return all(roles) and (roles[0] in ("assistant", "tool_call")) == (kind == "answer")
+
+
+def _role(turn: object) -> str:
+    given = turn.get("role", turn.get("from")) if isinstance(turn, Mapping) else None
+    return (_ROLES[given] or given) if isinstance(given, str) and given in _ROLES else ""
+
+
+def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
+    """Return the turns of one part of a form."""
+    values = [value(name, row) for name in part.split("+")]
+    texts = [each for each in values if isinstance(each, str)]
+    if len(values) > 1 and len(texts) == len([v for v in values if v is not None]):
+        return [{"role": role, "content": "\n".join(filter(None, texts))}]
+    given = values[0]
+    if isinstance(given, str) and _is("transcript", given):
+        return _transcript(given)
+    if isinstance(given, str):
+        role = "system" if part.startswith("system") else role
+        return [{"role": role, "content": given}] if given or role != "system" else []
+    if given is None and part.endswith("?"):
+        return []
+    found = [given] if isinstance(given, Mapping) else given
+    if not isinstance(found, list) or not all(_role(turn) for turn in found):
+        raise ValueError(f"{part}: neither a text nor a list of turns")
+    return [
+        {
+            **{k: v for k, v in turn.items() if k not in ("from", "value", "role")},
+            "role": _role(turn),
+            "content": turn.get("content", turn.get("value")),
+        }
+        for turn in found
+    ]
+
+
+def value(name: str, row: Mapping[str, Any]) -> Any:
+    """Return what a row has for a part of a form."""
+    place = name.partition("[")[2]
+    found: Any = row.get(column(name, row))
+    return found[int(place[0])] if place else found
+
+
+def _transcript(text: str) -> list[Turn]:
+    """Return the turns of a transcript of hh-rlhf.
+
+    >>> [t["role"] for t in _transcript(chr(10) * 2 + "Human: q" + chr(10) * 2 + "Assistant: a")]
+    ['user', 'assistant']
+    """
+    _, *parts = _TURN.split("\n\n" + text.lstrip("\n"))
+    roles = {"Human": "user", "Assistant": "assistant"}
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return [{"role": roles[who], "content": said.strip()} for who, said in pairs]

@@ -1,0 +1,380 @@
+"""What ms-swift makes of a row: two sides of a pair, or a reason for which it drops the row.
+
+Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the readers it chooses),
+``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1 and 4.6.0;
+``tests/launchers/inputs/test_row_pairs.py`` compares it with both. A fault's id is that of the
+refusal when all rows have it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CALLS = (4, 6, 0)
+"""Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
+QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
+"""Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
+ANSWERS = (
+    *("response", "answer", "output", "targets", "target", "answer_key", "answers", "solution"),
+    *("text", "completion", "content"),
+)
+"""The same for the answer."""
+_SYSTEMS = ("system", "system_prompt")
+_TALKS = ("messages", "conversation", "conversations")
+_MEDIA = ("image", "images"), ("video", "videos"), ("audio", "audios")
+_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}
+_ROLES |= dict.fromkeys(("function_call", "function-call"), "tool_call")
+_ROLES |= dict.fromkeys(
+    ("function_response", "function-response", "observation", "observations"), "tool_response"
+)
+_KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
+_IMAGE_BYTES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
+"""First bytes of PNG, JPEG, GIF, WebP, BMP and TIFF."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One text of a pair, before the template."""
+
+    turns: Sequence[tuple[str, str]]
+    """Role and text of each turn but the system prompt."""
+    system: str | None = None
+    tools: Any = None
+
+    @property
+    def asked(self) -> Sequence[tuple[str, str]]:
+        """Return the turns up to the last one of the user."""
+        last = max((n for n, (role, _) in enumerate(self.turns) if role == "user"), default=-1)
+        return self.turns[: last + 1]
+
+    @property
+    def answer(self) -> str:
+        """Return the text behind ``asked``."""
+        return "\n".join(text for _, text in self.turns[len(self.asked) :])
+
+
+class Dropped(Exception):  # noqa: N818 - a verdict on a row, not an error
+    """ms-swift drops the row."""
+
+    def __init__(self, id: str, why: str) -> None:
+        """Keep the id of the refusal and the reason in words."""
+        super().__init__(why)
+        self.id = id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Both sides of a row that ms-swift keeps, and what is wrong with it."""
+
+    chosen: Side
+    rejected: Side
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """Words for each id of a fault."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """ms-swift's reader of the rows of one dataset."""
+
+    columns: Sequence[str]
+    """Columns of the dataset; of a file without one of them a row has null there."""
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    """``recipe.args.columns``."""
+    release: tuple[int, ...] = (4, 4, 1)
+    is_auto: bool = True
+    """False with ``disable_auto_column_mapping``."""
+
+    def pair(self, row: Mapping[str, Any]) -> Pair:
+        """Return the pair that ms-swift makes of a row.
+
+        Raises:
+            Dropped: ms-swift drops the row; any exception of its reader does.
+        """
+        try:
+            return self._pair({name: row.get(name) for name in self.columns})
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, SyntaxError) as error:
+            why = f"{type(error).__name__}: {error}"[:120]
+            raise Dropped("dataset-row-form", f"a form that ms-swift cannot read ({why})") from None
+
+    def unknown(self) -> list[str]:
+        """Return the keys of the map of columns that are no column; ms-swift ignores them."""
+        known = {name.lower() for name in self.columns}
+        return [name for name in self.mapped if name.lower() not in known]
+
+    def twice(self) -> dict[str, str]:
+        """Return what the map renames to a column that exists too: a KeyError of ``datasets``."""
+        renamed = _renames(self.columns, self.mapped)
+        return {old: new for old, new in renamed.items() if new in {*self.columns} - {*renamed}}
+
+    def names(self) -> dict[str, str]:
+        """Return the name that each column has for ms-swift's reader."""
+        first = _renames(self.columns, self.mapped)
+        names = {name: first.get(name, name) for name in self.columns}
+        own = dict(_MEDIA)
+        if self.is_auto:
+            if any(name in _TALKS for name in names.values()):
+                own |= dict.fromkeys(_TALKS, "messages") | dict.fromkeys(_SYSTEMS, "system")
+            else:
+                own |= dict.fromkeys(_SYSTEMS, "system") | dict.fromkeys(QUERIES, "query")
+                own |= dict.fromkeys(ANSWERS, "response")
+        second = _renames(list(names.values()), own)
+        return {old: second.get(new, new) for old, new in names.items()}
+
+    def _pair(self, given: Mapping[str, Any]) -> Pair:
+        names = self.names()
+        row = {names[old]: value for old, value in given.items()}
+        if any(name in _TALKS for name in row):
+            messages = _standard(row.get("messages"), row.get("system"), self.release)
+            rejected = row.get("rejected_messages")
+            if rejected is not None:
+                rejected = _standard(rejected, None, self.release)
+        else:
+            messages, rejected = _joined(row), row.get("rejected_messages")
+        if not messages:
+            raise Dropped("dataset-messages", "no messages")
+        _check_rejected(row, messages)
+        _check(messages, self.release)
+        return _pair(row, messages, rejected, self.release)
+
+
+def _renames(columns: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return what ``safe_rename_columns`` renames."""
+    known = {name.lower(): name for name in columns}
+    safe = {known[k.lower()]: v for k, v in mapping.items() if k.lower() in known}
+    counts = Counter(safe.values())
+    return {k: v for k, v in safe.items() if counts[v] == 1 and k != v}
+
+
+def _joined(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of ``ResponsePreprocessor`` and ``AlpacaPreprocessor``."""
+    query, response = row.get("query"), row.get("response")
+    if "instruction" in row and "input" in row:
+        parts = [row["instruction"], row["input"]]
+        query = "\n".join(parts) if all(parts) else parts[0] or parts[1]
+        if not isinstance(query, str):
+            raise Dropped("dataset-content", f"a prompt that is {_kind(query)}")
+        response = response if row.get("output") is None else row["output"]
+    if isinstance(response, list):
+        response = response[0]
+    history = row.get("history") or []
+    history = ast.literal_eval(history) if isinstance(history, str) else history
+    found = [] if row.get("system") is None else [{"role": "system", "content": row["system"]}]
+    for asked, answered in [*history, [query, response]]:
+        found += [] if asked is None else [{"role": "user", "content": asked}]
+        found += [] if answered is None else [{"role": "assistant", "content": answered}]
+    return found
+
+
+def _standard(messages: Any, system: Any, release: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return the messages of ``MessagesPreprocessor``, with the roles and keys of ms-swift."""
+    if isinstance(messages, str):
+        try:
+            messages = json.loads(messages) if release >= CALLS else ast.literal_eval(messages)
+        except ValueError:
+            messages = ast.literal_eval(messages)
+    found = [
+        {{"from": "role", "value": "content"}.get(key, key): value for key, value in turn.items()}
+        for turn in messages or []
+    ]
+    if not found or isinstance(messages, str):
+        return []
+    if "role" not in found[0] and "content" not in found[0]:
+        return _rounds(found, system)
+    if found[0]["role"] != "system" and system is not None:
+        found.insert(0, {"role": "system", "content": system})
+    for turn in found:
+        turn["role"] = _ROLES.get(turn["role"], turn["role"])
+    return found
+
+
+def _rounds(rounds: Sequence[Mapping[str, Any]], system: Any) -> list[dict[str, Any]]:
+    """Return the messages of ``[{"human": ..., "assistant": ...}]``."""
+    found = [] if system is None else [{"role": "system", "content": system}]
+    for each in rounds:
+        turn = {_ROLES.get(key, key): value for key, value in each.items()}
+        found += [{"role": role, "content": turn[role]} for role in ("user", "assistant")]
+    return found
+
+
+def _check_rejected(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
+    """Drop as ``_check_rejected_response`` does."""
+    if "rejected_response" not in row:
+        if row.get("rejected_messages") is None:
+            raise Dropped("dataset-no-rejected", "no rejected answer")
+        return
+    rejected = row["rejected_response"]
+    if rejected is None:
+        if row.get("rejected_messages") is not None:
+            raise Dropped("dataset-two-forms", "rejected_messages, where others have a response")
+        raise Dropped("dataset-no-rejected", "no rejected answer")
+    if isinstance(rejected, str) and rejected == messages[-1].get("content"):
+        raise Dropped("dataset-same-answers", "a rejected answer that equals the chosen one")
+    if isinstance(rejected, list) and not all(isinstance(turn, Mapping) for turn in rejected):
+        raise Dropped("dataset-rejected-list", "a list of texts as rejected_response")
+    if not isinstance(rejected, str | list):
+        raise Dropped("dataset-content", f"a rejected_response that is {_kind(rejected)}")
+
+
+def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> None:
+    """Drop what ``_check_messages`` and the template refuse."""
+    previous = ""
+    for turn in messages:
+        role, content = turn["role"], turn.get("content")
+        has_calls = bool(turn.get("tool_calls"))
+        if role not in _KNOWN:
+            raise Dropped("dataset-role", f"the unknown role {role!r}")
+        if content is None and not (has_calls and release >= CALLS):
+            raise Dropped("dataset-content", "a turn whose content is null")
+        is_loose = role in ("tool", "tool_response") and previous in ("user", "system", "")
+        if is_loose and release < CALLS:
+            raise Dropped("dataset-tool-turn", "a tool turn without a call before it")
+        if role == "tool_call":
+            _check_call(content)
+        elif role == "system" and previous:
+            raise Dropped("dataset-role", "a system prompt that is not the first turn")
+        previous = role
+
+
+def _check_call(content: Any) -> None:
+    call = content
+    if isinstance(content, str):
+        try:
+            call = json.loads(content)
+        except ValueError:
+            call = None
+    if not isinstance(call, Mapping) or "name" not in call:
+        raise Dropped("dataset-tool-call", "a tool_call that is no JSON map with name, arguments")
+    if call.get("arguments", call.get("parameters")) is None:
+        raise Dropped("dataset-tool-call", "a tool_call without arguments")
+
+
+def _pair(
+    row: Mapping[str, Any],
+    messages: Sequence[Mapping[str, Any]],
+    rejected: Any,
+    release: tuple[int, ...],
+) -> Pair:
+    response, is_messages = row.get("rejected_response"), rejected is not None
+    chosen = _side(messages, row.get("tools"), release)
+    if response is not None:
+        answer = (
+            [{"role": "assistant", "content": response}]
+            if isinstance(response, str)
+            else [{**turn} for turn in response]
+        )
+        if any(turn["role"] == "user" for turn in answer):
+            raise Dropped("dataset-rejected-list", "a user's turn in rejected_response")
+        last = max((n for n, turn in enumerate(messages) if turn["role"] == "user"), default=-1)
+        if [t["content"] for t in messages[last + 1 :]] == [t["content"] for t in answer] and (
+            len(answer) == 1
+        ):
+            raise Dropped("dataset-same-answers", "a rejected answer that equals the chosen one")
+        rejected = [*messages[: last + 1], *answer]
+    elif not is_messages:
+        raise Dropped("dataset-no-rejected", "no rejected answer")
+    else:
+        _check(rejected, release)
+    tools = row.get("rejected_tools", None if is_messages else row.get("tools"))
+    other = _side(rejected, tools, release)
+    faults = dict(_faults(chosen, other, messages, release))
+    if wrong := next(iter(_images(row)), ""):
+        faults["dataset-image"] = wrong
+    return Pair(chosen=chosen, rejected=other, faults=faults)
+
+
+def _side(messages: Sequence[Mapping[str, Any]], tools: Any, release: tuple[int, ...]) -> Side:
+    turns = [
+        (turn["role"], _content(turn["role"], turn.get("content"), turn.get("tool_calls")))
+        for turn in messages
+    ]
+    if not turns:
+        raise Dropped("dataset-messages", "no messages")
+    system = turns.pop(0)[1] if turns[0][0] == "system" else None
+    return Side(turns=turns, system=system, tools=tools or None)
+
+
+def _content(role: str, content: Any, calls: Any) -> str:
+    """Return a turn's text as ``remove_messages_media`` joins it."""
+    if calls:
+        return f"{content or ''}{json.dumps(calls)}"
+    if isinstance(content, str):
+        return content
+    if role in ("tool_call", "tool", "tool_response"):
+        return json.dumps(content)
+    if not isinstance(content, list):
+        raise Dropped("dataset-content", f"a content that is {_kind(content)}")
+    if any(not isinstance(part, Mapping) or "type" not in part for part in content):
+        raise Dropped("dataset-content", "a content that is a list of texts")
+    return "".join(p["text"] if p["type"] == "text" else f"<{p['type']}>" for p in content)
+
+
+def _faults(
+    chosen: Side, rejected: Side, messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]
+) -> Iterable[tuple[str, str]]:
+    if release < CALLS and any(turn.get("tool_calls") for turn in messages):
+        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.6.0"
+    for name, side in (("chosen", chosen), ("rejected", rejected)):
+        if not side.turns or side.turns[-1][0] == "user":
+            yield "dataset-no-answer", f"no {name} answer: the conversation ends with the user"
+            return
+        if side.turns[-1][0] in ("tool", "tool_response"):
+            yield "dataset-no-answer", f"no {name} answer: the conversation ends with a tool"
+            return
+    if (chosen.turns, chosen.system) == (rejected.turns, rejected.system):
+        yield "dataset-same-answers", "equal sides"
+    elif chosen.system != rejected.system:
+        yield "dataset-sides-differ", "a system prompt that only one side has"
+    elif chosen.tools != rejected.tools:
+        yield "dataset-sides-differ", "tools that only one side has"
+    elif chosen.asked != rejected.asked:
+        yield "dataset-sides-differ", "prompts that differ between the sides"
+    elif _is_loose(chosen) != _is_loose(rejected):
+        yield "dataset-tool-turn-differs", "a tool turn that only one side has"
+    elif not chosen.asked:
+        yield "dataset-no-prompt", "no prompt"
+
+
+def _is_loose(side: Side) -> bool:
+    """Return whether the answer begins with a tool turn that no call precedes."""
+    answer = side.turns[len(side.asked) :]
+    return bool(answer) and answer[0][0] in ("tool", "tool_response")
+
+
+def _images(row: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what is wrong with the images that a row names."""
+    given = row.get("images")
+    for each in given if isinstance(given, list) else [given] if given else []:
+        place = each.get("path") if isinstance(each, Mapping) else each
+        if isinstance(each, Mapping) and each.get("bytes"):
+            if isinstance(each["bytes"], bytes) and not each["bytes"].startswith(_IMAGE_BYTES):
+                yield "an image whose bytes are of no known format"
+        elif (
+            isinstance(place, str) and not place.startswith(("http", "data:")) and len(place) < 500
+        ):
+            path = Path(place)
+            if not path.is_file():
+                yield f"the image {place}, which does not exist here"
+            elif not _starts_as_image(path):
+                yield f"the image {place}, which is no image"
+
+
+def _starts_as_image(path: Path) -> bool:
+    with path.open("rb") as handle:
+        return handle.read(8).startswith(_IMAGE_BYTES)
+
+
+def _kind(value: object) -> str:
+    names = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        dict: "a map",
+        list: "a list",
+    }
+    return "null" if value is None else names.get(type(value), type(value).__name__)

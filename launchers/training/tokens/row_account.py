@@ -1,0 +1,171 @@
+"""Count the rows that are read, kept and dropped while a dataset is tokenised, with the reasons.
+
+ms-swift drops a row that its reader or its template refuses, and says so in one INFO line
+(``swift/dataset/preprocessor/core.py: batched_preprocess``). Here each row is mapped on its own, so
+that its exception is known; its number travels in a column. The workers of ``dataset_num_proc``
+share a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from swift.dataset import EncodePreprocessor, RowPreprocessor
+from swift.dataset.loader import DatasetLoader
+from swift.template import MaxLengthError
+from swift.utils import get_logger
+
+from launchers.training.tokens import pair_faults
+
+ROW = "dpo_row"
+"""The column with the number of a row in its dataset, from 1."""
+SHOWN = 3
+"""Rows that are named for each reason."""
+_WORDS = {
+    "_check_rejected_response": "no rejected answer, or one that equals the chosen answer",
+    "_check_messages": "a turn of an unknown role or without content",
+    "_compat_rejected_response": "a rejected_response that is no text or list of turns, or equals "
+    "the chosen answer",
+    "_parse_tool_call": "a tool_call that is no JSON map with name and arguments",
+}
+"""Reasons by the function of ms-swift that raises."""
+_call, _batched = RowPreprocessor.__call__, RowPreprocessor.batched_preprocess
+_load = DatasetLoader.load
+_logger = get_logger()
+
+
+class Account:
+    """The counts of one dataset while it is tokenised."""
+
+    def __init__(self, path: Path, *, is_left_cut: bool) -> None:
+        """Take the file of the counts and whether long texts are cut at their beginning."""
+        self.path, self.is_left_cut = path, is_left_cut
+        self.file = ""
+        self.found: dict[str, dict[str, Any]] = {}
+
+    def note(self, why: str, file: object, row: object, *, dropped: bool, text: str = "") -> None:
+        """Note one row."""
+        entry = self.found.setdefault(
+            why, {"count": 0, "dropped": dropped, "rows": [], "example": text[:120]}
+        )
+        entry["count"] += 1
+        entry["rows"] = _first([*entry["rows"], [str(file), row]])
+
+    def flush(self, **counts: int) -> None:
+        """Append what was noted; one write, which other processes do not interrupt."""
+        with self.path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps({"counts": counts, "reasons": self.found}) + "\n")
+        self.found = {}
+
+    def document(self) -> dict[str, Any]:
+        """Return the counts of all processes: rows read and kept, and the reasons by count."""
+        read, kept, reasons = 0, 0, dict[str, dict[str, Any]]()
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        for line in map(json.loads, text.splitlines()):
+            read += line["counts"].get("read", 0)
+            kept += line["counts"].get("kept", 0)
+            for why, more in line["reasons"].items():
+                entry = reasons.setdefault(why, {**more, "count": 0, "rows": []})
+                entry["count"] += more["count"]
+                entry["rows"] = _first([*entry["rows"], *more["rows"]])
+        ordered = sorted(reasons.items(), key=lambda each: -each[1]["count"])
+        return {"read": read, "kept": kept, "reasons": dict(ordered)}
+
+
+def _first(rows: list[list[Any]]) -> list[list[Any]]:
+    """Return the first rows of a dataset: a part that is held out has been shuffled."""
+    return sorted(rows, key=lambda each: (each[0], each[1] or 0))[:SHOWN]
+
+
+@contextmanager
+def counting(account: Account) -> Iterator[None]:
+    """Count the rows that ms-swift maps within the block."""
+
+    def load(self: Any, dataset_syntax: Any = None, *args: Any, **kwargs: Any) -> Any:
+        account.file = str(getattr(dataset_syntax, "dataset", ""))
+        return _load(self, dataset_syntax, *args, **kwargs)
+
+    def call(self: Any, dataset: Any, **kwargs: Any) -> Any:
+        if ROW not in dataset.column_names:
+            dataset = dataset.add_column(ROW, range(1, len(dataset) + 1))
+        return _call(self, dataset, **kwargs)
+
+    def batched(self: Any, batched_row: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
+        return _each(account, self, batched_row, **kwargs)
+
+    RowPreprocessor.standard_keys.append(ROW)
+    RowPreprocessor.__call__, RowPreprocessor.batched_preprocess = call, batched
+    DatasetLoader.load = load
+    _logger.addFilter(_is_said)
+    try:
+        yield
+    finally:
+        RowPreprocessor.standard_keys.remove(ROW)
+        RowPreprocessor.__call__, RowPreprocessor.batched_preprocess = _call, _batched
+        DatasetLoader.load = _load
+        _logger.removeFilter(_is_said)
+
+
+def _is_said(record: logging.LogRecord) -> bool:
+    return "strict=False" not in record.getMessage()  # upstream's advice to another call
+
+
+def _each(
+    account: Account, self: Any, batched_row: Mapping[str, Any], *, strict: bool, **_: Any
+) -> dict[str, Any]:
+    """Map each row on its own, as upstream maps a batch of them."""
+    encodes, made, read, kept = isinstance(self, EncodePreprocessor), list[Any](), 0, 0
+    for row in RowPreprocessor.batched_to_rows(dict(batched_row)):
+        number, file = row.get(ROW), row.get("dataset", account.file)
+        if encodes:
+            row.pop(ROW, None)
+        one = {name: [value] for name, value in row.items()}
+        read += not encodes
+        try:
+            result = _batched(self, one, strict=True, ignore_max_length_error=False)
+        except Exception as error:
+            if strict:
+                raise
+            account.note(_reason(error), file, number, dropped=True, text=str(error))
+            _say(self, error)
+            continue
+        found = RowPreprocessor.batched_to_rows(result)
+        if not found:
+            account.note("no messages", file, number, dropped=True)
+        if encodes:
+            kept += bool(found)
+            for encoded in found:
+                messages = row.get("messages") or []
+                for why in pair_faults.faults(encoded, messages, is_left_cut=account.is_left_cut):
+                    account.note(why, file, number, dropped=False)
+        made += found
+    account.flush(read=read, kept=kept)
+    return RowPreprocessor.rows_to_batched(made) or {"messages": []}
+
+
+def _reason(error: Exception) -> str:
+    """Return a reason that rows of one kind share: no text of the row is part of it."""
+    if isinstance(error, MaxLengthError):
+        return "longer than max_length"
+    frames = traceback.extract_tb(error.__traceback__)
+    known = [_WORDS[frame.name] for frame in frames if frame.name in _WORDS]
+    if known:
+        return known[-1]
+    last = frames[-1]
+    return f"{type(error).__name__} in {last.name} ({Path(last.filename).name}:{last.lineno})"
+
+
+def _say(self: Any, error: Exception) -> None:
+    """Log a traceback as upstream does: of the first errors of a process."""
+    limit = self.traceback_limit
+    if isinstance(error, MaxLengthError) or limit is None or self._traceback_counter >= limit:
+        return
+    self._traceback_counter += 1
+    _logger.info("".join(traceback.format_exception(error)))
+    _logger.warning("There are errors in the dataset, the data will be deleted")

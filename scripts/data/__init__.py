@@ -1,0 +1,1 @@
+"""`megatron-dpo data`: what a dataset has, as ms-swift reads it."""

@@ -1,0 +1,83 @@
+"""The screen of `megatron-dpo data`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scripts.data.measure import BIAS
+
+
+def show(document: Mapping[str, Any], console: Console) -> None:
+    """Print a document of datasets."""
+    for each in document["datasets"]:
+        console.print(Text(each["file"], style="bold"))
+        for label, text in _dataset(each):
+            _line(console, label, text)
+    if document["pairs"]:
+        console.print(_lengths(document))
+        for label, text in _numbers(document):
+            _line(console, label, text)
+    for text in document["refused"]:
+        console.print(Text(f"refused: {text}", style="red"))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    console.print(Text(f"  {label:<12}", style="dim") + Text(text), soft_wrap=True)
+
+
+def _dataset(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    rows, read = found["rows"], found["read"]
+    part = "" if rows == read else f", {read:,} of them read"
+    yield "rows", f"{'more than ' + format(read, ',') if rows is None else format(rows, ',')}{part}"
+    yield "columns", ", ".join(found["columns"])
+    if found["unread"]:
+        yield "not judged", found["unread"]
+        return
+    yield "read as", found["form"] or "ms-swift's own form"
+    yield "pairs", f"{found['kept']:,} kept"
+    if found["faults"]:
+        yield "but", found["faults"]
+    if found["form"] and found["columns_map"]:
+        pairs = ", ".join(f"{old}: {new}" for old, new in found["columns_map"].items())
+        yield "or with", f"recipe.args.columns: {{{pairs}}}"
+    elif found["plugin"]:
+        yield "or with", "this file as recipe.args.external_plugins:"
+        for line in found["plugin"].splitlines():
+            yield "", line
+
+
+def _lengths(document: Mapping[str, Any]) -> Table:
+    table = Table(document["unit"], "median", "p95", "max", box=None, padding=(0, 2))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name in ("prompt", "chosen", "rejected"):
+        spread = document[name]
+        table.add_row(f"  {name}", *(f"{spread[each]:,}" for each in ("median", "p95", "max")))
+    return table
+
+
+def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    pairs = document["pairs"]
+    if document["sampled"] < pairs:
+        yield "lengths", f"of {document['sampled']:,} of {pairs:,} pairs"
+    if document["no_tokens"]:
+        yield "no tokens", document["no_tokens"]
+    if document["cut"] is not None:
+        yield "too long", f"{document['cut']:.1%} for max_length {document['max_length']:,}"
+    yield "template", document["template"]
+    yield "duplicates", f"{document['duplicates']:,} pairs occur again"
+    repeated = document["repeated_prompts"]
+    shared = "; rows held out at random share prompts with training" if repeated else ""
+    yield "prompts", f"{repeated:,} pairs repeat a prompt{shared}"
+    yield "near-equal", f"{document['near_equal']:,} pairs ({document['near_equal'] / pairs:.1%})"
+    ratio = document["bias"]
+    is_biased = not 1 / BIAS <= ratio <= BIAS
+    warning = ": a length bias; DPO learns the length" if is_biased else ""
+    yield "length", f"chosen answers are {ratio:.2f} times as long as rejected ones{warning}"
+    if document["held_out"] is not None:
+        yield "held out", f"{document['held_out']:,} of its prompts are trained on too"

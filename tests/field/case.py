@@ -1,0 +1,35 @@
+"""One field case: rows, and the right verdict on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KEPT = "kept"
+"""All rows are trained on, both sides with an answer and one prompt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One dataset."""
+
+    id: str
+    what: str
+    right: str
+    """``kept``, ``kept by NAME`` of a built-in reader, ``warned ID`` or ``refused ID``."""
+    write: Callable[[Path], Sequence[Path]]
+    """Writes it into an empty folder; returns what ``recipe.dataset`` names."""
+    columns: dict[str, str] = field(default_factory=dict)
+    right_460: str = ""
+    """The same with ms-swift 4.6.0, where it differs."""
+    args: dict[str, str] = field(default_factory=dict)
+
+    def expected(self, release: str) -> str:
+        """Return the right verdict with a release of ms-swift."""
+        return self.right_460 if release == "4.6.0" and self.right_460 else self.right
+
+
+WHOLE = "kept by whole conversations"
+TEXTS = "kept by prompt and answers as texts"
+ANSWERS = "kept by conversation and answers"

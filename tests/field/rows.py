@@ -1,0 +1,144 @@
+"""Rows of pairs of our own, and files of them: the material of ``cases.py``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+COUNT = 8
+"""Rows of a case."""
+Row = dict[str, Any]
+
+
+def asked(n: int) -> str:
+    return f"how is the file {n} parsed"
+
+
+def good(n: int) -> str:
+    return f"the reader {n} splits it into lines and keeps each one"
+
+
+def bad(n: int) -> str:
+    return f"no idea about {n}"
+
+
+def turn(role: str, content: Any, **more: Any) -> Row:
+    return {"role": role, "content": content, **more}
+
+
+def talk(n: int, answer: Any, *before: Row) -> list[Row]:
+    return [*before, turn("user", asked(n)), turn("assistant", answer)]
+
+
+def shared(n: int, answer: str) -> list[Row]:
+    return [{"from": "human", "value": asked(n)}, {"from": "gpt", "value": answer}]
+
+
+def pair(n: int, **more: Any) -> Row:
+    return {"messages": talk(n, good(n)), "rejected_response": bad(n), **more}
+
+
+def sides(n: int, **more: Any) -> Row:
+    return {"chosen": talk(n, good(n)), "rejected": talk(n, bad(n)), **more}
+
+
+def texts(n: int, prompt: str = "prompt", **more: Any) -> Row:
+    return {prompt: asked(n), "chosen": good(n), "rejected": bad(n), **more}
+
+
+def hh(n: int, answer: str) -> str:
+    return f"\n\nHuman: {asked(n)}\n\nAssistant: hm\n\nHuman: and then?\n\nAssistant: {answer}"
+
+
+SYSTEM = turn("system", "be terse")
+CALL = {"name": "clock", "arguments": {"zone": "UTC"}}
+TOOLS = [{"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}]
+
+
+def openai(content: str | None) -> Row:
+    function = {"name": "clock", "arguments": json.dumps(CALL["arguments"])}
+    calls = [{"id": "c", "type": "function", "function": function}]
+    return turn("assistant", content, tool_calls=calls)
+
+
+def tools(n: int, call: Row, role: str = "tool", **more: Any) -> Row:
+    answer = {"tool_call_id": "c"} if "tool_calls" in call else {}
+    messages = [turn("user", asked(n)), call, turn(role, "12:00", **answer)]
+    messages.append(turn("assistant", good(n)))
+    return {"messages": messages, "rejected_response": bad(n), **more}
+
+
+def lines(
+    make: Callable[[int], Row], name: str = "pairs.jsonl", before: str = "", count: int = COUNT
+) -> Any:
+    def write(folder: Path) -> list[Path]:
+        text = "".join(json.dumps(make(n)) + "\n" for n in range(count))
+        (folder / name).write_text(before + text, encoding="utf-8")
+        return [folder / name]
+
+    return write
+
+
+def whole(make: Callable[[int], Any], name: str = "pairs.json") -> Any:
+    def write(folder: Path) -> list[Path]:
+        (folder / name).write_text(json.dumps([make(n) for n in range(COUNT)], indent=1))
+        return [folder / name]
+
+    return write
+
+
+def parquet(
+    make: Callable[[int], Row], *names: str, name: str = "pairs.parquet", groups: int = 3
+) -> Any:
+    def write(folder: Path) -> list[Path]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for place, each in enumerate(names or (name,)):
+            (folder / each).parent.mkdir(parents=True, exist_ok=True)
+            rows = [make(n + place * COUNT) for n in range(COUNT)]
+            pq.write_table(pa.Table.from_pylist(rows), folder / each, row_group_size=groups)
+        return [folder if names else folder / name]
+
+    return write
+
+
+def raw(name: str, content: bytes) -> Any:
+    def write(folder: Path) -> list[Path]:
+        (folder / name).write_bytes(content)
+        return [folder / name]
+
+    return write
+
+
+def several(*writers: Any) -> Any:
+    def write(folder: Path) -> list[Path]:
+        return [path for each in writers for path in each(folder)]
+
+    return write
+
+
+def folder_of(writer: Any, name: str = "") -> Any:
+    def write(folder: Path) -> list[Path]:
+        inner = folder / name if name else folder
+        inner.mkdir(exist_ok=True)
+        writer(inner)
+        return [inner]
+
+    return write
+
+
+def tied(n: int) -> Row:
+    return {"messages": talk(n, good(n)), "rejected_messages": talk(n, good(n))}
+
+
+def mixed(n: int) -> Row:
+    if n % 2:
+        return {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))}
+    return pair(n)
+
+
+def text_of(make: Callable[[int], Row]) -> bytes:
+    return "".join(json.dumps(make(n)) + "\n" for n in range(COUNT)).encode()

@@ -1,0 +1,97 @@
+"""`megatron-dpo data` shows what a dataset has, and exits as a run would judge it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from scripts import cli
+from scripts.data.measure import measure
+from scripts.helm import ROOT
+
+CATALOGUE = yaml.safe_load((ROOT / "scripts" / "documents.yaml").read_text(encoding="utf-8"))
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["data", *words])
+    return int(str(ended.value.code or 0)), capsys.readouterr().out
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code, out = said(capsys, *words, "--json")
+    found: dict[str, Any] = json.loads(out)
+    schema = {"definitions": CATALOGUE["definitions"], "allOf": [CATALOGUE["documents"]["data"]]}
+    Draft7Validator(schema).validate(found)
+    return code, found
+
+
+def write(path: Path, *rows: object) -> str:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def row(n: int, good: str = "a long and good answer", bad: str = "no") -> dict[str, str]:
+    return {"prompt": f"question {n}", "chosen": f"{good} {n}", "rejected": f"{bad} {n}"}
+
+
+def test_a_form_is_named_with_the_map_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = document(capsys, write(tmp_path / "a.jsonl", *map(row, range(20))))
+    [seen] = found["datasets"]
+    assert code == 0 and (seen["rows"], seen["kept"]) == (20, 20)
+    assert seen["form"].startswith("prompt and answers as texts")
+    assert seen["columns_map"] == {"chosen": "response", "rejected": "rejected_response"}
+    assert found["unit"] == "characters" and "--model" in found["no_tokens"]
+    assert found["bias"] > 1.5
+
+
+def test_duplicates_near_equal_pairs_and_leaks_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    near = {"prompt": "near", "chosen": "The same text.", "rejected": "the  same text"}
+    rows = [*map(row, range(10)), row(1), {**row(2), "rejected": "another"}, near]
+    held_out = write(tmp_path / "b.jsonl", row(4), row(50))
+    files = [write(tmp_path / "a.jsonl", *rows), "--held-out", held_out]
+    code, found = document(capsys, *files)
+    assert code == 0
+    assert found["duplicates"] == 1 and found["repeated_prompts"] == 1
+    assert found["near_equal"] == 1 and found["held_out"] == 1
+
+
+def test_what_a_run_refuses_is_shown_with_its_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"messages": [{"role": "user", "content": "q"}], "rejected_response": "b"}
+    code, out = said(capsys, write(tmp_path / "a.jsonl", bad, bad))
+    assert code == 1
+    assert "refused: file[0]" in out and "[dataset-no-answer]" in out and "all 2 rows" in out
+
+
+def test_a_map_of_columns_is_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "a.jsonl", *map(row, range(4)))
+    words = [path, "--set", "recipe.args.columns.chosen=response"]
+    code, found = document(
+        capsys, *words, "--set", "recipe.args.columns.rejected=rejected_response"
+    )
+    assert code == 0 and found["datasets"][0]["form"] == "" and found["pairs"] == 4
+    code, found = document(capsys, *words, "--set", "recipe.args.columns.rejcted=rejected_response")
+    assert code == 1 and "[dataset-columns-unknown]" in found["refused"][0]
+
+
+def test_lengths_in_tokens_give_the_share_that_is_cut() -> None:
+    from launchers.inputs.row_pairs import Reader
+
+    reader = Reader(columns=["query", "response", "rejected_response"])
+    pairs = [
+        reader.pair({"query": "a b", "response": "c " * n, "rejected_response": "d"})
+        for n in (1, 2, 3, 40)
+    ]
+    found = measure(pairs, None, lambda texts: [len(text.split()) for text in texts], 10)
+    assert (found.unit, found.cut, found.chosen.max) == ("tokens", 0.25, 40)

@@ -1,0 +1,30 @@
+"""A report has a section with the rows that were kept, and the reasons of the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from scripts.report import facts
+from scripts.report.reading import read
+from tests.scripts.report.planted import plant
+
+
+def test_counts_and_reasons_are_rows_of_their_own(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    counts = {
+        "rows_read": 8,
+        "rows_kept": 6,
+        "rows_dropped": {"longer than max_length": 2},
+        "pairs_doubtful": {"equal sides": 1},
+        "packs": 3,
+    }
+    (work.attempts / "2" / "packing.json").write_text(json.dumps(counts))
+    run = read(work)
+    assert [*facts.rows(run)] == [
+        ("read", "8"),
+        ("kept", "6"),
+        ("dropped: longer than max_length", "2"),
+        ("trained on, but: equal sides", "1"),
+    ]
+    assert [*facts.packs(run)] == [("packs", "3")]
