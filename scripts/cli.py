@@ -347,6 +347,12 @@ def demo_clean(folder: DemoFolder = None) -> None:
 run_verbs.register(app)
 
 
+def _is_too_long(error: BaseException | None) -> bool:
+    """Return whether an error comes from a path with a name longer than file systems allow."""
+    is_own = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+    return is_own or (error is not None and _is_too_long(error.__context__))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected failure prints one message and exits with its code, mostly 1.
 
@@ -368,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(1) from None
     except (Problem, OSError) as problem:
         console = terminal(stderr=True, soft_wrap=True)
-        is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
+        is_too_long = _is_too_long(problem)
         said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
         console.print(f"error: {said}", highlight=False)
         code = 2 if is_too_long else problem.code if isinstance(problem, Problem) else 1
