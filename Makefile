@@ -147,7 +147,7 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
-field: ## the rows that people bring: the launcher's verdict on each beside the right one, both ms-swift
+field: ## the rows that people bring: the launcher's verdict on each next to the right one, both ms-swift
 	$(call build,$(TESTS) $(TRAIN) $(TRAIN_NEXT))
 	@.venv/bin/python -m tests.field.run && .venv/bin/python -m tests.field.outcomes
 
