@@ -41,8 +41,15 @@ STEP_SECONDS = 2.0
 """Time for reading the last step from the workspace at the end."""
 CHECK_IMAGE, WRITE_PATCHES = "check --image", "patches --write"
 COMMANDS = (
-    *("run", *STAGE_COMMANDS, "train", "check", CHECK_IMAGE, "verify", "preflight"),
-    *("patches", WRITE_PATCHES),
+    "run",
+    *STAGE_COMMANDS,
+    "train",
+    "check",
+    CHECK_IMAGE,
+    "verify",
+    "preflight",
+    "patches",
+    WRITE_PATCHES,
 )
 
 

@@ -10,7 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAINING_ONLY = {
-    *("datasets", "mcore_bridge", "megatron", "swift", "torch", "transformer_engine"),
+    "datasets",
+    "mcore_bridge",
+    "megatron",
+    "swift",
+    "torch",
+    "transformer_engine",
     "transformers",
 }
 """Packages of the training image, absent where the tests run."""

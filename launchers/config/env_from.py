@@ -18,8 +18,16 @@ SOURCES = "DPO_ENV_FROM"
 PREFIXES = ("DPO_", "SKIP_", "PET_", "TORCHELASTIC_")
 """Settings of the launcher, and options of torchrun."""
 RANKS = (
-    *("NODE_RANK", "RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-    *("MASTER_ADDR", "MASTER_PORT", "NNODES", "NPROC_PER_NODE"),
+    "NODE_RANK",
+    "RANK",
+    "LOCAL_RANK",
+    "GROUP_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "NNODES",
+    "NPROC_PER_NODE",
 )
 """Place of a process in the gang. Variables that images and device plugins set, such as
 ``NVIDIA_VISIBLE_DEVICES``, are not listed: here they look the same as those of ``envFrom``."""

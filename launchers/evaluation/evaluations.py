@@ -19,7 +19,10 @@ PREFIX = "eval_"
 _SPEED = frozenset(
     f"{PREFIX}{name}"
     for name in (
-        *("runtime", "samples_per_second", "steps_per_second", "model_preparation_time"),
+        "runtime",
+        "samples_per_second",
+        "steps_per_second",
+        "model_preparation_time",
         "seconds",
     )
 )

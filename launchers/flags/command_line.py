@@ -21,7 +21,10 @@ from launchers.storage.checkpoint import Checkpoint
 from launchers.system import process
 
 SECRETS = (
-    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"),
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "MODELSCOPE_API_TOKEN",
+    "MODELSCOPE_SDK_TOKEN",
     "DPO_WEBHOOK_URL",
 )
 """Needed by the launcher only: neither in the environment of training nor in the part of the
@@ -80,12 +83,27 @@ def torchrun(
     JobSet restarts the whole gang.
     """
     return [
-        *(python, "-m", "torch.distributed.run"),
-        *("--nnodes", str(place.nodes), "--nproc-per-node", str(nproc)),
-        *("--node-rank", str(place.rank)),
-        *("--master-addr", place.master_addr, "--master-port", str(place.master_port)),
-        *("--max-restarts", "0"),
-        *("--log-dir", str(log_dir), "--redirects", "3", "--tee", "3"),
+        python,
+        "-m",
+        "torch.distributed.run",
+        "--nnodes",
+        str(place.nodes),
+        "--nproc-per-node",
+        str(nproc),
+        "--node-rank",
+        str(place.rank),
+        "--master-addr",
+        place.master_addr,
+        "--master-port",
+        str(place.master_port),
+        "--max-restarts",
+        "0",
+        "--log-dir",
+        str(log_dir),
+        "--redirects",
+        "3",
+        "--tee",
+        "3",
         *program,
     ]
 

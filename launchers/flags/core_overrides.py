@@ -15,8 +15,12 @@ from launchers.config.flag_value import Value
 from launchers.refusal import Refusal
 
 PARALLEL = (
-    *("context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size"),
-    *("pipeline_model_parallel_size", "sequence_parallel", "tensor_model_parallel_size"),
+    "context_parallel_size",
+    "expert_model_parallel_size",
+    "expert_tensor_parallel_size",
+    "pipeline_model_parallel_size",
+    "sequence_parallel",
+    "tensor_model_parallel_size",
     "virtual_pipeline_model_parallel_size",
 )
 """Fields that megatron-core's process groups have to agree with: they are flags of ms-swift, from

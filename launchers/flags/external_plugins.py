@@ -17,11 +17,29 @@ _OLD_FOLDER = "launchers"
 _OLD_FILES = frozenset(
     f"swift_{name}.py"
     for name in (
-        *("phases_megatron", "phases_transformers", "seal_megatron", "seal_transformers"),
-        *("merge_last", "metrics", "metrics_transformers", "cpu", "one_read", "device_read"),
-        *("fused_norm", "grad_check", "grouped_product", "pack_lengths", "chunked_adam"),
-        *("reference", "overlap", "tokens", "packing", "equal_packs", "rank_order"),
-        *("gather", "search_path"),
+        "phases_megatron",
+        "phases_transformers",
+        "seal_megatron",
+        "seal_transformers",
+        "merge_last",
+        "metrics",
+        "metrics_transformers",
+        "cpu",
+        "one_read",
+        "device_read",
+        "fused_norm",
+        "grad_check",
+        "grouped_product",
+        "pack_lengths",
+        "chunked_adam",
+        "reference",
+        "overlap",
+        "tokens",
+        "packing",
+        "equal_packs",
+        "rank_order",
+        "gather",
+        "search_path",
     )
 )
 """Plugins in ``args.json`` of checkpoints and exports made before ``PLUGIN`` existed, when each

@@ -154,9 +154,17 @@ RENAMED: dict[str, dict[str, Renamed]] = {
 
 LAUNCHERS = frozenset(
     {
-        *("model", "mcore_model", "ref_model", "mcore_ref_model", "dataset"),
-        *("output_dir", "add_version", "resume_from_checkpoint"),
-        *("load_args", "ignore_args_error", "use_hf"),
+        "model",
+        "mcore_model",
+        "ref_model",
+        "mcore_ref_model",
+        "dataset",
+        "output_dir",
+        "add_version",
+        "resume_from_checkpoint",
+        "load_args",
+        "ignore_args_error",
+        "use_hf",
     }
 )
 """Flags of both backends that the launcher alone sets."""

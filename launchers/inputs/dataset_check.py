@@ -252,7 +252,9 @@ def _refuse_subsets(dataset: Dataset) -> bool:
     if dataset.path.is_dir() and name in SUBSETS:
         raise refusal(
             "dataset-subset",
-            *(dataset.key, dataset.path, "is a repository of several subsets for ms-swift"),
+            dataset.key,
+            dataset.path,
+            "is a repository of several subsets for ms-swift",
             f"name the folder or file of one subset, e.g. hf://org/{name}@main/SUBSET",
         )
     return False
@@ -264,7 +266,9 @@ def _refuse_columns(judged: Judged, reader: Reader) -> None:
     if unknown := reader.unknown():
         raise refusal(
             "dataset-columns-unknown",
-            *(dataset.key, dataset.path, f"has no column {', '.join(unknown)} of "),
+            dataset.key,
+            dataset.path,
+            f"has no column {', '.join(unknown)} of ",
             f"correct recipe.args.columns; its columns are {', '.join(own)}",
         )
     twice = Reader(columns=own, mapped=reader.mapped).twice()
@@ -272,7 +276,9 @@ def _refuse_columns(judged: Judged, reader: Reader) -> None:
         old, new = next(iter(twice.items()))
         raise refusal(
             "dataset-columns-twice",
-            *(dataset.key, dataset.path, f"has a column {new}, and {old} would become it too"),
+            dataset.key,
+            dataset.path,
+            f"has a column {new}, and {old} would become it too",
             row_advice.remedy(first),
         )
 
@@ -304,7 +310,9 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
     is_one = is_all or id == "dataset-tool-calls"
     raise refusal(
         id if is_one else "dataset-rows-dropped",
-        *(dataset.key, dataset.path, f"{part}{describe(judged)}"),
+        dataset.key,
+        dataset.path,
+        f"{part}{describe(judged)}",
         row_advice.REMEDIES[id]
         + ("" if is_one else f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"),
     )
@@ -347,12 +355,9 @@ def _refuse_unsplit(recipe: Recipe, dataset: Dataset, rows: int | None) -> None:
     if rows - held_out < 1 and float(ratio) < 1:
         raise refusal(
             "dataset-too-few",
-            *(
-                dataset.key,
-                dataset.path,
-                f"has {rows} row{'s' * (rows != 1)}, too few to hold "
-                f"out split_dataset_ratio {ratio}",
-            ),
+            dataset.key,
+            dataset.path,
+            f"has {rows} row{'s' * (rows != 1)}, too few to hold out split_dataset_ratio {ratio}",
             "add rows, or remove recipe.args.split_dataset_ratio",
         )
 

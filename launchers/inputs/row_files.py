@@ -98,7 +98,9 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
     if not kind:
         raise refusal(
             "dataset-suffix",
-            *(key, path, f"has a suffix that ms-swift does not read: {path.suffix or '(none)'}"),
+            key,
+            path,
+            f"has a suffix that ms-swift does not read: {path.suffix or '(none)'}",
             f"use .{', .'.join(SUFFIXES)}; unpack a compressed file first",
         )
     return [_file(key, path, kind, most)]
@@ -137,7 +139,9 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     if not rest and _wrapped(head):
         raise refusal(
             "dataset-wrapped",
-            *(key, path, f"is one map, with its rows under {_wrapped(head)}"),
+            key,
+            path,
+            f"is one map, with its rows under {_wrapped(head)}",
             f"write the rows alone: jq -c '.{_wrapped(head)}[]'",
         )
     lines = head.split(b"\n")
@@ -293,7 +297,9 @@ def _refuse_other_columns(key: str, folder: Path, found: Sequence[Rows]) -> None
         if differ:
             raise refusal(
                 "dataset-columns-differ",
-                *(key, folder, f"has files of other columns: {', '.join(sorted(differ))}"),
+                key,
+                folder,
+                f"has files of other columns: {', '.join(sorted(differ))}",
                 f"give {known[0].path.name} and {each.path.name} the same columns, or name each "
                 "file in recipe.dataset",
             )

@@ -41,7 +41,9 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
     if any(n in ("state.json", "dataset_dict.json") for n in shown):
         raise refusal(
             "dataset-saved",
-            *(key, folder, "was written by save_to_disk, which load_dataset does not read"),
+            key,
+            folder,
+            "was written by save_to_disk, which load_dataset does not read",
             "write it as parquet: dataset.to_parquet('pairs.parquet')",
         )
     chosen = _configured(key, folder, shown)
@@ -55,7 +57,9 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
         named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
         raise refusal(
             "dataset-no-train",
-            *(key, folder, f"has no split train; its splits are {named}"),
+            key,
+            folder,
+            f"has no split train; its splits are {named}",
             f"name one file in place of the folder: .../{splits[max(splits, key=_is_train)][0]}",
         )
     known = {**readers, "tsv": "tsv", "ndjson": "json"}  # packaged_modules/__init__.py
@@ -123,7 +127,9 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
     if "default" not in named:
         raise refusal(
             "dataset-subset",
-            *(key, folder, f"has the subsets {', '.join(named)} and none called default"),
+            key,
+            folder,
+            f"has the subsets {', '.join(named)} and none called default",
             "name the files of one subset in place of the folder: recipe.dataset: "
             "[file:///.../file.parquet]; or hf://org/name@revision/path of one file",
         )

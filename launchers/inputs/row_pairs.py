@@ -21,8 +21,17 @@ CALLS = (4, 6, 0)
 QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
 """Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
 ANSWERS = (
-    *("response", "answer", "output", "targets", "target", "answer_key", "answers", "solution"),
-    *("text", "completion", "content"),
+    "response",
+    "answer",
+    "output",
+    "targets",
+    "target",
+    "answer_key",
+    "answers",
+    "solution",
+    "text",
+    "completion",
+    "content",
 )
 """The same for the answer."""
 _SYSTEMS = ("system", "system_prompt")

@@ -12,8 +12,14 @@ from launchers.metrics.vector import Shared
 from launchers.units import GIB
 
 _CURVES = (
-    *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
-    *("reserved_gib", "token_balance", "expert_load"),
+    "seconds",
+    "data_seconds",
+    "tokens_per_second_per_gpu",
+    "hardware_tflops_per_gpu",
+    "mfu",
+    "reserved_gib",
+    "token_balance",
+    "expert_load",
 )
 """Columns drawn by TensorBoard; few, as ms-swift plots each when training ends
 (``plot_images``)."""

@@ -17,8 +17,15 @@ EXPERTS = ("num_experts", "n_routed_experts", "moe_num_experts", "num_local_expe
 _TOPK = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "top_k_experts")
 _SHARED = ("n_shared_experts", "num_shared_expert", "moe_num_shared_experts", "num_shared_experts")
 _UNMODELLED = (
-    *("kv_lora_rank", "vision_config", "audio_config", "talker_config", "num_nextn_predict_layers"),
-    *("num_mtp_modules", "mtp_num_hidden_layers", "linear_num_key_heads", "expert_layer_period"),
+    "kv_lora_rank",
+    "vision_config",
+    "audio_config",
+    "talker_config",
+    "num_nextn_predict_layers",
+    "num_mtp_modules",
+    "mtp_num_hidden_layers",
+    "linear_num_key_heads",
+    "expert_layer_period",
 )
 _MODALITIES = ("vision_config", "visual", "audio_config", "thinker_config")
 """Keys of a model that reads more than text."""

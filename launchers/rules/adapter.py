@@ -22,7 +22,9 @@ from launchers.rules.parallelism import ETP, VPP
 
 _TUNER, _TARGETS = "tuner_type", "target_modules"
 _DEFAULTS = {
-    **{"lora_rank": ("8",), "lora_alpha": ("32", "32.0"), "lora_dropout": ("0.05",)},
+    "lora_rank": ("8",),
+    "lora_alpha": ("32", "32.0"),
+    "lora_dropout": ("0.05",),
     _TARGETS: ("all-linear",),
 }
 """Flags of an adapter, with ms-swift's defaults."""

@@ -316,8 +316,11 @@ TRANSFORMERS: tuple[Rule, ...] = (
         id="ipo-padded",
         flag="loss_type",
         when=(
-            *(RLHF, one_of("rlhf_type", "dpo"), has("loss_type", "ipo")),
-            *(off("packing"), off("padding_free")),
+            RLHF,
+            one_of("rlhf_type", "dpo"),
+            has("loss_type", "ipo"),
+            off("packing"),
+            off("padding_free"),
         ),
         says="ipo ends in its first step with ms-swift 4.4.1, which divides tokens by lengths of "
         "another shape; use sigmoid",

@@ -240,16 +240,37 @@ def modalities(model: ModelConfig, known: Known) -> Refusal | None:
 
 
 MODEL: tuple[Check, ...] = (
-    *(unpacked, modalities),
-    *(heads, key_heads, width, experts, expert_width, shared_width, sequence),
-    *(layers, chunks, layernorm, latent, shared_overlap, half_precision),
+    unpacked,
+    modalities,
+    heads,
+    key_heads,
+    width,
+    experts,
+    expert_width,
+    shared_width,
+    sequence,
+    layers,
+    chunks,
+    layernorm,
+    latent,
+    shared_overlap,
+    half_precision,
 )
 READ = frozenset({TP, PP, CP, EP, ETP, VPP, FIRST, LAST})
 """Sizes that must be right before these rules can judge."""
 REPLACED = READ | {
-    *("num_layers", "num_attention_heads", "num_query_groups", "num_moe_experts"),
-    *("ffn_hidden_size", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size"),
-    *(SEQUENCE, GRANULARITY, MODULES, *ENDS, LAYOUT),
+    "num_layers",
+    "num_attention_heads",
+    "num_query_groups",
+    "num_moe_experts",
+    "ffn_hidden_size",
+    "moe_ffn_hidden_size",
+    "moe_shared_expert_intermediate_size",
+    SEQUENCE,
+    GRANULARITY,
+    MODULES,
+    *ENDS,
+    LAYOUT,
 }
 """None of these rules judges a run that replaces one of these inside megatron-core."""
 

@@ -9,7 +9,10 @@ from launchers.rules.engine import RLHF, Conflict, Range, Rule, given, on, one_o
 
 _WITH_BETA = one_of("rlhf_type", "dpo", "kto", "orpo", "cpo", "simpo")
 _QUANTIZATION = (
-    *("quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype"),
+    "quant_method",
+    "quant_bits",
+    "hqq_axis",
+    "bnb_4bit_compute_dtype",
     "bnb_4bit_quant_storage",
 )
 

@@ -51,7 +51,10 @@ def _base_reference(
         id="adapter-base-reference",
         flag=flag,
         when=(
-            *(RLHF, *when, given(flag), missing("ref_adapters")),
+            RLHF,
+            *when,
+            given(flag),
+            missing("ref_adapters"),
             one_of(ADAPTER_REFERENCE, "adapter"),
         ),
         says="{rlhf_type} would continue this adapter against the model without it, not against "

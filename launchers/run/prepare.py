@@ -75,7 +75,10 @@ def prepare(
 
     def downloaded() -> list[Outcome]:
         return download(
-            *(recipe.model, recipe.dataset, work, inputs.clone),
+            recipe.model,
+            recipe.dataset,
+            work,
+            inputs.clone,
             skip="download" in skips,
             holder=holder,
             judge=lambda: judge_data(settings, recipe, inputs),

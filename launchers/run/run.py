@@ -149,7 +149,11 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
 
         # Prepare: clone, download, convert, while the peers join.
         prepared = prepare(
-            *(settings, recipe, inputs, env, progress),
+            settings,
+            recipe,
+            inputs,
+            env,
+            progress,
             announce=leader.announce,
             judge_model=None if verdict.is_final else check_later,
         )
@@ -253,7 +257,8 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         if resume is not None and not start.skip:
             place = settings.place
             verify_share(
-                *(resume, settings.verify_seconds),
+                resume,
+                settings.verify_seconds,
                 rank=place.rank,
                 nodes=place.nodes,
                 attempt=start.attempt,

@@ -47,7 +47,10 @@ def _act(
         clone(settings.code, work, skip=skip, holder=holder)
     elif name == "download":
         download(
-            *(recipe.model, recipe.dataset, work, inputs.clone),
+            recipe.model,
+            recipe.dataset,
+            work,
+            inputs.clone,
             skip=skip,
             holder=holder,
             judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),

@@ -35,8 +35,10 @@ ARGUMENTS = "args.json"
 ADAPTER = "adapter"
 """Folder in the export, and prefix of PEFT's file names."""
 TRAINER_STATE = (
-    *(checkpoint.COMPLETE, checkpoint.FEATURES),
-    *("latest_checkpointed_iteration.txt", "trainer_state.json"),
+    checkpoint.COMPLETE,
+    checkpoint.FEATURES,
+    "latest_checkpointed_iteration.txt",
+    "trainer_state.json",
 )
 
 

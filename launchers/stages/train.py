@@ -191,7 +191,8 @@ def _environment(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> 
     """Return the environment of the training processes, without what differs between attempts."""
     return {
         **environment(
-            *(env, settings.place),
+            env,
+            settings.place,
             nproc=settings.nproc_per_node,
             package=PACKAGE,
             without=tracker_keys(recipe, settings.place),

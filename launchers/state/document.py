@@ -55,8 +55,12 @@ class State:
         """Return the document with at most ``count`` rows."""
         work = self.work
         found: Fields = {
-            **{"schema": SCHEMA, "run": work.run, "root": str(work.root), "now": time.time()},
-            **{"exists": self.is_folder(work.home), "runs": self.names(work.home.parent)},
+            "schema": SCHEMA,
+            "run": work.run,
+            "root": str(work.root),
+            "now": time.time(),
+            "exists": self.is_folder(work.home),
+            "runs": self.names(work.home.parent),
             "torn": self.torn,
         }
         if found["exists"]:

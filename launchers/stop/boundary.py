@@ -89,7 +89,8 @@ class Boundary:
         if evaluates:
             boundary, phase = end_of_batch(step, 1), Phase.EVALUATION
         self._next(
-            *(boundary, phase),
+            boundary,
+            phase,
             step_seconds=seconds,
             save_seconds=self._saved + write_seconds if self._saved else None,
         )

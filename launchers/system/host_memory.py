@@ -12,11 +12,15 @@ from launchers.system.process import descendants
 
 _FILES = {
     2: (
-        *("memory.current", "memory.max", "shmem"),
+        "memory.current",
+        "memory.max",
+        "shmem",
         ("active_file", "inactive_file", "slab_reclaimable"),
     ),
     1: (
-        *("memory.usage_in_bytes", "memory.limit_in_bytes", "total_shmem"),
+        "memory.usage_in_bytes",
+        "memory.limit_in_bytes",
+        "total_shmem",
         ("total_active_file", "total_inactive_file"),
     ),
 }

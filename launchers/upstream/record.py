@@ -16,7 +16,11 @@ KERNELS = ("apex", "flash-attn", "flash-attn-3", "flash-attn-4")
 """Optional distributions that bring kernels: apex of norms and fused gradient accumulation,
 flash-attn and its successors, which Transformer Engine looks for by these names, of attention."""
 PACKAGES = (
-    *("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch"),
+    "ms-swift",
+    "mcore-bridge",
+    "megatron-core",
+    "transformer-engine",
+    "torch",
     *KERNELS,
 )
 """Distributions whose version may change the numbers of a run."""

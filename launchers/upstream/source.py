@@ -16,7 +16,9 @@ from pathlib import Path
 
 _SAME = {
     "transformer-engine": (
-        *("transformer-engine-cu13", "transformer-engine-cu12", "transformer-engine-torch"),
+        "transformer-engine-cu13",
+        "transformer-engine-cu12",
+        "transformer-engine-torch",
     )
 }
 """Other names under which a distribution is installed."""

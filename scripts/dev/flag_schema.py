@@ -27,12 +27,17 @@ _SWITCH = "true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|[TtFfYyNn01]"
 _TYPES: dict[str, dict[str, object]] = {
     "switch": {
         "type": ["boolean", "number", "string", "null"],
-        **{"multipleOf": 1, "minimum": 0, "maximum": 1, "pattern": f"^({_SWITCH})$"},
+        "multipleOf": 1,
+        "minimum": 0,
+        "maximum": 1,
+        "pattern": f"^({_SWITCH})$",
         "errorMessage": "use true or false",
     },
     "whole": {
         "type": ["number", "string", "null"],
-        **{"multipleOf": 1, "minimum": -_MOST, "maximum": _MOST},
+        "multipleOf": 1,
+        "minimum": -_MOST,
+        "maximum": _MOST,
         "pattern": f"^{WHOLE.pattern}$",
         "errorMessage": "use a whole number",
     },
@@ -115,7 +120,9 @@ def bounded(rule: Range) -> dict[str, object]:
     bounds = f"from {rule.low} to {high}" if rule.high else f"of {rule.low} or more"
     return {
         "type": ["number", "string", "null"],
-        **{"multipleOf": 1, "minimum": int(rule.low), "maximum": int(high)},
+        "multipleOf": 1,
+        "minimum": int(rule.low),
+        "maximum": int(high),
         "pattern": f"^{pattern}$",
         "errorMessage": f"use a whole number {bounds}",
     }

@@ -217,7 +217,9 @@ def compared(runs: list[dict[str, Any]], use: Settings) -> list[dict[str, Any]]:
             gains = [e - p for e, p in zip(both["equal"], both["pack"], strict=True)]
             found.append(
                 {
-                    **{"rpo_alpha": alpha, "step": use.scored_at[place], "figure": figure},
+                    "rpo_alpha": alpha,
+                    "step": use.scored_at[place],
+                    "figure": figure,
                     "seeds": len(seeds),
                     **{name: round(statistics.fmean(seen), 5) for name, seen in both.items()},
                     "equal_minus_pack": round(statistics.fmean(gains), 5),
@@ -247,7 +249,8 @@ def spread(packs: list[list[int]], lengths: list[list[int]]) -> dict[str, Any]:
     weights = [equal / size for size in sizes for _ in range(size)]
     tokens = sorted(map(sum, lengths))
     return {
-        **{"pairs": sum(sizes), "packs": len(sizes)},
+        "pairs": sum(sizes),
+        "packs": len(sizes),
         "pairs_per_pack": [min(sizes), statistics.median(sizes), max(sizes)],
         "weight_max_over_min": round(max(weights) / min(weights), 3),
         "weight_cv": round(statistics.pstdev(weights) / statistics.fmean(weights), 4),

@@ -48,7 +48,10 @@ VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqu
 """Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
     {
-        *("get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE),
+        "get clusterqueues",
+        "list pendingworkloads",
+        ALL_WORKLOADS,
+        EVERYWHERE,
     }
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""

@@ -177,8 +177,13 @@ def reader_pod(
     needed = (VOLUME, ARCHIVES, PACKAGE) if PACKAGE in held else (VOLUME,)
     mounts = [e for name in needed for e in launcher["volumeMounts"] if e["name"] == name]
     same = (
-        *("securityContext", "imagePullSecrets", "serviceAccountName", "schedulerName"),
-        *("nodeSelector", "affinity", "tolerations"),
+        "securityContext",
+        "imagePullSecrets",
+        "serviceAccountName",
+        "schedulerName",
+        "nodeSelector",
+        "affinity",
+        "tolerations",
     )
     security = {
         "allowPrivilegeEscalation": False,

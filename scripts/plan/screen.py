@@ -113,9 +113,14 @@ def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
 
 
 _ARGS = {
-    **{"loss_type": "loss", "beta": "beta", "rpo_alpha": "rpo_alpha", "lr": "lr"},
-    **{"learning_rate": "lr", "num_train_epochs": "epochs"},
-    **{"train_iters": "steps", "max_steps": "steps"},
+    "loss_type": "loss",
+    "beta": "beta",
+    "rpo_alpha": "rpo_alpha",
+    "lr": "lr",
+    "learning_rate": "lr",
+    "num_train_epochs": "epochs",
+    "train_iters": "steps",
+    "max_steps": "steps",
 }
 """Flags that are shown, with their labels."""
 

@@ -88,8 +88,17 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     names = (
-        *("number", "resumed", "began", "trained_from", "trained_until", "first_step", "last_step"),
-        *("kept_seconds", "lost_steps", "lost_seconds", "evaluation_seconds"),
+        "number",
+        "resumed",
+        "began",
+        "trained_from",
+        "trained_until",
+        "first_step",
+        "last_step",
+        "kept_seconds",
+        "lost_steps",
+        "lost_seconds",
+        "evaluation_seconds",
     )
     end = attempt.end
     return {name: getattr(attempt, name) for name in names} | {

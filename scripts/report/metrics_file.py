@@ -17,13 +17,27 @@ from launchers.metrics.rows import Row
 from scripts.report import numbers
 
 MEASURED = (
-    *("seconds", "tokens_per_second_per_gpu", "mfu", "allocated_gib", "reserved_gib", "fill"),
-    *("expert_load", "expert_load_worst", "token_balance", "grad_norm", "learning_rate"),
+    "seconds",
+    "tokens_per_second_per_gpu",
+    "mfu",
+    "allocated_gib",
+    "reserved_gib",
+    "fill",
+    "expert_load",
+    "expert_load_worst",
+    "token_balance",
+    "grad_norm",
+    "learning_rate",
 )
 """Fields of a row that become curves."""
 TRAINER = (
-    *("loss", "rewards/accuracies", "rewards/margins", "rewards/chosen", "rewards/rejected"),
-    *("logps/chosen", "logps/rejected"),
+    "loss",
+    "rewards/accuracies",
+    "rewards/margins",
+    "rewards/chosen",
+    "rewards/rejected",
+    "logps/chosen",
+    "logps/rejected",
 )
 """The trainer's own numbers that become curves."""
 _LARGEST = 2.0**50

@@ -111,8 +111,10 @@ def snapshots(api: Api) -> list[View]:
     space = api.namespace
     chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
     wanted: list[tuple[str, dict[str, str]]] = [
-        *((JOBSETS.path(space), chart), (PODS.path(space), chart)),
-        *((WORKLOADS.path(space), {}), ("/apis", {})),
+        (JOBSETS.path(space), chart),
+        (PODS.path(space), chart),
+        (WORKLOADS.path(space), {}),
+        ("/apis", {}),
     ]
     jobsets, pods, workloads, groups = call_each(
         lambda asked: api.get(asked[0], **asked[1]), wanted

@@ -22,8 +22,12 @@ Resolve = Callable[[Schema], Schema]
 SECRET = re.compile(r"(secret|token|passw|credential|auth|key)[^.]*$", re.IGNORECASE)
 """Paths whose values are not shown."""
 _TYPES = {
-    **{"object": "a map", "array": "a list", "string": "a text", "boolean": "true or false"},
-    **{"integer": "a whole number", "number": "a number"},
+    "object": "a map",
+    "array": "a list",
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
 }
 _YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
 

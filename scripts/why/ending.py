@@ -11,8 +11,14 @@ from scripts.why.words import Condition, Facts, after, clean, matched, who
 NO_RECORD = "it left no termination message"
 OWN_STATES = frozenset(
     {
-        *(Exit.NO_PROGRESS, Exit.OUT_OF_MEMORY, Exit.PREFLIGHT, Exit.HANG, Exit.IO),
-        *(Exit.UNAVAILABLE, Exit.PREEMPTED, Exit.TERMINATED),
+        Exit.NO_PROGRESS,
+        Exit.OUT_OF_MEMORY,
+        Exit.PREFLIGHT,
+        Exit.HANG,
+        Exit.IO,
+        Exit.UNAVAILABLE,
+        Exit.PREEMPTED,
+        Exit.TERMINATED,
     }
 )
 """Exit codes with a state of their own."""

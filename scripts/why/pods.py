@@ -13,9 +13,7 @@ PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "Ima
 DENIED = r"(?i)denied|unauthorized|401|403|not found|does not exist|manifest unknown"
 CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 CONFIG = frozenset({"CreateContainerConfigError"})
-OTHER = frozenset(
-    {*("CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError")}
-)
+OTHER = frozenset({"CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError"})
 SECRET = r'(?i)secret "(?P<name>[^"]+)" not found'
 CONFIG_MAP = r'(?i)configmap "(?P<name>[^"]+)" not found'
 KEY = r"couldn't find key (?P<key>\S+) in (?P<name>(?:Secret|ConfigMap) \S+)"

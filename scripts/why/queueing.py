@@ -51,8 +51,12 @@ PREEMPTED = (
 )
 EVICTED_HERE = frozenset(
     {
-        *("Preempted", "PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped"),
-        *("LocalQueueStopped", "NodeFailures"),
+        "Preempted",
+        "PodsReadyTimeout",
+        "AdmissionCheck",
+        "ClusterQueueStopped",
+        "LocalQueueStopped",
+        "NodeFailures",
     }
 )
 """Reasons of an eviction with a state of their own; deactivation has others."""

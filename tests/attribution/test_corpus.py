@@ -19,8 +19,15 @@ TRACE = (
 )
 OF_THE_USER = frozenset(
     {
-        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS),
-        *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
     }
 )
 """Errors of the system that a restart does not cure: no space, no rights, no such file."""

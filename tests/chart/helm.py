@@ -136,7 +136,12 @@ def layers(file: Path) -> list[str]:
 def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:
     """Render a values file as a user does, since YAML parsers differ (5e-6), under its name."""
     done = call(
-        *("template", file.stem, str(chart), *layers(file), "--kube-version", KUBERNETES),
+        "template",
+        file.stem,
+        str(chart),
+        *layers(file),
+        "--kube-version",
+        KUBERNETES,
         helm=helm,
     )
     if done.returncode:

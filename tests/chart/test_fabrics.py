@@ -139,7 +139,8 @@ def test_the_host_is_in_the_network_of_no_other_profile() -> None:
 def test_the_daemon_is_a_sidecar_that_ends_with_the_launcher() -> None:
     sidecars = {c["name"]: c for c in pod(render(selected("gke-tcpxo")))["initContainers"]}
     assert {n: c.get("restartPolicy") for n, c in sidecars.items()} == {
-        **{"nccl-plugin": None, "tcpxo-daemon": "Always"},
+        "nccl-plugin": None,
+        "tcpxo-daemon": "Always",
     }
     [script] = sidecars["tcpxo-daemon"]["args"]
     started = "sleep 60 &\n" + script.partition("alsologtostderr &\n")[2].replace(

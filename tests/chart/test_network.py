@@ -72,7 +72,10 @@ def test_every_field_of_a_profile_reaches_the_gang(chart: Path) -> None:
     assert annotations["k8s.v1.cni.cncf.io/networks"] == "rail,rail,rail,rail"
     variables = env(documents)
     assert [variables.get(name) for name in ("NCCL_NET", "A", "B", "C")] == [
-        *("profile", "network", "extra", None)
+        "profile",
+        "network",
+        "extra",
+        None,
     ]
 
 

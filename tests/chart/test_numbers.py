@@ -51,14 +51,27 @@ def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     file = tmp_path_factory.mktemp("values") / "values.yaml"
     text = "\n".join(
         [
-            *("recipe:", "  model: hf://o/m@r", "  dataset: [hf://o/d@r]", "  checkFlags: false"),
-            *("  args:", *lines, "extraEnv:", *(line[2:] for line in lines)),
-            *("workspace:", "  existingClaim: shared"),
+            "recipe:",
+            "  model: hf://o/m@r",
+            "  dataset: [hf://o/d@r]",
+            "  checkFlags: false",
+            "  args:",
+            *lines,
+            "extraEnv:",
+            *(line[2:] for line in lines),
+            "workspace:",
+            "  existingClaim: shared",
         ]
     )
     file.write_text(text, encoding="utf-8")
     done = call(
-        *("template", "run", str(CHART), "-f", str(file), "--kube-version", KUBERNETES),
+        "template",
+        "run",
+        str(CHART),
+        "-f",
+        str(file),
+        "--kube-version",
+        KUBERNETES,
         helm=request.param,
     )
     assert done.returncode == 0, done.stderr
@@ -135,10 +148,17 @@ def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
 
 def test_a_value_set_on_the_command_line_is_the_same_text() -> None:
     done = call(
-        *("template", "run", str(CHART), "--kube-version", KUBERNETES),
-        *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),
-        *("--set", "workspace.existingClaim=x,recipe.args.save_steps=1000000"),
-        *("--set", "recipe.args.num_train_epochs=1"),
+        "template",
+        "run",
+        str(CHART),
+        "--kube-version",
+        KUBERNETES,
+        "--set",
+        "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6",
+        "--set",
+        "workspace.existingClaim=x,recipe.args.save_steps=1000000",
+        "--set",
+        "recipe.args.num_train_epochs=1",
     )
     wanted = {**BASE_ARGS, "lr": "5e-6", "save_steps": "1000000"}
     assert recipe(objects(done.stdout))["args"] == wanted

@@ -20,8 +20,10 @@ from tests.chart.helm import ROOT, Document, template_file, walk
 FOLDER = ROOT / "values" / "kueue"
 BASES = "config/components/crd/bases/kueue.x-k8s.io_{}.yaml"
 PLURALS = {
-    **{"Topology": "topologies", "ResourceFlavor": "resourceflavors"},
-    **{"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"},
+    "Topology": "topologies",
+    "ResourceFlavor": "resourceflavors",
+    "ClusterQueue": "clusterqueues",
+    "LocalQueue": "localqueues",
     "WorkloadPriorityClass": "workloadpriorityclasses",
 }
 UNITS = {"": 1, "m": 0.001, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

@@ -138,7 +138,8 @@ def test_the_environment_is_what_the_launcher_reads() -> None:
     found = env(render({"secrets": {"hf": {"existingSecret": "hub", "key": "t"}}}))
     assert found["DPO_MASTER_ADDR"] == "run-node-0-0.run"
     assert (found["DPO_NODES"], found["DPO_COMPLETIONS"], found["DPO_GPUS_PER_NODE"]) == (
-        *("2", "2"),
+        "2",
+        "2",
         "8",
     )
     assert found["HF_TOKEN"] == {"secretKeyRef": {"name": "hub", "key": "t"}}
@@ -166,8 +167,11 @@ def test_skip_switches_are_ones_and_zeros() -> None:
     found = env(render({"stages": {"clone": {"skip": True}}}))
     switches = {k: v for k, v in found.items() if k.startswith("SKIP_")}
     assert switches == {
-        **{"SKIP_CLONE": "1", "SKIP_DOWNLOAD": "0"},
-        **{"SKIP_CONVERT": "0", "SKIP_TRAIN": "0", "SKIP_PREFLIGHT": "0"},
+        "SKIP_CLONE": "1",
+        "SKIP_DOWNLOAD": "0",
+        "SKIP_CONVERT": "0",
+        "SKIP_TRAIN": "0",
+        "SKIP_PREFLIGHT": "0",
     }
 
 

@@ -143,8 +143,16 @@ NAMED: Mapping[str, tuple[Document, ...]] = {
     "env-secret": tuple(
         {"extraEnv": {name: "canary"}}
         for name in (
-            *("PGPASSWORD", "DB_PASS", "MYSQL_PWD", "SSH_PASSPHRASE", "RABBITMQ_DEFAULT_PASS"),
-            *("OPENAI_API_KEY", "REDISCLI_AUTH", "SSHPASS", "TS_AUTHKEY", "OSS_ACCESS_KEY_SECRET"),
+            "PGPASSWORD",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "SSH_PASSPHRASE",
+            "RABBITMQ_DEFAULT_PASS",
+            "OPENAI_API_KEY",
+            "REDISCLI_AUTH",
+            "SSHPASS",
+            "TS_AUTHKEY",
+            "OSS_ACCESS_KEY_SECRET",
         )
     ),
     "secret-named": (

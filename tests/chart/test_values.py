@@ -21,8 +21,13 @@ VALUES: Document = yaml.safe_load(TEXT)
 FILES = sorted(p for p in (CHART / "templates").rglob("*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = (
-    *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
-    *("podSpec", "jobset.spec"),
+    "extraVolumes",
+    "extraVolumeMounts",
+    "podSecurityContext",
+    "securityContext",
+    "extraEnv",
+    "podSpec",
+    "jobset.spec",
 )
 """Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
 HELMS = {"global", "launcher-archive", "launcher-archive.global"}

@@ -65,7 +65,14 @@ def test_no_figure_fails_and_the_export_was_loaded_and_run(workspace: Path) -> N
     found = report(workspace)
     verdicts = {figure["id"]: figure["verdict"] for figure in found["figures"]}
     assert verdicts.keys() == {
-        *("resume", "host-memory", "speed", "save", "grace", "disk", "evaluation", "export"),
+        "resume",
+        "host-memory",
+        "speed",
+        "save",
+        "grace",
+        "disk",
+        "evaluation",
+        "export",
     }
     assert "fail" not in verdicts.values()
     export = found["measured"]["export"]

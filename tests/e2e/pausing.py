@@ -52,11 +52,16 @@ class Pausing:
             labels[f"{KUEUE}/priority-class"] = self.priority
         template = {"metadata": {"annotations": {**self.annotations}}, "spec": self._pod()}
         job = {
-            **{"parallelism": self.nodes, "completions": self.nodes, "completionMode": "Indexed"},
-            **{"backoffLimit": 0, "podReplacementPolicy": "Failed", "template": template},
+            "parallelism": self.nodes,
+            "completions": self.nodes,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "template": template,
         }
         return {
-            **{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
             "metadata": {"name": self.name, "labels": labels},
             "spec": {
                 "failurePolicy": {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"},
@@ -67,14 +72,18 @@ class Pausing:
     def _pod(self) -> Object:
         amounts = {**_SMALL, GPU: str(self.gpus)}
         container = {
-            **{"name": "launcher", "image": self.image, "imagePullPolicy": "IfNotPresent"},
+            "name": "launcher",
+            "image": self.image,
+            "imagePullPolicy": "IfNotPresent",
             "command": [*self.command],
             "resources": {"requests": amounts, "limits": {GPU: str(self.gpus)}},
         }
         return merge(
             {
-                **{"restartPolicy": "Never", "terminationGracePeriodSeconds": 1},
-                **{"automountServiceAccountToken": False, "containers": [container]},
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": False,
+                "containers": [container],
             },
             self.pod,
         )
@@ -98,7 +107,8 @@ def holder(space: Space, name: str, queue: str, gpus: int) -> Object:
         },
     }
     return {
-        **{"apiVersion": f"{KUEUE}/v1beta2", "kind": "Workload"},
+        "apiVersion": f"{KUEUE}/v1beta2",
+        "kind": "Workload",
         "metadata": {"name": name, "namespace": space.name},
         "spec": {"queueName": queue, "podSets": [pods], "priority": -1000},
     }
@@ -208,8 +218,10 @@ def _timed(condition: Object) -> Object:
 
 def _kueue(kind: str, name: str, spec: Mapping[str, Any]) -> Object:
     return {
-        **{"apiVersion": f"{KUEUE}/v1beta2", "kind": kind},
-        **{"metadata": {"name": name}, "spec": dict(spec)},
+        "apiVersion": f"{KUEUE}/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": dict(spec),
     }
 
 

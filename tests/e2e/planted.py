@@ -80,7 +80,9 @@ def _conditions(status: Mapping[str, Any]) -> list[Object]:
 
 def _jobset(item: Object) -> Object:
     return {
-        **{"apiVersion": item["apiVersion"], "kind": "JobSet", "metadata": _metadata(item)},
+        "apiVersion": item["apiVersion"],
+        "kind": "JobSet",
+        "metadata": _metadata(item),
         "spec": item["spec"] | {"managedBy": NOBODY},
         "status": item["status"] | {"conditions": _conditions(item["status"])},
     }
@@ -96,11 +98,16 @@ def _pod(item: Object) -> Object:
     }
     names = [each["name"] for each in statuses.get("initContainerStatuses", [])]
     return {
-        **{"apiVersion": "v1", "kind": "Pod", "metadata": _metadata(item)},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(item),
         "spec": {
-            **{"restartPolicy": "Never", "schedulerName": "nobody", "containers": [_CONTAINER]},
-            **{"initContainers": [{**_CONTAINER, "name": name} for name in names]},
-            **{"automountServiceAccountToken": False, **item["spec"]},
+            "restartPolicy": "Never",
+            "schedulerName": "nobody",
+            "containers": [_CONTAINER],
+            "initContainers": [{**_CONTAINER, "name": name} for name in names],
+            "automountServiceAccountToken": False,
+            **item["spec"],
         },
         "status": item["status"] | statuses,
     }
@@ -112,7 +119,9 @@ def _job(item: Object) -> Object:
     metadata = _metadata(item)
     metadata["labels"] |= {"jobset.sigs.k8s.io/jobset-name": "dpo"}
     return {
-        **{"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata},
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
         "spec": {
             "managedBy": NOBODY,
             "template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}},
@@ -127,8 +136,12 @@ def _event(number: int, item: Object, space: str) -> Object:
     name = "dpo-node-0" if is_jobs else "dpo-node-0-1-x7k2p"
     of = {"kind": "Job" if is_jobs else "Pod", "name": name, "namespace": space}
     return {
-        **{"apiVersion": "v1", "kind": "Event", "type": "Warning", "metadata": {}},
-        **{"reason": item["reason"], "message": item["message"]},
-        **{"lastTimestamp": item["lastTimestamp"], "involvedObject": of},
+        "apiVersion": "v1",
+        "kind": "Event",
+        "type": "Warning",
+        "reason": item["reason"],
+        "message": item["message"],
+        "lastTimestamp": item["lastTimestamp"],
+        "involvedObject": of,
         "metadata": {"name": f"{name}.{number}"},
     }

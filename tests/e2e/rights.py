@@ -46,8 +46,11 @@ def member(space: Space, name: str, *, of: tuple[str, ...] = tuple(SEES)) -> Pat
             {"apiVersion": "v1", "kind": "ServiceAccount", **metadata},
             {"apiVersion": f"{RBAC}/v1", "kind": "Role", **metadata, "rules": rules},
             {
-                **{"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", **metadata},
-                **{"subjects": [subject], "roleRef": role},
+                "apiVersion": f"{RBAC}/v1",
+                "kind": "RoleBinding",
+                **metadata,
+                "subjects": [subject],
+                "roleRef": role,
             },
         ]
     )

@@ -70,7 +70,9 @@ def _fill(space: Space, rendered: list[Object]) -> None:
     spec = {"queueName": "gpu", "podSets": [{"name": "node", "count": 1, "template": template}]}
     items = [
         {
-            **{"apiVersion": f"{KUEUE}/v1beta2", "kind": "Workload", "spec": spec},
+            "apiVersion": f"{KUEUE}/v1beta2",
+            "kind": "Workload",
+            "spec": spec,
             "metadata": {"name": f"run-{number:04}", "namespace": space.name},
         }
         for number in range(WORKLOADS)

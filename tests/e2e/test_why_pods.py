@@ -147,7 +147,10 @@ def _steps(home: Path, age: float) -> None:
     home.mkdir(parents=True)
     now = time.time()
     progress = {
-        **{"state": "running", "stage": "train", "attempt": 1, "updated": now},
+        "state": "running",
+        "stage": "train",
+        "attempt": 1,
+        "updated": now,
         "phases": {"container": now - 9000, "gang": now - 8990},
         "stages": {"train": {"state": "running"}},
         "training": {"step_seconds": 12.0, "eta_seconds": 876.0},

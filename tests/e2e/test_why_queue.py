@@ -350,7 +350,8 @@ READY_SECONDS, BACKOFF_SECONDS = 12, 20
 
 def test_why_says_what_wait_for_pods_ready_does(empty: Space, faults: Faults) -> None:
     backoff = {
-        **{"backoffBaseSeconds": BACKOFF_SECONDS, "backoffMaxSeconds": BACKOFF_SECONDS},
+        "backoffBaseSeconds": BACKOFF_SECONDS,
+        "backoffMaxSeconds": BACKOFF_SECONDS,
         "backoffLimitCount": 1,
     }
     patience = {"timeout": f"{READY_SECONDS}s", "blockAdmission": True}

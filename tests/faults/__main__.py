@@ -33,8 +33,14 @@ WORKERS = 6
 KILL_SECONDS = 60.0
 """Time beyond its deadline after which a run that does not end by itself is killed."""
 ISOLATED = (
-    *("unshare", "--mount", "--net", "--propagation", "private"),
-    *("sh", "-c", 'ip link set lo up && exec "$0" "$@"'),
+    "unshare",
+    "--mount",
+    "--net",
+    "--propagation",
+    "private",
+    "sh",
+    "-c",
+    'ip link set lo up && exec "$0" "$@"',
 )
 """Program before a run: other runs then take none of its ports."""
 COLUMNS = {

@@ -37,9 +37,23 @@ ERRNOS = tuple(
     getattr(errno, name)
     for name in (
         # NFS, Lustre and FUSE: server, handle and mount
-        *("EIO", "ESTALE", "ETIMEDOUT", "ENOTCONN", "ENODEV", "EHOSTDOWN", "EREMOTEIO", "ENXIO"),
+        "EIO",
+        "ESTALE",
+        "ETIMEDOUT",
+        "ENOTCONN",
+        "ENODEV",
+        "EHOSTDOWN",
+        "EREMOTEIO",
+        "ENXIO",
         # rights that an id mapping or a token has lost for a while, and limits of the node
-        *("EACCES", "EPERM", "EBUSY", "EMFILE", "ENOMEM", "ELOOP", "ENAMETOOLONG", "ESHUTDOWN"),
+        "EACCES",
+        "EPERM",
+        "EBUSY",
+        "EMFILE",
+        "ENOMEM",
+        "ELOOP",
+        "ENAMETOOLONG",
+        "ESHUTDOWN",
     )
 )
 RIGHTS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)

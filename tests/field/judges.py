@@ -173,9 +173,13 @@ def ruled(own: Mapping[str, str], **config: Any) -> Judge:
 def fits(tokens: float | None) -> Judge:
     """Return whether ms-swift's examples/megatron/lora/dpo.sh (65 GiB) fits two GPUs of 80 GB."""
     args: dict[str, Value] = {
-        **{"rlhf_type": "dpo", "tuner_type": "lora", "max_length": "2048"},
-        **{"expert_model_parallel_size": "2", "micro_batch_size": "8"},
-        **{"recompute_granularity": "full", "recompute_method": "uniform"},
+        "rlhf_type": "dpo",
+        "tuner_type": "lora",
+        "max_length": "2048",
+        "expert_model_parallel_size": "2",
+        "micro_batch_size": "8",
+        "recompute_granularity": "full",
+        "recompute_method": "uniform",
     }
 
     def judge(folder: Path) -> str:

@@ -49,7 +49,9 @@ def models() -> Iterator[Outcome]:
     for id, what, right, judge in (
         ("M9", "gpt_oss, packing", "template-packing", rendered(template="gpt_oss", packing=True)),
         (
-            *("M9", "gpt-oss without a template", "template-packing"),
+            "M9",
+            "gpt-oss without a template",
+            "template-packing",
             ruled({}, architectures=["GptOssForCausalLM"]),
         ),
         ("M10", "original/", " ".join(shards), fetched(*shards, "original/a.safetensors")),
@@ -59,12 +61,15 @@ def models() -> Iterator[Outcome]:
         ("M15", "thinker_config", BILLIONS, sized(thinker_config={"text_config": SIZES})),
         ("M15", "equal sizes", BILLIONS, sized(**{**SIZES, "num_experts_per_tok": [8] * 48})),
         (
-            *("M15", "other sizes"),
+            "M15",
+            "other sizes",
             "65 config.json of the model: num_experts_per_tok has 2 different sizes",
             sized(**{**SIZES, "num_experts_per_tok": [4, 8]}),
         ),
         (
-            *("M16", "images, reference once", "precomputed-multimodal"),
+            "M16",
+            "images, reference once",
+            "precomputed-multimodal",
             ruled({"recipe.reference": "precomputed"}, vision_config={"depth": 1}),
         ),
         ("M17", "65 GiB published, length not given", "fits", judges.fits(None)),
@@ -79,16 +84,22 @@ def queues() -> Iterator[Outcome]:
     late = view(suspended(), workloads=[admitted(LATE)])
     for id, what, right, judge in (
         (
-            *("K1", "no domains at level", "topology-does-not-fit"),
+            "K1",
+            "no domains at level",
+            "topology-does-not-fit",
             why(level, "no node", "label example.com/rack"),
         ),
         (
-            *("K3", "evicted, admission held", "evicted-pods-ready-timeout"),
+            "K3",
+            "evicted, admission held",
+            "evicted-pods-ready-timeout",
             why(judges.held(), "quota is still held", "start faster"),
         ),
         ("K4", "admitted for hours", "admitted-suspended", why(late, "log of its controller")),
         (
-            *("K5", "MultiKueue", "runs-elsewhere"),
+            "K5",
+            "MultiKueue",
+            "runs-elsewhere",
             why(judges.elsewhere(), "cluster worker-1", "--context"),
         ),
     ):

@@ -22,7 +22,10 @@ from tests.field.case import Case
 from tests.field.cases import CASES
 
 PARTLY = (
-    *("dataset-rows-dropped", "dataset-two-forms", "dataset-columns-unknown", "dataset-too-few"),
+    "dataset-rows-dropped",
+    "dataset-two-forms",
+    "dataset-columns-unknown",
+    "dataset-too-few",
     "dataset-tool-calls",
 )
 """Refusals of datasets of which ms-swift trains on a part; its tokens don't show dropped calls."""
@@ -81,7 +84,10 @@ def _judged(case: Case, paths: list[str]) -> tuple[str, str, list[Mapping[str, A
     args: dict[str, Any] = {**case.args, **({"columns": case.columns} if case.columns else {})}
     recipe = parse(
         {
-            **{"backend": "transformers", "task": "rlhf", "model": "hf://o/m@v", "args": args},
+            "backend": "transformers",
+            "task": "rlhf",
+            "model": "hf://o/m@v",
+            "args": args,
             "dataset": [f"file://{path}" for path in paths],
         }
     )

@@ -10,9 +10,14 @@ from typing import Any
 HIDDEN, VOCABULARY, LAYERS = 8, 16, 2
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 CONFIG = {
-    **{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": HIDDEN},
-    **{"num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 16},
-    **{"vocab_size": VOCABULARY, "tie_word_embeddings": True},
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "vocab_size": VOCABULARY,
+    "tie_word_embeddings": True,
 }
 TOKENIZER = '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}'
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"

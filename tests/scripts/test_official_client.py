@@ -20,8 +20,14 @@ from scripts.helm import ROOT
 from tests.scripts.doctor.test_api import write
 
 HEAVY = (
-    *("jsonschema", "kubernetes_validate", "kubernetes.dynamic", "kubernetes.informer"),
-    *("oauthlib", "requests_oauthlib", "requests", "websocket"),
+    "jsonschema",
+    "kubernetes_validate",
+    "kubernetes.dynamic",
+    "kubernetes.informer",
+    "oauthlib",
+    "requests_oauthlib",
+    "requests",
+    "websocket",
 )
 """Modules that take as long to import as all others together."""
 CONNECT = """

@@ -60,10 +60,16 @@ def _draw(chromium: str, wanted: Picture, to: Path) -> Path:
         scheme = f"--blink-settings=preferredColorScheme={0 if wanted.dark else 1}"
         subprocess.run(
             [
-                *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--user-data-dir={folder}/profile", scheme),
+                chromium,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={folder}/profile",
+                scheme,
                 f"--window-size={wanted.width},{wanted.height}",
-                *(f"--screenshot={to}", shown.as_uri()),
+                f"--screenshot={to}",
+                shown.as_uri(),
             ],
             check=True,
             capture_output=True,

@@ -78,7 +78,7 @@ def test_sides_within_the_spread_end_with_0_and_mistakes_are_found(
     out = capsys.readouterr().out
     assert out.rstrip().endswith("passed") and "mlp.experts.linear_fc1.weight" in out
     done = subprocess.run(
-        [sys.executable, *["-m", "tests.bench", "judge"], tmp_path / "results", "gradients-2gpu"],
+        [sys.executable, "-m", "tests.bench", "judge", tmp_path / "results", "gradients-2gpu"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -86,7 +86,8 @@ class Launch:
                     "model": f"file://{self.model}",
                     "dataset": [f"file://{self.data}"],
                     "args": {
-                        **{"model_type": "qwen3_moe", "split_dataset_ratio": 0},
+                        "model_type": "qwen3_moe",
+                        "split_dataset_ratio": 0,
                         **replaced,
                         **self.args,
                     },

@@ -189,7 +189,11 @@ def runs(**changes: Any) -> dict[str, dict[str, Any]]:
             apart = 1 + 0.001 * seed * (side == "ours")
             after = {"accuracy": 0.97, "loss": 0.1 * apart, "margin": 3 * apart, "chosen": -90.0}
             found[f"{side}-{seed}"] = {
-                **{"side": side, "seed": seed, "finished": True, "kept": None, "loaded": []},
+                "side": side,
+                "seed": seed,
+                "finished": True,
+                "kept": None,
+                "loaded": [],
                 "log": {"loss": [8.3, 8.0], "grad_norm": [1.0, 0.9 * apart]},
                 "pairs_per_step": [44, 45],
                 "after": after,

@@ -6,8 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMNS = (
-    *("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "overall", "one epoch", "MFU", "GiB"),
-    *("LBL", "loss", "end"),
+    "run",
+    "steps",
+    "s/step",
+    "p95",
+    "±MAD",
+    "tok/s/GPU",
+    "overall",
+    "one epoch",
+    "MFU",
+    "GiB",
+    "LBL",
+    "loss",
+    "end",
 )
 """``overall``: all tokens over all seconds; ``one epoch``: the same with the reference's pass."""
 

@@ -106,7 +106,10 @@ def main(words: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
         results = [
             crash(
-                *(each, options.points // len(ALL), options.seed, Path(root)),
+                each,
+                options.points // len(ALL),
+                options.seed,
+                Path(root),
                 ignores_fsync=options.without_fsync,
             )
             for each in ALL
@@ -131,7 +134,10 @@ def show(results: list[Result]) -> None:
     table = Table("scenario", "file operations", "crash points", "broken promises", "seconds")
     for each in results:
         table.add_row(
-            *(each.scenario, str(each.events), str(each.points), str(each.broken)),
+            each.scenario,
+            str(each.events),
+            str(each.points),
+            str(each.broken),
             str(each.seconds),
         )
     console.print(table)

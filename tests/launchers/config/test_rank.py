@@ -73,28 +73,49 @@ def test_a_wrong_place_is_refused_by_name(change: dict[str, str], named: str) ->
 
 
 TORCHRUN = {
-    **{"GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
-    **{"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h0", "MASTER_PORT": "29500"},
+    "GROUP_RANK": "1",
+    "GROUP_WORLD_SIZE": "2",
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "1",
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "MASTER_ADDR": "h0",
+    "MASTER_PORT": "29500",
     "TORCHELASTIC_RUN_ID": "none",
 }
 PYTORCHJOB = {
-    **{"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
-    **{"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "8"},
-    **{"PET_MASTER_ADDR": "job-master-0", "PET_MASTER_PORT": "23456"},
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "MASTER_ADDR": "job-master-0",
+    "MASTER_PORT": "23456",
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_NPROC_PER_NODE": "8",
+    "PET_MASTER_ADDR": "job-master-0",
+    "PET_MASTER_PORT": "23456",
 }
 TRAINJOB = {
-    **{"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_NODE_RANK": "1"},
-    **{"PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29400"},
+    "JOB_COMPLETION_INDEX": "1",
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "job-node-0-0.job",
+    "PET_MASTER_PORT": "29400",
 }
 DLC = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "dlc-master-0", "MASTER_PORT": "23456"}
 OPEN_MPI = {
-    **{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
-    **{"OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "MASTER_ADDR": "h0"},
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+    "MASTER_ADDR": "h0",
 }
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
 SLURM = {
-    **{"SLURM_NODEID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"},
-    **{"SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+    "SLURM_NODEID": "1",
+    "SLURM_JOB_NUM_NODES": "2",
+    "SLURM_JOB_NODELIST": "gpu[07-08]",
+    "SLURM_LOCALID": "0",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
 }
 
 
@@ -173,7 +194,8 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ),
         (
             {"RANK": "0", "WORLD_SIZE": "1", "SLURM_JOB_NUM_NODES": "2"},
-            *("launch-conflict", "SLURM_JOB_NUM_NODES=2, and RANK states 1 node"),
+            "launch-conflict",
+            "SLURM_JOB_NUM_NODES=2, and RANK states 1 node",
         ),
         (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
         (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),

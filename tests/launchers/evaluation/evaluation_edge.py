@@ -35,15 +35,28 @@ def made(cls: Any, upstream: Any, home: Path, **changed: Any) -> Any:
     """Return a trainer, the same on both ranks, whose checkpoint says it has done no step."""
     args = options(home, **changed)
     more: dict[str, Any] = {
-        **{"eval_iters": -1, "num_microbatches": 3, "global_batch_size": 6, "train_iters": 9},
-        **{"num_train_epochs": None, "save_strategy": "steps", "mtp_num_layers": None},
-        **{"virtual_pipeline_model_parallel_size": None, "dsa_indexer_loss_coeff": None},
-        **{"dataloader_persistent_workers": False, "train_dataloader_shuffle": False},
+        "eval_iters": -1,
+        "num_microbatches": 3,
+        "global_batch_size": 6,
+        "train_iters": 9,
+        "num_train_epochs": None,
+        "save_strategy": "steps",
+        "mtp_num_layers": None,
+        "virtual_pipeline_model_parallel_size": None,
+        "dsa_indexer_loss_coeff": None,
+        "dataloader_persistent_workers": False,
+        "train_dataloader_shuffle": False,
         "data_seed": 42,
-        **{"data_sharding": False, "group_by_length": False, "rlhf_type": "dpo"},
-        **{"metric_for_best_model": "loss", "greater_is_better": False},
-        **{"metric_for_best_model": "loss", "is_multimodal": False, "overlap_grad_reduce": False},
-        **{"overlap_param_gather": False, "nccl_comm_warmup": False, "num_generations": 1},
+        "data_sharding": False,
+        "group_by_length": False,
+        "rlhf_type": "dpo",
+        "metric_for_best_model": "loss",
+        "greater_is_better": False,
+        "is_multimodal": False,
+        "overlap_grad_reduce": False,
+        "overlap_param_gather": False,
+        "nccl_comm_warmup": False,
+        "num_generations": 1,
     }
     vars(args).update({**more, **changed})
     torch.manual_seed(5)

@@ -147,7 +147,10 @@ def test_files_of_the_training_code_are_found_in_the_clone(
 @pytest.mark.parametrize(
     "flag",
     [
-        *("custom_register_path", "custom_dataset_info", "columns", "accelerator_config"),
+        "custom_register_path",
+        "custom_dataset_info",
+        "columns",
+        "accelerator_config",
     ],
 )
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
@@ -226,8 +229,12 @@ def test_every_word_of_a_flag_is_one_argument() -> None:
 def test_training_sees_no_secret_and_no_hub() -> None:
     env = environment(
         {
-            **{"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a"},
-            **{"KEPT": "1", "PET_RDZV_BACKEND": "c10d", "TORCHELASTIC_RUN_ID": "none"},
+            "HF_TOKEN": "hf_CANARY",
+            "MODELSCOPE_API_TOKEN": "c",
+            "PYTHONPATH": "/a",
+            "KEPT": "1",
+            "PET_RDZV_BACKEND": "c10d",
+            "TORCHELASTIC_RUN_ID": "none",
         },
         PLACE,
         nproc=8,

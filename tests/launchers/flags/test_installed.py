@@ -85,8 +85,12 @@ def test_the_megatron_flags_hold_what_the_recipes_use(classes: installed.Classes
     read = installed.flags(classes, installed.ENTRIES["megatron"]["rlhf"])
     assert 350 < len(read) < 500
     expected = {
-        **{"rlhf_type": "dpo", "tensor_model_parallel_size": 1, "finetune": True},
-        **{"expert_tensor_parallel_size": 1, "save_steps": 500, "truncation_strategy": None},
+        "rlhf_type": "dpo",
+        "tensor_model_parallel_size": 1,
+        "finetune": True,
+        "expert_tensor_parallel_size": 1,
+        "save_steps": 500,
+        "truncation_strategy": None,
     }
     assert {name: read[name] for name in expected} == expected
 

@@ -102,7 +102,7 @@ def at(chosen: float, rejected: float, beta: float = 0.1) -> FirstStep:
     rewards = [beta * (a - b) for a, b in ((EQUAL.chosen, chosen), (EQUAL.rejected, rejected))]
     margin = rewards[0] - rewards[1]
     return replace(
-        *(EQUAL,), margin=margin, chosen_reward=rewards[0], rejected_reward=rewards[1], loss=0.5
+        EQUAL, margin=margin, chosen_reward=rewards[0], rejected_reward=rewards[1], loss=0.5
     )
 
 

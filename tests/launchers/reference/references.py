@@ -18,9 +18,19 @@ def arguments(tmp_path: Path, **changed: Any) -> Any:
     (model / "model.safetensors").write_bytes(b"weights")
     data.write_text("{}\n")
     given = {
-        **{"rlhf_type": "dpo", "tuner_type": "full", "streaming": False, "task_type": "causal_lm"},
-        **{"model": str(model), "ref_model": str(model), "dataset": [str(data)], "val_dataset": []},
-        **{"max_length": 8192, "template": "qwen3", "external_plugins": []},
-        **{"mcore_model": None, "mcore_ref_model": None, "context_parallel_size": 1},
+        "rlhf_type": "dpo",
+        "tuner_type": "full",
+        "streaming": False,
+        "task_type": "causal_lm",
+        "model": str(model),
+        "ref_model": str(model),
+        "dataset": [str(data)],
+        "val_dataset": [],
+        "max_length": 8192,
+        "template": "qwen3",
+        "external_plugins": [],
+        "mcore_model": None,
+        "mcore_ref_model": None,
+        "context_parallel_size": 1,
     }
     return SimpleNamespace(**{**given, **changed})

@@ -22,22 +22,42 @@ from launchers.rules.model import divisors
 from tests.launchers.training_environment import STACK, needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
-    **{"layers": 48, "hidden": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 6144},
-    **{"vocab": 151936, "experts": 128, "topk": 8, "expert_ffn": 768, "positions": 40960},
+    "layers": 48,
+    "hidden": 2048,
+    "heads": 32,
+    "kv_heads": 4,
+    "head_dim": 128,
+    "ffn": 6144,
+    "vocab": 151936,
+    "experts": 128,
+    "topk": 8,
+    "expert_ffn": 768,
+    "positions": 40960,
 }
 FLAT: dict[str, Any] = {
-    **{"layers": 36, "hidden": 2560, "heads": 32, "kv_heads": 8, "head_dim": 128, "ffn": 9728},
+    "layers": 36,
+    "hidden": 2560,
+    "heads": 32,
+    "kv_heads": 8,
+    "head_dim": 128,
+    "ffn": 9728,
     "vocab": 151936,
 }
 QWEN, DENSE = ModelConfig(**SIZES, tied=False), ModelConfig(**FLAT, tied=True)
 SHORT = {
-    **{"tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size"},
-    **{"cp": "context_parallel_size", "ep": "expert_model_parallel_size"},
-    **{"etp": "expert_tensor_parallel_size", "vpp": "virtual_pipeline_model_parallel_size"},
-    **{"first": "decoder_first_pipeline_num_layers", "gbs": "global_batch_size"},
-    **{"last": "decoder_last_pipeline_num_layers", "sp": "sequence_parallel"},
-    **{"loss_ends": "account_for_loss_in_pipeline_split", "modules": "recompute_modules"},
-    **{"embedding_ends": "account_for_embedding_in_pipeline_split"},
+    "tp": "tensor_model_parallel_size",
+    "pp": "pipeline_model_parallel_size",
+    "cp": "context_parallel_size",
+    "ep": "expert_model_parallel_size",
+    "etp": "expert_tensor_parallel_size",
+    "vpp": "virtual_pipeline_model_parallel_size",
+    "first": "decoder_first_pipeline_num_layers",
+    "gbs": "global_batch_size",
+    "last": "decoder_last_pipeline_num_layers",
+    "sp": "sequence_parallel",
+    "loss_ends": "account_for_loss_in_pipeline_split",
+    "modules": "recompute_modules",
+    "embedding_ends": "account_for_embedding_in_pipeline_split",
 }
 
 OTHER = "transformers"
@@ -251,8 +271,11 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"ddp_timeout": 18000000}, "ddp-timeout-long"),
         (
             {
-                **{"pp": 4, "recompute_granularity": "full", "gbs": 16},
-                **{"recompute_method": "uniform", "recompute_num_layers": 13},
+                "pp": 4,
+                "recompute_granularity": "full",
+                "gbs": 16,
+                "recompute_method": "uniform",
+                "recompute_num_layers": 13,
             },
             "recompute-layers-many",
         ),

@@ -19,7 +19,10 @@ from tests.launchers.pods import Pods, end
 from tests.launchers.processes import is_running
 
 IN_PLACE = {
-    *(FailureClass.NETWORK, FailureClass.HANG, FailureClass.GPU_MEMORY, FailureClass.UNKNOWN),
+    FailureClass.NETWORK,
+    FailureClass.HANG,
+    FailureClass.GPU_MEMORY,
+    FailureClass.UNKNOWN,
     FailureClass.INFRA,
 }
 """Classes of failures that may pass in the same pods."""

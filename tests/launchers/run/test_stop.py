@@ -57,8 +57,11 @@ class Trained(Pods):
         cache = {"MODELSCOPE_CACHE": str(self.folder / "cache"), "HF_HOME": str(self.folder)}
         return {
             **super().env(rank, DPO_GRACE_SECONDS="60", OMP_NUM_THREADS="1", **cache),
-            **{"PYTHONPATH": str(ROOT), "HOME": str(self.folder)},
-            **{"SLOW_SIGNS": str(self.signs), **slow, **change},
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.folder),
+            "SLOW_SIGNS": str(self.signs),
+            **slow,
+            **change,
         }
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:

@@ -204,7 +204,9 @@ def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
     printed = ["".join(traceback.format_exception(each)) for each in (error, found)]
     assert printed[0] == printed[1]
     assert (found.code, found.cause, found.remedy, found.id) == (
-        *(error.code, error.cause, error.remedy),
+        error.code,
+        error.cause,
+        error.remedy,
         error.id,
     )
 

@@ -72,8 +72,10 @@ def train(
     env = {
         **command_line.environment(os.environ, PLACE, nproc=1, package=PACKAGE),
         **features.environment(of, on_cpu=True),
-        **{"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(folder)},
-        **{"CUDA_VISIBLE_DEVICES": "", "MODELSCOPE_CACHE": str(home / "cache")},
+        "DPO_RUN_FOLDER": str(home),
+        "DPO_ATTEMPT_FOLDER": str(folder),
+        "CUDA_VISIBLE_DEVICES": "",
+        "MODELSCOPE_CACHE": str(home / "cache"),
         "PYTHON_EXEC": str(warm.python()),  # of the ranks
     }
     program = str(command_line.program(of, site_packages(TRAIN) / "swift"))

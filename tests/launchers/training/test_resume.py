@@ -23,14 +23,26 @@ pytestmark = [needs_training, pytest.mark.timeout(600)]
 OLD = [
     f"/opt/launchers/swift_{name}.py"
     for name in (
-        *("phases_transformers", "seal_transformers", "metrics_transformers", "cpu", "tokens"),
+        "phases_transformers",
+        "seal_transformers",
+        "metrics_transformers",
+        "cpu",
+        "tokens",
         "search_path",
     )
 ]
 OWN = [
-    *("startup_transformers", "heartbeat", "seal_transformers", "metrics_transformers"),
-    *("epoch_order", "partial_window", "first_step_transformers", "nonfinite_transformers"),
-    *("stop_transformers", "cpu_checkpoint", "tokens"),
+    "startup_transformers",
+    "heartbeat",
+    "seal_transformers",
+    "metrics_transformers",
+    "epoch_order",
+    "partial_window",
+    "first_step_transformers",
+    "nonfinite_transformers",
+    "stop_transformers",
+    "cpu_checkpoint",
+    "tokens",
 ]
 WITHOUT_PATCH = 2
 """Features among them that replace nothing of upstream."""

@@ -74,8 +74,19 @@ class Sft:
 
 
 ORDER = [
-    *("process", "imports", "arguments", "template", "dataset", "policy_built", "policy"),
-    *("reference", "optimizer", "checkpoint", "trainer", "first_batch", "first_step"),
+    "process",
+    "imports",
+    "arguments",
+    "template",
+    "dataset",
+    "policy_built",
+    "policy",
+    "reference",
+    "optimizer",
+    "checkpoint",
+    "trainer",
+    "first_batch",
+    "first_step",
     "second_step",
 ]
 

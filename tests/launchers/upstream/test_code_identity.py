@@ -97,8 +97,10 @@ def kernels(home: Path) -> object:
 
 
 KEYS: dict[str, Callable[[Path], object]] = {
-    **{"tokens": tokens, "reference": reference},
-    **{"conversion": conversion, "kernels": kernels},
+    "tokens": tokens,
+    "reference": reference,
+    "conversion": conversion,
+    "kernels": kernels,
 }
 
 

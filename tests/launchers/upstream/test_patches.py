@@ -54,7 +54,11 @@ def test_every_function_that_an_installation_replaces_is_declared(feature: Featu
 
 def test_the_walk_over_installations_sees_assignments() -> None:
     assert {name for feature in FEATURES for name in assigned(feature)} >= {
-        *("step", "load_weights", "get_grad_norm_fp32", "_load_checkpoint", "token_combine")
+        "step",
+        "load_weights",
+        "get_grad_norm_fp32",
+        "_load_checkpoint",
+        "token_combine",
     }
 
 

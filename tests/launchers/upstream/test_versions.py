@@ -36,8 +36,11 @@ def test_a_pre_release_has_the_rules_of_its_release(text: str) -> None:
 
 def test_a_pre_release_of_the_first_unsupported_release_is_refused() -> None:
     supported = {
-        **{"torch": "2.11.0+cu130", "ms-swift": "4.4.1", "megatron-core": "0.16.0rc1"},
-        **{"mcore-bridge": "1.6.5", "transformer-engine": "2.17.0"},
+        "torch": "2.11.0+cu130",
+        "ms-swift": "4.4.1",
+        "megatron-core": "0.16.0rc1",
+        "mcore-bridge": "1.6.5",
+        "transformer-engine": "2.17.0",
     }
     assert versions(supported, "megatron").state == "ok"
     beyond = versions({**supported, "megatron-core": "0.20.0rc0"}, "megatron")

@@ -178,8 +178,11 @@ LOGINS: dict[str, tuple[dict[str, object], str]] = {
             "auth-provider": {
                 "name": "oidc",
                 "config": {
-                    **{"idp-issuer-url": "http://127.0.0.1:9", "id-token": EXPIRED},
-                    **{"client-id": "x", "client-secret": "y", "refresh-token": "r"},
+                    "idp-issuer-url": "http://127.0.0.1:9",
+                    "id-token": EXPIRED,
+                    "client-id": "x",
+                    "client-secret": "y",
+                    "refresh-token": "r",
                 },
             }
         },

@@ -33,7 +33,8 @@ def claim(name: str, **metadata: Any) -> Object:
         (("workspace.pvc.volumeName=lustre",), "fail", "storage-class-no-default"),
         (
             ("workspace.pvc.volumeName=lustre", "workspace.pvc.storageClassName="),
-            *("ok", "claim-volume"),
+            "ok",
+            "claim-volume",
         ),
     ],
 )

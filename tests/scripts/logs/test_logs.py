@@ -116,8 +116,10 @@ def test_a_rank_whose_pod_is_gone_does_not_hide_the_others(
     del cluster.objects[f"{PODS}/dpo-node-0-1-x7k2p"]
     lines = printed(capsys, Selection(all_ranks=True)).splitlines()
     assert lines == [
-        *("rank 0 | 0 starts", "rank 0 | loss 0.0"),
-        *("rank 1 | a2 of 1", "rank 1 | loss 2"),
+        "rank 0 | 0 starts",
+        "rank 0 | loss 0.0",
+        "rank 1 | a2 of 1",
+        "rank 1 | loss 2",
     ]
 
 

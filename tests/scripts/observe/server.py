@@ -176,8 +176,15 @@ def mounted(volumes: Sequence[Object], command: Sequence[str]) -> Iterator[tuple
 
 COLLECTIONS = frozenset(
     {
-        *("pods", "jobs", "jobsets", "workloads", "events", "localqueues", "clusterqueues"),
-        *("persistentvolumeclaims", "nodes"),
+        "pods",
+        "jobs",
+        "jobsets",
+        "workloads",
+        "events",
+        "localqueues",
+        "clusterqueues",
+        "persistentvolumeclaims",
+        "nodes",
     }
 )
 

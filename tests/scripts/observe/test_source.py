@@ -205,8 +205,11 @@ def test_a_run_that_never_started_needs_no_reader_pod(
 
 def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None:
     tcp = release(
-        *("network.profile=tcp", "network.resourceName=", "nodeSelector.pool=gpu"),
-        *("tolerations[0].key=gpu", "tolerations[0].operator=Exists"),
+        "network.profile=tcp",
+        "network.resourceName=",
+        "nodeSelector.pool=gpu",
+        "tolerations[0].key=gpu",
+        "tolerations[0].operator=Exists",
     )
     made = reader_pod(view(dict(tcp.jobset.manifest)), ["true"], "x")
     spec = made["spec"]
@@ -224,7 +227,9 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     sources = spec["volumes"][1]["projected"]["sources"]
     assert {each["configMap"]["name"] for each in sources} == {"dpo-launchers", "dpo-training"}
     assert {each["mountPath"] for each in container["volumeMounts"]} == {
-        *("/workspace", "/etc/megatron-dpo/launchers", "/opt/launchers")
+        "/workspace",
+        "/etc/megatron-dpo/launchers",
+        "/opt/launchers",
     }
     assert "env" not in container and "envFrom" not in container
     assert not any("gpu" in name for name in container["resources"]["limits"])

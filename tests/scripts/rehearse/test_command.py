@@ -85,7 +85,10 @@ def test_a_rehearsal_is_installed_reported_and_removed(
     assert {"--namespace", "team", "--kube-context", "here"} <= set(helm[1])
     said = [line for line in output.splitlines() if line.startswith("dpo-rehearsal: ")]
     assert [line.partition(": ")[2] for line in said] == [
-        *("queued", "running", "running, 1 restart", "completed"),
+        "queued",
+        "running",
+        "running, 1 restart",
+        "completed",
     ]
     assert "resume  ok  from step 2" in output and LINE not in output and "noise" not in output
 

@@ -195,7 +195,15 @@ def packed(*members: tuple[str, bytes], sizes: object) -> str:
         packed(("a", b"x"), sizes={"a": 3}),
     ],
     ids=[
-        *("empty", "text", "member", "hole", "hole-inside", "absolute", "list", "size", "twice"),
+        "empty",
+        "text",
+        "member",
+        "hole",
+        "hole-inside",
+        "absolute",
+        "list",
+        "size",
+        "twice",
     ],
 )
 def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Path) -> None:

@@ -273,7 +273,10 @@ def test_broken_files_are_named_and_the_rest_is_shown(tmp_path: Path, broken: st
         handle.write('{"step": 21, "tot')
     run = reading.read(work)
     assert {note.split(":")[0] for note in run.notes} == {
-        *("metrics.jsonl", "progress.json", "plan.json", "inputs.json")
+        "metrics.jsonl",
+        "progress.json",
+        "plan.json",
+        "inputs.json",
     }
     assert run.rows == 20
     for kind in Format:

@@ -90,8 +90,19 @@ def test_a_run_is_planned_checked_installed_and_its_state_is_said(
     code, output = submitted()
     assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
     assert steps.arguments.read_text().split("\n") == [
-        *("upgrade", "--install", "--kube-context", "here", "--namespace", "team"),
-        *("--values", "values/a100-2node.yaml", "--set", "nodes=3", "--", "dpo", str(CHART)),
+        "upgrade",
+        "--install",
+        "--kube-context",
+        "here",
+        "--namespace",
+        "team",
+        "--values",
+        "values/a100-2node.yaml",
+        "--set",
+        "nodes=3",
+        "--",
+        "dpo",
+        str(CHART),
     ]
     assert "submitted dpo to namespace team of here" in output
     assert "running All 2 ranks run" in output
@@ -219,9 +230,20 @@ ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
         (Until.RUNNING, (view(),), Exit.FAILED, 1),
     ],
     ids=[
-        *("submitted", "submitted-failed", "submitted-to-no-queue", "submitted-and-not-seen"),
-        *("running", "running-after-the-barrier", "first-step", "done", "restarted", "failed"),
-        *("done-before-a-step", "stalled", "unreachable-for-a-moment", "removed"),
+        "submitted",
+        "submitted-failed",
+        "submitted-to-no-queue",
+        "submitted-and-not-seen",
+        "running",
+        "running-after-the-barrier",
+        "first-step",
+        "done",
+        "restarted",
+        "failed",
+        "done-before-a-step",
+        "stalled",
+        "unreachable-for-a-moment",
+        "removed",
     ],
 )
 def test_a_wait_ends_when_it_is_reached_or_never_will_be(

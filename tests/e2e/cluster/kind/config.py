@@ -91,6 +91,15 @@ def helm_install(name: str, version: str) -> tuple[str, ...]:
     Use the published chart: the one in the Go module names a staging image.
     """
     return (
-        *("install", name, f"oci://registry.k8s.io/{name}/charts/{name}", "--version", version),
-        *("--namespace", f"{name}-system", "--create-namespace", "--wait", "--timeout", "5m"),
+        "install",
+        name,
+        f"oci://registry.k8s.io/{name}/charts/{name}",
+        "--version",
+        version,
+        "--namespace",
+        f"{name}-system",
+        "--create-namespace",
+        "--wait",
+        "--timeout",
+        "5m",
     )

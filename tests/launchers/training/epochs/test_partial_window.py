@@ -33,7 +33,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Steps:
         cwd=ROOT,
         env={
             **os.environ,
-            **{"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+            "CUDA_VISIBLE_DEVICES": "",
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
             "MODELSCOPE_CACHE": str(folder / "cache"),
         },
         capture_output=True,

@@ -87,7 +87,9 @@ def save(folder: Path, step: int) -> dict[str, torch.Tensor]:
     if writes is not None:
         made = folder / f"checkpoint-{step}"
         writes.start(
-            *(step, void, lambda seconds: void(checkpoint.seal(made, step))),
+            step,
+            void,
+            lambda seconds: void(checkpoint.seal(made, step)),
             lambda written: node_disk.announce(made, written),
         )
     return kept

@@ -67,8 +67,12 @@ def ended(
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [
-            *(str(warm.python()), "-m", "tests.launchers.training.tokens.tokens_probe", *words),
-            *("--external_plugins", *plugins),
+            str(warm.python()),
+            "-m",
+            "tests.launchers.training.tokens.tokens_probe",
+            *words,
+            "--external_plugins",
+            *plugins,
         ],
         cwd=ROOT,
         env={

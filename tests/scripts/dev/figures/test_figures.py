@@ -168,12 +168,20 @@ def test_a_split_without_the_seed_says_nothing(tmp_path: Path) -> None:
 def proof() -> dict[str, Any]:
     """Return a result of ``tests.bench.learning`` with two seeds of both sides."""
     test = {
-        **{"ours": [0.98, 0.97], "upstream": [0.98, 0.98], "mean": -0.005, "low": -0.03},
-        **{"high": 0.02, "bound": 0.05, "power": 0.9, "equivalent": True},
+        "ours": [0.98, 0.97],
+        "upstream": [0.98, 0.98],
+        "mean": -0.005,
+        "low": -0.03,
+        "high": 0.02,
+        "bound": 0.05,
+        "power": 0.9,
+        "equivalent": True,
     }
     runs = {
         f"{side}-{seed}": {
-            **{"side": side, "seed": seed, "finished": True},
+            "side": side,
+            "seed": seed,
+            "finished": True,
             "log": {"loss": [8.3, 7.0 + seed], "grad_norm": [1.0, 0.9]},
             "after": {"accuracy": 0.98, "margin": 3.0 + seed},
         }

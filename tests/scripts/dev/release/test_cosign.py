@@ -71,7 +71,11 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signed]:
         digest = loopback.push(made, address, home)
         found = Signed(address=address, home=home, package=made, bill=bill, digest=digest)
         common = (
-            *("--key", "cosign.key", "--signing-config", "none.json", "--yes"),
+            "--key",
+            "cosign.key",
+            "--signing-config",
+            "none.json",
+            "--yes",
             "--allow-http-registry",
         )
         target = f"{found.name}@{digest}"

@@ -51,15 +51,23 @@ def test_a_release_goes_through_a_registry(
     version = signed.stem.removeprefix("megatron-dpo-")
     target = f"oci://{registry}/charts/megatron-dpo"
     pulled = helm(
-        *("pull", target, "--version", version, "--plain-http", "--verify", "--keyring"),
-        *(str(keyring), "--destination", str(tmp_path)),
+        "pull",
+        target,
+        "--version",
+        version,
+        "--plain-http",
+        "--verify",
+        "--keyring",
+        str(keyring),
+        "--destination",
+        str(tmp_path),
         home=tmp_path,
     )
     assert pulled.returncode == 0, pulled.stderr
     assert (tmp_path / signed.name).read_bytes() == signed.read_bytes()
     # By digest, as the README says: what was signed is what is installed.
     flags = ("--values", str(VALUES), "--kube-version", KUBERNETES)
-    remote = helm(*("template", "run", f"{target}@{digest}", "--plain-http", *flags), home=tmp_path)
+    remote = helm("template", "run", f"{target}@{digest}", "--plain-http", *flags, home=tmp_path)
     local = helm("template", "run", str(ROOT / "chart"), *flags, home=tmp_path)
     assert remote.returncode == 0, remote.stderr
     assert list(yaml.safe_load_all(remote.stdout)) == list(yaml.safe_load_all(local.stdout))
