@@ -295,7 +295,7 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
     counts = Counter(fault.id for fault in judged.faults if fault.id not in WARNED)
     id = counts.most_common(1)[0][0] if counts else ""
     names = _columns_of(judged)
-    if not judged.pairs and not any(name.startswith("rejected_") for name in names):
+    if not judged.pairs and not row_forms.OWN & {*names}:
         wrong = f"has no rejected answers; its columns are {', '.join(sorted(names)) or '(none)'}"
         remedy = row_advice.remedy(first)
         raise refusal("dataset-no-pairs", dataset.key, dataset.path, wrong, remedy)

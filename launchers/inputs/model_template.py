@@ -60,9 +60,10 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
 
 
 def _parse(path: Path, name: str) -> None:
+    text = lookup.text(path)
     try:
-        json.loads(lookup.text(path) or "{}")
-    except ValueError as error:
+        json.loads("{}" if text is None else text)
+    except (ValueError, RecursionError) as error:
         kind = "a git-lfs pointer" if is_pointer(path) else f"not JSON: {error}"
         says = f"{name}: {path.name} is {kind}"
         raise refusal("model-tokenizer-damaged", says, "copy or download it again") from None

@@ -166,8 +166,7 @@ def _head(
     tied = is_tied(config)
     embeddings = [key for key in tensors if key.endswith(_EMBEDDING)]
     heads = [key for key in tensors if key.endswith(_HEAD)]
-    classes = config.get("architectures") or ["ForCausalLM"]
-    if tied is None or not embeddings or "Classification" in str(classes[0]):
+    if tied is None or not embeddings or "Classification" in str(config.get("architectures")):
         return
     if not tied and not heads:
         raise refusal(

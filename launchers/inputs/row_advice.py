@@ -41,6 +41,7 @@ _MAPS = (
     {"rejected": "rejected_messages"},
     {"chosen": "response", "rejected": "rejected_response"},
     {"rejected": "rejected_response"},
+    {"chosen_response": "response"},
     {"conversations": "messages", "rejected": "rejected_response"},
 )
 _JOINS = (
@@ -71,12 +72,12 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
 def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     """Return a map with which ms-swift makes the pairs of the rows' form; None without one."""
     form = row_forms.find(rows) or row_forms.find(rows[:1])
-    if form is None:
-        return None
     names = list(dict.fromkeys(name for row in rows for name in row))
     for mapped in _MAPS:
         reader = Reader(columns=names, mapped=mapped)
-        if {*mapped} <= {*names} and not reader.twice() and _makes_same(reader, form, rows):
+        if not {*mapped} <= {*names} or reader.twice():
+            continue
+        if _makes_same(reader, form, rows) if form else _makes_pairs(reader, rows):
             return mapped
     return None
 
@@ -144,6 +145,14 @@ def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -
         if _texts(made) != _texts(wanted):
             return False
     return True
+
+
+def _makes_pairs(reader: Reader, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a reader makes a pair without a fault of every row, and there is one."""
+    try:
+        return bool(rows) and not any(reader.pair(row).faults for row in rows)
+    except Dropped:
+        return False
 
 
 def _texts(pair: Pair) -> list[Any]:

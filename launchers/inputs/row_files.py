@@ -40,6 +40,10 @@ _PACKED: Mapping[bytes, Callable[..., Any]] = {
 }
 """First bytes of compressed files that ``datasets`` reads whatever their suffix."""
 _MAGIC = (b"PAR1", b"PARE")
+_TYPED = (".parquet", ".jsonl", ".json")
+"""Files whose first one decides about the columns of a folder's."""
+_SWITCHES = frozenset({"True", "TRUE", "true", "False", "FALSE", "false"})
+"""Texts that pandas reads as switches."""
 """First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
 CSV_LIMIT = 2**31 - 1
 """A field may hold a whole conversation."""
@@ -117,7 +121,7 @@ def _file(key: str, path: Path, kind: str, most: int) -> Rows:
             found = (
                 readers[kind](key, path, handle, most)
                 if kind in readers
-                else _csv(path, handle, most)
+                else _csv(key, path, handle, most)
             )
     if found.total == 0 and not found.rows:
         raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
@@ -192,7 +196,7 @@ def _wrapped(head: bytes) -> str:
         return ""
     try:
         document = json.loads(head.decode("utf-8-sig"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if any(name in document for name in ("messages", "chosen", "rejected", "conversations")):
         return ""
@@ -211,8 +215,11 @@ def _maps(key: str, path: Path, parsed: Iterable[tuple[str, Any]]) -> Iterator[M
 
 def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> Any:
     try:
-        return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except ValueError as error:  # not JSON, or not UTF-8
+        value = json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+        if b"\\ud" in text.lower():  # half a surrogate pair, which Arrow does not take for text
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or thousands of levels
         wrong = f"{place or f'line {number}'} is not JSON: {error}"
         remedy = "use one JSON map per line, in UTF-8"
         raise refusal("dataset-json", key, path, wrong, remedy) from None
@@ -224,18 +231,29 @@ def _text(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     return Rows(path=path, rows=found, total=None if handle.read(1) else len(found))
 
 
-def _csv(path: Path, handle: BinaryIO, most: int) -> Rows:
-    """Read a csv, or a tsv of a folder; a column of numbers is one of numbers, as in pandas."""
+def _csv(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
+    """Read a csv, or a tsv of a folder; columns of numbers or switches are such, as in pandas."""
     csv.field_size_limit(CSV_LIMIT)
     head = handle.read(most)
     is_whole = not handle.read(1)
-    text = (head if is_whole else head[: head.rindex(b"\n")]).decode("utf-8-sig", "replace")
+    try:
+        text = (head if is_whole else head[: head.rindex(b"\n")]).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise refusal("dataset-csv", key, path, f"is not in UTF-8: {error}", "use UTF-8") from None
     between = "\t" if ".tsv" in path.suffixes else ","
     rows: list[dict[str, Any]] = [*csv.DictReader(io.StringIO(text, newline=""), delimiter=between)]
+    if wide := next((n for n, row in enumerate(rows, 1) if row.keys() & {None}), 0):
+        wrong = f"row {wide} has more fields than the first line has names"
+        raise refusal("dataset-csv", key, path, wrong, "quote texts that hold the separator")
     for name in rows[0] if rows else ():
-        if all(_is_number(row[name]) for row in rows):
-            for row in rows:
-                row[name] = float(row[name])
+        column = [row[name] for row in rows]
+        read: Callable[[str], object] | None = None
+        if all(map(_is_number, column)):
+            read = float
+        elif {*column} <= _SWITCHES:
+            read = "TRUE".__eq__
+        for row in rows if read else ():
+            row[name] = read(row[name].upper()) if read else None
     return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows) if is_whole else None)
 
 
@@ -291,9 +309,9 @@ def _refuse_broken_parquet(key: str, path: Path) -> None:
 
 def _refuse_other_columns(key: str, folder: Path, found: Sequence[Rows]) -> None:
     """Refuse files of one split with other columns (``datasets``: DatasetGenerationCastError)."""
-    known = [each for each in found if each.rows and each.path.suffix == ".parquet"]
+    known = [each for each in found if each.rows and each.path.suffix in _TYPED]
     for each in known[1:]:
-        differ = {*each.columns} ^ {*known[0].columns}
+        differ = {*each.columns} - {*known[0].columns}
         if differ:
             raise refusal(
                 "dataset-columns-differ",

@@ -37,7 +37,7 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
         LaunchError: DATA when ``datasets`` would find no such split.
     """
     names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    shown = [n for n in names if not any(part[0] in "._" for part in n.split("/"))]
+    shown = [n for n in names if not re.search(r"(^|/)(\.|__[^/]*/)", n)]  # as ``datasets`` does
     if any(n in ("state.json", "dataset_dict.json") for n in shown):
         raise refusal(
             "dataset-saved",
@@ -123,7 +123,8 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
     configs = document.get("configs") if isinstance(document, dict) else None
     if not isinstance(configs, list) or not configs:
         return None
-    named = {str(each.get("config_name", "default")): each for each in configs}
+    maps = [each for each in configs if isinstance(each, dict)]
+    named = {str(each.get("config_name", "default")): each for each in maps}
     if "default" not in named:
         raise refusal(
             "dataset-subset",

@@ -27,6 +27,10 @@ _ROLES = {
     **dict.fromkeys(("function_call", "function-call"), "tool_call"),
     **dict.fromkeys(("observation", "observations", "function_response"), "tool_response"),
 }
+OWN = frozenset({"rejected_response", "rejected_messages"})
+"""Columns that ms-swift's own readers take for the rejected side."""
+_LOST = ("history", "image", "video", "audio")
+"""Columns that ms-swift's own readers pass on, and a form would leave out without a word."""
 _PASSED = ("tools", "images", "videos", "audios")
 """Columns of both sides."""
 COLUMNS = ("messages", "rejected_messages", "tools", "rejected_tools", "images")
@@ -88,7 +92,9 @@ def find(rows: Iterable[Mapping[str, Any]]) -> Form | None:
     True
     """
     looked_at = list(rows)
-    if not looked_at or any(name.startswith("rejected_") for row in looked_at for name in row):
+    if not looked_at or any(row.keys() & OWN for row in looked_at):
+        return None
+    if any(row.get(name) for row in looked_at for name in _LOST):
         return None
     return next((form for form in forms() if form.fits(looked_at)), None)
 

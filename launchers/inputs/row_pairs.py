@@ -108,8 +108,8 @@ class Reader:
         try:
             return self._pair({name: row.get(name) for name in self.columns})
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, SyntaxError) as error:
-            why = f"{type(error).__name__}: {error}"[:120]
-            raise Dropped("dataset-row-form", f"a form that ms-swift cannot read ({why})") from None
+            why = f"a form that ms-swift cannot read ({type(error).__name__})"
+            raise Dropped("dataset-row-form", why) from None
 
     def unknown(self) -> list[str]:
         """Return the keys of the map of columns that are no column; ms-swift ignores them."""
@@ -237,7 +237,8 @@ def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> N
         role, content = turn["role"], turn.get("content")
         has_calls = bool(turn.get("tool_calls"))
         if role not in _KNOWN:
-            raise Dropped("dataset-role", f"the unknown role {role!r}")
+            shown = f"the unknown role {role!r}" if len(str(role)) < 20 else "an unknown role"
+            raise Dropped("dataset-role", shown)
         if content is None and not (has_calls and release >= CALLS):
             raise Dropped("dataset-content", "a turn whose content is null")
         is_loose = role in ("tool", "tool_response") and previous in ("user", "system", "")
@@ -363,19 +364,20 @@ def _images(row: Mapping[str, Any]) -> Iterable[str]:
         if isinstance(each, Mapping) and each.get("bytes"):
             if isinstance(each["bytes"], bytes) and not each["bytes"].startswith(_IMAGE_BYTES):
                 yield "an image whose bytes are of no known format"
-        elif (
-            isinstance(place, str) and not place.startswith(("http", "data:")) and len(place) < 500
-        ):
-            path = Path(place)
-            if not path.is_file():
-                yield f"the image {place}, which does not exist here"
-            elif not _starts_as_image(path):
-                yield f"the image {place}, which is no image"
+        elif isinstance(place, str) and (wrong := _wrong_image(place)):
+            yield wrong
 
 
-def _starts_as_image(path: Path) -> bool:
-    with path.open("rb") as handle:
-        return handle.read(8).startswith(_IMAGE_BYTES)
+def _wrong_image(place: str) -> str:
+    """Return what is wrong with an image's file; the same words for all, which are counted."""
+    if place.startswith(("http", "data:")) or len(place) >= 500:  # an address, or base64
+        return ""
+    try:
+        with Path(place).open("rb") as handle:
+            is_image = handle.read(8).startswith(_IMAGE_BYTES)
+    except (OSError, ValueError):  # also a name that is too long, or holds a null byte
+        return "an image that does not exist here"
+    return "" if is_image else "an image whose file is no image"
 
 
 def _kind(value: object) -> str:

@@ -229,7 +229,8 @@ def quantization(config: Mapping[str, object]) -> str:
     found = next(filter(None, (each.get("quantization_config") for each in levels(config))), None)
     if not isinstance(found, Mapping) or found.get("dequantize"):
         return ""
-    method, form = str(found.get("quant_method", "")), str(found.get("format", ""))
+    unnamed = "an unnamed method" if found.get("bits") else ""  # as MLX writes it
+    method, form = str(found.get("quant_method", unnamed)), str(found.get("format", ""))
     is_packed = method != "compressed-tensors" or form in ("", "pack-quantized")
     return method if is_packed else f"{method} {form}"
 

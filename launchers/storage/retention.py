@@ -138,7 +138,10 @@ def prepare(folder: Path) -> None:
         checkpoint.unseal(each)
         _clear(each)
     for whole in own[1:]:  # the next save may merge nothing
-        disk.remove(whole)
+        try:
+            disk.remove(whole)
+        except OSError as error:  # a file of it is open on this client of NFS
+            logs.warning("merged model of an earlier save not removed", path=whole, cause=error)
     checkpoint.mark(folder)
 
 

@@ -76,13 +76,15 @@ def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
 def check_image_volumes(release: Release, snapshot: Snapshot) -> list[Finding]:
     """Check the container runtimes of the nodes that could hold a gang that mounts an image.
 
-    Versions: the release notes of containerd 2.1 and CRI-O 1.31.
+    Versions: the release notes of containerd 2.1 and CRI-O 1.31; the kubelet's feature gate
+    ImageVolume is on from 1.35.
     """
     answer = snapshot.listed(NODES)
     if not answer.found or not any("image" in each for each in release.gang.pod.get("volumes", ())):
         return []
     fitting = [node for node in answer.items if capacity_for(release.gang, node)]
-    runtimes = {str(node["status"]["nodeInfo"]["containerRuntimeVersion"]) for node in fitting}
+    informed = [node["status"]["nodeInfo"] for node in fitting]
+    runtimes = {name for info in informed for name in _named(info)}
     older = {each for each in runtimes if not _mounts_images(each)}
     if not runtimes:
         return []
@@ -90,8 +92,14 @@ def check_image_volumes(release: Release, snapshot: Snapshot) -> list[Finding]:
     if not older:
         return [ok("image-volume-ok", subject, names(runtimes))]
     found = f"nodes have {names(older)}, which cannot mount the launcher's image"
-    remedy = "set launcher.from: chart, or update to containerd 2.1 or CRI-O 1.31"
-    return [(fail if older == runtimes else warn)("image-volume-runtime", subject, found, remedy)]
+    remedy = "set launcher.from: chart, or update to Kubernetes 1.35, containerd 2.1, CRI-O 1.31"
+    able = [info for info in informed if not older & {*_named(info)}]
+    return [(warn if able else fail)("image-volume-runtime", subject, found, remedy)]
+
+
+def _named(info: Mapping[str, str]) -> tuple[str, str]:
+    """Return a node's container runtime and kubelet, each as ``name://version``."""
+    return info["containerRuntimeVersion"], f"kubelet://{info['kubeletVersion']}"
 
 
 def _mounts_images(runtime: str) -> bool:
@@ -101,7 +109,7 @@ def _mounts_images(runtime: str) -> bool:
     (False, True)
     """
     name, _, version = runtime.partition("://")
-    least = {"containerd": (2, 1), "cri-o": (1, 31)}.get(name, (0, 0))
+    least = {"containerd": (2, 1), "cri-o": (1, 31), "kubelet": (1, 35)}.get(name, (0, 0))
     found = re.match(r"v?(\d+)\.(\d+)", version)
     return found is None or (int(found[1]), int(found[2])) >= least
 

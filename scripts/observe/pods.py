@@ -185,7 +185,9 @@ def reader_pod(
         "affinity",
         "tolerations",
     )
+    own = launcher.get("securityContext") or {}
     security = {
+        **{name: own[name] for name in ("runAsUser", "runAsGroup", "runAsNonRoot") if name in own},
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,

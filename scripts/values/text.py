@@ -10,6 +10,9 @@ import yaml
 from scripts.manifest import LOADER
 from scripts.values.paths import path
 
+_TEXT = "tag:yaml.org,2002:str"
+_DEEPEST = 200
+"""Levels of a values file that are read; the shipped ones have at most a dozen."""
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 """YAML 1.1, as Helm reads it: 010 is 8, and 08 a text."""
 
@@ -25,7 +28,9 @@ def mistakes(text: str, file: str) -> list[str]:
     'a: written twice, in lines 1 and 3 of x.yaml, of which Helm reads one; remove one [text-twice]'
     """
     try:
-        documents = list(yaml.compose_all(text, LOADER))
+        if _depth(text) > _DEEPEST:
+            return []  # the parser itself would end the process; Helm refuses the file
+        documents = [node for node in yaml.compose_all(text, LOADER) if not _is_empty(node)]
     except yaml.YAMLError:
         return []
     found = [line for node in documents[:1] for line in _below(node, [], file, set())]
@@ -36,6 +41,22 @@ def mistakes(text: str, file: str) -> list[str]:
             "remove the line ---, or give two files with -f [text-documents]"
         )
     return found
+
+
+def _depth(text: str) -> int:
+    """Return how many levels of lists and maps a text has at most, up to one above the limit."""
+    depth = deepest = 0
+    for event in yaml.parse(text, LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        deepest = max(deepest, depth)
+        if deepest > _DEEPEST:
+            break
+    return deepest
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and not node.value
 
 
 def _below(node: yaml.Node, at: list[str | int], file: str, seen: set[int]) -> Iterator[str]:
@@ -60,6 +81,7 @@ def _below(node: yaml.Node, at: list[str | int], file: str, seen: set[int]) -> I
     elif (
         isinstance(node, yaml.ScalarNode)
         and not node.style
+        and (node.tag != _TEXT or set(node.value) & {"8", "9"})  # otherwise it has the tag !!str
         and _OCTAL.fullmatch(node.value)
         and not _is_mode(at)
     ):

@@ -25,7 +25,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rendered(chart: Path, values: Document, kubernetes: str = "1.35.0") -> list[Document]:
-    flags = ("--kube-version", kubernetes)
+    flags = ("--kube-version", kubernetes, "--api-versions", "jobset.x-k8s.io/v1alpha2")
     return objects(template(merged(STAGED, values), *flags, chart=chart))
 
 
@@ -51,6 +51,28 @@ def test_a_release_uses_the_volume_where_kubernetes_mounts_images(
     released: Path, chosen: Document, kubernetes: str, found: str
 ) -> None:
     assert source(rendered(released, {"launcher": chosen}, kubernetes)) == found
+
+
+def test_without_a_cluster_the_version_of_helm_does_not_choose(released: Path) -> None:
+    made = objects(template(merged(STAGED), "--kube-version", "1.36.0", chart=released))
+    assert source(made) == "emptyDir"
+
+
+def test_a_run_that_began_with_configmaps_keeps_them(released: Path, tmp_path: Path) -> None:
+    began = tmp_path / "megatron-dpo"
+    shutil.copytree(released, began)
+    live = (
+        '{{- define "megatron-dpo.clusterState" -}}{"ConfigMap": {"binaryData": {"a": "Yg=="}}}'
+        "{{- end }}"
+    )
+    (began / "templates" / "upgrade" / "_cluster_state.tpl").write_text(live)
+    # what else differs from the run is no part of this test
+    (began / "templates" / "upgrade" / "_upgrade.tpl").write_text(
+        '{{- define "megatron-dpo.upgrade" -}}{{- end }}'
+    )
+    flags = ("--kube-version", "1.35.0", "--api-versions", "jobset.x-k8s.io/v1alpha2")
+    upgraded = template(merged(STAGED), *flags, "--is-upgrade", chart=began)
+    assert source(objects(upgraded)) == "emptyDir"
 
 
 def test_a_checkout_uses_its_own_code() -> None:

@@ -24,12 +24,15 @@
 
 {{/*
 Where the pods get the launcher: chart, image or volume. auto is volume if the package names a published image, which those of
-releases do, and if the cluster mounts images as volumes by default (Kubernetes 1.35); chart otherwise.
+releases do, and if the cluster is known and mounts images as volumes by default (Kubernetes 1.35); chart otherwise. A run keeps
+the ConfigMaps that it began with, also when its cluster is updated.
 */}}
 {{- define "megatron-dpo.launcher.from" -}}
+{{- $can := and (include "megatron-dpo.launcher.image" .) (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- if ne .Values.launcher.from "auto" }}{{ .Values.launcher.from }}
-{{- else if and (include "megatron-dpo.launcher.image" .) (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) }}volume
-{{- else }}chart{{ end }}
+{{- else if not (and $can (.Capabilities.APIVersions.Has "jobset.x-k8s.io/v1alpha2")) }}chart
+{{- else if .Release.IsUpgrade }}{{ ternary "chart" "volume" (dig "ConfigMap" "binaryData" "" (include "megatron-dpo.clusterState" . | fromJson) | empty | not) }}
+{{- else }}volume{{ end }}
 {{- end }}
 
 {{/* The launcher's image by digest, which `make release` writes into the package; empty without one. */}}

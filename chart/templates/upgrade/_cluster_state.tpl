@@ -1,7 +1,7 @@
 {{/*
 This release's objects in the cluster, as JSON of kind -> object; empty if an object does not exist or there is no
 cluster to ask (helm template, --dry-run=client). This is the chart's only lookup: an upgrade is compared with it,
-and no rendered object depends on it. Tests replace this file.
+and of the rendered objects only the launcher's source depends on it (launcher.from: auto). Tests replace this file.
 */}}
 {{- define "megatron-dpo.clusterState" -}}
 {{- $ns := .Release.Namespace -}}

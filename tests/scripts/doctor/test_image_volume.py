@@ -16,14 +16,20 @@ VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha
         (("containerd://2.1.4", "cri-o://1.35.0"), ["ok"]),
         (("containerd://1.7.28", "containerd://2.1.4"), ["warn"]),
         (("containerd://2.0.9", "cri-o://1.30.1"), ["fail"]),
+        (("containerd://2.1.4 v1.34.2", "containerd://2.1.4 v1.35.0"), ["warn"]),
+        (("containerd://2.1.4 v1.34.2",), ["fail"]),
         ((), []),
     ],
 )
-def test_the_runtimes_of_the_nodes(runtimes: tuple[str, ...], levels: list[str]) -> None:
+def test_the_runtimes_and_kubelets_of_the_nodes(
+    runtimes: tuple[str, ...], levels: list[str]
+) -> None:
     there = [item for item in objects() if item["kind"] != "Node"]
     for number, runtime in enumerate(runtimes):
         host = node(f"host-{number}")
-        host["status"]["nodeInfo"] = {"containerRuntimeVersion": runtime}
+        name, _, kubelet = runtime.partition(" ")
+        info = {"containerRuntimeVersion": name, "kubeletVersion": kubelet or "v1.35.1"}
+        host["status"]["nodeInfo"] = info
         there.append(host)
     pod = release().gang.pod
     mounted = release().with_pods({"node": {**pod, "volumes": [*pod["volumes"], VOLUME]}})
