@@ -27,6 +27,11 @@ SOURCES: Mapping[str, Read] = {
     "ee71a185c1d1fd51": "4.4.1, 4.6.0"
    }
   },
+  "swift.dataset.preprocessor.core": {
+   "AutoPreprocessor.__call__": {
+    "9d61d4147edf9791": "4.4.1, 4.6.0"
+   }
+  },
   "swift.megatron.arguments.megatron_args": {
    "MegatronArguments.init_iters": {
     "4622d8a74019d63d": "4.4.1, 4.6.0"

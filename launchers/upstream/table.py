@@ -303,6 +303,11 @@ PATCHES = (
         ),
     ),
     Patch(
+        "row_forms",
+        "speed",  # without it ms-swift drops rows of these forms, and their number ends the run
+        functions("swift.dataset.preprocessor.core:AutoPreprocessor", "__call__"),
+    ),
+    Patch(
         "evaluation",
         "numbers",  # of evaluations only: upstream's differ by their rows
         (

@@ -20,6 +20,7 @@ from launchers.exits import LaunchError
 from tests.launchers.training.megatron_on_cpu import OnCpu
 
 LOADING, PATCH = "launchers.training.loading", "launchers.training.optimizer.chunked_adam"
+INSTALLED = "launchers.training.installed"
 SIZES = ((3,), (5, 4), (2, 2, 2), (4,), (30,), (1,), (7,), (3, 2), (2,), (64,), (6, 6))
 FIRST, IDLE = 5, 2
 """Weights of the first group; the one that has no gradient."""
@@ -132,7 +133,7 @@ def main(folders: list[str]) -> None:
         found[Path(folder).name] = release(Path(folder).name)
         sys.path.remove(folder)
         for name in list(sys.modules):
-            if name.startswith("transformer_engine") or name in (PATCH, LOADING):
+            if name.startswith("transformer_engine") or name in (PATCH, LOADING, INSTALLED):
                 del sys.modules[name]
         vars(sys.modules["launchers.training.optimizer"]).pop("chunked_adam", None)
     print(json.dumps(found))

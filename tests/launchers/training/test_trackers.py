@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from launchers.stop import uncaught
-from launchers.training import loading, trackers
+from launchers.training import trackers
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -139,7 +139,7 @@ def test_only_the_rank_that_reports_keeps_the_key(
     rank: str,
     reports: bool,
 ) -> None:
-    monkeypatch.setattr(loading, "_installed", list(installed))
+    monkeypatch.setattr(trackers, "INSTALLED", list(installed))
     library = Library()
     plain = library.init
     env = {"RANK": rank, "WORLD_SIZE": "4", "WANDB_API_KEY": "k"}
