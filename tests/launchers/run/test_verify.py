@@ -19,7 +19,7 @@ from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit
 from launchers.metrics import writer
-from tests.launchers.pods import Pods, end
+from tests.launchers.pods import PAIR, Pods, end
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_a_run_that_succeeded_is_proved(pods: Pods) -> None:
 
 def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     install(pods, time.time())
+    (pods.folder / "sources" / "pairs.jsonl").write_text(PAIR * 4)
     pods.write_recipe(export="best", args={"tuner_type": "full", "split_dataset_ratio": "0.5"})
     path = pods.run / "metrics.jsonl"
     one = Evaluation(step=3, total=3, attempt=1, time=0.0, seconds=1.0, values={"loss": 0.4})
