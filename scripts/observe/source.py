@@ -87,8 +87,13 @@ def read_files(
     if view.gang and source is not Source.API:
         is_useful = reader and may_have_files(view)
         try:
-            words = ("state", "--json", home_in_pod(view))
-            output, how, tried = ask(api, view, source, lambda _: words, reader=is_useful)
+            output, how, tried = ask(
+                api,
+                view,
+                source,
+                lambda _: ("state", "--json", home_in_pod(view)),
+                reader=is_useful,
+            )
             return Reading(files=_parse(output), how=how, notes=tuple(tried))
         except Unread as problem:
             notes = problem.tried
