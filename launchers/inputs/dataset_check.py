@@ -124,7 +124,7 @@ def judge(recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None)
 
     Raises:
         LaunchError: DATA for a file that cannot be read, and for a map of columns that fits none;
-            CONFIG for one that is no map.
+            CONFIG for one that is not a map.
     """
     columns = column_map(recipe)
     found = [

@@ -259,7 +259,9 @@ def _check_call(content: Any) -> None:
         except ValueError:
             call = None
     if not isinstance(call, Mapping) or "name" not in call:
-        raise Dropped("dataset-tool-call", "a tool_call that is no JSON map with name, arguments")
+        raise Dropped(
+            "dataset-tool-call", "a tool_call that is not a JSON map with name and arguments"
+        )
     if call.get("arguments", call.get("parameters")) is None:
         raise Dropped("dataset-tool-call", "a tool_call without arguments")
 

@@ -51,7 +51,7 @@ class Numbers:
     sampled: int
     """Pairs whose lengths were taken."""
     unit: str
-    """``tokens``, or ``characters`` where there is no tokenizer."""
+    """``tokens``, or ``characters`` without a tokenizer."""
     prompt: Spread
     chosen: Spread
     rejected: Spread

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scripts import run_verbs
+from scripts.run_verbs import Json, Sets, Values
 from scripts.terminal import terminal
 
 DataFiles = Annotated[
@@ -19,9 +19,6 @@ HeldOut = Annotated[
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="The model's folder; its tokenizer counts tokens.")
 ]
-Values = run_verbs.Values
-Sets = run_verbs.Sets
-Json = run_verbs.Json
 
 
 def data(

@@ -18,7 +18,7 @@ _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 
 
 def mistakes(text: str, file: str) -> list[str]:
-    r"""Return each mistake as ``path: cause; remedy [id]``; none of a text that is no YAML.
+    r"""Return each mistake as ``path: cause; remedy [id]``; none of a text that is not YAML.
 
     Args:
         text: of a values file.

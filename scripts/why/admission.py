@@ -33,7 +33,7 @@ NO_NODES = (
     "administrator labels or uncordons nodes, or set kueue.topology.key to a label that they have."
 )
 NEVER = ("Misconfigured", "ExceedsMaxQuota", "NoMatchingFlavor")
-"""Reasons of Kueue 0.19 (``workload_types.go``) for which waiting is no use."""
+"""Reasons of Kueue 0.19 (``workload_types.go``) that waiting does not change."""
 STARTED_SECONDS = 180.0
 """Seconds after its admission in which Kueue starts a JobSet at the latest: it does within one."""
 AFTER = frozenset({"queued", "requeue-backoff"})
@@ -69,7 +69,7 @@ def _reason(view: View) -> str:
 
 
 def _inadmissible(view: View) -> Facts | None:
-    """Match a reason for which waiting is no use, in words that no other state knows."""
+    """Match a reason that waiting does not change, in words that no other state knows."""
     known = (test for id, test in queueing.CONDITIONS.items() if id not in AFTER)
     message, reason = view.pending_message, _reason(view)
     if not message or reason not in NEVER or any(test(view) for test in known):

@@ -155,7 +155,7 @@ def test_a_workspace_that_returns_errors_in_a_save_for_30_s_loses_no_checkpoint(
     release, run = standin.release(unqueued, "dpo", merge(over, {"extraEnv": env}))
     release.install()
     leader = pid_of(run.running(2)[0].name)
-    until("a save begins", Path(f"/proc/{leader}/root/tmp/sign").exists, seconds=120)
+    until("a save begins", Path("/proc", str(leader), "root", "tmp", "sign").exists, seconds=120)
     sealed = run.home / "checkpoints" / "checkpoint-2"
     before = manifest.digest_folder(sealed)
     with storage_errors.returned(leader, "/workspace", ERROR_SECONDS):

@@ -47,7 +47,7 @@ CASES = (
     ),
     Case(
         id="D3",
-        what="messages beside chosen and rejected",
+        what="messages next to chosen and rejected",
         right=WHOLE,
         write=lines(lambda n: sides(n, messages=talk(n, good(n)), score_chosen=8.5)),
     ),
@@ -106,7 +106,7 @@ CASES = (
     ),
     Case(
         id="D14",
-        what="a system column beside conversations",
+        what="a system column next to conversations",
         right=WHOLE,
         write=lines(lambda n: sides(n, system="be terse")),
     ),
@@ -131,14 +131,14 @@ CASES = (
     ),
     Case(
         id="D16",
-        what="tool_calls beside empty text",
+        what="tool_calls with an empty text",
         right="refused dataset-tool-calls",
         right_460=KEPT,
         write=lines(lambda n: tools(n, openai(""), tools=TOOLS)),
     ),
     Case(
         id="D18",
-        what="content null beside tool_calls",
+        what="content null with tool_calls",
         right="refused dataset-content",
         right_460=KEPT,
         write=lines(lambda n: tools(n, openai(None), tools=TOOLS)),

@@ -1,4 +1,4 @@
-"""`make field`: the verdict on each case beside the right one, with both releases of ms-swift."""
+"""`make field`: the verdict on each case next to the right one, with both releases of ms-swift."""
 
 from __future__ import annotations
 

@@ -28,11 +28,16 @@ releases do, and if the cluster is known and mounts images as volumes by default
 the ConfigMaps that it began with, also when its cluster is updated.
 */}}
 {{- define "megatron-dpo.launcher.from" -}}
-{{- $can := and (include "megatron-dpo.launcher.image" .) (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- if ne .Values.launcher.from "auto" }}{{ .Values.launcher.from }}
-{{- else if not (and $can (.Capabilities.APIVersions.Has "jobset.x-k8s.io/v1alpha2")) }}chart
-{{- else if .Release.IsUpgrade }}{{ ternary "chart" "volume" (dig "ConfigMap" "binaryData" "" (include "megatron-dpo.clusterState" . | fromJson) | empty | not) }}
-{{- else }}volume{{ end }}
+{{- if eq .Values.launcher.from "auto" }}
+{{- $from := "chart" }}
+{{- if and (include "megatron-dpo.launcher.image" .) (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "jobset.x-k8s.io/v1alpha2") }}
+{{- $live := ternary (include "megatron-dpo.clusterState" . | fromJson) dict .Release.IsUpgrade }}
+{{- $from = ternary "volume" "chart" (dig "ConfigMap" "binaryData" "" $live | empty) }}
+{{- end }}
+{{- /* All templates share the values: the cluster is asked once. */}}
+{{- $_ := set .Values.launcher "from" $from }}
+{{- end }}
+{{- .Values.launcher.from }}
 {{- end }}
 
 {{/* The launcher's image by digest, which `make release` writes into the package; empty without one. */}}

@@ -30,9 +30,9 @@ SHOWN = 3
 _WORDS = {
     "_check_rejected_response": "no rejected answer, or one that equals the chosen answer",
     "_check_messages": "a turn of an unknown role or without content",
-    "_compat_rejected_response": "a rejected_response that is no text or list of turns, or equals "
-    "the chosen answer",
-    "_parse_tool_call": "a tool_call that is no JSON map with name and arguments",
+    "_compat_rejected_response": "a rejected_response that is neither a text nor a list of turns, "
+    "or equals the chosen answer",
+    "_parse_tool_call": "a tool_call that is not a JSON map with name and arguments",
 }
 """Reasons by the function of ms-swift that raises."""
 _call, _batched = RowPreprocessor.__call__, RowPreprocessor.batched_preprocess

@@ -8,18 +8,16 @@ oci-archive:`` push it under the same digest.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
+
+from scripts.archive import tar, time_of
+from scripts.dev.release.package import EPOCH
 
 PLATFORMS = ("amd64", "arm64")
 """Architectures of the nodes; a runtime may refuse an image of another one, also as a volume."""
 _TYPE = "application/vnd.oci.image"
-_EPOCH = 315532800
-"""Time of the archive's own files, 1980-01-01."""
 
 
 def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
@@ -30,7 +28,8 @@ def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
         version: the tag under which it is pushed.
     """
     blobs: dict[str, bytes] = {}
-    layer = _described(blobs, _layer(files), "layer.v1.tar")
+    unchanged = {name: (source, time_of(source)) for name, source in files.items()}
+    layer = _described(blobs, tar(unchanged), "layer.v1.tar")
     manifests = []
     for architecture in PLATFORMS:
         platform = {"architecture": architecture, "os": "linux"}
@@ -49,22 +48,7 @@ def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
         "index.json": _json(entry),
         **{f"blobs/sha256/{digest}": blob for digest, blob in blobs.items()},
     }
-    return _tar({name: (blob, _EPOCH) for name, blob in content.items()}), str(image["digest"])
-
-
-def _layer(files: Mapping[str, bytes]) -> bytes:
-    """Return the layer; a file's time follows from its content, as in the chart's archives."""
-    return _tar({name: (source, zlib.crc32(source) >> 2) for name, source in files.items()})
-
-
-def _tar(files: Mapping[str, tuple[bytes, int]]) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, (content, when) in sorted(files.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(content), 0o644, when
-            archive.addfile(entry, io.BytesIO(content))
-    return made.getvalue()
+    return tar({name: (blob, EPOCH) for name, blob in content.items()}), str(image["digest"])
 
 
 def _described(blobs: dict[str, bytes], content: bytes, kind: str) -> dict[str, Any]:

@@ -31,19 +31,14 @@ def repacked(package: bytes, added: Mapping[str, bytes]) -> bytes:
         package: as Helm made it.
         added: more files, by path in the package.
     """
-    made = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old:
         files = {member.name: _content(old, member) for member in old.getmembers()}
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as new:
-        for name, content in sorted({**files, **added}.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(content), 0o644, EPOCH
-            new.addfile(entry, io.BytesIO(content))
-    return gzip.compress(made.getvalue(), 9, mtime=0)
+    made = archive.tar({name: (text, EPOCH) for name, text in {**files, **added}.items()})
+    return gzip.compress(made, 9, mtime=0)
 
 
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = archive.extractfile(member)
+def _content(package: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = package.extractfile(member)
     assert file is not None, f"{member.name} is not a file"
     return file.read()
 

@@ -130,15 +130,15 @@ def asked(n: int, question: str = "how is the file parsed") -> list[dict[str, st
     return [{"role": "user", "content": f"{question} {n}"}]
 
 
-def told(text: str) -> dict[str, str]:
+def assistant(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
 def planted(n: int) -> dict[str, Any]:
     """Return a pair; those of some numbers are dropped, or have no preference."""
-    chosen, rejected = [*asked(n), told(f"good {n}")], [*asked(n), told(f"bad {n}")]
+    chosen, rejected = [*asked(n), assistant(f"good {n}")], [*asked(n), assistant(f"bad {n}")]
     if n == 2:
-        rejected = [*asked(n), told("long " * 400)]
+        rejected = [*asked(n), assistant("long " * 400)]
     elif n in (4, 6):
         chosen[0]["role"] = "customer"
     elif n == 8:
@@ -177,7 +177,10 @@ def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Pa
 
 
 def test_pairs_without_any_preference_end_the_run(made: Path) -> None:
-    pair = {"messages": [*asked(1), told("good")], "rejected_messages": [*asked(1), told("good")]}
+    pair = {
+        "messages": [*asked(1), assistant("good")],
+        "rejected_messages": [*asked(1), assistant("good")],
+    }
     (made / "ties.jsonl").write_text(f"{json.dumps(pair)}\n" * 8)
     home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "ties.jsonl"}
     code, log = ended(made, **home)
