@@ -23,9 +23,12 @@ TAINT_MANAGER = "DeletionByTaintManager"
 
 
 def _containers(view: View, reasons: Iterable[str]) -> list[Waiting]:
-    """Return the containers that wait for one of these reasons."""
+    """Return the containers that wait for one of these reasons.
+
+    None of a suspended run: its queue says why it does not run, and its last pods are ending.
+    """
     chosen = frozenset(reasons)
-    return [] if view.terminal else [each for each in view.waiting if each.reason in chosen]
+    return [] if view.terminal or view.is_suspended else [each for each in view.waiting if each.reason in chosen]
 
 
 def _ranks(found: Iterable[Waiting]) -> list[Rank]:

@@ -16,7 +16,7 @@ from scripts import cli
 from scripts.helm import CHART
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
-from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, workload
+from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, waiting, workload
 from tests.scripts.why.states import STATES
 
 
@@ -67,7 +67,7 @@ def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
 def test_an_evicted_run_waits_for_its_queue_while_its_pods_end() -> None:
     leaving = {"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 1}
     killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
-    for state in (RUNNING, killed):
+    for state in (RUNNING, killed, waiting("ErrImagePull"), waiting("ContainerCreating")):
         made = view(suspended(), workloads=[workload()], pods=[pod(0, state, metadata=leaving)])
         assert [each.id for each in explain(made)] == ["queued"]
 
