@@ -15,8 +15,11 @@ def umbrella(folder: Path, *aliases: str) -> Path:
     """Write a chart that depends on this one once for each alias; empty for none."""
     shutil.copytree(CHART, folder / "charts" / "megatron-dpo")
     chart: Document = {"apiVersion": "v2", "name": "umbrella", "version": "0.1.0"}
-    once: Document = {"name": "megatron-dpo", "version": "*"}
-    chart["dependencies"] = [once | ({"alias": alias} if alias else {}) for alias in aliases]
+    chart["dependencies"] = [
+        {"name": "megatron-dpo", "version": "*", "condition": f"{alias or 'megatron-dpo'}.enabled"}
+        | ({"alias": alias} if alias else {})
+        for alias in aliases
+    ]
     (folder / "Chart.yaml").write_text(yaml.safe_dump(chart))
     return folder
 
@@ -37,7 +40,10 @@ def test_two_runs_of_one_release_are_refused(
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 @pytest.mark.parametrize("alias", ["", "training"])
 def test_one_run_of_an_umbrella_renders(helm: str, alias: str, tmp_path: Path) -> None:
-    text = template({alias or "megatron-dpo": BASE}, helm=helm, chart=umbrella(tmp_path, alias))
+    name, chart = alias or "megatron-dpo", umbrella(tmp_path, alias)
+    text = template({name: BASE}, helm=helm, chart=chart)
+    assert template({name: BASE | {"enabled": True}}, helm=helm, chart=chart) == text
+    assert not template({name: BASE | {"enabled": False}}, helm=helm, chart=chart).strip()
     kinds = [each["kind"] for each in yaml.safe_load_all(text) if each]
     assert (kinds.count("JobSet"), set(kinds)) == (1, {"ConfigMap", "JobSet", "Pod"})
 

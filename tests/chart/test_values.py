@@ -30,7 +30,7 @@ FREE = (
     "jobset.spec",
 )
 """Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
-HELMS = {"global", "launcher-archive", "launcher-archive.global"}
+HELMS = {"enabled", "global", "launcher-archive", "launcher-archive.global"}
 """Keys that Helm fills for subcharts; no user writes them, no template reads them."""
 
 
