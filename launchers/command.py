@@ -27,6 +27,7 @@ from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check_model, check_recipe, log_command
 from launchers.metrics.trainer_log import last_step
 from launchers.run.check_image import check_image
+from launchers.run.hold import hold
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
@@ -57,6 +58,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     """Run one command; return its exit code (``exits.Exit``)."""
     logs.configure()
     settings: Settings | None = None
+    code = Exit.OK
     try:
         command = _command(argv)
         if command == "patches":
@@ -81,16 +83,18 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         with alive.beating(settings.alive_file), disk.reporting(settings.workspace):
             _act(command, settings, env)
     except LaunchError as error:
-        return _end(settings, error, argv)
+        code = _end(settings, error, argv)
     except process.Stopped as stopped:
-        return _end(settings, _stopped(stopped), argv)
+        code = _end(settings, _stopped(stopped), argv)
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
         unknown = LaunchError(
             Exit.PEER, repr(error), "report this as a bug of the launcher", id="unexpected"
         )
-        return _end(settings, unknown, argv)
-    return Exit.OK
+        code = _end(settings, unknown, argv)
+    if settings is not None and argv == ["run"]:
+        hold(settings.hold_seconds, settings.alive_file, code)
+    return code
 
 
 def _command(argv: list[str]) -> str:
@@ -136,7 +140,7 @@ def _stopped(stopped: process.Stopped) -> LaunchError:
     )
 
 
-def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
+def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> Exit:
     """Log why the launcher ends, write the termination message, return the exit code."""
     stage = error.stage or (argv[0] if argv else "")
     logs.error(

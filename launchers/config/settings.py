@@ -62,6 +62,7 @@ _SETTINGS = (
     "DPO_TEST_DEADLINE",
     "DPO_VERIFY_SECONDS",
     "DPO_STALL_SECONDS",
+    "DPO_HOLD_SECONDS",
     "DPO_LOCAL_CHECKPOINTS",
     "DPO_LOCAL_BYTES",
     "DPO_RELEASE_RECORD",
@@ -149,6 +150,8 @@ class Settings:
     stall_seconds: int
     """Time after which a workspace that gives no answer ends the launcher, once training has ended;
     a failover of a file server takes less."""
+    hold_seconds: int
+    """Time for which the launcher of a run stays after its end; 0 for none."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
     local_checkpoints: Path | None = None
@@ -229,6 +232,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
+        hold_seconds=integer(env, "DPO_HOLD_SECONDS", 0, lowest=0),
         release_record=_path(env, "DPO_RELEASE_RECORD"),
         local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         rehearse=is_one(env, "DPO_REHEARSE"),

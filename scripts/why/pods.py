@@ -28,7 +28,9 @@ def _containers(view: View, reasons: Iterable[str]) -> list[Waiting]:
     None of a suspended run: its queue says why it does not run, and its last pods are ending.
     """
     chosen = frozenset(reasons)
-    return [] if view.terminal or view.is_suspended else [each for each in view.waiting if each.reason in chosen]
+    if view.terminal or view.is_suspended:
+        return []
+    return [each for each in view.waiting if each.reason in chosen]
 
 
 def _ranks(found: Iterable[Waiting]) -> list[Rank]:

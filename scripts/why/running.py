@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ STALL_STEPS = 10
 STALL_SECONDS = 600.0
 """... but not earlier than this: an evaluation or a save may lie between two steps."""
 TRAIN = "train"
+HELD = re.compile(r" run held code=(?P<code>\d+) minutes=(?P<minutes>\S+)")
+"""The line of ``launchers/run/hold.py``."""
 
 
 def _is_live(view: View) -> bool:
@@ -57,6 +60,12 @@ def _ranks_missing(view: View) -> Facts | None:
         "detail": ": " + "; ".join(details[:4]) if details else "",
         "first": missing[0],
     }
+
+
+def _held(view: View) -> Facts | None:
+    """Match a gang that `debug.holdMinutes` keeps after its end, by the last line of rank 0."""
+    found = HELD.search(view.snapshot.log)
+    return found.groupdict() if found and not view.terminal and not view.is_suspended else None
 
 
 def _restarting(view: View) -> Facts | None:
@@ -162,6 +171,7 @@ def _not_understood(view: View) -> Facts | None:
 
 CONDITIONS: dict[str, Condition] = {
     "ranks-missing": _ranks_missing,
+    "held": _held,
     "restarting": _restarting,
     "stalled": _stalled,
     "preparing": _preparing,

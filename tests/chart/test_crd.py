@@ -111,7 +111,7 @@ FULL: Document = {
         "readOnlyRootFilesystem": True,
         "capabilities": {"add": ["NET_RAW"], "drop": ["CHOWN", "ALL"]},
     },
-    "debug": {"ptrace": True, "ncclDebug": "INFO"},
+    "debug": {"ptrace": True, "ncclDebug": "INFO", "holdMinutes": 30},
 }
 """Every optional part at once."""
 

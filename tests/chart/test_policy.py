@@ -14,9 +14,7 @@ MESSAGE = (
     "matching FailJob rule at index 1"
 )
 """Kubernetes: pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy."""
-DISRUPTED = (
-    "Pod ns/run-node-0-1-abcde has condition DisruptionTarget matching FailJob rule at index 0"
-)
+DISRUPTED = "Pod ns/run-node-0-1-abcde has condition {} matching FailJob rule at index 0"
 
 
 def failure_policy() -> Document:
@@ -56,8 +54,10 @@ def test_the_groups_are_those_of_the_launcher() -> None:
 
 def test_a_disruption_comes_first_and_is_free() -> None:
     rules = jobs(render())["node"]["podFailurePolicy"]["rules"]
-    assert rules[0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
-    assert action(DISRUPTED) == "RestartJobSetAndIgnoreMaxRestarts"
+    listed = {each["type"]: each["status"] for each in rules[0]["onPodConditions"]}
+    assert listed == {"DisruptionTarget": "True", "TerminatedByKueue": "True"}
+    for each in listed:
+        assert action(DISRUPTED.format(each)) == "RestartJobSetAndIgnoreMaxRestarts"
 
 
 @pytest.mark.parametrize("code", [6, 7, 14, 164, 640, 755, 1143])

@@ -34,7 +34,9 @@ def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults, chance: 
         queued.kubectl.run("drain", node, *words, chosen)
         after = run.running(2, but=[pod.uid for pod in before])
     assert node not in {pod.node for pod in after}
-    assert run.restarts == (1, 0)
+    # A second one where the new pods are created before Kueue has chosen another node: it ends the
+    # pod that is bound to the drained one (pkg/controller/tas/node_controller.go).
+    assert run.restarts in ((1, 0), (2, 0))
     standin.order(run, "succeed")
     run.ended()
 

@@ -18,6 +18,9 @@ spec:
         onPodConditions:
           - type: DisruptionTarget
             status: "True"
+          # Kueue, topology-aware scheduling: the pod's node was drained before the pod was scheduled.
+          - type: TerminatedByKueue
+            status: "True"
       {{- range $group := list "free" "user" }}
       - action: FailJob
         onExitCodes:

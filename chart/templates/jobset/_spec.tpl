@@ -50,7 +50,7 @@ rules:
   - name: disruption
     action: RestartJobSetAndIgnoreMaxRestarts
     onJobFailureReasons: [PodFailurePolicy]
-    onJobFailureMessagePatterns: ["has condition DisruptionTarget matching "]
+    onJobFailureMessagePatterns: ["has condition (DisruptionTarget|TerminatedByKueue) matching "]
   {{- if .Values.jobset.activeDeadlineSeconds }}
   - name: deadline
     action: FailJobSet

@@ -26,6 +26,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $v.rehearse }}{{ $_ := set $settings "DPO_REHEARSE" "1" }}{{ end }}
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
+{{- with dig "holdMinutes" 0 .root.Values.debug | int }}{{ $_ := set $settings "DPO_HOLD_SECONDS" (mul . 60 | toString) }}{{ end }}
 {{- if dig "standby" false $v.restarts }}{{ $_ := set $settings "DPO_STANDBY" "1" }}{{ end }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- if include "megatron-dpo.local" .root }}

@@ -32,6 +32,15 @@ STATES: States = {
         ),
         "start barrier for rank 1 of 3 nodes: rank 1 (dpo-node-0-1-x7k2p on node-2) is Running",
     ),
+    "held": (
+        lambda: view(
+            jobset(),
+            files(progress=progress(state="failed")),
+            pods=BOTH,
+            log="2026-11-18T10:00:00Z WARNING rank=0 run held code=80 minutes=30\n",
+        ),
+        "ended with exit code 80; debug.holdMinutes keeps its pods and GPUs for up to 30 minutes",
+    ),
     "restarting": (
         lambda: view(
             jobset(condition("RestartingJobSet", "True", "FailurePolicy_disruption", "by a rule"))
