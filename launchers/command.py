@@ -27,12 +27,12 @@ from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check_model, check_recipe, log_command
 from launchers.metrics.trainer_log import last_step
 from launchers.run.check_image import check_image
-from launchers.run.hold import hold
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
 from launchers.run.verify import verify
+from launchers.stop.hold import hold
 from launchers.storage import disk, run_lease
 from launchers.system import process
 from launchers.system.threads import in_thread

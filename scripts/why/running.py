@@ -20,7 +20,7 @@ STALL_SECONDS = 600.0
 """... but not earlier than this: an evaluation or a save may lie between two steps."""
 TRAIN = "train"
 HELD = re.compile(r" run held code=(?P<code>\d+) minutes=(?P<minutes>\S+)")
-"""The line of ``launchers/run/hold.py``."""
+"""The line of ``launchers/stop/hold.py``."""
 
 
 def _is_live(view: View) -> bool:
@@ -65,7 +65,9 @@ def _ranks_missing(view: View) -> Facts | None:
 def _held(view: View) -> Facts | None:
     """Match a gang that `debug.holdMinutes` keeps after its end, by the last line of rank 0."""
     found = HELD.search(view.snapshot.log)
-    return found.groupdict() if found and not view.terminal and not view.is_suspended else None
+    if not found or not view.ranks or view.terminal or view.is_suspended:
+        return None
+    return {**found.groupdict(), "pod": view.ranks[0].pod}
 
 
 def _restarting(view: View) -> Facts | None:

@@ -38,6 +38,7 @@ PLACED = {
     "hang.settings": "config",
     "hang.agreement": "gang",
     "stop.agreement": "gang",
+    "stop.hold": "run",
     "evaluation.evaluations": "metrics",
     "hang.watch": "stages",
     "stop.watch": "stages",

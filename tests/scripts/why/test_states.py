@@ -82,7 +82,7 @@ def test_a_gang_of_two_of_which_none_has_joined_is_incomplete() -> None:
 
 COMMAND = re.compile(r"`((?:megatron-dpo|kubectl|helm) [^`]*)`|((?:megatron-dpo|kubectl|helm) )")
 OTHERS = {
-    "kubectl": {"config", "create", "describe", "get", "logs", "taint"},
+    "kubectl": {"config", "create", "describe", "exec", "get", "logs", "taint"},
     "helm": {"test", "upgrade"},
 }
 """Verbs of other programs that remedies name."""
