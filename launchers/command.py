@@ -72,15 +72,15 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
             check_image(env)
             return Exit.OK
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
-        logs.configure(settings.place.rank)
-        version.check_installed(settings.launcher_version)
+        logs.configure(settings.launch.place.rank)
+        version.check_installed(settings.gang.launcher_version)
         refuse_contradictions(settings)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         _watch_workspace(known, command)
         run_lease.before_end(lambda lost: _end(known, lost, [command]))
         logs.info(f"{command} start", **describe(settings))
-        with alive.beating(settings.alive_file), disk.reporting(settings.workspace):
+        with alive.beating(settings.reports.alive_file), disk.reporting(settings.launch.workspace):
             _act(command, settings, env)
     except LaunchError as error:
         code = _end(settings, error, argv)
@@ -93,7 +93,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         )
         code = _end(settings, unknown, argv)
     if settings is not None and argv == ["run"]:
-        hold(settings.hold_seconds, settings.alive_file, code)
+        hold(settings.reports.hold_seconds, settings.reports.alive_file, code)
     return code
 
 
@@ -114,18 +114,19 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
         preflight(settings, env)
         return
     if command == "train":
-        settings = replace(settings, skips=settings.skips | {"clone", "download"})
-    recipe, env = load(settings.recipe), importable(settings, env)
+        skips = settings.stages.skips | {"clone", "download"}
+        settings = replace(settings, stages=replace(settings.stages, skips=skips))
+    recipe, env = load(settings.stages.recipe), importable(settings, env)
     if command == "check":
         inputs = inputs_of(settings, recipe)
         check_recipe(settings, recipe, inputs)
         check_model(settings, recipe, inputs, may_ask=True)
-        log_command(settings, recipe, inputs)
+        log_command(settings.launch, recipe, inputs)
     elif command in STAGE_COMMANDS:
         run_stage(command, settings, recipe, env)
     elif command == "verify":
         verify(settings, recipe)
-    elif settings.preflight.only:
+    elif settings.stages.preflight.only:
         preflight_of_run(settings, recipe, env)
     else:
         run(settings, recipe, env)
@@ -158,25 +159,29 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> Exit
 
 def _write_end(settings: Settings, error: LaunchError, stage: str) -> None:
     """Write the termination message, on this node: at once, and again with the last step."""
-    rank = settings.place.rank
+    rank = settings.launch.place.rank
     end = termination.from_error(error, stage=stage, rank=rank)
-    termination.write(settings.termination_log, end)
+    termination.write(settings.reports.termination_log, end)
     try:
-        step = in_thread(partial(last_step, settings.work.checkpoints), STEP_SECONDS)
+        step = in_thread(partial(last_step, settings.launch.work.checkpoints), STEP_SECONDS)
     except TimeoutError:
         logs.warning("last step unknown", why="the workspace gives no answer")
         return
-    termination.write(settings.termination_log, replace(end, step=step))
+    termination.write(settings.reports.termination_log, replace(end, step=step))
 
 
 def _watch_workspace(settings: Settings, command: str) -> None:
     """End this process if the workspace gives no answer once training has ended."""
 
     def end(error: LaunchError) -> None:
-        logs.error("workspace stalled", folder=settings.work.home, seconds=settings.stall_seconds)
+        logs.error(
+            "workspace stalled",
+            folder=settings.launch.work.home,
+            seconds=settings.training.stall_seconds,
+        )
         code = _end(settings, error, [error.stage or command])
         process.kill_descendants()
         os._exit(code)
 
-    limit = settings.stall_seconds
-    workspace_watch.install(workspace_watch.WorkspaceWatch(settings.work.home, limit, end))
+    limit = settings.training.stall_seconds
+    workspace_watch.install(workspace_watch.WorkspaceWatch(settings.launch.work.home, limit, end))

@@ -101,65 +101,24 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The launcher's settings from the environment."""
+class Launch:
+    """One start of the launcher: of which run, in which pod, on which rank."""
 
     run: str
     workspace: Path
-    recipe: Path
-    launcher_digest: str
-    """Digest of the launcher that the chart brings; empty where it is computed."""
-    launcher_version: str
-    """Version that an image's own launcher must have; empty where the chart brings the launcher."""
+    rehearse: bool = False
+    """Whether this start rehearses the run instead of training it."""
+    local_checkpoints: Path | None = None
+    """A disk of this node to which checkpoints are written first; None without one."""
     place: Place
     gpus_per_node: int
     """GPUs of this pod; 0 on CPU, where one process runs per node."""
-    gang_port: int
-    gang_deadline: int
-    """Seconds within which every rank must join the gang."""
-    metrics_port: int
-    """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
-    webhook_url: str = field(repr=False)
-    """A secret; empty for no messages."""
-    webhook_wait: int
-    """Seconds without the whole gang after which a message is sent."""
-    events: bool
-    """Whether to write events on the JobSet."""
-    jobset_uid: str
-    grace: int
-    """Seconds from SIGTERM to SIGKILL."""
-    restarts_in_place: int
-    """Restarts of the training processes in the same pods without a higher checkpoint."""
-    restart_attempt: int
-    termination_log: Path | None
     pod: str
     node: str
-    code: Code
-    skips: frozenset[str]
-    preflight: Preflight
-    hang: Hang
-    alive_file: Path | None
-    """File whose content a liveness probe compares with the uptime; None without a probe."""
-    jit_cache: bool
-    """Whether to keep kernels compiled at run time on the workspace."""
-    test_deadline: int
-    """Seconds to wait for the run's end in the helm test."""
-    verify_seconds: int
-    """Time in which a node compares its share of the checkpoint with its digests before a resume;
-    0 compares nothing."""
-    stall_seconds: int
-    """Time after which a workspace that gives no answer ends the launcher, once training has ended;
-    a failover of a file server takes less."""
-    hold_seconds: int
-    """Time for which the launcher of a run stays after its end; 0 for none."""
-    release_record: Path | None
-    """Helm's release record, mounted from its Secret: holds the time of installation."""
-    local_checkpoints: Path | None = None
-    """A disk of this node to which checkpoints are written first; None without one."""
-    standby: bool = False
-    """Whether the processes of the next restart in place are started in advance."""
-    rehearse: bool = False
-    """Whether this start rehearses the run instead of training it."""
+    grace: int
+    """Seconds from SIGTERM to SIGKILL."""
+    jobset_uid: str
+    restart_attempt: int
 
     @property
     def work(self) -> Workspace:
@@ -189,6 +148,82 @@ class Settings:
         return self.place.nodes * self.nproc_per_node
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """How the ranks meet."""
+
+    port: int
+    deadline: int
+    """Seconds within which every rank must join the gang."""
+    launcher_digest: str
+    """Digest of the launcher that the chart brings; empty where it is computed."""
+    launcher_version: str
+    """Version that an image's own launcher must have; empty where the chart brings the launcher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """What the run does: its recipe, and the parts that are skipped."""
+
+    recipe: Path
+    code: Code
+    skips: frozenset[str]
+    preflight: Preflight
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How training is started, watched and restarted on a node."""
+
+    hang: Hang
+    restarts_in_place: int
+    """Restarts of the training processes in the same pods without a higher checkpoint."""
+    standby: bool = False
+    """Whether the processes of the next restart in place are started in advance."""
+    jit_cache: bool
+    """Whether to keep kernels compiled at run time on the workspace."""
+    verify_seconds: int
+    """Time in which a node compares its share of the checkpoint with its digests before a resume;
+    0 compares nothing."""
+    stall_seconds: int
+    """Time after which a workspace that gives no answer ends the launcher, once training has ended;
+    a failover of a file server takes less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reports:
+    """Where the state and the end of the run are reported and seen, and what the helm test reads."""
+
+    metrics_port: int
+    """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
+    webhook_url: str = field(repr=False)
+    """A secret; empty for no messages."""
+    webhook_wait: int
+    """Seconds without the whole gang after which a message is sent."""
+    events: bool
+    """Whether to write events on the JobSet."""
+    termination_log: Path | None
+    alive_file: Path | None
+    """File whose content a liveness probe compares with the uptime; None without a probe."""
+    hold_seconds: int
+    """Time for which the launcher of a run stays after its end; 0 for none."""
+    release_record: Path | None
+    """Helm's release record, mounted from its Secret: holds the time of installation."""
+    test_deadline: int
+    """Seconds to wait for the run's end in the helm test."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The launcher's settings from the environment; a function takes the groups that it needs."""
+
+    launch: Launch
+    gang: Gang
+    stages: Stages
+    training: Training
+    reports: Reports
+
+
 def from_env(env: Mapping[str, str]) -> Settings:
     """Parse the environment.
 
@@ -199,43 +234,65 @@ def from_env(env: Mapping[str, str]) -> Settings:
     _refuse_renamed(env)
     _refuse_unknown(env)
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
-    restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
-    place = place_of(env)
     return Settings(
+        launch=_launch(env),
+        gang=Gang(
+            port=port(env, "DPO_GANG_PORT", 29400),
+            deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+            launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
+            launcher_version=env.get("DPO_LAUNCHER_VERSION", ""),
+        ),
+        stages=Stages(
+            recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
+            code=_code(env),
+            skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
+            preflight=preflight_settings.from_env(env),
+        ),
+        training=_training(env),
+        reports=_reports(env),
+    )
+
+
+def _launch(env: Mapping[str, str]) -> Launch:
+    place = place_of(env)
+    return Launch(
         run=_run(env),
         workspace=Path(required(env, "DPO_WORKSPACE")),
-        recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
-        launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
-        launcher_version=env.get("DPO_LAUNCHER_VERSION", ""),
+        rehearse=is_one(env, "DPO_REHEARSE"),
+        local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         place=place,
         gpus_per_node=gpus_of(env, place.source),
-        gang_port=port(env, "DPO_GANG_PORT", 29400),
-        gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+        pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
+        node=env.get("DPO_NODE_NAME", ""),
+        grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
+        jobset_uid=env.get("DPO_JOBSET_UID", ""),
+        restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
+    )
+
+
+def _training(env: Mapping[str, str]) -> Training:
+    restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
+    return Training(
+        hang=hang_settings.from_env(env),
+        restarts_in_place=restarts,
+        standby=is_one(env, "DPO_STANDBY") and restarts > 0,
+        jit_cache=is_one({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
+        verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
+        stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
+    )
+
+
+def _reports(env: Mapping[str, str]) -> Reports:
+    return Reports(
         metrics_port=port(env, "DPO_METRICS_PORT", 1) if env.get("DPO_METRICS_PORT") else 0,
         webhook_url=env.get("DPO_WEBHOOK_URL", ""),
         webhook_wait=integer(env, "DPO_WEBHOOK_WAIT", 900),
         events=is_one(env, "DPO_EVENTS"),
-        jobset_uid=env.get("DPO_JOBSET_UID", ""),
-        grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
-        restarts_in_place=restarts,
-        standby=is_one(env, "DPO_STANDBY") and restarts > 0,
-        restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=_path(env, "DPO_TERMINATION_LOG"),
-        pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
-        node=env.get("DPO_NODE_NAME", ""),
-        code=_code(env),
-        skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
-        preflight=preflight_settings.from_env(env),
-        hang=hang_settings.from_env(env),
         alive_file=_path(env, "DPO_ALIVE_FILE"),
-        jit_cache=is_one({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
-        test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
-        verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
-        stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
         hold_seconds=integer(env, "DPO_HOLD_SECONDS", 0, lowest=0),
         release_record=_path(env, "DPO_RELEASE_RECORD"),
-        local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
-        rehearse=is_one(env, "DPO_REHEARSE"),
+        test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
     )
 
 
@@ -271,8 +328,8 @@ def refuse_contradictions(settings: Settings) -> None:
     Raises:
         LaunchError: CONFIG, naming both.
     """
-    checks, trains = settings.preflight, "train" not in settings.skips
-    if settings.rehearse and not trains:
+    checks, trains = settings.stages.preflight, "train" not in settings.stages.skips
+    if settings.launch.rehearse and not trains:
         raise LaunchError(
             Exit.CONFIG,
             "DPO_REHEARSE=1 trains a few steps, and SKIP_TRAIN=1 trains none",
@@ -291,19 +348,19 @@ def refuse_contradictions(settings: Settings) -> None:
 
 def describe(settings: Settings) -> dict[str, object]:
     """Return the fields of the first log line; settings hold no secrets."""
-    place = settings.place
+    launch, place = settings.launch, settings.launch.place
     return {
-        "run": settings.run,
+        "run": launch.run,
         "nodes": place.nodes,
-        "gpus_per_node": settings.gpus_per_node,
+        "gpus_per_node": launch.gpus_per_node,
         "rank_from": place.source,
         "master": f"{place.master_addr}:{place.master_port}",
-        "restart_attempt": settings.restart_attempt,
-        "workspace": settings.workspace,
-        "skips": ",".join(sorted(settings.skips)),
-        **({"rehearse": True} if settings.rehearse else {}),
-        "pod": settings.pod,
-        "node": settings.node,
+        "restart_attempt": launch.restart_attempt,
+        "workspace": launch.workspace,
+        "skips": ",".join(sorted(settings.stages.skips)),
+        **({"rehearse": True} if launch.rehearse else {}),
+        "pod": launch.pod,
+        "node": launch.node,
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from launchers import version
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import FREE, Exit, LaunchError
 
 Message = dict[str, Any]
@@ -121,21 +121,21 @@ class Hello:
     @classmethod
     def of_run(cls, settings: Settings, recipe: Recipe) -> Hello:
         """Introduce this rank of a run."""
-        launcher = version.own_digest(settings.launcher_digest)
-        return cls.of_rank(settings, shared_digest(launcher, recipe))
+        launcher = version.own_digest(settings.gang.launcher_digest)
+        return cls.of_rank(settings.launch, shared_digest(launcher, recipe))
 
     @classmethod
-    def of_rank(cls, settings: Settings, digest: str) -> Hello:
+    def of_rank(cls, launch: Launch, digest: str) -> Hello:
         """Introduce this rank, with the digest that all ranks must share."""
         return cls(
-            run=settings.run,
-            rank=settings.place.rank,
-            nodes=settings.place.nodes,
-            processes=settings.nproc_per_node,
+            run=launch.run,
+            rank=launch.place.rank,
+            nodes=launch.place.nodes,
+            processes=launch.nproc_per_node,
             digest=digest,
-            pod=settings.pod,
-            node=settings.node,
-            gang=f"{settings.jobset_uid}/{settings.restart_attempt}" * bool(settings.jobset_uid),
+            pod=launch.pod,
+            node=launch.node,
+            gang=f"{launch.jobset_uid}/{launch.restart_attempt}" * bool(launch.jobset_uid),
         )
 
     def to_wire(self) -> Message:

@@ -20,13 +20,14 @@ from functools import partial
 from pathlib import Path
 
 from launchers import logs
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch
 from launchers.exits import LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
 from launchers.hang import culprit, flight_recorder, record, stacks
 from launchers.hang.culprit import Culprit
 from launchers.hang.evidence import Scene
+from launchers.hang.settings import Hang
 from launchers.hang.silence import (
     NOTHING_RUNS,
     Silence,
@@ -80,22 +81,28 @@ class HangWatch:
 
 @contextmanager
 def watching(
-    settings: Settings, board: StepBoard, peers: PeerMonitor, folder: Path, env: Mapping[str, str]
+    launch: Launch,
+    hang: Hang,
+    board: StepBoard,
+    peers: PeerMonitor,
+    folder: Path,
+    env: Mapping[str, str],
 ) -> Iterator[HangWatch]:
     """Watch the heartbeats of this node's training processes inside this context.
 
     Args:
-        settings: this launcher's.
+        launch: this start of the launcher.
+        hang: whether the heartbeats are watched, and their limits.
         board: the memory shared with the processes.
         peers: notified when the gang ends because of a hang.
         folder: of the attempt.
         env: the launcher's environment.
     """
-    if not settings.hang.is_watched:
+    if not hang.is_watched:
         yield HangWatch({})
         return
     with tempfile.TemporaryDirectory(prefix="dpo-hang-", ignore_cleanup_errors=True) as name:
-        local, node = Path(name), settings.place.rank
+        local, node = Path(name), launch.place.rank
         recorder = flight_recorder.environment(env, local)
         watch = HangWatch({**recorder, stacks.FOLDER: name})
         scene = Scene(board=board, node=node, local=local, attempt=folder)
@@ -118,8 +125,8 @@ def watching(
             watch.error, watch.has_ended = record.error(cause), True
 
         peers.hangs.attach(scene.gather, partial(record.write, folder), end)
-        steps = StepTimes(longest_save=save_times.known(settings.work))
-        floors = settings.hang.floors
+        steps = StepTimes(longest_save=save_times.known(launch.work))
+        floors = hang.floors
         look = _looking(board, floors, steps)
         look_at_end = _looking_at_end(watch, board, node, floors)
         recorded = save_times.recorder(folder) if node == 0 else float

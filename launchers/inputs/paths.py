@@ -35,11 +35,11 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
         LaunchError: CONFIG for a source that cannot be parsed, or one inside a clone when the run
             has no code.
     """
-    work = settings.work
-    clone = clone_path(settings.code, work, skip="clone" in settings.skips)
+    work = settings.launch.work
+    clone = clone_path(settings.stages.code, work, skip="clone" in settings.stages.skips)
     model = sources.parse_source(recipe.model, "recipe.model")
     datasets = sources.parse_datasets(recipe.dataset).values()
-    why = conversion_skip_reason(recipe, is_skipped="convert" in settings.skips)
+    why = conversion_skip_reason(recipe, is_skipped="convert" in settings.stages.skips)
     return Inputs(
         model=sources.local(model, "model", work, clone),
         mcore=None if why else work.mcore(_conversion(settings, model.slug)),
@@ -93,11 +93,11 @@ def _conversion(settings: Settings, model: str) -> str:
         settings: the launcher's settings.
         model: the model's slug.
     """
-    for noted in read_object(settings.work.inputs):
+    for noted in read_object(settings.launch.work.inputs):
         stage, _, name = noted.partition(" ")
         if stage == "convert" and model in (name, name.rpartition("-")[0]):
             return name
-    code = slug(settings.code) if settings.code.python_path else ""
+    code = slug(settings.stages.code) if settings.stages.code.python_path else ""
     made_by = {"packages": code_identity.installed(CONVERTER), "code": code}
     return f"{model}-{code_identity.name(made_by)}"
 
@@ -108,8 +108,8 @@ def importable(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
     Raises:
         LaunchError: CONFIG for a folder that is not one of the clone.
     """
-    code = settings.code
-    clone = clone_path(code, settings.work, skip="clone" in settings.skips)
+    code = settings.stages.code
+    clone = clone_path(code, settings.launch.work, skip="clone" in settings.stages.skips)
     if not code.python_path:
         return env
     for name in code.python_path:

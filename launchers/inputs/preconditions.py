@@ -17,7 +17,7 @@ from pathlib import Path
 from launchers import logs
 from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import TRACKERS, Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types, installed
 from launchers.flags.command_line import Inputs, flatten, program, training_flags
@@ -61,7 +61,7 @@ def check_recipe(
     found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
     found += table.empty(recipe.args) + evaluated_too(recipe, inputs)
     try:
-        first_attempt_flags(settings, recipe, inputs)
+        first_attempt_flags(settings.launch, recipe, inputs)
         column_map(recipe)
     except LaunchError as error:
         found.append(_of_error(error))
@@ -199,7 +199,7 @@ def known_flags(recipe: Recipe) -> Known:
     return Known(names=frozenset(names), elsewhere=elsewhere, types=left)
 
 
-def first_attempt_flags(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
+def first_attempt_flags(launch: Launch, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
     """Return the training flags of the first attempt.
 
     Raises:
@@ -208,17 +208,17 @@ def first_attempt_flags(settings: Settings, recipe: Recipe, inputs: Inputs) -> d
     return training_flags(
         recipe,
         inputs,
-        output_dir=settings.work.checkpoints,
+        output_dir=launch.work.checkpoints,
         resume=None,
-        on_cpu=settings.gpus_per_node == 0,
+        on_cpu=launch.gpus_per_node == 0,
     )
 
 
-def log_command(settings: Settings, recipe: Recipe, inputs: Inputs) -> None:
+def log_command(launch: Launch, recipe: Recipe, inputs: Inputs) -> None:
     """Log the training command of the first attempt."""
-    argv = first_attempt_flags(settings, recipe, inputs)
+    argv = first_attempt_flags(launch, recipe, inputs)
     words = [str(program(recipe, swift_folder())), *flatten(argv)]
-    logs.info("check passed", world_size=settings.world_size, argv=shlex.join(words))
+    logs.info("check passed", world_size=launch.world_size, argv=shlex.join(words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,12 +289,12 @@ def core_version() -> str:
 
 
 def _context(settings: Settings, recipe: Recipe, model_config: ModelConfig | None) -> table.Context:
-    gpu = settings.preflight.gpu
+    gpu = settings.stages.preflight.gpu
     return table.Context.of(
         recipe,
         model_config=model_config,
-        nodes=settings.place.nodes,
-        gpus_per_node=settings.nproc_per_node,
+        nodes=settings.launch.place.nodes,
+        gpus_per_node=settings.launch.nproc_per_node,
         gpu_model=gpu.name if gpu else "",
         core=core_version(),
         swift=source.version("ms-swift"),

@@ -73,12 +73,12 @@ def job_of(
 ) -> Job:
     """Return the job that the pods' environment describes."""
     return Job(
-        run=settings.run,
+        run=settings.launch.run,
         recipe=recipe,
-        nodes=settings.place.nodes,
-        gpus_per_node=settings.gpus_per_node,
-        skips=settings.skips,
-        standby=settings.standby,
+        nodes=settings.launch.place.nodes,
+        gpus_per_node=settings.launch.gpus_per_node,
+        skips=settings.stages.skips,
+        standby=settings.training.standby,
         gpu_model=env.get("DPO_GPU_MODEL", ""),
         link=link_of(env),
         assumes_link=network_bandwidth(env) is None,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from launchers.config import gpu_models
 from launchers.config.gpu_models import GpuModel
 from launchers.config.recipe import Backend
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
@@ -31,11 +31,11 @@ _DRAIN = "cordon the node and reset or replace the GPU"
 
 
 def read_facts(
-    settings: Settings, backend: Backend | None, features: Sequence[str], env: Mapping[str, str]
+    launch: Launch, backend: Backend | None, features: Sequence[str], env: Mapping[str, str]
 ) -> PodFacts:
     """Read the facts of this pod; ``features`` as ``Preflight`` takes them."""
-    has_gpus = settings.gpus_per_node > 0
-    return gather(env, settings.work.root, backend, gpus=has_gpus, features=features)
+    has_gpus = launch.gpus_per_node > 0
+    return gather(env, launch.work.root, backend, gpus=has_gpus, features=features)
 
 
 def judge_pod(
@@ -49,24 +49,24 @@ def judge_pod(
         backend: the recipe's backend; None without a recipe.
         needed: bytes needed by checkpoints; checked on rank 0 only: all ranks share one volume.
     """
-    place = settings.place
+    place = settings.launch.place
     found = [
         caches(seen.caches, place.nodes),
         versions(seen.versions, backend),
     ]
     if seen.verdicts:
         found.append(patches(seen.verdicts))
-    if settings.gpus_per_node > 0 and backend is not None:
+    if settings.launch.gpus_per_node > 0 and backend is not None:
         found.append(stack(seen.never_run))
     if place.rank == 0:
         found.append(disk(seen.free, needed))
-    if settings.gpus_per_node == 0:
+    if settings.launch.gpus_per_node == 0:
         return found
     found.append(shm(seen.shm))
     if place.nodes > 1:
         found.append(
             rdma(
-                settings.preflight.transport,
+                settings.stages.preflight.transport,
                 adapters=seen.adapters,
                 memlock=seen.memlock,
                 ipc_lock=seen.ipc_lock,
@@ -85,7 +85,7 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
         return [warning("cards", why, "add utility to NVIDIA_DRIVER_CAPABILITIES")]
     own = visible(seen.smi.gpus, seen.visible)
     return [
-        *present(own, settings.gpus_per_node, settings.preflight.gpu),
+        *present(own, settings.launch.gpus_per_node, settings.stages.preflight.gpu),
         *healthy(own),
         *unused(own),
         driver(seen.smi, seen.torch_cuda),

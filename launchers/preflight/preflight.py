@@ -64,7 +64,7 @@ class Preflight:
         """
         self.features = features
         self.settings, self.backend, self.own, self.env = settings, backend, own, env
-        self.report = Report(own, settings.preflight)
+        self.report = Report(own, settings.stages.preflight)
         self.gpu_model = ""
         self.smi: Smi | None = None
         self.adapters = 0
@@ -75,16 +75,17 @@ class Preflight:
 
         Patches are not judged where training imports packages of the clone: there is none yet.
         """
-        on_cpu = settings.gpus_per_node == 0
-        names = () if settings.code.python_path else all_features.names(recipe, on_cpu=on_cpu)
+        on_cpu = settings.launch.gpus_per_node == 0
+        from_clone = bool(settings.stages.code.python_path)
+        names = () if from_clone else all_features.names(recipe, on_cpu=on_cpu)
         return cls(settings, recipe.backend, own, env, names)
 
     @property
     def unwanted(self) -> str:
         """Return why this pod is not checked; empty if it is."""
-        if self.settings.preflight.skip:
+        if self.settings.stages.preflight.skip:
             return "SKIP_PREFLIGHT=1"
-        trains = "train" not in self.settings.skips or self.settings.preflight.only
+        trains = "train" not in self.settings.stages.skips or self.settings.stages.preflight.only
         return "" if trains else "SKIP_TRAIN=1"
 
     def local(self, needed: int | None = None) -> None:
@@ -100,11 +101,13 @@ class Preflight:
             logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
-            facts = pod_checks.read_facts(self.settings, self.backend, self.features, self.env)
+            facts = pod_checks.read_facts(
+                self.settings.launch, self.backend, self.features, self.env
+            )
             self.adapters, self.smi = facts.adapters, facts.smi
             self.gpu_model = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = pod_checks.judge_pod(facts, self.settings, self.backend, needed)
-            self.report.settle(found, self.settings.work.home)
+            self.report.settle(found, self.settings.launch.work.home)
 
     def space(self, needed: int | None) -> None:
         """Check the workspace's free space again, once the model's sizes are known.
@@ -114,8 +117,8 @@ class Preflight:
         """
         if needed is not None and not self.unwanted:
             with self.report.timed():
-                left = free(self.settings.workspace)
-                self.report.settle([pod_checks.disk(left, needed)], self.settings.work.home)
+                left = free(self.settings.launch.workspace)
+                self.report.settle([pod_checks.disk(left, needed)], self.settings.launch.work.home)
 
     @contextmanager
     def meeting(
@@ -130,7 +133,7 @@ class Preflight:
         Yields:
             The question for the start message, and the function that judges the answers.
         """
-        if self.settings.preflight.skip or why:
+        if self.settings.stages.preflight.skip or why:
             yield None, lambda answers: None
             return
         with self.report.timed():
@@ -151,9 +154,9 @@ class Preflight:
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
         """Open the master port if peers will connect to it."""
-        if self.own.nodes == 1 or not self.settings.preflight.wants("port"):
+        if self.own.nodes == 1 or not self.settings.stages.preflight.wants("port"):
             return nullcontext()
-        port = self.settings.place.master_port
+        port = self.settings.launch.place.master_port
         try:
             return PortProbe(port, nonce, self.own.nodes)
         except OSError as error:
@@ -166,8 +169,8 @@ class Preflight:
         if question is None:
             return {}
         with self.report.timed():
-            place, port = self.settings.place, ""
-            if self.settings.preflight.wants("port"):
+            place, port = self.settings.launch.place, ""
+            if self.settings.stages.preflight.wants("port"):
                 try:
                     port = read_word(place.master_addr, place.master_port)
                 except OSError as error:
@@ -195,24 +198,24 @@ class Preflight:
 
     def _no_collective(self) -> str:
         """Return why the GPUs are not measured; empty if they are."""
-        if self.settings.gpus_per_node == 0:
+        if self.settings.launch.gpus_per_node == 0:
             return "no GPU"
-        wants = self.settings.preflight.wants
+        wants = self.settings.stages.preflight.wants
         if not wants("collective") or not any(wants(name) for name in COLLECTIVE):
             return "preflight.skipChecks"
-        return "one GPU" if self.settings.world_size == 1 else ""
+        return "one GPU" if self.settings.launch.world_size == 1 else ""
 
     def _measure(self, folder: Path, port: int, peers: PeerMonitor) -> None:
-        logs.info("preflight of the GPUs", world_size=self.settings.world_size)
+        logs.info("preflight of the GPUs", world_size=self.settings.launch.world_size)
         plan = self._plan(folder)
         try:
-            records = measure(plan, self.settings.place, port, self.env, peers)
+            records = measure(plan, self.settings.launch.place, port, self.env, peers)
         except LaunchError as error:
             if error.code == Exit.PREFLIGHT:
                 self.report.settle([failed("collective", error.cause, error.remedy)], folder)
             raise
         self.report.records = records
-        wanted = self.settings.preflight
+        wanted = self.settings.stages.preflight
         found = judge_measurements(records, plan, wanted, self.env, adapters=self.adapters)
         self.report.settle(found, folder)
 
@@ -222,13 +225,13 @@ class Preflight:
             folder=str(folder / "preflight"),
             result=str(folder / "preflight" / f"records-{own.rank}.json"),
             nodes=own.nodes,
-            nproc=self.settings.nproc_per_node,
+            nproc=self.settings.launch.nproc_per_node,
             node_rank=own.rank,
             pod=own.pod,
             node=own.node,
             seconds=max(
                 MEASUREMENT_MINIMUM_SECONDS,
-                int(self.settings.preflight.deadline - self.report.spent),
+                int(self.settings.stages.preflight.deadline - self.report.spent),
             ),
             cuda=True,
         )

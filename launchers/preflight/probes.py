@@ -239,12 +239,12 @@ def with_gpus(settings: Settings, env: Mapping[str, str]) -> Settings:
     Raises:
         LaunchError: PREFLIGHT, nvidia-smi does not answer.
     """
-    if settings.gpus_per_node or "DPO_GPUS_PER_NODE" in env:
+    if settings.launch.gpus_per_node or "DPO_GPUS_PER_NODE" in env:
         return settings
     gpus = count_gpus(env)
     if gpus:
         logs.info("GPUs counted, a process for each", gpus=gpus, change="DPO_GPUS_PER_NODE")
-    return replace(settings, gpus_per_node=gpus)
+    return replace(settings, launch=replace(settings.launch, gpus_per_node=gpus))
 
 
 def count_gpus(env: Mapping[str, str]) -> int:

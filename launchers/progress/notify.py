@@ -20,7 +20,7 @@ from typing import Any
 from urllib.error import HTTPError
 
 from launchers import logs
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Reports
 from launchers.exits import FREE, USER
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
@@ -89,12 +89,12 @@ def notice(progress: Mapping[str, Any], run: str, *, waited: float, limit: float
 
 
 @contextmanager
-def notifying(settings: Settings) -> Iterator[None]:
+def notifying(launch: Launch, reports: Reports) -> Iterator[None]:
     """Send the notices of the run while the block runs, on rank 0."""
-    if not (settings.webhook_url or settings.events):
+    if not (reports.webhook_url or reports.events):
         yield
         return
-    notifier = _Notifier(settings)
+    notifier = _Notifier(launch, reports)
     try:
         with repeat(notifier.look, POLL_SECONDS, "notify"):
             yield
@@ -108,10 +108,10 @@ def notifying(settings: Settings) -> Iterator[None]:
 class _Notifier:
     """Sends each notice once, in a thread of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, launch: Launch, reports: Reports) -> None:
+        self._launch, self._reports = launch, reports
         self._last = ("", 0)
-        before = read_object(settings.work.progress)
+        before = read_object(launch.work.progress)
         self._before = before.get("started")
         """Of an earlier launcher, until this one writes the file."""
         self._was_lost = before.get("state") == "running"
@@ -128,11 +128,12 @@ class _Notifier:
 
     def _look(self) -> None:
         with self._looking, lookup.within(LOOKUP_SECONDS):
-            progress, settings = read_object(self._settings.work.progress), self._settings
+            launch, reports = self._launch, self._reports
+            progress = read_object(launch.work.progress)
             if not progress or progress.get("started") == self._before:
                 return
             waited = time.time() - float(progress.get("updated") or 0)
-            found = notice(progress, settings.run, waited=waited, limit=settings.webhook_wait)
+            found = notice(progress, launch.run, waited=waited, limit=reports.webhook_wait)
             if found is None or (found.reason, found.attempt) == self._last:
                 return
             self._last = (found.reason, found.attempt)
@@ -140,10 +141,10 @@ class _Notifier:
             if self._was_lost and not is_told:
                 self._was_lost, is_told = False, True
                 found = replace(found, text=f"{found.text}; rank 0 of the attempt before was lost")
-            if settings.webhook_url and is_told:
-                self._send("webhook", webhook(settings.webhook_url, found), None)
-            if settings.events:
-                self._send("event", *event(found, settings.jobset_uid))
+            if reports.webhook_url and is_told:
+                self._send("webhook", webhook(reports.webhook_url, found), None)
+            if reports.events:
+                self._send("event", *event(found, launch.jobset_uid))
 
     def _send(
         self, what: str, request: urllib.request.Request | None, context: ssl.SSLContext | None

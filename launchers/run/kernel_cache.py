@@ -31,7 +31,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from launchers import logs
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import ask
@@ -195,43 +195,43 @@ class Kernels:
 
 def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kernels:
     """Fetch the kernels of earlier runs with the same GPUs and software."""
-    if not settings.jit_cache or settings.gpus_per_node == 0:
+    if not settings.training.jit_cache or settings.launch.gpus_per_node == 0:
         return Kernels()
     found = smi or ask(env)[0]  # with the preflight skipped, nvidia-smi has not run yet
     if found is None:
         logs.warning("compiled kernels not kept", why="nvidia-smi lists no GPU")
         return Kernels()
     try:
-        return _kernels(settings, found, env)
+        return _kernels(settings.launch, found, env)
     except (OSError, LaunchError) as error:
         logs.warning("compiled kernels not kept", cause=error)
         return Kernels()
 
 
-def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
+def _kernels(launch: Launch, smi: Smi, env: Mapping[str, str]) -> Kernels:
     started = time.monotonic()
     key = folder_name(key_of_node(smi))
-    folder, archives = local_folder(key), settings.work.jit(key)
+    folder, archives = local_folder(key), launch.work.jit(key)
     disk.note_use(archives)
     warm = kernel_archive.seed([archives / name for name in kernel_archive.NAMES], folder)
     known = kernel_archive.contents(folder)
     seconds = round(time.monotonic() - started, 2)
     logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
-    own = kernel_archive.own_name(settings.place.rank, settings.place.nodes)
+    own = kernel_archive.own_name(launch.place.rank, launch.place.nodes)
     found = variables(
         folder,
         env,
-        run=settings.run,
+        run=launch.run,
         warm=warm,
         cores=len(os.sched_getaffinity(0)),
-        nproc=settings.nproc_per_node,
+        nproc=launch.nproc_per_node,
         bytecode=has_bytecode(),
     )
     if not own:
         return Kernels(env=found)
     return Kernels(
         env=found,
-        save=lambda: _save(folder, archives / own, known, settings.pod or settings.run),
+        save=lambda: _save(folder, archives / own, known, launch.pod or launch.run),
     )
 
 

@@ -42,8 +42,8 @@ def record(
     """
     try:
         plan = planned(settings, recipe, inputs, env, seen)
-        _write(settings.work.plan, json.dumps(document(plan), indent=1) + "\n", plan)
-        return remaining_bytes(plan, settings.work.checkpoints)
+        _write(settings.launch.work.plan, json.dumps(document(plan), indent=1) + "\n", plan)
+        return remaining_bytes(plan, settings.launch.work.checkpoints)
     except Exception as error:
         logs.warning("plan not written", cause=repr(error))
         return None

@@ -34,12 +34,13 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
     Raises:
         LaunchError: the checks that failed.
     """
-    settings = replace(settings, workspace=settings.workspace.resolve())
+    workspace = settings.launch.workspace.resolve()
+    settings = replace(settings, launch=replace(settings.launch, workspace=workspace))
     settings = with_gpus(settings, env)
-    backend = load(settings.recipe).backend if settings.recipe.exists() else None
-    hello = Hello.of_rank(settings, version.own_digest(settings.launcher_digest))
+    backend = load(settings.stages.recipe).backend if settings.stages.recipe.exists() else None
+    hello = Hello.of_rank(settings.launch, version.own_digest(settings.gang.launcher_digest))
     checks = Preflight(settings, backend, hello, env)
-    if settings.place.rank == 0:
+    if settings.launch.place.rank == 0:
         _lead(settings, checks)
     else:
         _follow(settings, checks)
@@ -53,10 +54,12 @@ def preflight_of_run(settings: Settings, recipe: Recipe, env: Mapping[str, str])
     """
     hello = Hello.of_run(settings, recipe)
     checks = Preflight.of_run(settings, recipe, hello, env)
-    if settings.place.rank != 0:
+    if settings.launch.place.rank != 0:
         _follow(settings, checks)
         return
-    progress = Progress(path=settings.work.progress, run=settings.run, digest=hello.digest)
+    progress = Progress(
+        path=settings.launch.work.progress, run=settings.launch.run, digest=hello.digest
+    )
     with reporting(progress):
         _lead(settings, checks)
         progress.finish("succeeded", "preflight.only")
@@ -65,22 +68,22 @@ def preflight_of_run(settings: Settings, recipe: Recipe, env: Mapping[str, str])
 
 def _lead(settings: Settings, checks: Preflight) -> None:
     checks.local()
-    leader = Leader(checks.own, settings.gang_port)
-    attempt = next_attempt(settings.work)
-    folder = attempt.folder(settings.work)
+    leader = Leader(checks.own, settings.gang.port)
+    attempt = next_attempt(settings.launch.work)
+    folder = attempt.folder(settings.launch.work)
     with leaving(leader):
         with checks.meeting(folder) as (question, judge):
             start = StartMessage(attempt=attempt.number, preflight=question)
-            leader.start(start, time.monotonic() + settings.gang_deadline, judge)
+            leader.start(start, time.monotonic() + settings.gang.deadline, judge)
         checks.collective(folder, question, leader.peers)
 
 
 def _follow(settings: Settings, checks: Preflight) -> None:
     checks.local()
-    deadline = time.monotonic() + settings.gang_deadline
-    member = Member(checks.own, settings.place.master_addr, settings.gang_port, deadline)
+    deadline = time.monotonic() + settings.gang.deadline
+    member = Member(checks.own, settings.launch.place.master_addr, settings.gang.port, deadline)
     with leaving(member):
         start = member.await_start_message()
         member.ready(checks.answer(start.preflight))
-        folder = settings.work.attempts / str(start.attempt)
+        folder = settings.launch.work.attempts / str(start.attempt)
         checks.collective(folder, start.preflight, member.peers)

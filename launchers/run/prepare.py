@@ -8,7 +8,7 @@ from math import prod
 
 from launchers.config import sources
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import during
 from launchers.flags import code_files
 from launchers.flags.command_line import Inputs
@@ -69,7 +69,7 @@ def prepare(
         return outcomes
 
     def cloned() -> list[Outcome]:
-        made = clone(settings.code, work, skip="clone" in skips, holder=holder)
+        made = clone(settings.stages.code, work, skip="clone" in skips, holder=holder)
         code_files.verify(recipe.args, inputs.clone)
         return [made]
 
@@ -81,13 +81,14 @@ def prepare(
             inputs.clone,
             skip="download" in skips,
             holder=holder,
-            judge=lambda: judge_data(settings, recipe, inputs),
+            judge=lambda: judge_data(launch, recipe, inputs),
         )
 
     def converted() -> list[Outcome]:
-        return [convert(settings, recipe, inputs, model_digest=model.digest, env=env)]
+        return [convert(launch, recipe, inputs, model_digest=model.digest, env=env)]
 
-    work, skips, holder = settings.work, settings.skips, settings.pod or settings.run
+    launch, skips = settings.launch, settings.stages.skips
+    work, holder = launch.work, launch.pod or launch.run
     code = stage("clone", cloned)
     model, *datasets = stage("download", downloaded)
     with during("download"):
@@ -98,11 +99,11 @@ def prepare(
     return Prepared(outcomes=(*code, model, *datasets, *megatron))
 
 
-def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
+def judge_data(launch: Launch, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
     """Check a local model's folder and the rows of the datasets, before the model is downloaded.
 
     Args:
-        settings: the launcher's settings.
+        launch: this start of the launcher.
         recipe: the run's recipe.
         inputs: the paths of its inputs; the datasets exist.
         is_gang: whether this pod is a rank of the gang; the pod of a single stage does not know
@@ -114,17 +115,17 @@ def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: b
     model_files.check_local_source(recipe)
     datasets = []
     for key, found in sources.parse_datasets(recipe.dataset).items():
-        path = sources.local(found, "dataset", settings.work, inputs.clone)
+        path = sources.local(found, "dataset", launch.work, inputs.clone)
         datasets.append(dataset_check.Dataset(key=key, path=path, sample=found.sample))
-    dataset_check.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
+    dataset_check.check(recipe, datasets, replicas=_replicas(launch, recipe) if is_gang else None)
 
 
-def _replicas(settings: Settings, recipe: Recipe) -> int | None:
+def _replicas(launch: Launch, recipe: Recipe) -> int | None:
     """Return the data-parallel size; None when the recipe's parallel sizes are invalid."""
     sizes = [recipe.arg(name, "1") for name in DENSE]
     if not all(size.isascii() and size.isdecimal() and int(size) for size in sizes):
         return None
-    return settings.world_size // prod(map(int, sizes)) or None
+    return launch.world_size // prod(map(int, sizes)) or None
 
 
 def _summary(outcomes: list[Outcome]) -> tuple[str, str]:

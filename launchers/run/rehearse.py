@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.flags.command_line import Inputs, environment
@@ -31,44 +31,44 @@ LOAD_GRACE_SECONDS = 3.0
 REHEARSAL = Rehearsal()
 
 
-def begin(settings: Settings, digest: str) -> None:
+def begin(launch: Launch, digest: str) -> None:
     """Remove the files of an earlier rehearsal (on rank 0), unless this start continues it.
 
     Args:
-        settings: the launcher's settings; nothing happens without ``rehearse``.
+        launch: this start of the launcher; nothing happens without ``rehearse``.
         digest: of recipe and launcher.
     """
-    work = settings.work
-    if not settings.rehearse or is_continued(read_object(work.progress), digest):
+    work = launch.work
+    if not launch.rehearse or is_continued(read_object(work.progress), digest):
         return
     for path in lookup.matching(work.home, "*"):
         if work.lock.name not in path.name:  # nor the files by which a lock changes hands
             disk.remove(path)
 
 
-def recipe_of(settings: Settings, recipe: Recipe) -> Recipe:
+def recipe_of(launch: Launch, recipe: Recipe) -> Recipe:
     """Return the recipe that is trained: in a rehearsal, that of a few steps."""
-    return REHEARSAL.recipe(recipe) if settings.rehearse else recipe
+    return REHEARSAL.recipe(recipe) if launch.rehearse else recipe
 
 
 @contextmanager
-def observing(settings: Settings, folder: Path) -> Iterator[Mapping[str, str]]:
+def observing(launch: Launch, folder: Path) -> Iterator[Mapping[str, str]]:
     """Measure this node's memory while an attempt trains; yield variables for its processes.
 
-    Does nothing without ``settings.rehearse``.
+    Does nothing without ``launch.rehearse``.
 
     Args:
-        settings: the launcher's settings.
+        launch: this start of the launcher.
         folder: of the attempt.
 
     Raises:
         LaunchError: in place of the failure of the process that killed itself, the reason.
     """
-    if not settings.rehearse:
+    if not launch.rehearse:
         yield {}
         return
-    work, rank = settings.work, settings.place.rank
-    variables = REHEARSAL.environment(settings.place)
+    work, rank = launch.work, launch.place.rank
+    variables = REHEARSAL.environment(launch.place)
     record = work.home / KILL_RECORD
     was_killed = lookup.exists(record)
     try:
@@ -88,12 +88,12 @@ def observing(settings: Settings, folder: Path) -> Iterator[Mapping[str, str]]:
 
 
 def finish(
-    settings: Settings, recipe: Recipe, inputs: Inputs, digest: str, env: Mapping[str, str]
+    launch: Launch, recipe: Recipe, inputs: Inputs, digest: str, env: Mapping[str, str]
 ) -> None:
     """Read the export back, report, and remove checkpoints and export (on rank 0).
 
     Args:
-        settings: the launcher's settings; nothing happens without ``rehearse``.
+        launch: this start of the launcher; nothing happens without ``rehearse``.
         recipe: of the long run.
         inputs: the paths of its inputs.
         digest: of recipe and launcher.
@@ -102,20 +102,20 @@ def finish(
     Raises:
         LaunchError: CONFIG, naming the figures with which the long run would fail.
     """
-    if not settings.rehearse:
+    if not launch.rehearse:
         return
-    work = settings.work
-    measured = gather(work, REHEARSAL, _load(settings, inputs, env))
+    work = launch.work
+    measured = gather(work, REHEARSAL, _load(launch, inputs, env))
     context = Context(
         rehearsal=REHEARSAL,
         plan=read_object(work.plan),
-        grace_seconds=settings.grace,
+        grace_seconds=launch.grace,
         save_every=save_every(recipe),
         kept=kept(recipe),
     )
     figures, unknown = judge(measured, context)
-    found = report.document(settings.run, digest, time.time(), measured, figures, unknown)
-    path = settings.rehearsal_report
+    found = report.document(launch.run, digest, time.time(), measured, figures, unknown)
+    path = launch.rehearsal_report
     path.parent.mkdir(parents=True, exist_ok=True)
     replace(path, json.dumps(found, indent=1) + "\n")
     logs.info("rehearsal report", path=path, verdict=found["verdict"])
@@ -132,14 +132,14 @@ def finish(
         )
 
 
-def _load(settings: Settings, inputs: Inputs, env: Mapping[str, str]) -> Loaded:
+def _load(launch: Launch, inputs: Inputs, env: Mapping[str, str]) -> Loaded:
     """Read the export back in a process of its own, without a GPU."""
-    work = settings.work
+    work = launch.work
     result = work.home / "export.json"
     disk.remove(result)
     program = [sys.executable, "-m", "launchers.rehearsal.load_export"]
     without_gpu = {
-        **environment(env, settings.place, nproc=1, package=PACKAGE),
+        **environment(env, launch.place, nproc=1, package=PACKAGE),
         "CUDA_VISIBLE_DEVICES": "",
     }
     words = [*program, str(work.export), str(inputs.model), str(result)]

@@ -108,8 +108,8 @@ class Restarts:
         self._name, self._settings, self._recipe = name, settings, recipe
         self._peers, self._progress = peers, progress
         self._count = Count(step=_step(attempt))
-        peers.restarts.is_enabled = settings.restarts_in_place > 0
-        if settings.local is not None:
+        peers.restarts.is_enabled = settings.training.restarts_in_place > 0
+        if settings.launch.local is not None:
             peers.restarts.patience += COPY_SECONDS
 
     def next(self, error: LaunchError, spare: Collection[int]) -> Begin:
@@ -129,7 +129,7 @@ class Restarts:
         if not kill_descendants(END_SECONDS, spare):
             logs.warning("no restart in place", why=f"a process is left after {END_SECONDS:.0f} s")
             raise error
-        node_disk.push(self._settings.local, self._settings.work.checkpoints)
+        node_disk.push(self._settings.launch.local, self._settings.launch.work.checkpoints)
         ended = Ended(
             who=self._name,
             code=int(error.code),
@@ -157,16 +157,16 @@ class Restarts:
         """
         if self._peers.agreement.is_asked:
             return "a rank has received SIGTERM"
-        node_disk.finish(self._settings.work.checkpoints)
-        attempt = checked_attempt(self._settings, self._recipe)
+        node_disk.finish(self._settings.launch.work.checkpoints)
+        attempt = checked_attempt(self._settings.launch, self._recipe)
         count = self._count.after(_step(attempt))
-        if count.restarts > self._settings.restarts_in_place:
+        if count.restarts > self._settings.training.restarts_in_place:
             return f"{self._count.restarts} restarts in place without a higher checkpoint"
-        if is_last_attempt(self._settings.work, self._recipe):
+        if is_last_attempt(self._settings.launch.work, self._recipe):
             return "the last attempt without progress is made in new pods"
         self._peers.lost.wait(count.pause_seconds)
         self._count = count
-        begin(attempt.folder(self._settings.work), attempt.resume)
+        begin(attempt.folder(self._settings.launch.work), attempt.resume)
         if self._progress is not None:
             self._progress.restart(attempt.number, failed=failed, why=f"{first.who}: {first.cause}")
         return Begin(

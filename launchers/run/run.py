@@ -11,7 +11,7 @@ from functools import partial
 
 from launchers import logs
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.config.workspace import Workspace
 from launchers.evaluation.evaluations import Measure
 from launchers.exits import Exit, LaunchError, during
@@ -67,9 +67,9 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
     Raises:
         LaunchError: why the run ended without success.
     """
-    deadline = time.monotonic() + settings.gang_deadline
+    deadline = time.monotonic() + settings.gang.deadline
     settings = with_gpus(settings, env)
-    if settings.place.rank == 0:
+    if settings.launch.place.rank == 0:
         lead(settings, recipe, env, deadline)
     else:
         follow(settings, recipe, env, deadline)
@@ -77,13 +77,14 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
-    progress, port = settings.work.progress, settings.metrics_port
-    with _alone(settings), exporting(progress, port), notifying(settings):
+    launch, reports = settings.launch, settings.reports
+    exported = exporting(launch.work.progress, reports.metrics_port)
+    with _alone(launch), exported, notifying(launch, reports):
         _lead(settings, recipe, env, deadline)
 
 
 @contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
+def _alone(launch: Launch) -> Iterator[None]:
     """Hold the run's lock: two launchers of one run would train into the same checkpoints.
 
     The launcher ends at once with PREEMPTED if another one takes it over, and with IO if it cannot
@@ -92,11 +93,11 @@ def _alone(settings: Settings) -> Iterator[None]:
     Raises:
         LaunchError: CONFIG, naming the launcher that leads this run.
     """
-    work = settings.work
+    work = launch.work
     work.home.mkdir(parents=True, exist_ok=True)
-    is_pod = settings.place.source == "JobSet"
-    patience = settings.grace + PREDECESSOR_SECONDS if is_pod else 0.0
-    holder, stale = settings.pod or settings.run, RUN_STALE_SECONDS
+    is_pod = launch.place.source == "JobSet"
+    patience = launch.grace + PREDECESSOR_SECONDS if is_pod else 0.0
+    holder, stale = launch.pod or launch.run, RUN_STALE_SECONDS
 
     def lose(error: LaunchError | None) -> None:
         try:  # look once more for the owner's name; heartbeats wait for this thread
@@ -113,7 +114,7 @@ def _alone(settings: Settings) -> Iterator[None]:
     except HeldError as held:
         raise LaunchError(
             Exit.CONFIG,
-            f"run {settings.run} is already running: {held} leads it",
+            f"run {launch.run} is already running: {held} leads it",
             "wait for its end or stop it, or set another DPO_RUN (release name)",
             id="run-twice",
         ) from None
@@ -125,10 +126,11 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 
 def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
-    work, hello = settings.work, Hello.of_run(settings, recipe)
-    rehearse.begin(settings, hello.digest)
-    trained = rehearse.recipe_of(settings, recipe)
-    progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
+    launch, hello = settings.launch, Hello.of_run(settings, recipe)
+    work = launch.work
+    rehearse.begin(launch, hello.digest)
+    trained = rehearse.recipe_of(launch, recipe)
+    progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
     preflight = Preflight.of_run(settings, recipe, hello, env)
 
     # Check: refuse what cannot work, before anything is downloaded.
@@ -137,9 +139,9 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         check_recipe(settings, recipe, inputs)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
-        leader = Leader(hello, settings.gang_port)
+        leader = Leader(hello, settings.gang.port)
         run_lease.before_end(leader.give_up)
-    if settings.local is not None and not recipe.saves_in_background:
+    if launch.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
@@ -182,23 +184,23 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_rows(progress.training)
                 log_held_out(progress.training)
-                _export(settings, trained, inputs, decision.identity, last)
+                _export(launch, trained, inputs, decision.identity, last)
                 progress.end("done")
-            rehearse.finish(settings, recipe, inputs, hello.digest, env)
+            rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")
 
 
 def _export(
-    settings: Settings,
+    launch: Launch,
     recipe: Recipe,
     inputs: Inputs,
     identity: Mapping[str, object],
     last: Attempt,
 ) -> None:
-    work = settings.work
-    with recording(work, last.folder(work), settings.place.rank):
-        export(work, recipe, identity, holder=settings.pod)
-    serve = serve_command(work, inputs.model, settings.nproc_per_node)
+    work = launch.work
+    with recording(work, last.folder(work), launch.place.rank):
+        export(work, recipe, identity, holder=launch.pod)
+    serve = serve_command(work, inputs.model, launch.nproc_per_node)
     logs.info("export ready", serve=shlex.join(serve))
 
 
@@ -220,15 +222,16 @@ def _gather(
         leader: the gang.
         deadline: monotonic time by which the ranks must join.
     """
-    checkpoints = settings.work.checkpoints
+    launch = settings.launch
+    checkpoints = launch.work.checkpoints
     joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
     if any(node_disk.pending(checkpoints)):
-        node_disk.push(settings.local, checkpoints)
+        node_disk.push(launch.local, checkpoints)
         leader.await_joined(joined_by)  # a rank joins when it has copied its part
         node_disk.finish(checkpoints)
     run_lease.check()
     decision = decide_start(settings, recipe, prepared.digests)
-    folder = decision.attempt.folder(settings.work)
+    folder = decision.attempt.folder(launch.work)
     with preflight.meeting(folder, decision.skip) as (question, judge):
         start = decision.message(prepared.outputs, question)
         start = replace(start, lease=str(run_lease.current() or ""))
@@ -240,25 +243,25 @@ def _gather(
 def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run any other rank: check, join the gang, train."""
     # Check: the same as rank 0, so that this pod's log names the mistake, too.
-    inputs = inputs_of(settings, recipe)
+    launch, inputs = settings.launch, inputs_of(settings, recipe)
     check_recipe(settings, recipe, inputs)
     hello = Hello.of_run(settings, recipe)
     preflight = Preflight.of_run(settings, recipe, hello, env)
     preflight.local()
-    node_disk.push(settings.local, settings.work.checkpoints)
+    node_disk.push(launch.local, launch.work.checkpoints)
 
     # Join: wait until rank 0 has prepared the run, verify that this node sees its outputs.
-    member = Member(hello, settings.place.master_addr, settings.gang_port, deadline)
+    member = Member(hello, launch.place.master_addr, settings.gang.port, deadline)
     with leaving(member):
         start = member.await_start_message()
         if not start.skip:
             await_outputs(start.outputs)
-        resume = _await_checkpoint(settings.work, start.resume)
+        resume = _await_checkpoint(launch.work, start.resume)
         if resume is not None and not start.skip:
-            place = settings.place
+            place = launch.place
             verify_share(
                 resume,
-                settings.verify_seconds,
+                settings.training.verify_seconds,
                 rank=place.rank,
                 nodes=place.nodes,
                 attempt=start.attempt,
@@ -272,7 +275,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         attempt = Attempt(number=start.attempt, resume=resume)
         logs.info("gang started", generation=generation)
         with during("train"):
-            trained = rehearse.recipe_of(settings, recipe)
+            trained = rehearse.recipe_of(launch, recipe)
             _train(preflight, trained, inputs, attempt, start, member.peers)
 
 
@@ -294,13 +297,13 @@ def _train(
     Returns:
         The attempt that completed the training.
     """
-    settings = preflight.settings
-    work, rank = settings.work, settings.place.rank
+    settings, launch = preflight.settings, preflight.settings.launch
+    work, rank = launch.work, launch.place.rank
     restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
-    resumed = [attempt.resume.path] if attempt.resume and settings.local is None else []
-    standby = Standby(is_wanted=settings.standby)
-    keeps = settings.restarts_in_place > 0 and recipe.saves_in_background
-    kept = KeptMemory(settings.nproc_per_node if keeps else 0)
+    resumed = [attempt.resume.path] if attempt.resume and launch.local is None else []
+    hang, standby = settings.training.hang, Standby(is_wanted=settings.training.standby)
+    keeps = settings.training.restarts_in_place > 0 and recipe.saves_in_background
+    kept = KeptMemory(launch.nproc_per_node if keeps else 0)
     prefetched = prefetching([*resumed, inputs.mcore or inputs.model])
     with prefetched, closing(standby), closing(kept):
         with recording(work, attempt.folder(work), rank):
@@ -311,12 +314,13 @@ def _train(
             env = {**preflight.env, **kernels.env, **kept.env, run_lease.VARIABLE: start.lease}
         while True:
             folder = attempt.folder(work)
-            follow_start = following(progress, folder, settings.world_size, kernels.save)
-            observed = rehearse.observing(settings, folder)
+            follow_start = following(progress, folder, launch.world_size, kernels.save)
+            observed = rehearse.observing(launch, folder)
             try:
                 with recording(work, folder, rank), follow_start, observed as more:
                     near = _near(settings, attempt, is_first=attempt.number == start.attempt)
-                    train(settings, recipe, inputs, near, peers, {**env, **more}, standby)
+                    inside = {**env, **more}
+                    train(launch, hang, recipe, inputs, near, peers, inside, standby)
             except LaunchError as error:
                 again = restarts.next(error, standby.pids)
                 resume = _await_checkpoint(work, again.resume)
@@ -324,8 +328,8 @@ def _train(
                 kept.make_room(available())
             else:
                 peers.restarts.close()
-                if settings.local is not None:
-                    node_disk.clear(settings.local)
+                if launch.local is not None:
+                    node_disk.clear(launch.local)
                 return attempt
 
 
@@ -338,11 +342,11 @@ def _near(settings: Settings, attempt: Attempt, *, is_first: bool) -> Attempt:
         is_first: whether it is the first of this pod: later ones find in the page cache what was
             written, and compare nothing.
     """
-    found = attempt.resume
-    if settings.local is None or found is None or not found.has_megatron_state:
+    launch, found = settings.launch, attempt.resume
+    if launch.local is None or found is None or not found.has_megatron_state:
         return attempt
-    seconds = settings.verify_seconds if is_first else 0
-    return replace(attempt, resume=node_disk.nearest(settings.local, found, seconds))
+    seconds = settings.training.verify_seconds if is_first else 0
+    return replace(attempt, resume=node_disk.nearest(launch.local, found, seconds))
 
 
 def _await_checkpoint(

@@ -29,7 +29,7 @@ COMMANDS = ("clone", "download", "convert")
 def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
     """Run one of ``COMMANDS``, on the outputs of the stages before it."""
     digest = Hello.of_run(settings, recipe).digest
-    progress = Progress(path=settings.work.progress, run=settings.run, digest=digest)
+    progress = Progress(path=settings.launch.work.progress, run=settings.launch.run, digest=digest)
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
         check_recipe(settings, recipe, inputs, is_gang=False)
@@ -42,9 +42,10 @@ def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, s
 def _act(
     name: str, settings: Settings, recipe: Recipe, inputs: Inputs, env: Mapping[str, str]
 ) -> None:
-    work, skip, holder = settings.work, name in settings.skips, settings.pod or settings.run
+    launch, skip = settings.launch, name in settings.stages.skips
+    work, holder = launch.work, launch.pod or launch.run
     if name == "clone":
-        clone(settings.code, work, skip=skip, holder=holder)
+        clone(settings.stages.code, work, skip=skip, holder=holder)
     elif name == "download":
         download(
             recipe.model,
@@ -53,10 +54,10 @@ def _act(
             inputs.clone,
             skip=skip,
             holder=holder,
-            judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),
+            judge=lambda: judge_data(launch, recipe, inputs, is_gang=False),
         )
         check_folder(inputs.model, recipe.model, recipe)
     else:
         found = marker.read(work.model(parse_source(recipe.model, "recipe.model").slug))
         digest = "" if found is None else marker.digest(found)
-        convert(settings, recipe, inputs, model_digest=digest, env=env)
+        convert(launch, recipe, inputs, model_digest=digest, env=env)

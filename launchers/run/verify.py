@@ -14,7 +14,7 @@ from typing import Any
 
 from launchers import logs
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.protocol import Hello
 from launchers.metrics.trainer_log import last_step
@@ -45,11 +45,11 @@ def verify(settings: Settings, recipe: Recipe) -> None:
             after the deadline; INPUT_MISSING or IO when its outputs are not what it recorded.
     """
     digest = Hello.of_run(settings, recipe).digest
-    since = installation_time(settings.release_record)
-    stop = time.monotonic() + settings.test_deadline
+    since = installation_time(settings.reports.release_record)
+    stop = time.monotonic() + settings.reports.test_deadline
     logged, log_again = "", 0.0
     while True:
-        state = read_progress(settings.work.progress)
+        state = read_progress(settings.launch.work.progress)
         not_started = not_started_reason(state, digest, since)
         if not not_started and state["state"] == "succeeded":
             verify_outputs(settings, recipe, state["outputs"])
@@ -57,10 +57,10 @@ def verify(settings: Settings, recipe: Recipe) -> None:
             log_held_out(state.get("training", {}))
             return
         if not not_started and state["state"] == "failed" and state["code"] in USER:
-            raise failure(settings, state)
+            raise failure(settings.launch, state)
         if time.monotonic() >= stop:
             raise timed_out(settings, state, not_started)
-        now = not_started or describe(settings, state)
+        now = not_started or describe(settings.launch, state)
         if now != logged or time.monotonic() >= log_again:
             logs.info("waiting for the run", seen=now)
             logged, log_again = now, time.monotonic() + LOG_INTERVAL_SECONDS
@@ -97,18 +97,18 @@ def not_started_reason(state: State, digest: str, since: float | None) -> str:
     return ""
 
 
-def describe(settings: Settings, state: State) -> str:
+def describe(launch: Launch, state: State) -> str:
     """Describe the state of this release's run: its stage and step, or why it failed."""
     stage = state["stage"] or "start"
     if state["state"] == "failed":
         return f"failed in {stage} with exit code {state['code']}: {state['why']}"
-    step = last_step(settings.work.checkpoints)
+    step = last_step(launch.work.checkpoints)
     return f"in {stage}" + ("" if step is None or stage != "train" else f", step {step}")
 
 
-def failure(settings: Settings, state: State) -> LaunchError:
+def failure(launch: Launch, state: State) -> LaunchError:
     """Build the error of a run that failed for good, with the run's exit code."""
-    cause = f"run {settings.run} {describe(settings, state)}"
+    cause = f"run {launch.run} {describe(launch, state)}"
     return LaunchError(
         Exit(state["code"]),
         cause,
@@ -119,17 +119,18 @@ def failure(settings: Settings, state: State) -> LaunchError:
 
 def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError:
     """Build the error of a run that has not ended by the deadline."""
-    look = f"kubectl get jobsets,pods | grep {settings.run}, and with Kueue kubectl get workloads"
+    run = settings.launch.run
+    look = f"kubectl get jobsets,pods | grep {run}, and with Kueue kubectl get workloads"
     if not_started:
         remedy = f"it waits in the queue, or its pods cannot start: {look}"
     elif state["state"] == "failed":
         remedy = f"the JobSet restarts it up to restarts.max times: {look}"
     else:
         remedy = "test again later, or raise test.deadlineSeconds and helm test --timeout"
-    where = not_started or describe(settings, state)
+    where = not_started or describe(settings.launch, state)
     return LaunchError(
         Exit.UNAVAILABLE,
-        f"run {settings.run} after {settings.test_deadline} s: {where}",
+        f"run {run} after {settings.reports.test_deadline} s: {where}",
         remedy,
         id="run-late",
     )
@@ -146,17 +147,17 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
     Raises:
         LaunchError: INPUT_MISSING or IO when an output is missing, different or damaged.
     """
-    if settings.rehearse:
-        if not lookup.is_file(settings.rehearsal_report):
-            raise _changed("rehearsal-report", f"{settings.rehearsal_report} does not exist")
-        logs.info("rehearsal verified", report=settings.rehearsal_report)
+    if settings.launch.rehearse:
+        if not lookup.is_file(settings.launch.rehearsal_report):
+            raise _changed("rehearsal-report", f"{settings.launch.rehearsal_report} does not exist")
+        logs.info("rehearsal verified", report=settings.launch.rehearsal_report)
         return
-    if "train" in settings.skips:
+    if "train" in settings.stages.skips:
         for path, digest in outputs:
             _verify_marker(Path(path), digest)
         logs.info("run verified: SKIP_TRAIN=1", outputs=len(outputs))
         return
-    export = settings.work.export
+    export = settings.launch.work.export
     there = marker.read(export)
     if there is None or there.inputs.get("recipe") != recipe.identity:
         raise _changed("export-changed", f"{export} was not made by this recipe")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch, Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags import features
@@ -119,26 +119,25 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
             versions of upstream; NO_PROGRESS or OUT_OF_MEMORY when its past attempts failed so
             that another one would, too.
     """
-    work = settings.work
+    launch, work = settings.launch, settings.launch.work
     identity: dict[str, object] = {"recipe": recipe.identity, **digests}
-    if "train" in settings.skips:
+    if "train" in settings.stages.skips:
         skip = "SKIP_TRAIN=1"
     elif is_exported(work, recipe, identity):
         skip = "up to date"
     else:
         skip = ""
         keep_identity(work, identity)
-    attempt = (
-        next_attempt(work) if skip else checked_attempt(settings, recipe, settings.verify_seconds)
-    )
+    verify = settings.training.verify_seconds
+    attempt = next_attempt(work) if skip else checked_attempt(launch, recipe, verify)
     return StartDecision(attempt=attempt, identity=identity, skip=skip)
 
 
-def checked_attempt(settings: Settings, recipe: Recipe, verify_seconds: float = 0) -> Attempt:
+def checked_attempt(launch: Launch, recipe: Recipe, verify_seconds: float = 0) -> Attempt:
     """Choose the next attempt that trains, and check that it may.
 
     Args:
-        settings: the launcher's settings.
+        launch: this start of the launcher.
         recipe: the run's recipe.
         verify_seconds: time in which each node compares its share of the checkpoint with its
             digests; 0 after a restart in place, where the page cache has what was written.
@@ -146,11 +145,11 @@ def checked_attempt(settings: Settings, recipe: Recipe, verify_seconds: float = 
     Raises:
         LaunchError: see ``decide_start``.
     """
-    attempt = next_attempt(settings.work, nodes=settings.place.nodes, verify_seconds=verify_seconds)
+    attempt = next_attempt(launch.work, nodes=launch.place.nodes, verify_seconds=verify_seconds)
     if attempt.resume is not None:
-        on_cpu = settings.gpus_per_node == 0
+        on_cpu = launch.gpus_per_node == 0
         check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))
-    _check_progress(settings.work, recipe, attempt)
+    _check_progress(launch.work, recipe, attempt)
     return attempt
 
 

@@ -19,7 +19,7 @@ from launchers import PACKAGE, logs
 from launchers.config.flag_value import Value
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs, environment, flatten, torchrun
 from launchers.inputs.paths import CONVERTER
@@ -41,7 +41,7 @@ TERMINATION_GRACE_SECONDS = 5.0
 
 
 def convert(
-    settings: Settings,
+    launch: Launch,
     recipe: Recipe,
     inputs: Inputs,
     *,
@@ -51,7 +51,7 @@ def convert(
     """Convert the model, unless it is already converted or is not to be.
 
     Args:
-        settings: the launcher's settings.
+        launch: this start of the launcher.
         recipe: the run's recipe.
         inputs: the paths of its inputs: the downloaded model and the converted one.
         model_digest: digest of the model's marker; another model is another conversion.
@@ -60,21 +60,21 @@ def convert(
     if inputs.mcore is None:
         why = inputs.not_converted
         logs.info("convert skipped", why=why)
-        return outcome("convert", "", "skipped", why, settings.workspace, None)
+        return outcome("convert", "", "skipped", why, launch.workspace, None)
     flags = conversion_flags(recipe, inputs.model)
     return produce(
         "convert",
         inputs.mcore.name,
         inputs.mcore,
-        _wanted(settings, inputs.mcore, {"model": model_digest, "flags": flatten(flags)}, env),
-        lambda folder: _export(settings, flags, inputs.model, folder, env),
+        _wanted(launch, inputs.mcore, {"model": model_digest, "flags": flatten(flags)}, env),
+        lambda folder: _export(launch, flags, inputs.model, folder, env),
         skip=False,
-        holder=settings.run,
+        holder=launch.run,
     )
 
 
 def _wanted(
-    settings: Settings, path: Path, inputs: Mapping[str, object], env: Mapping[str, str]
+    launch: Launch, path: Path, inputs: Mapping[str, object], env: Mapping[str, str]
 ) -> dict[str, object]:
     """Return the inputs of a conversion with the code of its converter.
 
@@ -83,7 +83,7 @@ def _wanted(
     found = marker.read(path)
     if found is not None:
         kept = {**inputs, **{k: v for k, v in found.inputs.items() if k == CODE}}
-        noted = read_object(settings.work.inputs).get(f"convert {path.name}")
+        noted = read_object(launch.work.inputs).get(f"convert {path.name}")
         if noted == marker.digest(found) and usable(path, marker.plain(kept)):
             return kept
     with disk.reporting(path):
@@ -127,18 +127,18 @@ def expert_parallel(model: Path, gpus: int) -> int:
 
 
 def _export(
-    settings: Settings,
+    launch: Launch,
     flags: dict[str, Value],
     model: Path,
     folder: Path,
     env: Mapping[str, str],
 ) -> None:
-    nproc = expert_parallel(model, settings.gpus_per_node)
+    nproc = expert_parallel(model, launch.gpus_per_node)
     alone = Place(
         rank=0,
         nodes=1,
         master_addr="127.0.0.1",
-        master_port=settings.place.master_port,
+        master_port=launch.place.master_port,
         source="convert",
     )
     log, ranks = (folder.parent / f"{folder.name}.{kind}" for kind in ("log", "ranks"))

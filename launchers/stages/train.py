@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
+from launchers.config.settings import Launch
 from launchers.exits import USER, Exit, LaunchError
 from launchers.flags import features
 from launchers.flags.command_line import (
@@ -24,6 +24,7 @@ from launchers.flags.command_line import (
 )
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
+from launchers.hang.settings import Hang
 from launchers.hang.watch import END_SECONDS, HangWatch, early_end, watching
 from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
@@ -58,7 +59,8 @@ logged counts, since a user error rules out a restart."""
 
 
 def train(
-    settings: Settings,
+    launch: Launch,
+    hang: Hang,
     recipe: Recipe,
     inputs: Inputs,
     attempt: Attempt,
@@ -69,7 +71,8 @@ def train(
     """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
 
     Args:
-        settings: the launcher's.
+        launch: this start of the launcher.
+        hang: limits of the hang watchdog.
         recipe: the run's.
         inputs: paths of the earlier stages' outputs.
         attempt: its number and checkpoint.
@@ -84,20 +87,20 @@ def train(
             failed while torchrun hangs.
         Stopped: SIGTERM was received, and nothing could be saved.
     """
-    work = settings.work
+    work = launch.work
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
-    ranks = folder / f"node-{settings.place.rank}"
-    argv = _command(settings, recipe, inputs, attempt, ranks)
+    ranks = folder / f"node-{launch.place.rank}"
+    argv = _command(launch, recipe, inputs, attempt, ranks)
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
-    nproc, inside = settings.nproc_per_node, _environment(settings, recipe, env)
+    nproc, inside = launch.nproc_per_node, _environment(launch, recipe, env)
     program = str(_program(recipe))
-    command = Command(program=program, nproc=nproc, place=settings.place, env=inside)
+    command = Command(program=program, nproc=nproc, place=launch.place, env=inside)
     with (
-        stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop,
-        watching(settings, stop.board, peers, folder, env) as watch,
+        stopping(peers.agreement, processes=nproc, grace_seconds=launch.grace) as stop,
+        watching(launch, hang, stop.board, peers, folder, env) as watch,
         standby.during(command, stop.board),
     ):
         owes = attempt.resume is not None and attempt.resume.owes_evaluation
@@ -110,12 +113,12 @@ def train(
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
-    if (hang := watch.verdict(peers)) is not None:
+    if (hung := watch.verdict(peers)) is not None:
         cause = None
         if watch.may_have_failed:
             started = attempt.resume is not None or last_step(work.checkpoints) != logged
             cause = _logged(ranks, started=started)
-        raise cause or hang
+        raise cause or hung
     if code is None and peers.loss is None:
         raise LaunchError(
             Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
@@ -124,9 +127,9 @@ def train(
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         ooms = _since(kills, oom_kills())
         raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
-    if settings.place.rank == 0:  # its node has the process that writes the record
+    if launch.place.rank == 0:  # its node has the process that writes the record
         _check_end(folder)
-    elif (early := early_end(stop.board, settings.place.rank)) is not None:
+    elif (early := early_end(stop.board, launch.place.rank)) is not None:
         raise early
 
 
@@ -187,19 +190,19 @@ def _end(child: Child, grace: float, spare: Collection[int]) -> None:
         logs.info("training processes ended", seconds=round(seconds, 1))
 
 
-def _environment(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
+def _environment(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the training processes, without what differs between attempts."""
     return {
         **environment(
             env,
-            settings.place,
-            nproc=settings.nproc_per_node,
+            launch.place,
+            nproc=launch.nproc_per_node,
             package=PACKAGE,
-            without=tracker_keys(recipe, settings.place),
+            without=tracker_keys(recipe, launch.place),
         ),
-        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
-        "DPO_RUN_FOLDER": str(settings.work.home),  # read by launchers/training
-        **({node_disk.FOLDER: str(settings.local)} if settings.local else {}),
+        **features.environment(recipe, on_cpu=launch.gpus_per_node == 0),
+        "DPO_RUN_FOLDER": str(launch.work.home),  # read by launchers/training
+        **({node_disk.FOLDER: str(launch.local)} if launch.local else {}),
         ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
 
@@ -209,19 +212,19 @@ def _program(recipe: Recipe) -> Path:
 
 
 def _command(
-    settings: Settings, recipe: Recipe, inputs: Inputs, attempt: Attempt, ranks: Path
+    launch: Launch, recipe: Recipe, inputs: Inputs, attempt: Attempt, ranks: Path
 ) -> list[str]:
     """Return this node's command line; the ranks' logs go to ``ranks``."""
     flags = training_flags(
         recipe,
         inputs,
-        output_dir=settings.work.checkpoints,
+        output_dir=launch.work.checkpoints,
         resume=attempt.resume,
-        on_cpu=settings.gpus_per_node == 0,
+        on_cpu=launch.gpus_per_node == 0,
     )
     return torchrun(
-        settings.place,
-        nproc=settings.nproc_per_node,
+        launch.place,
+        nproc=launch.nproc_per_node,
         log_dir=ranks,
         python=sys.executable,
         program=[str(_program(recipe)), *flatten(flags)],

@@ -159,8 +159,8 @@ def test_every_setting_is_known_to_the_launcher() -> None:
         texts = {k: v for k, v in given.items() if isinstance(v, str)}
         downward = {"DPO_JOB_INDEX": "0", "DPO_RESTART_ATTEMPT": "0", "JOB_COMPLETION_INDEX": "0"}
         settings = from_env({**texts, **downward, "DPO_POD_NAME": "p", "DPO_NODE_NAME": "n"})
-        assert settings.run == "run"
-        assert settings.skips == {"convert"}
+        assert settings.launch.run == "run"
+        assert settings.stages.skips == {"convert"}
 
 
 def test_skip_switches_are_ones_and_zeros() -> None:

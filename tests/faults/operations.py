@@ -280,8 +280,8 @@ def begin_rehearsal(root: Path) -> Act:
     work = workspace(root)
     fields = {"digest": "d", "state": "running", "stage": "train"}
     work.progress.write_text(json.dumps(fields))
-    settings: Any = SimpleNamespace(work=work, rehearse=True)
-    return lambda: rehearse.begin(settings, "d")
+    launch: Any = SimpleNamespace(work=work, rehearse=True)
+    return lambda: rehearse.begin(launch, "d")
 
 
 def finish_pending(root: Path) -> Act:

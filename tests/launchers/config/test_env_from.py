@@ -41,7 +41,7 @@ def test_every_source_that_may_have_set_it_is_named() -> None:
 
 
 def test_what_the_chart_sets_is_not_of_env_from() -> None:
-    assert from_env({**ENV, "SKIP_CLONE": "1", "SOME_KEY": "x"}).skips == {"clone"}
+    assert from_env({**ENV, "SKIP_CLONE": "1", "SOME_KEY": "x"}).stages.skips == {"clone"}
 
 
 def test_no_source_can_have_set_a_variable_that_has_none_of_the_prefixes() -> None:

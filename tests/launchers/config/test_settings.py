@@ -10,34 +10,35 @@ ENV = {"DPO_RUN": "r", "DPO_WORKSPACE": "/w"}
 
 def test_the_least_settings_are_run_and_workspace() -> None:
     settings = from_env(ENV)
-    assert (settings.run, settings.nproc_per_node, settings.world_size) == ("r", 1, 1)
-    assert settings.skips == frozenset()
-    assert settings.recipe.name == "recipe.yaml"
-    assert settings.work.home.as_posix() == "/w/runs/r"
-    assert settings.metrics_port == 0
+    launch = settings.launch
+    assert (launch.run, launch.nproc_per_node, launch.world_size) == ("r", 1, 1)
+    assert settings.stages.skips == frozenset()
+    assert settings.stages.recipe.name == "recipe.yaml"
+    assert launch.work.home.as_posix() == "/w/runs/r"
+    assert settings.reports.metrics_port == 0
 
 
 def test_the_metrics_port_is_off_unless_it_is_set() -> None:
-    assert from_env(ENV | {"DPO_METRICS_PORT": "9400"}).metrics_port == 9400
-    assert from_env(ENV | {"DPO_METRICS_PORT": ""}).metrics_port == 0
+    assert from_env(ENV | {"DPO_METRICS_PORT": "9400"}).reports.metrics_port == 9400
+    assert from_env(ENV | {"DPO_METRICS_PORT": ""}).reports.metrics_port == 0
     with pytest.raises(LaunchError, match="from 1 to 65535"):
         from_env(ENV | {"DPO_METRICS_PORT": "70000"})
 
 
 def test_a_standby_needs_restarts_in_place() -> None:
-    assert not from_env(ENV).standby
-    assert from_env(ENV | {"DPO_STANDBY": "1"}).standby
-    assert not from_env(ENV | {"DPO_STANDBY": "1", "DPO_RESTARTS_IN_PLACE": "0"}).standby
+    assert not from_env(ENV).training.standby
+    assert from_env(ENV | {"DPO_STANDBY": "1"}).training.standby
+    assert not from_env(ENV | {"DPO_STANDBY": "1", "DPO_RESTARTS_IN_PLACE": "0"}).training.standby
 
 
 def test_the_world_is_nodes_times_gpus() -> None:
     env = ENV | {"NODE_RANK": "0", "NNODES": "2", "MASTER_ADDR": "h", "DPO_GPUS_PER_NODE": "8"}
-    assert from_env(env).world_size == 16
+    assert from_env(env).launch.world_size == 16
 
 
 def test_each_stage_has_a_skip_switch() -> None:
     env = ENV | {"SKIP_CLONE": "1", "SKIP_CONVERT": "1", "SKIP_TRAIN": "0"}
-    assert from_env(env).skips == {"clone", "convert"}
+    assert from_env(env).stages.skips == {"clone", "convert"}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_wrong_setting_is_refused_by_name(change: dict[str, str], named: str) 
 
 
 def test_an_empty_switch_is_the_default() -> None:
-    assert from_env(ENV | {"SKIP_CLONE": ""}).skips == frozenset()
+    assert from_env(ENV | {"SKIP_CLONE": ""}).stages.skips == frozenset()
 
 
 def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:

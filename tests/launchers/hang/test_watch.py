@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from launchers.config.settings import Settings, from_env
+from launchers.config.settings import from_env
 from launchers.exits import Exit
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
 from launchers.hang import stacks
 from launchers.hang import watch as hang
 from launchers.hang.agreement import HangAgreement
-from launchers.hang.settings import FLOORS
+from launchers.hang.settings import FLOORS, Hang
 from launchers.hang.silence import StepTimes
 from launchers.hang.watch import _looking, watching
 from launchers.system.step_board import Phase, StepBoard
@@ -29,6 +29,8 @@ from tests.launchers.gang.test_barrier import eventually
 
 SHORT = dict.fromkeys(FLOORS, 0)
 SETTINGS = from_env({"DPO_RUN": "r", "DPO_WORKSPACE": "/w"})
+LAUNCH, HANG = SETTINGS.launch, SETTINGS.training.hang
+MEMBER = replace(LAUNCH, place=replace(LAUNCH.place, rank=1, nodes=2))
 
 
 def test_a_silent_node_is_seen_until_a_stop_is_requested(tmp_path: Path) -> None:
@@ -43,15 +45,15 @@ def test_a_silent_node_is_seen_until_a_stop_is_requested(tmp_path: Path) -> None
 
 
 def test_a_disabled_watch_sets_nothing(tmp_path: Path) -> None:
-    off = replace(SETTINGS, hang=replace(SETTINGS.hang, is_watched=False))
+    off = replace(HANG, is_watched=False)
     board = StepBoard.make(tmp_path / "board", 1)
-    with watching(off, board, PeerMonitor(), tmp_path, {}) as watch:
+    with watching(LAUNCH, off, board, PeerMonitor(), tmp_path, {}) as watch:
         assert watch.env == {}
 
 
 def test_the_evidence_stays_on_the_nodes_own_disk_and_goes(tmp_path: Path) -> None:
     board = StepBoard.make(tmp_path / "board", 1)
-    with watching(SETTINGS, board, PeerMonitor(), tmp_path, {}) as watch:
+    with watching(LAUNCH, HANG, board, PeerMonitor(), tmp_path, {}) as watch:
         folder = Path(watch.env[stacks.FOLDER])
         assert folder.is_dir() and tmp_path not in folder.parents
         assert watch.env["TORCH_FR_DUMP_TEMP_FILE"].startswith(str(folder))
@@ -76,10 +78,9 @@ def torchrun() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def ending(seconds: int) -> Settings:
+def ending(seconds: int) -> Hang:
     """Return settings with a floor for the end of torchrun."""
-    floors = {**FLOORS, "end": seconds}
-    return replace(SETTINGS, hang=replace(SETTINGS.hang, floors=floors))
+    return replace(HANG, floors={**FLOORS, "end": seconds})
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_a_torchrun_that_outlasts_its_processes_ends_the_node(
     if is_stopped:
         torchrun.send_signal(signal.SIGSTOP)
     peers, begin = PeerMonitor(), time.monotonic()
-    with watching(ending(floor), ended(tmp_path), peers, tmp_path, {}) as watch:
+    with watching(LAUNCH, ending(floor), ended(tmp_path), peers, tmp_path, {}) as watch:
         watch.torchrun = torchrun.pid
         assert eventually(lambda: watch.has_ended)
     assert time.monotonic() - begin > floor * (0.2 if is_stopped else 1)
@@ -113,9 +114,8 @@ def test_processes_that_end_early_end_the_node_while_torchrun_waits_for_the_othe
     tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
-    member = replace(ending(5), place=replace(SETTINGS.place, rank=1, nodes=2))
     board, peers, begin = ended(tmp_path, is_trained=False), PeerMonitor(), time.monotonic()
-    with watching(member, board, peers, tmp_path, {}) as watch:
+    with watching(MEMBER, ending(5), board, peers, tmp_path, {}) as watch:
         watch.torchrun = torchrun.pid
         assert eventually(lambda: watch.has_ended)
     assert 1 < time.monotonic() - begin < 5
@@ -129,7 +129,7 @@ def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(
     tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
-    with watching(ending(3), ended(tmp_path), PeerMonitor(), tmp_path, {}) as watch:
+    with watching(LAUNCH, ending(3), ended(tmp_path), PeerMonitor(), tmp_path, {}) as watch:
         watch.torchrun = torchrun.pid
         time.sleep(1.5)  # a stopped one would have ended the node
         assert not watch.has_ended
@@ -144,10 +144,9 @@ def test_a_rank_that_does_not_end_to_write_ends_the_node_while_it_trains(
 ) -> None:
     monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
     board = StepBoard.make(tmp_path / "board", 2)
-    settings = replace(SETTINGS, hang=replace(SETTINGS.hang, floors={**FLOORS, "save": 1}))
-    member = replace(settings, place=replace(SETTINGS.place, rank=1, nodes=2))
+    known = replace(HANG, floors={**FLOORS, "save": 1})
     peers = PeerMonitor()
-    with watching(member, board, peers, tmp_path, {}) as watch:
+    with watching(MEMBER, known, board, peers, tmp_path, {}) as watch:
         for local in (0, 1):
             board.mark_write(local, is_open=True)
         board.mark_write(0, is_open=False)
@@ -168,11 +167,10 @@ def test_a_rank_that_does_not_end_to_write_ends_the_node_while_it_trains(
 def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
     tmp_path: Path, culprit: int
 ) -> None:
-    member = replace(SETTINGS, place=replace(SETTINGS.place, rank=1, nodes=2))
     board = StepBoard.make(tmp_path / "board", 1)
     hangs = HangAgreement(2, lambda message: None, rank=1)
     peers = PeerMonitor(hangs=hangs)
-    with watching(member, board, peers, tmp_path, {}) as watch:
+    with watching(MEMBER, HANG, board, peers, tmp_path, {}) as watch:
         hangs.hear(0, {"hang": "gather"})
         peers.record_loss(PeerLoss(who="rank 0", cause="ended because another rank failed"))
     end = {"hang": "end", "node": culprit, "cause": "hang: rank 2 is stopped", "kind": "stopped"}

@@ -33,7 +33,7 @@ def smi(folder: Path, script: str) -> Path:
 
 
 def gpus(env: dict[str, str]) -> int:
-    return with_gpus(from_env(env), env).gpus_per_node
+    return with_gpus(from_env(env), env).launch.gpus_per_node
 
 
 def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(host: dict[str, str]) -> None:

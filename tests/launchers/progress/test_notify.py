@@ -90,8 +90,8 @@ def settings(folder: Path, **changes: str) -> Settings:
 
 def run(known: Settings, error: BaseException | None = None) -> None:
     """Let a run go through its states, and end with an error if one is given."""
-    progress = Progress(path=known.work.progress, run=known.run, digest="d")
-    with notifying(known), reporting(progress):
+    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+    with notifying(known.launch, known.reports), reporting(progress):
         progress.begin("train")
         progress.mark("gang")
         progress.begin_training(3)
@@ -196,9 +196,10 @@ def test_bad_tls_is_not_retried(
 
 def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
     known = settings(tmp_path, DPO_WEBHOOK_WAIT="1")
-    progress = Progress(path=known.work.progress, run=known.run, digest="d")
+    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
     with receiving(Receiver()) as server:
-        with notifying(replace(known, webhook_url=server.url)):
+        reports = replace(known.reports, webhook_url=server.url)
+        with notifying(known.launch, reports):
             progress.begin("train")
             limit = time.monotonic() + 60
             while not server.bodies and time.monotonic() < limit:
@@ -210,9 +211,12 @@ def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
 
 def test_the_state_of_an_earlier_attempt_is_not_sent(tmp_path: Path) -> None:
     known = settings(tmp_path)
-    Progress(path=known.work.progress, run=known.run, digest="d").finish("failed", "old", 1)
-    with receiving(Receiver()) as server, notifying(replace(known, webhook_url=server.url)):
-        time.sleep(0.3)
+    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+    progress.finish("failed", "old", 1)
+    with receiving(Receiver()) as server:
+        reports = replace(known.reports, webhook_url=server.url)
+        with notifying(known.launch, reports):
+            time.sleep(0.3)
     assert server.bodies == []
 
 
@@ -220,11 +224,11 @@ def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_pat
     """The launcher of the lost node has left progress.json as of a run that trains."""
     with receiving(Receiver()) as server:
         known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
-        lost = Progress(path=known.work.progress, run=known.run, digest="d")
+        lost = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
         lost.begin("train")
         lost.begin_training(2)
-        progress = Progress(path=known.work.progress, run=known.run, digest="d")
-        with notifying(known), reporting(progress):
+        progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+        with notifying(known.launch, known.reports), reporting(progress):
             progress.begin("train")
             progress.begin_training(3)
             progress.mark("gang")
@@ -290,7 +294,7 @@ def test_the_training_processes_do_not_get_the_url(tmp_path: Path) -> None:
     from launchers import PACKAGE
     from launchers.flags.command_line import environment
 
-    place = settings(tmp_path).place
+    place = settings(tmp_path).launch.place
     found = environment({"DPO_WEBHOOK_URL": SECRET, "A": "b"}, place, nproc=1, package=PACKAGE)
     assert "DPO_WEBHOOK_URL" not in found and found["A"] == "b"
 

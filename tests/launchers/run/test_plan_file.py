@@ -43,7 +43,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
     plan_file.record(settings, made, inputs_of(settings, made), env)
-    found: dict[str, Any] = json.loads(settings.work.plan.read_text())
+    found: dict[str, Any] = json.loads(settings.launch.work.plan.read_text())
     return found
 
 
@@ -67,7 +67,7 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
         "network_gbs": 20.0,
         "network_assumed": False,
     }
-    assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
+    assert [file.name for file in settings.launch.work.home.iterdir()] == ["plan.json"]
 
 
 def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_counts(
@@ -80,7 +80,7 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
     (model / "config.json").write_text(json.dumps(CONFIG))
     whole = plan_file.record(settings, made, inputs_of(settings, made), env)
     assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
-    old = settings.work.checkpoints / "checkpoint-1" / "model.safetensors"
+    old = settings.launch.work.checkpoints / "checkpoint-1" / "model.safetensors"
     old.parent.mkdir(parents=True)
     old.write_bytes(bytes(1000))
     assert plan_file.record(settings, made, inputs_of(settings, made), env) == whole - 1000
@@ -114,14 +114,14 @@ def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
 ) -> None:
     settings, made = from_env(env), recipe()
     plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
-    before = json.loads(settings.work.plan.read_text())
+    before = json.loads(settings.launch.work.plan.read_text())
     assert before["memory"]["total_gib"] > 0
     assert before["model"]["source"] == f"config.json of {made.model}"
     model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
     plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
-    after = json.loads(settings.work.plan.read_text())
+    after = json.loads(settings.launch.work.plan.read_text())
     assert after["model"]["source"] == str(model / "config.json")
     assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
 
@@ -154,8 +154,8 @@ def test_a_plan_that_cannot_be_written_is_a_warning(
     env: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = from_env(env)
-    settings.work.home.parent.mkdir(parents=True)
-    settings.work.home.write_text("no folder")
+    settings.launch.work.home.parent.mkdir(parents=True)
+    settings.launch.work.home.write_text("no folder")
     made = recipe()
     plan_file.record(settings, made, inputs_of(settings, made), env)
     assert "plan not written" in caplog.text

@@ -45,7 +45,7 @@ def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:
     [(status, output)] = pods.all(**code(url, *NAMES))
     assert status == Exit.OK, output
     settings = from_env(pods.env(0, **code(url, *NAMES)))
-    clone = clone_path(settings.code, settings.work)
+    clone = clone_path(settings.stages.code, settings.launch.work)
     assert clone is not None
     [noted] = (pods.run / "attempts").rglob("env.json")
     env: dict[str, Any] = json.loads(noted.read_text())
@@ -61,7 +61,7 @@ def test_train_imports_from_the_shared_clone_if_the_run_has_no_other(
 ) -> None:
     env = Pods(tmp_path).env(0, **code(url, "src"))
     settings, seen = from_env(env), list[str]()
-    shared = settings.work.code(slug(settings.code))
+    shared = settings.launch.work.code(slug(settings.stages.code))
     (shared / "src").mkdir(parents=True)
 
     def noted(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:

@@ -23,5 +23,5 @@ def test_a_stages_pod_has_no_gpu_and_does_not_judge_how_the_gang_shares_its(
     recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})
     settings = from_env({"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_GPUS_PER_NODE": "0"})
     run_stage("clone", settings, recipe, {})
-    progress = json.loads(settings.work.progress.read_text())
+    progress = json.loads(settings.launch.work.progress.read_text())
     assert progress["stages"]["clone"]["state"] == "done"

@@ -268,8 +268,8 @@ from launchers.run import run
 from launchers.storage import lock
 run.RUN_STALE_SECONDS, lock.BEAT = 1.0, 0.1
 work = Workspace(root=Path(sys.argv[1]), run="r")
-settings = SimpleNamespace(work=work, place=SimpleNamespace(source=""), grace=1, pod="p", run="r")
-with run._alone(settings):
+launch = SimpleNamespace(work=work, place=SimpleNamespace(source=""), grace=1, pod="p", run="r")
+with run._alone(launch):
     child = subprocess.Popen(["sleep", "60"])
     print(child.pid, flush=True)
     time.sleep(60)
@@ -284,7 +284,7 @@ def shown(path):
     return [(path, lock.this_process("next"), 0)]
 lock.CACHED, run.run_lease.SECONDS = 0.0, 0.2
 """
-    before, hold, inside = LAUNCHER.partition("with run._alone(settings):")
+    before, hold, inside = LAUNCHER.partition("with run._alone(launch):")
     code = f"{before}{fails}{hold}\n    lock.read_chain = shown{inside}"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=50, check=False)
     assert done.returncode == Exit.IO

@@ -182,14 +182,14 @@ def test_an_adapter_is_saved_so_often_that_a_cut_loses_little() -> None:
 def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> None:
     found = rendered(run="dpo-42")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0", "DPO_GPU_MODEL": "a100-80g"}
-    settings = replace(from_env(env), workspace=tmp_path)
+    settings = from_env({**env, "DPO_WORKSPACE": str(tmp_path)})
     inputs = inputs_of(settings, found.recipe)
     model = inputs.model
     model.mkdir(parents=True)
     config = model / "config.json"
     config.write_text(json.dumps(CONFIG))
     plan_file.record(settings, found.recipe, inputs, env)
-    written = json.loads(settings.work.plan.read_text())
+    written = json.loads(settings.launch.work.plan.read_text())
     _code, shown = document(*SHIPPED, "--model-config", str(config))
     assert written == shown["plan"]
     assert written["memory"] is not None and written["speed"] is not None
