@@ -192,7 +192,7 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Reports:
-    """Where the state and the end of the run are reported and seen, and what the helm test reads."""
+    """How the state and the end of the run are reported and seen, and what the helm test reads."""
 
     metrics_port: int
     """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
