@@ -18,10 +18,13 @@ def faults(
     """Yield what is wrong with a pair, in words.
 
     Args:
-        encoded: tokens and labels of both sides, as the template's ``encode`` returns them.
+        encoded: tokens and labels of both sides, as the template's ``encode`` returns them; a row
+            of a task without pairs has other names, and one of KTO a ``label``.
         messages: the messages of the chosen side, before the template.
         is_left_cut: whether a long text is cut at its beginning: of two prompts the ends count.
     """
+    if f"{SIDES[0]}_input_ids" not in encoded or "label" in encoded:  # SFT, PT, KTO: no pair
+        return
     tokens = [encoded.get(f"{side}_input_ids") or [] for side in SIDES]
     if tokens[0] == tokens[1]:
         yield "equal sides"
