@@ -19,6 +19,7 @@ PROGRAMS = {
     "learning": ("learning.command", "a small model trained with and without our plugins"),
     "matrix": ("launcher.matrix", "faults one after the other; times of restarts"),
     "saves": ("launcher.saves", "stops of training by saves, and an exact resume"),
+    "train": ("launcher.train", "a short run on rows of one form, or one that is refused"),
     "rehearse": ("launcher.rehearse", "the launcher's rehearsal"),
     "preflight": ("preflight.command", "the checks before training, with injected faults"),
     "judge": ("judge", "judges results of gradients and learning again; no GPU"),

@@ -141,9 +141,36 @@ def wait_for(
         time.sleep(PAUSE)
 
 
-def model_folder(layers: int) -> Path:
-    """Return the folder of the random model; 0 layers: the tiny one."""
-    return WORKSPACE / (f"model-{layers}" if layers else "model-tiny")
+def model_folder(layers: int, experts: int = 0, without: str = "") -> Path:
+    """Return the folder of the random model, whose name says its sizes: see ``model_words``.
+
+    Args:
+        layers: of the real widths; 0 is the tiny model.
+        experts: of each layer; 0 is the real number.
+        without: a weight that it lacks; empty for a whole model.
+
+    >>> model_folder(8, 32).name, model_folder(0, without="lm_head.weight").name
+    ('model-8x32', 'model-tiny-lm_head.weight')
+    """
+    sizes = f"{layers}x{experts}" if experts else f"{layers}"
+    lacks = f"-{without}" if without else ""
+    return WORKSPACE / f"model-{sizes if layers else 'tiny'}{lacks}"
+
+
+def model_words(folder: Path) -> list[str]:
+    """Return the flags of ``model/random_model.py`` for a folder of ``model_folder``.
+
+    >>> model_words(Path("model-8x32")), model_words(Path("model-2"))
+    (['--layers', '8', '--experts', '32'], ['--layers', '2'])
+    >>> model_words(Path("model-tiny-lm_head.weight"))[-2:]
+    ['--without', 'lm_head.weight']
+    """
+    _, sizes, *lacks = folder.name.split("-", 2)
+    without = ["--without", lacks[0]] if lacks else []
+    if sizes == "tiny":
+        return ["--tiny", "--vocab", str(VOCABULARY), *without]
+    layers, _, experts = sizes.partition("x")
+    return ["--layers", layers, *(["--experts", experts] if experts else []), *without]
 
 
 def data_file(count: int) -> Path:
@@ -197,17 +224,16 @@ def with_faults(
     )
 
 
-def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:
+def prepare(tokenizer: Path, model: Path, count: int) -> dict[str, float]:
     """Write model and pairs unless present; return the seconds of each."""
     took: dict[str, float] = {}
-    model, data = model_folder(layers), data_file(count)
+    data = data_file(count)
     WORKSPACE.mkdir(parents=True, exist_ok=True)
     begin, part = time.monotonic(), model.with_name(f"{model.name}.partial")
     if not model.exists():
         # a separate process: its CUDA contexts must be gone when training begins
         module = [sys.executable, "-m", "tests.bench.model.random_model", str(part)]
-        sizes = ["--layers", str(layers)] if layers else ["--tiny", "--vocab", str(VOCABULARY)]
-        words = ["--tokenizer", str(tokenizer.resolve()), *sizes]
+        words = ["--tokenizer", str(tokenizer.resolve()), *model_words(model)]
         subprocess.run([*module, *words], cwd=bench_profiles.ROOT, env=inherited(), check=True)
         part.rename(model)
         took["model_s"] = round(time.monotonic() - begin, 1)
@@ -241,8 +267,9 @@ def begin(
             raise ValueError(
                 f"this host has {len(about['gpus'])} GPUs and {options.gpus} are needed"
             )
-        run = open_run(launch_of(options), options.packed, options.results)
-        prepared = prepare(options.tokenizer, options.layers, options.pairs)
+        launch = launch_of(options)
+        run = open_run(launch, options.packed, options.results)
+        prepared = prepare(options.tokenizer, launch.model, options.pairs)
     except (Problem, ValueError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return None

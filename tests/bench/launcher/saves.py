@@ -2,28 +2,32 @@
 
     python3 -m tests.bench saves TOKENIZER RESULTS --gpus 2 --layers 2 --profile FILE[,FILE]
 
-A run of some layers of the real model, as shipped. A rank is killed while the second checkpoint is
-written in the background: the next attempt must resume from the first one, repeat the steps since,
-and finish the run. The result has, of each save, its bytes, the seconds for which it stopped
-training and those until the seal; whether the state loaded has each bit of the state saved; losses
-and gradient norms of the repeated steps; whether the shards of the last two checkpoints differ.
+A run of some layers of the real model, as shipped, that keeps two checkpoints. A rank is killed
+while the second one is written in the background: the next attempt must resume from the first one,
+repeat the steps since, save into the marked folder without writing into the files that are there,
+and finish the run. Two folders are added after the kill: rotation must delete the one with this
+run's mark and leave the one without. The result has, of each save, its bytes, the seconds for which
+it stopped training and those until the seal; the seal and the mark of each folder; whether the
+state loaded has each bit of the state saved; losses and gradient norms of the repeated steps;
+whether the shards of the first and of the last checkpoint differ.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
+import os
 import re
 import shutil
 import signal
 import statistics
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers.system import threads
+from launchers.storage import checkpoint
 from launchers.system.process import adopt_orphans, kill_descendants
 from scripts.dev import results
 from tests.bench import host
@@ -34,19 +38,24 @@ from tests.bench.launcher.run import Run, wait_for
 from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed import shared as bench_shared
 
-SAVES, STEPS = 6, 20
-"""Steps between saves, and of the run."""
+SEALED, MARKED, NEITHER = "sealed", "marked", "neither"
+"""What a folder has: the seal of a complete checkpoint, only the mark of a save, or nothing."""
 PROBE = ("swift_saves_probe.py", "saves_probe")
 """The plugin that measures, and its callback."""
 PLUGINS = host.HOME / "plugins"
 """Folder of the plugins on the host: the manifests are rendered elsewhere."""
 _WRITTEN = re.compile(r"checkpoint written step=(\d+) seconds=([\d.]+)")
+_DELETED = re.compile(r"checkpoint deleted path=\S*(checkpoint-\d+)")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = launch.parser("saves")
-    parser.add_argument("--layers", type=int, default=2, help="of the real widths")
+    add = parser.add_argument
+    add("--layers", type=int, default=2, help="of the real widths")
+    add("--experts", type=int, default=0, help="of each layer; 0 is the real number")
+    add("--every", type=int, default=6, help="steps between saves; at least 3")
+    add("--steps", type=int, default=20, help="of the run; at least three saves")
     return parser.parse_args(words)
 
 
@@ -61,10 +70,10 @@ def launch_of(options: argparse.Namespace) -> Launch:
         profile=bench_profiles.parse(options.profile),
         nodes=1,
         gpus_per_node=options.gpus,
-        model=launch_run.model_folder(options.layers),
+        model=launch_run.model_folder(options.layers, options.experts),
         data=launch_run.data_file(options.pairs),
         args={
-            **bench_shared.resumable_flags(STEPS, SAVES),
+            **bench_shared.resumable_flags(options.steps, options.every),
             "callbacks": PROBE[1],
             "external_plugins": [str(PLUGINS / PROBE[0])],
         },
@@ -97,48 +106,90 @@ def size(folder: Path) -> dict[str, int]:
     }
 
 
-def digests(folder: Path) -> list[str]:
-    """Return the SHA-256 of each shard."""
-
-    def digest(path: Path) -> str:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-
-    return threads.each(digest, sorted(folder.rglob("*.distcp")))
+def digests(folder: Path) -> set[str]:
+    """Return the digests of the shards of a sealed checkpoint."""
+    found = checkpoint.sealed_files(folder)[1]
+    return {digest for name, digest in found.items() if name.endswith(".distcp")}
 
 
-def interrupted(run: Run, limit: float) -> dict[str, Any]:
-    """Kill a rank while the second checkpoint is written; return what happened until the end."""
+def marks(checkpoints: Path) -> dict[str, str]:
+    """Return ``SEALED``, ``MARKED`` or ``NEITHER`` by folder; a sealed one keeps its mark."""
+    return {
+        folder.name: SEALED
+        if (folder / checkpoint.COMPLETE).exists()
+        else MARKED
+        if (folder / checkpoint.SAVING).exists()
+        else NEITHER
+        for folder in sorted(checkpoints.glob("checkpoint-*"))
+    }
+
+
+def add_leftovers(cut: Path) -> None:
+    """Add two folders without a seal, of earlier steps than a cut save.
+
+    The first has the mark of this run, as a save that was cut; the second, a user's copy, has none.
+    """
+    step = checkpoint.step_of(cut)
+    mark = json.loads((cut / checkpoint.SAVING).read_text(encoding="utf-8"))
+    for number, is_marked in ((step - 1, True), (step - 2, False)):
+        folder = cut.with_name(f"checkpoint-{number}")
+        folder.mkdir()
+        if is_marked:
+            (folder / checkpoint.SAVING).write_text(json.dumps({**mark, "step": number}))
+        (folder / "__0_0.distcp").write_bytes(b"cut")
+
+
+def interrupted(run: Run, options: argparse.Namespace, state: dict[str, Any]) -> None:
+    """Kill a rank while the second checkpoint is written; add what happens to ``state``.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired, ValueError: something did not happen in time.
+    """
+    stop = time.monotonic() + options.limit
     process = run.start()
-    second = run.checkpoints / f"checkpoint-{2 * SAVES}"
+    first, second = (run.checkpoints / f"checkpoint-{n * options.every}" for n in (1, 2))
 
     def is_writing() -> bool:
         has_begun = any(path.stat().st_size > 0 for path in second.rglob("*.distcp"))
-        return has_begun and run.newest() == SAVES
+        return has_begun and run.newest() == options.every
 
-    wait_for("a write of the second checkpoint", is_writing, limit, process)
+    wait_for("a write of the second checkpoint", is_writing, options.limit, process)
     found = launch_run.ranks(process.pid)
     if not found:
         raise TimeoutError("no training rank was found to be killed")
     killed = launch_run.kill(found[-1], signal.SIGKILL)
-    state: dict[str, Any] = {
-        "bytes": size(run.checkpoints / f"checkpoint-{SAVES}"),
+    left = sorted(second.rglob("*.distcp"))
+    state |= {
+        "bytes": size(first),
         "killed": killed,
         "newest": run.newest(),
-        "left": [path.name for path in second.rglob("*.distcp")],
+        "left": [path.name for path in left],
+        "marks": marks(run.checkpoints),
     }
-    state["exit"] = process.wait(limit)
-    state["kept"] = sorted(path.name for path in run.checkpoints.glob("checkpoint-*"))
-    kept = [run.checkpoints / name for name in state["kept"]]
-    shards = [digests(folder) for folder in kept]
-    state["shards"] = [len(each) for each in shards]
-    state["shards_differ"] = len(shards) > 1 and not set(shards[0]) & set(shards[1])
+    shards = digests(first)
+    add_leftovers(second)
+    with left[0].open("rb") as held:  # the name of an overwritten file is still there
+
+        def is_unlinked() -> bool:
+            return os.fstat(held.fileno()).st_nlink == 0
+
+        wait_for("removal of what the cut save left", is_unlinked, stop - time.monotonic(), process)
+        state["unlinked_s"] = round(time.time() - killed, 1)
+    state["exit"] = process.wait(max(1.0, stop - time.monotonic()))
+    state["marks_at_end"] = marks(run.checkpoints)
+    last = run.checkpoints / f"checkpoint-{options.steps}"
+    state["shards_differ"] = bool(shards) and not shards & digests(last)
+    state["deleted"] = _DELETED.findall(run.log.read_text(errors="replace"))
     state["export"] = sum(p.stat().st_size for p in run.home.glob("export/*.safetensors"))
-    return state
 
 
-def figures(run: Run) -> dict[str, Any]:
-    """Return each save's seconds, and the seconds of a step without one."""
+def figures(run: Run, every: int) -> dict[str, Any]:
+    """Return each save's seconds, and the seconds of a step without one.
+
+    Args:
+        run: the run.
+        every: steps between saves.
+    """
     written = {int(step): float(s) for step, s in _WRITTEN.findall(run.log.read_text())}
     saves = [
         {
@@ -151,8 +202,11 @@ def figures(run: Run) -> dict[str, Any]:
         for (attempt, step), ranks in sorted(probed(run, "save").items())
     ]
     rows = run.rows()
-    seconds = [row.seconds for row in rows if row.step % SAVES > 1]
-    writing = [row.seconds for row in rows if row.step % SAVES == 1 and row.step > 1]
+    # the first step of an attempt compiles
+    begins = {row.attempt: row.step for row in reversed(rows)}
+    later = [row for row in rows if row.step > begins[row.attempt]]
+    seconds = [row.seconds for row in later if row.step % every != 1]
+    writing = [row.seconds for row in later if row.step % every == 1]
     return {
         "saves": saves,
         "step_s": statistics.median(seconds) if seconds else None,
@@ -194,12 +248,22 @@ def resumed(run: Run) -> dict[str, Any]:
 def complaints(record: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each check that failed."""
     problems = [str(record["error"])] if record.get("error") else []
-    again = record.get("resumed", {})
+    again, every = record.get("resumed", {}), record["every"]
+    cut, saved = 2 * every, sorted({*range(every, record["steps"] + 1, every), record["steps"]})
+    at_kill = {f"checkpoint-{every}": SEALED, f"checkpoint-{cut}": MARKED}
+    at_end = {f"checkpoint-{step}": SEALED for step in saved[-2:]}
+    at_end[f"checkpoint-{cut - 2}"] = NEITHER
+    left = record.get("deleted", [])
+    deleted = {f"checkpoint-{step}" for step in (*saved[:-2], cut - 1)}
     checks = {
         f"the run ended with {record.get('exit')}": record.get("exit") == 0,
-        f"newest after the kill: {record.get('newest')}": record.get("newest") == SAVES,
-        f"it continued with step {again.get('first')}": again.get("first") == SAVES + 1,
-        f"state loaded: {again.get('same_state')}": again.get("same_state") == {SAVES: True},
+        f"newest after the kill: {record.get('newest')}": record.get("newest") == every,
+        f"seals and marks after the kill: {record.get('marks')}": record.get("marks") == at_kill,
+        f"seals and marks at the end: {record.get('marks_at_end')}": record.get("marks_at_end")
+        == at_end,
+        f"rotation deleted {left}": {*left} == deleted,
+        f"it continued with step {again.get('first')}": again.get("first") == every + 1,
+        f"state loaded: {again.get('same_state')}": again.get("same_state") == {every: True},
         f"first repeated loss apart by {again.get('first_apart')}": again.get("first_apart") == 0,
         "shards of two checkpoints are equal": bool(record.get("shards_differ")),
         "nothing was exported": bool(record.get("export")),
@@ -215,15 +279,28 @@ def main(words: Sequence[str] | None = None) -> int:
     run, record = begun
     shutil.copytree(bench_shared.PLUGINS, PLUGINS, dirs_exist_ok=True)
     adopt_orphans()
+    record |= {"every": options.every, "steps": options.steps}
     try:
-        record |= interrupted(run, options.limit)
-    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        interrupted(run, options, record)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         record |= {"error": str(error), "tail": run.log.read_text(errors="replace")[-2500:]}
     finally:
         kill_descendants(timeout=20.0)
-    record |= {**figures(run), "resumed": resumed(run)}
+    record |= {**figures(run, options.every), "resumed": resumed(run)}
+    if "killed" in record:
+        record["recovery"] = attempts.recovery(run.rows(), record["killed"], 1, 2)
     record["complaints"] = complaints(record)
     results.put(options.results, options.label, record)
-    print(record.get("bytes"), record["saves"], flush=True)
+    shown = (
+        "bytes",
+        "saves",
+        "marks",
+        "marks_at_end",
+        "deleted",
+        "unlinked_s",
+        "recovery",
+        "step_s",
+    )
+    print(json.dumps({key: record.get(key) for key in shown}), flush=True)
     print("\n".join(record["complaints"]) or "no bit was lost", record["resumed"])
     return 1 if record["complaints"] else 0

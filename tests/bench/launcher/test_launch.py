@@ -2,7 +2,6 @@
 
 import re
 from base64 import b64encode
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from scripts import archive, manifest
 from scripts.problem import Problem
 from tests.bench import pack
 from tests.bench.launcher import launch
+from tests.bench.launcher import run as launch_run
 from tests.bench.launcher.launch import Launch
 from tests.bench.model import random_model
 from tests.bench.speed.profiles import ROOT
@@ -39,9 +39,8 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     assert jobset.jobs[0].replicas * jobset.jobs[0].completions == each.nodes
     text = next(d["recipe.yaml"] for d in jobset.config_maps.values() if "recipe.yaml" in d)
     parsed = recipes.parse(yaml.safe_load(text))
-    layers = each.model.name.removeprefix("model-")
-    tiny = replace(random_model.TINY, vocab_size=151_936)
-    seen = tiny if layers == "tiny" else random_model.Config(num_hidden_layers=int(layers))
+    words = ["FOLDER", "--tokenizer", "TOKENIZER", *launch_run.model_words(each.model)]
+    seen = random_model.sizes_of(random_model.arguments(words))
     broken = table.check(
         parsed.args,
         table.Context.of(

@@ -18,7 +18,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -128,13 +128,19 @@ def vocabulary(tokenizer: Path) -> int:
     return -(-(max(ids) + 1) // 128) * 128
 
 
-def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7) -> int:
-    """Write the model, deterministic for a seed and device type; return its parameter count."""
+def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7, without: str = "") -> int:
+    """Write the model, deterministic for a seed and device type; return its parameter count.
+
+    ``without`` names a weight that is left out, as in a folder that was copied in part.
+    """
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)
     devices = [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cpu"]
-    files = list(parts(model))
+    files = [
+        (name, {weight: size for weight, size in sizes.items() if weight != without})
+        for name, sizes in parts(model)
+    ]
 
     def one(number: int) -> None:
         name, sizes = files[number]
@@ -155,8 +161,8 @@ def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7) -> int:
     return total
 
 
-def main() -> None:
-    """Write the model of the command line."""
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
@@ -164,12 +170,22 @@ def main() -> None:
     parser.add_argument("--experts", type=int, default=Config.num_experts)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     parser.add_argument("--vocab", type=int, default=0, help="of the tiny one; 2,048 by default")
-    options = parser.parse_args()
-    model = Config(num_hidden_layers=options.layers, num_experts=options.experts)
+    parser.add_argument("--without", default="", metavar="WEIGHT", help="left out of the files")
+    return parser.parse_args(words)
+
+
+def sizes_of(options: argparse.Namespace) -> Config:
+    """Return the sizes that a command line asks for."""
     if options.tiny:
-        model = replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
+        return replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
+    return Config(num_hidden_layers=options.layers, num_experts=options.experts)
+
+
+def main() -> None:
+    """Write the model of the command line."""
+    options = arguments()
     begin = time.monotonic()
-    count = write(options.folder, model, options.tokenizer)
+    count = write(options.folder, sizes_of(options), options.tokenizer, without=options.without)
     print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")
 
 
