@@ -122,6 +122,9 @@ Attempt = Annotated[
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue, over restarts.")]
 Grep = Annotated[str | None, typer.Option("--grep", help="Only lines with this pattern.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of each rank only.")]
+Stacks = Annotated[
+    bool, typer.Option("--stacks", help="What the training processes do now: their stacks.")
+]
 Removed = Annotated[
     list[str] | None,
     typer.Argument(
@@ -256,6 +259,7 @@ def logs(
     follow: Follow = False,
     grep: Grep = None,
     tail: Tail = None,
+    stacks: Stacks = False,
     as_json: JsonLines = False,
 ) -> None:
     """Print the output of ranks, each line with its rank."""
@@ -268,6 +272,7 @@ def logs(
         follow=follow,
         grep=grep,
         tail=tail,
+        stacks=stacks,
         as_data=as_json,
     )
     target = _target(run, namespace, context, workspace, source)

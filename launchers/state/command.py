@@ -1,7 +1,8 @@
 """``python3 -m launchers state``: print what a run has left; ``clean``: list and remove runs.
 
 ``state --json [--rows N] [FOLDER]`` prints the document (README.md), ``state --files REQUEST
-[FOLDER]`` an archive of small files, ``state --log REQUEST`` a part of a log. ``clean list ROOT
+[FOLDER]`` an archive of small files, ``state --log REQUEST`` a part of a log, ``state --stacks``
+the stacks of the training processes of this pod. ``clean list ROOT
 [NAME ...]`` and ``clean remove ROOT NAME ...`` print a document about runs. In a pod the run's
 folder is its own. A request is JSON with the arguments of ``files.answer`` or ``log_part.answer``.
 
@@ -20,7 +21,7 @@ from typing import NoReturn
 from launchers import logs
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.state import contents, document, files, log_part
+from launchers.state import contents, document, files, log_part, stacks
 from launchers.system import lookup
 
 COMMANDS = ("state", "clean")
@@ -53,6 +54,7 @@ def _answer(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     state = verbs.add_parser("state", allow_abbrev=False)
     what = state.add_mutually_exclusive_group(required=True)
     what.add_argument("--json", action="store_true")
+    what.add_argument("--stacks", action="store_true")
     what.add_argument("--files", metavar="REQUEST", type=json.loads)
     what.add_argument("--log", metavar="REQUEST", type=json.loads)
     state.add_argument("--rows", type=int, default=document.ROWS)
@@ -64,6 +66,8 @@ def _answer(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     given = parser.parse_args(argv)
     if given.verb == "clean":
         return json.dumps(contents.answer(given.action, given.root, given.names)).encode()
+    if given.stacks:
+        return stacks.dump().encode()
     if given.log:
         return log_part.answer(given.log)
     work = _workspace(given.folder, env)

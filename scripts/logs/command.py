@@ -14,8 +14,9 @@ from scripts.logs.follow import LONGEST_SECONDS, POLL_SECONDS, Reader
 from scripts.logs.lines import Format, batches, compile_pattern
 from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
+from scripts.observe.pods import is_open, run_in_pod
 from scripts.observe.view import View
-from scripts.problem import Problem
+from scripts.problem import Problem, WrongUse
 from scripts.why.reasons import missing_run
 from scripts.why.words import addressed
 
@@ -31,6 +32,8 @@ class Selection:
     follow: bool = False
     grep: str | None = None
     tail: int | None = None
+    stacks: bool = False
+    """The stacks of their training processes now, in place of their output."""
     as_data: bool = False
     """Each line as a JSON document of one line (`lines.py`)."""
 
@@ -50,6 +53,9 @@ def run(target: Target, chosen: Selection) -> int:
         each: Format(rank=each, width=width, pattern=pattern, as_data=chosen.as_data)
         for each in ranks
     }
+    if chosen.stacks:
+        _print_stacks(api, view, chosen, list(formats.values()))
+        return int(Exit.OK)
     if chosen.attempt is None and view.jobset:
         reader = Reader(
             api=api,
@@ -98,6 +104,33 @@ def _ranks(view: View, chosen: Selection) -> list[int]:
     if chosen.rank >= nodes and view.jobset:
         raise Problem(f"run {view.run} has ranks 0 to {nodes - 1}, not {chosen.rank}")
     return [chosen.rank]
+
+
+def _print_stacks(api: Api, view: View, chosen: Selection, formats: Sequence[Format]) -> None:
+    """Print what each rank's training processes are doing; note the ranks that give no answer.
+
+    Raises:
+        WrongUse: an option does not fit.
+        Problem: no rank gives an answer.
+    """
+    if chosen.follow or chosen.attempt is not None or chosen.tail is not None:
+        raise WrongUse("--stacks is of now: use it without --follow, --attempt and --tail")
+    pods, answers = {each.number: each for each in view.ranks}, 0
+    for form in formats:
+        rank = pods.get(form.rank)
+        if rank is None or not is_open(rank):
+            _note(f"no pod of rank {form.rank} runs")
+            continue
+        try:
+            text = run_in_pod(api, view, rank.pod, ("state", "--stacks"))
+        except Problem as problem:
+            _note(str(problem))
+            continue
+        answers += 1
+        for lines in batches([text]):
+            _write(form.apply(lines))
+    if not answers:
+        raise Problem(f"no rank of run {view.run} has given its stacks")
 
 
 def _print_files(

@@ -17,7 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from launchers.config.workspace import Workspace
 from scripts.doctor.api import PODS, Api, Object, OpenApiException
-from scripts.observe.view import LAUNCHER, View
+from scripts.observe.view import LAUNCHER, Rank, View
 from scripts.problem import Problem
 
 EXEC_SECONDS = 20.0
@@ -68,10 +68,12 @@ def home_in_pod(view: View) -> str:
 
 def running_pod(view: View) -> str:
     """Return a pod of the gang in which a program can run, the lowest rank's; empty for none."""
-    for rank in view.ranks:
-        if rank.phase == "Running" and rank.exit_code is None and rank.started_at is not None:
-            return rank.pod
-    return ""
+    return next((rank.pod for rank in view.ranks if is_open(rank)), "")
+
+
+def is_open(rank: Rank) -> bool:
+    """Return whether a program can run in a rank's pod."""
+    return rank.phase == "Running" and rank.exit_code is None and rank.started_at is not None
 
 
 def run_in_pod(

@@ -79,6 +79,7 @@ ALLOWED: dict[str, str] = {
         system/host_memory.py:_meminfo system/host_memory.py:_resident
         system/host_memory.py:oom_kills system/host_memory.py:cgroup_folders
         system/proc_stat.py:read_stat system/process.py:Child.end
+        state/stacks.py:_environ state/stacks.py:_held
         standby/message.py:_set_oom_score standby/message.py:_oom_score_of
         system/process.py:hide_variables
         standby/message.py:outcome standby/standby.py:Standby._start
@@ -97,7 +98,9 @@ ALLOWED: dict[str, str] = {
         training/saving/staging.py:Staging.make_room training/saving/staging.py:Staging.reserve
         training/saving/staging.py:Staging.write training/saving/staging.py:Staging.copy
     """,
-    "a checkpoint that cannot be deleted stays": "storage/retention.py:apply",
+    "a checkpoint that cannot be deleted stays": """
+        storage/retention.py:apply storage/retention.py:prepare
+    """,
 }
 """Places by reason: file and function."""
 

@@ -100,6 +100,28 @@ def test_an_attempt_is_read_from_its_files_in_each_way(
     assert not any("reader" in path for path in cluster.objects)
 
 
+def test_stacks_are_those_of_the_pods_that_run(
+    api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def run(_: object, __: object, name: str, words: object) -> bytes:
+        assert words == ("state", "--stacks")
+        asked.append(name)
+        return b"process of rank 3\n  in step\n"
+
+    monkeypatch.setattr(command, "run_in_pod", run)
+    put(cluster, pod(1, ended(1)), "")
+    assert command.run(TARGET, Selection(stacks=True, all_ranks=True)) == 0
+    out, err = capsys.readouterr()
+    assert out == "rank 0 | process of rank 3\nrank 0 |   in step\n"
+    assert (asked, err) == (["dpo-node-0-0-x7k2p"], "no pod of rank 1 runs\n")
+    with pytest.raises(Problem, match="without --follow, --attempt and --tail"):
+        command.run(TARGET, Selection(stacks=True, follow=True))
+    with pytest.raises(Problem, match="no rank of run dpo has given its stacks"):
+        command.run(TARGET, Selection(stacks=True, rank=1))
+
+
 def test_deleted_pods_leave_the_files_of_the_newest_attempt(
     api: Api, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
