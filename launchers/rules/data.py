@@ -283,6 +283,14 @@ TRANSFORMERS: tuple[Rule, ...] = (
         says="missing, and with streaming the number of rows is unknown; set the number of steps",
         source="transformers trainer.py:set_initial_training_values: ValueError",
     ),
+    Words(
+        id="attention-unknown",
+        flag="attn_impl",
+        known=("sdpa", "eager", "flex_attention", *_FLASH),
+        otherwise=", or a kernel of the hub such as kernels-community/flash-attn2",
+        source="SW model/utils.py:update_attn_impl sets it in the model's configuration; "
+        "transformers modeling_utils.py:get_correct_attn_implementation: ValueError",
+    ),
     *(
         Conflict(
             id="flash-attention-missing",
@@ -328,23 +336,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "tokens) / size_completion (texts,): RuntimeError, measured on CPU; the wrong texts' "
         "lengths where a batch has as many tokens as texts. 4.6.0 divides each text's sum",
         fixed_in="4.6.0",
-    ),
-    Conflict(
-        id="fsdp-deepspeed",
-        flag="fsdp",
-        when=(given("fsdp"), given("deepspeed")),
-        says="cannot be combined with deepspeed; remove one",
-        source="SW sft_args.py:_init_fsdp: ValueError",
-    ),
-    *(
-        Conflict(
-            id="fsdp-1",
-            flag="fsdp",
-            when=(has("fsdp", word),),
-            says=f"{word} is a word of FSDP 1; use fsdp: fsdp2, or the path of a JSON file",
-            source="SW sft_args.py:_init_fsdp takes a preset or a file: JSONDecodeError",
-        )
-        for word in ("full_shard", "shard_grad_op", "hybrid_shard")
     ),
     Conflict(
         id="save-strategy-no",

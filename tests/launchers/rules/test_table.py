@@ -44,6 +44,7 @@ FLAT: dict[str, Any] = {
     "vocab": 151936,
 }
 QWEN, DENSE = ModelConfig(**SIZES, tied=False), ModelConfig(**FLAT, tied=True)
+GRPO: dict[str, Any] = {"rlhf_type": "grpo", "reward_funcs": ["accuracy"]}
 SHORT = {
     "tp": "tensor_model_parallel_size",
     "pp": "pipeline_model_parallel_size",
@@ -135,7 +136,7 @@ ADAPTER, SAME = {"adapters": ["/a"]}, {"ref_adapters": ["/a"]}
         ("megatron", "4.6.0", ADAPTER, "set ref_adapters to the same adapter"),
         ("megatron", "4.6.0", {"mcore_adapter": "/a"}, "set mcore_ref_adapter to the same"),
         ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "ppo"}, "; merge it into recipe.model"),
-        ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "grpo"}, "set ref_adapters to the same"),
+        ("transformers", "4.6.0", ADAPTER | GRPO, "set ref_adapters to the same"),
         ("megatron", "4.6.0", ADAPTER | SAME, ""),
         ("megatron", "4.6.0", {"mcore_adapter": "/a", "mcore_ref_adapter": "/a"}, ""),
         ("transformers", "4.4.1", ADAPTER | SAME, ""),
