@@ -142,10 +142,15 @@ def _volume_text(volume: Fields) -> str:
 
     >>> _volume_text({"name": "workspace", "persistentVolumeClaim": {"claimName": "training"}})
     'claim training'
+    >>> _volume_text({"name": "workspace", "csi": {"driver": "gcsfuse.csi.storage.gke.io"}})
+    'volume of gcsfuse.csi.storage.gke.io'
     """
     claim, nfs, host = (volume.get(k) for k in ("persistentVolumeClaim", "nfs", "hostPath"))
     if claim:
         return f"claim {claim['claimName']}"
     if nfs:
         return f"NFS {nfs['server']}:{nfs['path']}"
+    driver = (volume.get("csi") or {}).get("driver")
+    if driver:
+        return f"volume of {driver}"
     return f"host folder {host['path']}" if host else "emptyDir"

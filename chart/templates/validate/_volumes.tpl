@@ -27,6 +27,13 @@
 {{- if ($workspace.csi | default dict).readOnly }}
 - workspace.csi.readOnly: true, and the run writes checkpoints and outputs to the workspace; set it to false [workspace-read-only]
 {{- end }}
+{{- $volumes := dict "workspace" $workspace }}
+{{- range $position, $volume := .Values.extraVolumes }}{{ $_ := set $volumes (printf "extraVolumes[%d]" $position) $volume }}{{ end }}
+{{- range $path, $volume := $volumes }}
+{{- if and (eq (dig "csi" "driver" "" $volume) "gcsfuse.csi.storage.gke.io") (ne (dig "gke-gcsfuse/volumes" "" $.Values.podAnnotations | toString) "true") }}
+- {{ $path }}.csi: a bucket, which GKE mounts only in annotated pods: they would wait for the volume; set podAnnotations: {gke-gcsfuse/volumes: "true"} [gcsfuse-annotation]
+{{- end }}
+{{- end }}
 {{- with $workspace.pvc }}
 {{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
 - workspace.pvc.accessModes: {{ join ", " .accessModes }} set, and ReadWriteOncePod cannot be combined with another mode; use one of them [access-mode-single]
