@@ -228,6 +228,12 @@ FEATURES = (
         backend="transformers",
         callback="nonfinite",
     ),
+    Feature(
+        name="zero_gradient",
+        module="training.collect.batch_rows",
+        function="judge_zeros",
+        wanted=attrgetter("check_first_step"),
+    ),
     # after seal: it stops when the checkpoint is complete
     Feature(name="stop_megatron", module="stop.stop_megatron", backend="megatron"),
     Feature(

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from launchers.metrics.nonfinite import Finding, Microbatch
+from launchers.metrics.nonfinite import Finding, Microbatch, Zeros
 from launchers.system.atomic_file import replace
 
 
@@ -54,6 +54,8 @@ class StepRows:
         self.step = 1
         self.count: int | None = None
         """Microbatches of a step; None until they are read."""
+        self.zeros: Zeros | None = None
+        """Judges gradients of 0; None unless the feature ``zero_gradient`` is installed."""
 
     def watch(self, loader: Any) -> None:
         """Record what the training loader draws from now on; a stream has no sampler."""
@@ -99,6 +101,11 @@ class StepRows:
 
 CURRENT = StepRows()
 """Those of this process."""
+
+
+def judge_zeros() -> None:
+    """Let the callback ``nonfinite`` judge gradients of 0, too."""
+    CURRENT.zeros = Zeros()
 
 
 def rows_of(dataset: Any, indices: Iterable[int]) -> list[int]:

@@ -68,6 +68,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "metrics_megatron",
         "first_step_megatron",
         "nonfinite_megatron",
+        "zero_gradient",
         "stop_megatron",
         "one_read",
         "device_read",
@@ -83,7 +84,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert reported == {
         "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
-        "stop_transformers",
+        "zero_gradient,stop_transformers",
         "DPO_SAVE_SECONDS": "900.0",
         "DPO_MAX_DROPPED_ROWS": "0.05",
     }
