@@ -50,7 +50,8 @@ def line(error: ValidationError, resolve: Resolve) -> tuple[str, str]:
         where = path([error.message], where)
     if keyword == "unknown":
         level = path(error.absolute_path)
-        text = f"not a key of {level}; {_near(error.message, schema)} [key-unknown]"
+        use = names.elsewhere(level, error.message) or _near(error.message, schema)
+        text = f"not a key of {level}; {use} [key-unknown]"
     elif keyword == "missing":
         needed = error.validator_value
         cause = f" with {needed}" if isinstance(needed, str) else ""

@@ -7,13 +7,13 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- $fixed := "" -}}
 {{- $pod := dict
   "activeDeadlineSeconds" "jobset.activeDeadlineSeconds" "affinity" "affinity" "automountServiceAccountToken" $fixed "dnsConfig" "dnsConfig" "enableServiceLinks" $fixed
-  "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" $fixed "hostNetwork" "network.hostNetwork"
-  "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "hostnameOverride" $fixed "imagePullSecrets" "image.pullSecrets"
+  "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" "sharedMemory.sizeLimit" "hostNetwork" "network.hostNetwork"
+  "hostPID" "debug.ptrace" "hostUsers" "hostUsers" "hostname" $fixed "hostnameOverride" $fixed "imagePullSecrets" "image.pullSecrets"
   "initContainers" "extraInitContainers" "nodeName" "nodeSelector" "nodeSelector" "nodeSelector"
   "os" $fixed "overhead" "runtimeClassName" "preemptionPolicy" "priorityClassName" "priority" "priorityClassName" "priorityClassName" "priorityClassName" "resourceClaims" "resourceClaims" "resources" "resources"
   "restartPolicy" $fixed "runtimeClassName" "runtimeClassName" "schedulerName" "schedulerName"
   "schedulingGates" "kueue.queue" "securityContext" "podSecurityContext" "serviceAccount" "serviceAccountName"
-  "serviceAccountName" "serviceAccountName" "shareProcessNamespace" $fixed "subdomain" $fixed
+  "serviceAccountName" "serviceAccountName" "shareProcessNamespace" "debug.ptrace" "subdomain" $fixed
   "terminationGracePeriodSeconds" "terminationGracePeriodSeconds" "tolerations" "tolerations"
   "topologySpreadConstraints" "topologySpreadConstraints" "volumes" "extraVolumes" -}}
 {{- $container := dict
