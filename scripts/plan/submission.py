@@ -11,7 +11,9 @@ from launchers.config.recipe import Recipe
 from launchers.config.recipe import parse as parse_recipe
 from launchers.config.settings import STAGES
 from launchers.exits import LaunchError
+from launchers.refusal import Refusal
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
+from scripts.plan import settings
 from scripts.problem import Problem
 from scripts.quantity import parse_amounts, parse_quantity
 
@@ -63,6 +65,10 @@ class Submission:
     restarts: int
     grace_seconds: float
     """From SIGTERM to SIGKILL."""
+    refusals: tuple[Refusal, ...]
+    """Settings that cannot work, of which the templates know nothing."""
+    warnings: tuple[str, ...]
+    """Settings without the effect that they seem to have."""
 
 
 def read_submission(text: str) -> Submission:
@@ -74,9 +80,10 @@ def read_submission(text: str) -> Submission:
     release = parse_release(text)
     jobset, gang = release.jobset, release.gang
     volumes = {volume["name"]: volume for volume in gang.pod.get("volumes") or []}
+    recipe = _recipe(jobset)
     return Submission(
         run=jobset.name,
-        recipe=_recipe(jobset),
+        recipe=recipe,
         nodes=gang.count,
         gpus_per_node=int(gang.env.get("DPO_GPUS_PER_NODE", "0")),
         gpu_model=jobset.gpu_model,
@@ -92,7 +99,15 @@ def read_submission(text: str) -> Submission:
         workspace_size=_claim_size(release),
         restarts=jobset.max_restarts,
         grace_seconds=gang.grace,
+        refusals=tuple(settings.refusals(release)),
+        warnings=tuple(settings.warnings(release, named_sources(recipe))),
     )
+
+
+def named_sources(recipe: Recipe) -> list[tuple[str, str]]:
+    """Return key and text of the model and each dataset."""
+    datasets = [(f"recipe.dataset[{i}]", text) for i, text in enumerate(recipe.dataset)]
+    return [("recipe.model", recipe.model), *datasets]
 
 
 def _claim_size(release: Release) -> float | None:

@@ -19,7 +19,7 @@ from launchers.storage.node_disk import KEPT_FREE
 from launchers.system import lookup
 from launchers.units import GIB
 from scripts.plan.search import TIGHT
-from scripts.plan.submission import Submission
+from scripts.plan.submission import Submission, named_sources
 from scripts.plan.units import bytes_text, time_text
 
 LOST_SECONDS_WARNING = 3600.0
@@ -52,12 +52,18 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
         gpus_per_node=max(1, submission.gpus_per_node),
         gpu_model=plan.gpu.name if plan.gpu else "",
     )
-    broken = table.check(recipe.args, context)
+    broken = [*submission.refusals, *table.check(recipe.args, context)]
     too_big = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
     damaged, unread = _model(submission)
     doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
-    doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission), *unread]
+    doubts += [
+        *submission.warnings,
+        *_grace(submission, plan),
+        *_local(submission, plan),
+        *_sources(submission),
+        *unread,
+    ]
     return Verdict(
         refusals=tuple(map(str, [*broken, *damaged, *too_big, *disk])),
         warnings=tuple(doubts),
@@ -199,8 +205,7 @@ def _local(submission: Submission, plan: Plan) -> list[str]:
 
 
 def _sources(submission: Submission) -> list[str]:
-    named = [("recipe.model", submission.recipe.model)]
-    named += [(f"recipe.dataset[{i}]", text) for i, text in enumerate(submission.recipe.dataset)]
+    named = named_sources(submission.recipe)
     if submission.env.get("DPO_CODE_URL"):
         named.append(("code.ref", f"@{submission.env.get('DPO_CODE_REF', '')}"))
     moving = [key for key, text in named if _is_branch(text)]

@@ -24,7 +24,7 @@ SUPPORTED = (KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES))
 FULL: Document = {
     "nodes": 4,
     "gpusPerNode": 4,
-    "gpuResource": "amd.com/gpu",
+    "gpuResource": "nvidia.com/gpu.shared",
     "resources": {"limits": {"memory": "600Gi", "example.com/nic": 2}, "requests": {"cpu": 90}},
     "stages": {
         "placement": "jobs",

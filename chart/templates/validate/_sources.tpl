@@ -66,6 +66,8 @@ a password.
 - code.url: holds a name or password, which everybody who can see the run could read; remove it from the URL and put a token into a Secret named by code.existingSecret [code-url-secret]
 {{- else if and .url (not (regexMatch "^((https?|ssh|git|file)://[^\\s/]*/\\S+|[\\w.-]+@[\\w.-]+:\\S+)$" .url)) }}
 - code.url: not a git URL; use https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path [code-url]
+{{- else if regexMatch "^https?://[^/]+/[^/]+/[^/]+/(-/)?(tree|blob|commit|src)/" .url }}
+- code.url: the page of a folder in a browser, not a repository; use the part before /tree, and put the branch into code.ref [code-url-page]
 {{- end }}
 {{- if and .url (not .ref) }}
 - code.ref: empty; set the commit, tag or branch to clone [code-ref-missing]
