@@ -38,6 +38,7 @@ class GpuModel:
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"
 _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
+_PCIE = "estimate for PCIe 4.0 through host memory, without peer-to-peer: 5 to 12 GB/s"
 _B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
@@ -57,6 +58,10 @@ def _gpu_model(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> Gpu
 
 
 _ALL = (
+    _gpu_model("rtx4090", "NVIDIA GeForce RTX 4090", (23.53, 165, 1008, 5), "sm89", _PCIE),
+    _gpu_model("rtx3090", "NVIDIA GeForce RTX 3090", (23.57, 71, 936, 5), "sm86", _PCIE),
+    _gpu_model("a10", "NVIDIA A10|NVIDIA A10G", (21.98, 125, 600, 5), "sm86", _PCIE),
+    _gpu_model("l4", "NVIDIA L4", (21.95, 121, 300, 5), "sm89", _PCIE),
     _gpu_model("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
     _gpu_model("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
     _gpu_model("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),

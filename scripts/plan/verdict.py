@@ -18,6 +18,7 @@ from launchers.stop.agreement import END_SECONDS, seconds_to_save
 from launchers.storage.node_disk import KEPT_FREE
 from launchers.system import lookup
 from launchers.units import GIB
+from scripts.plan import states
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission, named_sources
 from scripts.plan.units import bytes_text, time_text
@@ -67,7 +68,7 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     return Verdict(
         refusals=tuple(map(str, [*broken, *damaged, *too_big, *disk])),
         warnings=tuple(doubts),
-        is_too_big=bool(too_big),
+        is_too_big=bool(too_big) and plan.training is not None,
     )
 
 
@@ -83,7 +84,24 @@ def _model(submission: Submission) -> tuple[list[str], list[str]]:
     return [], []
 
 
+def model_states(plan: Plan) -> states.States | None:
+    """Return the model states of a GPU with the transformers trainer, where they are known."""
+    job = plan.job
+    if job.recipe.backend != "transformers" or job.model_config is None or not job.gpus_per_node:
+        return None
+    return states.predict(job.recipe, job.model_config, world=job.nodes * job.gpus_per_node)
+
+
 def _gpu(plan: Plan) -> list[Refusal]:
+    found = model_states(plan)
+    if found is not None and plan.gpu is not None and found.total > plan.gpu.memory_gib:
+        says = (
+            f"weights, gradients, optimizer and reference alone need {found.total:.1f} GiB of a "
+            f"GPU with {found.sharding}, and {plan.gpu.name} has {plan.gpu.memory_gib:.1f}; use "
+            "deepspeed: zero3 or fsdp: fsdp2, more GPUs, tuner_type: lora, or recipe.backend: "
+            "megatron"
+        )
+        return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
     if plan.memory is None or plan.gpu is None or plan.free_gib is None or plan.free_gib >= 0:
         return []
     says = (
@@ -137,6 +155,14 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "
             "(kueue.topology), or every group across nodes is slower"
         )
+    if model := plan.job.model_config:
+        gathers = states.sharding(plan.job.recipe)[:5] in ("zero3", "fsdp2")
+        if plan.job.recipe.backend == "transformers" and model.is_moe and gathers:
+            found.append(
+                f"each GPU gathers all {model.experts} experts of every layer, whatever its tokens "
+                "use: recipe.backend: megatron with expert_model_parallel_size keeps them apart, "
+                f"{states.MEGATRON_RATIO}"
+            )
     worst = _all_longest(plan)
     if worst is not None:
         found.append(worst)
