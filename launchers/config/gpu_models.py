@@ -58,10 +58,6 @@ def _gpu_model(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> Gpu
 
 
 _ALL = (
-    _gpu_model("rtx4090", "NVIDIA GeForce RTX 4090", (23.53, 165, 1008, 5), "sm89", _PCIE),
-    _gpu_model("rtx3090", "NVIDIA GeForce RTX 3090", (23.57, 71, 936, 5), "sm86", _PCIE),
-    _gpu_model("a10", "NVIDIA A10|NVIDIA A10G", (21.98, 125, 600, 5), "sm86", _PCIE),
-    _gpu_model("l4", "NVIDIA L4", (21.95, 121, 300, 5), "sm89", _PCIE),
     _gpu_model("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
     _gpu_model("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
     _gpu_model("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),
@@ -77,6 +73,10 @@ _ALL = (
     _gpu_model(
         "b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200
     ),
+    _gpu_model("rtx4090", "NVIDIA GeForce RTX 4090", (23.53, 165, 1008, 5), "sm89", _PCIE),
+    _gpu_model("rtx3090", "NVIDIA GeForce RTX 3090", (23.57, 71, 936, 5), "sm86", _PCIE),
+    _gpu_model("a10", "NVIDIA A10|NVIDIA A10G", (21.98, 125, 600, 5), "sm86", _PCIE),
+    _gpu_model("l4", "NVIDIA L4", (21.95, 121, 300, 5), "sm89", _PCIE),
 )
 
 GPU_MODELS: dict[str, GpuModel] = {gpu.name: gpu for gpu in _ALL}

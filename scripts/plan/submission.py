@@ -13,9 +13,9 @@ from launchers.config.settings import STAGES
 from launchers.exits import LaunchError
 from launchers.refusal import Refusal
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
-from scripts.plan import settings
 from scripts.problem import Problem
 from scripts.quantity import parse_amounts, parse_quantity
+from scripts.values import settings
 
 _TOPOLOGY = f"{KUEUE}/podset-"
 

@@ -18,9 +18,9 @@ from launchers.stop.agreement import END_SECONDS, seconds_to_save
 from launchers.storage.node_disk import KEPT_FREE
 from launchers.system import lookup
 from launchers.units import GIB
-from scripts.plan import states
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission, named_sources
+from scripts.plan.transformers import states
 from scripts.plan.units import bytes_text, time_text
 
 LOST_SECONDS_WARNING = 3600.0

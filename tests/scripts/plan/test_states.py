@@ -11,9 +11,9 @@ import yaml
 from rich.console import Console
 
 from launchers.config.recipe import Recipe
-from scripts.plan import states
 from scripts.plan.command import Request, run
 from scripts.plan.inputs import find_model
+from scripts.plan.transformers import states
 
 MODEL, _ = find_model("hf://Qwen/Qwen2.5-7B-Instruct@main")
 assert MODEL is not None

@@ -19,7 +19,10 @@ VOLUME = "extraVolumes[0].name=x", "extraVolumes[0].emptyDir.medium="
         (("ttlSecondsAfterFinished=0",), "ttlSecondsAfterFinished: 0 deletes the run"),
         (("extraEnv.PATH=/usr/bin:/bin",), "extraEnv.PATH: replaces the image's"),
         (("extraEnv.NUM_WORKERS=1",), "extraEnv.NUM_WORKERS: nothing here reads it; set recipe"),
-        (("extraEnv.SLEEP_INFINITY=a",), "extraEnv.SLEEP_INFINITY: nothing here reads it; no key"),
+        (
+            ("extraEnv.SLEEP_INFINITY=a",),
+            "extraEnv.SLEEP_INFINITY: nothing here reads it; set debug",
+        ),
         (("extraEnv.NCCL_TREE_THRESHOLD=0",), "extraEnv.NCCL_TREE_THRESHOLD: nothing here reads"),
         (("extraEnv.GREETING=“hi”",), "extraEnv.GREETING: typographic quotes"),
         (("recipe.dataset={file:///datasets/a.jsonl}",), "recipe.dataset[0]: /datasets/a.jsonl is"),
