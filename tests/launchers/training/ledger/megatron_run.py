@@ -19,9 +19,9 @@ from datasets import Dataset
 
 from launchers.training.installed import INSTALLED
 
-PACKS = [[0, 1, 2], [3], [4, 5], [6], [7, 8, 9]]
-"""Pairs of each pack; two ranks with a pack each: one pack of an epoch is left out."""
-RANKS = 2
+PACKS = [[0, 1, 2], [3], [4, 5], [6], [7], [8], [9]]
+"""Pairs of each pack; of two ranks with a pack each one pack of an epoch is left out."""
+RANKS, USABLE = 2, 6
 
 
 class Callback:
@@ -73,7 +73,7 @@ class Trainer:
         callback.on_step_begin()
         for _ in range(2):
             consumed = self.state.consumed_train_samples
-            rows.drawn.append([consumed % 4 + dist.get_rank()])  # each epoch in the same order
+            rows.drawn.append([consumed % USABLE + dist.get_rank()])  # each epoch in the same order
             self.loss(rows.drawn[-1][0])
             self.state.consumed_train_samples += RANKS
         self.state.iteration += 1
