@@ -44,7 +44,7 @@ _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 """Trackers that are sent the curves, with the variable of their API key."""
-SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
+SWITCHES = {"allowVersionChange": False, "checkFirstStep": True, "pairLedger": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
@@ -115,11 +115,11 @@ class Recipe:
     """Reference of a run that continues an adapter: the ``adapter`` that ``ref_adapters`` names, or
     ``base``, the model without it. Not part of ``digest``."""
     check_first_step: bool = True
-    """Whether a first step whose policy is not the reference ends the run; not part of
-    ``digest``."""
+    """Whether a first step that differs from the reference ends the run; not in ``digest``."""
+    pair_ledger: bool = True
+    """Whether a DPO run records each pair; not part of ``digest``."""
     swift_version: str = ""
-    """The ms-swift whose flags the chart has checked; empty if it has checked none. Not part of
-    ``digest``."""
+    """The ms-swift whose flags the chart has checked; empty for none. Not part of ``digest``."""
     trackers: tuple[str, ...] = ()
     """Trackers added to ``report_to``; not part of ``digest``."""
 
@@ -308,6 +308,7 @@ def parse(document: object) -> Recipe:
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         adapter_reference=cast(AdapterReference, given["adapterReference"]),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
+        pair_ledger=_switch("recipe-pair-ledger", document, "pairLedger"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
         trackers=_trackers(document.get("trackers", [])),
     )

@@ -33,6 +33,8 @@ REMEDIES = {
     "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
+    "dataset-image-unseen": "the pods look at them",
+    "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
     "dataset-row-form": "use messages and rejected_response",
 }
 """Remedy of each fault of rows, by the id of the refusal."""

@@ -346,14 +346,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "save",
     ),
     Conflict(
-        id="save-only-model",
-        flag="save_only_model",
-        when=(on("save_only_model"),),
-        says="an interrupted run would resume with an empty optimizer and the learning rate of "
-        "step 1; remove it, and set a small save_total_limit to save space",
-        source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
-    ),
-    Conflict(
         id="flash-checkpoint",
         flag="use_flash_ckpt",
         when=(on("use_flash_ckpt"),),

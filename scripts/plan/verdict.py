@@ -179,8 +179,6 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             f"every checkpoint is kept, {bytes_text(files.saved)} each: "
             "write recipe.args.save_total_limit"
         )
-    if files is not None and not files.is_exact:
-        found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
 
 

@@ -39,6 +39,7 @@ FULL: Document = {
         "allowVersionChange": True,
         "adapterReference": "base",
         "checkFirstStep": False,
+        "pairLedger": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},
     },
     "sharedMemory": {"sizeLimit": "20Gi"},

@@ -78,7 +78,7 @@ class StepRows:
 
     def finding(self, rank: int, what: str, value: float) -> Finding:
         """Return what is known about a value of this step that is not finite."""
-        drawn = [tuple(rows_of(self.dataset, each)) for each in self._own()]
+        drawn = [tuple(rows_of(self.dataset, each)) for each in self.own()]
         losses = [float(each) for each in self.losses]  # the only synchronisation, at the end
         count = max(len(drawn), len(losses))
         return Finding(
@@ -95,7 +95,8 @@ class StepRows:
             ],
         )
 
-    def _own(self) -> list[list[int]]:
+    def own(self) -> list[list[int]]:
+        """Return the microbatches of the running step, as indices of the dataset."""
         return list(self.drawn)[: self.count]
 
 

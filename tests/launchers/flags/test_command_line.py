@@ -58,7 +58,9 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     of = recipe(external_plugins=["data.py"], callbacks=["mine"])
     merged = flags(of)
     assert merged["external_plugins"] == [str(external_plugins.PLUGIN), "/w/code/data.py"]
-    assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
+    assert merged["callbacks"] == [
+        *("phases", "seal", "metrics", "first_step", "ledger", "nonfinite", "mine")
+    ]
     assert names(of) == [
         "startup_megatron",
         "heartbeat",
@@ -67,6 +69,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "seal_megatron",
         "metrics_megatron",
         "first_step_megatron",
+        "ledger_megatron",
         "nonfinite_megatron",
         "zero_gradient",
         "stop_megatron",

@@ -266,6 +266,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"lr": 0.05}, "rate-large"),
         ({"beta": 100}, "beta-large"),
         ({"rpo_alpha": 100}, "rpo-large"),
+        ({"no_save_optim": True}, "save-only-model"),
         ({"split_dataset_ratio": 0.9}, "split-large"),
         ({"truncation_strategy": "right"}, "truncation-right"),
         ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
@@ -309,6 +310,12 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert _of_transformers(args | {"save_total_limit": "1"}) == []
     assert _of_transformers({"load_best_model_at_end": "false"}) == []
     assert table.check(with_limit, ONE) == []
+
+
+def test_checkpoints_of_the_weights_alone_are_a_warning_on_transformers_too() -> None:
+    args: dict[str, Value] = {"save_only_model": "true"}
+    assert _of_transformers(args) == ["save-only-model"]
+    assert table.check(args, ONE) == []
 
 
 def _of_transformers(args: dict[str, Value]) -> list[str]:

@@ -39,6 +39,7 @@ OWN = [
     "epoch_order",
     "partial_window",
     "first_step_transformers",
+    "ledger_transformers",
     "nonfinite_transformers",
     "stop_transformers",
     "cpu_checkpoint",
