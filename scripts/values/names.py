@@ -9,7 +9,7 @@ from typing import Any
 
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
-from scripts.values.flags import table_of
+from scripts.values.flags import releases, table_of
 
 LISTED = 16
 """Keys that a remedy lists at most."""
@@ -103,8 +103,8 @@ def _meanings(own: Mapping[str, Collection[str]], values: Mapping[str, Any]) -> 
             meant(snake(key)).paths.append(f"{level}.{key}".lstrip("."))
     given = values.get("recipe")
     recipe = given if isinstance(given, Mapping) else {}
-    version = "4.6.0" if recipe.get("swiftVersion") == "4.6.0" else SWIFT
-    backends = table_of(version)["backends"]
+    version = recipe.get("swiftVersion")
+    backends = table_of(version if version in releases() else SWIFT)["backends"]
     backend = backends.get(str(recipe.get("backend")), backends["megatron"])
     flags = backend["flags"]
     for flag in [*flags["common"], *flags.get(str(recipe.get("task", "rlhf")), [])]:
