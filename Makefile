@@ -77,8 +77,8 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # Tests whose subject depends on the ms-swift version: flags, rules, patches, packs, checkpoints and their resume.
-NEXT_TESTS := tests/differential tests/field tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
-	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
+NEXT_TESTS := tests/differential tests/field $(addprefix tests/launchers/,evaluation flags rules upstream) \
+	$(addprefix tests/launchers/training/,collect epochs experts/test_filler_edge.py \
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
 	test_seal_transformers.py)
 

@@ -330,6 +330,17 @@ TRANSFORMERS: tuple[Rule, ...] = (
         fixed_in="4.5.3",
     ),
     Conflict(
+        id="persistent-workers",
+        flag="dataloader_num_workers",
+        when=(one_of("dataloader_num_workers", "0"), on("dataloader_persistent_workers")),
+        says="ms-swift 4.5.3 ends at its first data loader, which has no workers to keep; set "
+        "dataloader_persistent_workers: false, or one worker or more",
+        source="SW trainers/arguments.py: dataloader_persistent_workers is true by default since "
+        "4.5.3, and torch's DataLoader raises ValueError; 4.6.0 sets it to false",
+        since="4.5.3",
+        fixed_in="4.6.0",
+    ),
+    Conflict(
         id="fsdp-deepspeed",
         flag="fsdp",
         when=(given("fsdp"), given("deepspeed")),

@@ -40,7 +40,9 @@ def get_batch_loss_metrics(self, model, batch, train_eval="train", **named):
     return loss * (float("nan") if any(p in texts for p in poisoned) else 1), metrics
 DPOTrainer.get_batch_loss_metrics, LazyLLMDataset.__getitem__ = get_batch_loss_metrics, __getitem__
 """
-STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0}
+STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0} | {
+    "dataloader_persistent_workers": False  # ms-swift 4.5.3 refuses it without workers
+}
 
 
 @pytest.fixture(scope="module")
