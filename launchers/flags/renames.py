@@ -118,7 +118,7 @@ _MEGATRON = {
     "ref_load": Renamed(note="the launcher sets ref_model to the original model"),
     "adapter_load": Renamed(to="mcore_adapter", note="or adapters for the Hugging Face format"),
     "ref_adapter_load": Renamed(
-        note="merge it into recipe.model; with ms-swift 4.6.0 use mcore_ref_adapter"
+        note="merge it into recipe.model; with ms-swift 4.5.3 use mcore_ref_adapter"
     ),
     "max_epochs": Renamed(to="num_train_epochs"),
     "save": Renamed(note=_OUTPUT),

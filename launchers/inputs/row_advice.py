@@ -24,10 +24,10 @@ REMEDIES = {
     "dataset-messages": "give each row messages",
     "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
     "tool_response",
-    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.6.0",
+    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.5.3",
     "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
     "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
-    '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
+    '{"name": ..., "arguments": ...}, or use ms-swift 4.5.3 (recipe.swiftVersion)',
     "dataset-no-answer": "end both sides with the assistant's turn",
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
     "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",

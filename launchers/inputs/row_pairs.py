@@ -1,7 +1,7 @@
 """What ms-swift makes of a row: two sides of a pair, or a reason for which it drops the row.
 
 Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the readers it chooses),
-``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1 and 4.6.0;
+``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1, 4.5.3 and 4.6.0;
 ``tests/launchers/inputs/test_row_pairs.py`` compares it with both. A fault's id is that of the
 refusal when all rows have it.
 """
@@ -18,8 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-CALLS = (4, 6, 0)
+CALLS = (4, 5, 3)
 """Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
+JSON_TEXTS = (4, 6, 0)
+"""Release from which messages that are one text are read as JSON; before, as Python."""
 QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
 """Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
 ANSWERS = (
@@ -190,7 +192,7 @@ def _standard(messages: Any, system: Any, release: tuple[int, ...]) -> list[dict
     """Return the messages of ``MessagesPreprocessor``, with the roles and keys of ms-swift."""
     if isinstance(messages, str):
         try:
-            messages = json.loads(messages) if release >= CALLS else ast.literal_eval(messages)
+            messages = json.loads(messages) if release >= JSON_TEXTS else ast.literal_eval(messages)
         except ValueError:
             messages = ast.literal_eval(messages)
     found = [
@@ -334,7 +336,7 @@ def _faults(
     chosen: Side, rejected: Side, messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]
 ) -> Iterable[tuple[str, str]]:
     if release < CALLS and any(turn.get("tool_calls") for turn in messages):
-        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.6.0"
+        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.5.3"
     for name, side in (("chosen", chosen), ("rejected", rejected)):
         if not side.turns or side.turns[-1][0] == "user":
             yield "dataset-no-answer", f"no {name} answer: the conversation ends with the user"

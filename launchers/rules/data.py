@@ -177,7 +177,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.6.0 on)",
+        "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.5.3 on)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -314,9 +314,9 @@ TRANSFORMERS: tuple[Rule, ...] = (
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
             "the tokens of its whole row; use sigmoid",
             source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
-            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925. 4.6.0 "
+            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925. 4.5.3 "
             "divides by the tokens of each answer",
-            fixed_in="4.6.0",
+            fixed_in="4.5.3",
         )
         for flag in ("packing", "padding_free")
     ),
@@ -334,7 +334,18 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "another shape; use sigmoid",
         source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: per_token_logps (texts, "
         "tokens) / size_completion (texts,): RuntimeError, measured on CPU; the wrong texts' "
-        "lengths where a batch has as many tokens as texts. 4.6.0 divides each text's sum",
+        "lengths where a batch has as many tokens as texts. 4.5.3 divides each text's sum",
+        fixed_in="4.5.3",
+    ),
+    Conflict(
+        id="persistent-workers",
+        flag="dataloader_num_workers",
+        when=(one_of("dataloader_num_workers", "0"), on("dataloader_persistent_workers")),
+        says="ms-swift 4.5.3 ends at its first data loader, which has no workers to keep; set "
+        "dataloader_persistent_workers: false, or one worker or more",
+        source="SW trainers/arguments.py: dataloader_persistent_workers is true by default since "
+        "4.5.3, and torch's DataLoader raises ValueError; 4.6.0 sets it to false",
+        since="4.5.3",
         fixed_in="4.6.0",
     ),
     Conflict(

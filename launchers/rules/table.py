@@ -150,6 +150,7 @@ _TRANSFORMERS = {
     "adam_epsilon": "1e-08",
     "max_grad_norm": "1.0",
     "num_train_epochs": "3.0",
+    "dataloader_persistent_workers": "true",  # since 4.5.3, whose rule reads it
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to the defaults of what rules read, the same in each release of ms-swift that was read; a

@@ -13,7 +13,7 @@ import yaml
 
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
-from scripts.values.flags import table_of
+from scripts.values.flags import releases, table_of
 
 RENAMES = Path(__file__).with_name("renames.yaml")
 LISTED = 16
@@ -128,8 +128,8 @@ def _meanings(own: Mapping[str, Collection[str]], values: Mapping[str, Any]) -> 
             meant(snake(key)).paths.append(f"{level}.{key}".lstrip("."))
     given = values.get("recipe")
     recipe = given if isinstance(given, Mapping) else {}
-    version = "4.6.0" if recipe.get("swiftVersion") == "4.6.0" else SWIFT
-    backends = table_of(version)["backends"]
+    version = recipe.get("swiftVersion")
+    backends = table_of(version if version in releases() else SWIFT)["backends"]
     backend = backends.get(str(recipe.get("backend")), backends["megatron"])
     flags = backend["flags"]
     for flag in [*flags["common"], *flags.get(str(recipe.get("task", "rlhf")), [])]:

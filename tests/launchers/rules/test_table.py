@@ -117,6 +117,7 @@ def _number(text: str) -> float | str:
     [
         ("4.4.1", ["reference-adapter"]),
         ("4.4.2", ["reference-adapter"]),
+        ("4.5.3", ["megatron-fsdp"]),
         ("4.6.0.dev0", ["megatron-fsdp"]),
         ("4.6.0", ["megatron-fsdp"]),
     ],

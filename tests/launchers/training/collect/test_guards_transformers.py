@@ -48,7 +48,9 @@ def get_batch_loss_metrics(self, *given, **named):
     return loss.detach() + 0 * loss, metrics
 DPOTrainer.get_batch_loss_metrics = get_batch_loss_metrics
 """
-STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0}
+STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0} | {
+    "dataloader_persistent_workers": False  # ms-swift 4.5.3 refuses it without workers
+}
 
 
 @pytest.fixture(scope="module")
