@@ -39,9 +39,9 @@ from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 from launchers.upstream.record import ALLOW_VARIABLE
 
-SAVED_END_SECONDS = 3.0
-"""Time that torchrun has to end by itself once its workers have saved and ended; in any other case
-it is killed at once with its workers, which have nothing to save and may hang in a collective."""
+SAVED_END_SECONDS = 0.5
+"""Time in which torchrun copies the last lines of its workers once they have saved and ended. In
+any other case it is killed at once with its workers: they have nothing to save, and may hang."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
