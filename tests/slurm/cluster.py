@@ -21,7 +21,7 @@ from launchers.system.process import descendants
 ROOT = Path(os.environ.get("SLURM_ROOT", "/"))
 FOLDERS = (ROOT / "usr/bin", ROOT / "usr/sbin")
 DAEMONS = ("slurmctld", "slurmd", "slurmstepd")
-CLIENTS = ("sbatch", "srun", "scontrol", "squeue", "sinfo")
+CLIENTS = ("sbatch", "srun", "scancel", "scontrol", "squeue", "sinfo")
 NEEDED = (*DAEMONS, *CLIENTS, "unshare", "nsenter", "ip")
 START_SECONDS = 60.0
 CONFIGURATION = """

@@ -17,8 +17,16 @@ from tests.slurm import cluster
 from tests.slurm.cluster import Slurm
 
 SECONDS = 300.0
-POD = ("DPO_NODES", "DPO_COMPLETIONS", "DPO_JOB_INDEX", "JOB_COMPLETION_INDEX", "DPO_MASTER_ADDR")
-POD = (*POD, "DPO_POD_NAME", "DPO_TERMINATION_LOG")
+SAVES = """#!/bin/bash
+trap 'exit 75' TERM
+echo begun
+while :; do sleep 0.1; done
+"""
+"""Stands for a launcher that has saved."""
+POD = (
+    *("DPO_NODES", "DPO_COMPLETIONS", "DPO_JOB_INDEX", "JOB_COMPLETION_INDEX", "DPO_MASTER_ADDR"),
+    *("DPO_POD_NAME", "DPO_TERMINATION_LOG"),
+)
 """Variables of a pod, which a task of Slurm does not have."""
 
 
@@ -42,15 +50,20 @@ def wait_for(holds: Callable[[], bool], what: Callable[[], str]) -> None:
         time.sleep(0.5)
 
 
+def submit(slurm: Slurm, output: Path, **env: str) -> str:
+    """Submit the script; return the number of the job."""
+    script = str(ROOT / "scripts" / "slurm" / "dpo.sbatch")
+    options = ("--parsable", "--nodes=2", f"--output={output}", f"--chdir={ROOT}")
+    return slurm.call("sbatch", *options, script, **env).strip()
+
+
 def test_a_preempted_run_is_requeued_and_loses_no_step(tmp_path: Path, slurm: Slurm) -> None:
     pods = Trained(tmp_path, given=short_sources(tmp_path / "own"), slow={"STEP": 0.5})
     env = {name: value for name, value in pods.env(0).items() if name not in POD}
     env |= {"DPO_GANG_DEADLINE": "120", "DPO_GPUS_PER_NODE": "0", "PYTHON": str(PYTHON)}
     env["PATH"] = slurm.env["PATH"]
     output = tmp_path / "job.log"
-    script = str(ROOT / "scripts" / "slurm" / "dpo.sbatch")
-    options = ("--parsable", "--nodes=2", f"--output={output}", f"--chdir={ROOT}")
-    job = slurm.call("sbatch", *options, script, **env).strip()
+    job = submit(slurm, output, **env)
 
     def said() -> str:
         return output.read_text(errors="replace")[-4000:] if output.exists() else "no output"
@@ -69,3 +82,14 @@ def test_a_preempted_run_is_requeued_and_loses_no_step(tmp_path: Path, slurm: Sl
     assert [row.step for row in rows] == list(range(1, STEPS + 1))
     assert {row.attempt for row in rows} == {1, 2}
     assert (pods.run / "export" / "model.safetensors").exists()
+
+
+def test_a_cancelled_run_is_not_requeued(tmp_path: Path, slurm: Slurm) -> None:
+    (tmp_path / "saves").write_text(SAVES)
+    (tmp_path / "saves").chmod(0o755)
+    output = tmp_path / "job.log"
+    job = submit(slurm, output, PYTHON=str(tmp_path / "saves"), DPO_RUN="r")
+    wait_for(lambda: output.exists() and output.read_text().count("begun") == 2, output.read_text)
+    slurm.call("scancel", job)
+    wait_for(lambda: slurm.state(job) == "CANCELLED", lambda: slurm.state(job))
+    assert "ended with 75" in output.read_text()
