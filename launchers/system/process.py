@@ -105,9 +105,11 @@ def blocking_sigterm() -> Iterator[None]:
     The training processes must live until they have saved, also where the SIGTERM that the launcher
     answers is sent to all processes of the host (``stop/sigterm.py``). A blocked signal stays
     blocked in children; an ignored one would not be in data loader workers, for which torch sets a
-    handler (``torch/csrc/DataLoader.cpp``).
+    handler (``torch/csrc/DataLoader.cpp``). Elsewhere than on Linux nothing is blocked: there the
+    launcher cannot find its descendants to kill them.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    blocked = [signal.SIGTERM] if sys.platform == "linux" else []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
         yield
     finally:

@@ -29,11 +29,11 @@ def test_it_requeues_all_but_success_user_errors_and_cancelled_jobs(
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls), "CODE": str(code)}
-    env |= {"SLURM_JOB_ID": "7", "DPO_RUN": "r", "STATE": state}
+    env |= {"SLURM_JOB_ID": "7", "DPO_RUN": "r", "STATE": state, "SLURM_CPUS_ON_NODE": "96"}
     done = subprocess.run(["bash", str(SCRIPT)], env=env, capture_output=True, text=True)
     assert done.returncode == code
     called = (calls / "srun").read_text()
-    assert called == "60 --kill-on-bad-exit=0 python3 -m launchers run\n"
+    assert called == "60 --cpus-per-task=96 --kill-on-bad-exit=0 python3 -m launchers run\n"
     ends = state != "RUNNING" or code in (Exit.OK, *USER)
     requeued = calls / "scontrol"
     assert (requeued.read_text() if requeued.exists() else "") == ("" if ends else "requeue 7\n")
