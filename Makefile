@@ -206,10 +206,14 @@ bench-cluster: ## measure admission and start of gangs of up to 1,024 pods; JSON
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
+slurm: ## preempt a run on a real Slurm of two local nodes; root and Slurm's packages, of which it installs none
+	$(call build,$(TESTS) $(TRAIN))
+	@.venv/bin/python -m pytest --timeout 900 tests/slurm $(PYTEST)
+
 lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --quiet --check
-	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh
+	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh scripts/slurm/dpo.sbatch
 	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
 	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
 
@@ -390,4 +394,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -8,10 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, cast
-
-import yaml
 
 from launchers import suggestion
 from launchers.config.flag_value import Value, as_text, is_zero, switch, words
@@ -51,7 +48,7 @@ KEYS = (
     *("pairWeights", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES),
     *("swiftVersion", "trackers"),
 )
-_CHOICES = {
+CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
@@ -78,7 +75,7 @@ _NUMBERS = {
 """Keys that are a number from 0 on: the greatest, the id of the refusal, and its remedy."""
 _SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
 """Flags that tie the checkpoints to steps."""
-_DEFAULTS = {key: choices[0] for key, choices in _CHOICES.items() if key not in ("backend", "task")}
+_DEFAULTS = {key: choices[0] for key, choices in CHOICES.items() if key not in ("backend", "task")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,29 +246,6 @@ class Recipe:
         return self.preference in _REFERENCE_TYPES and not self.trains_adapter
 
 
-def load(path: Path) -> Recipe:
-    """Read the recipe file.
-
-    Raises:
-        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
-        ones.
-    """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"cannot read the recipe {path}: {error.strerror}",
-            "set DPO_RECIPE to the path of a recipe.yaml",
-            id="recipe-missing",
-        ) from None
-    except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or an invalid date
-        raise LaunchError(
-            Exit.CONFIG, f"{path} is not valid YAML: {error}", "correct the file", id="recipe-yaml"
-        ) from None
-    return parse(document)
-
-
 def parse(document: object) -> Recipe:
     """Parse the recipe's document.
 
@@ -288,7 +262,7 @@ def parse(document: object) -> Recipe:
             cause = f"recipe.{key} is not a key"
             raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-key-unknown")
     given = {**_DEFAULTS, **document}
-    for key, choices in _CHOICES.items():
+    for key, choices in CHOICES.items():
         if given.get(key) not in choices:
             cause = f"recipe.{key}={given.get(key)!r}"
             remedy = f"use {' or '.join(choices)}"
