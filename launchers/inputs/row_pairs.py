@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from launchers.system import lookup
+
 CALLS = (4, 5, 3)
 """Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
 JSON_TEXTS = (4, 6, 0)
@@ -381,17 +383,13 @@ def _images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
 
 
 def _wrong_image(place: str) -> str:
-    """Return what is wrong with an image's file; the same words for all, which are counted.
-
-    ROOT_IMAGE_DIR holds what does not exist (``swift/template/vision_utils.py: _check_path``).
-    """
-    try:
-        path, root = Path(place), os.environ.get("ROOT_IMAGE_DIR", "")
-        with (path if path.exists() else Path(root) / path).open("rb") as handle:
-            is_image = handle.read(8).startswith(_IMAGE_BYTES)
-    except (OSError, ValueError):  # also a name that is too long, or holds a null byte
+    """Return what is wrong with an image's file, in the same words for all, which are counted."""
+    folders = ("", os.environ.get("ROOT_IMAGE_DIR", ""))  # vision_utils.py: _check_path
+    begins = [lookup.begin(Path(each, place), 8) for each in folders]
+    found = begins[0] if begins[0] is not None else begins[1]
+    if found is None:
         return "an image that does not exist here"
-    return "" if is_image else "an image whose file is no image"
+    return "" if found.startswith(_IMAGE_BYTES) else "an image whose file is no image"
 
 
 def _kind(value: object) -> str:

@@ -134,6 +134,21 @@ def data(path: Path) -> bytes | None:
     return certain(path.read_bytes, path)
 
 
+def begin(path: Path, size: int) -> bytes | None:
+    """Return a file's first bytes; None without it, also for a name that no file can have."""
+
+    def ask() -> bytes:
+        try:
+            with path.open("rb") as handle:
+                return handle.read(size)
+        except (OSError, ValueError) as error:  # ValueError: a null byte
+            if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+                raise FileNotFoundError(str(path)) from None
+            raise
+
+    return certain(ask, path)
+
+
 def text(path: Path) -> str | None:
     """Return a file's text (UTF-8); None without such a file.
 

@@ -24,6 +24,9 @@ ALLOWED: dict[str, str] = {
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy
     """,
+    "a record: without it the run trains, with a warning": """
+        training/ledger/recorder.py:Recorder._writes
+    """,
     "the recipe is the user's file, and who may read it does not change": """
         config/recipe_file.py:load
     """,
