@@ -17,9 +17,9 @@ from tests.chart.test_values import SCHEMA, VALUES
 
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(Refused) as refused:
-        template(merged({"network": {"profile": "x"}, "code": {"ref": "v1"}}), name="1a")
+        template(merged({"network": {"profile": "x"}, "recipe": {"model": "m"}}), name="1a")
     lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
-    assert lines == ["release name", "code.url", "network.profile"]
+    assert lines == ["release name", "recipe.model", "network.profile"]
 
 
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
@@ -167,7 +167,7 @@ def init(**more: object) -> Document:
             "size-object",
             "values",
             {
-                "stages": {"placement": "jobs"},
+                "stages": {"placement": "jobs", "convert": {"skip": True}},
                 "extraEnv": {f"A{number}": LONG["a"] for number in range(4)},
             },
         ),
