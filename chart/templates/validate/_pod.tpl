@@ -17,9 +17,7 @@
 {{- $known := include "megatron-dpo.credentials" . | fromJson }}
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
-{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
-- {{ $path }}: {{ $name | quote }} is not a variable name; use {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
-{{- else if has $name (list "true" "false") }}
+{{- if has $name (list "true" "false") }}
 - {{ $path }}.{{ $name }}: YAML makes {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; quote the name, or use another one [name-boolean]
 {{- else if or (has $name $reserved) (and (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) (not (has $name $open))) }}
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it{{ with get $keys $name }} and set {{ . }}{{ end }} [env-reserved]
@@ -85,21 +83,6 @@
 - podSecurityContext.sysctls: {{ $name }} would change the host, whose network the pods share (profile {{ $.Values.network.profile }}), and Kubernetes refuses that; remove it [sysctl-host-network]
 {{- end }}
 {{- $sysctls = append $sysctls $name }}
-{{- end }}
-{{- end }}
-
-{{/* Names of labels, annotations and node labels. */}}
-{{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations "monitoring.podMonitorLabels" .Values.monitoring.podMonitorLabels }}
-{{- range $name, $_ := $names }}
-{{- if not (include "megatron-dpo.isLabel" $name) }}
-- {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
-{{- else if has $name (list "true" "false") }}
-- {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
-{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io/(component|instance|managed-by|name|part-of|version)$|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
-- {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
-{{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 

@@ -1,14 +1,5 @@
 {{/* podSpec and jobset.spec: what follows from other values. */}}
 {{- define "megatron-dpo.validate.podSpec" -}}
-{{- $launcher := first (.Values.podSpec.containers | default list) | default dict }}
-{{- range $path, $handler := dict "readinessProbe" $launcher.readinessProbe "startupProbe" $launcher.startupProbe "lifecycle.postStart" (dig "lifecycle" "postStart" dict $launcher) "lifecycle.preStop" (dig "lifecycle" "preStop" dict $launcher) }}
-{{- range $kind := list "httpGet" "tcpSocket" }}
-{{- $port := dig $kind "port" "" ($handler | default dict) }}
-{{- if and (kindIs "string" $port) (ne $port "") (not (and (eq $port "metrics") $.Values.monitoring.port)) }}
-- podSpec.containers[0].{{ $path }}.{{ $kind }}.port: the container has no port {{ $port | quote }}, so that this never succeeds; use a number, or metrics with monitoring.port [pod-spec-port]
-{{- end }}
-{{- end }}
-{{- end }}
 {{- $grace := int .Values.terminationGracePeriodSeconds }}
 {{- range $hook := list "postStart" "preStop" }}
 {{- $seconds := dig "lifecycle" $hook "sleep" "seconds" 0 (first ($.Values.podSpec.containers | default list) | default dict) | int }}
