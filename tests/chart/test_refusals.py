@@ -22,6 +22,50 @@ def test_all_mistakes_are_reported_at_once() -> None:
     assert lines == ["release name", "recipe.model", "network.profile"]
 
 
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_relations_are_refused_by_the_schema_of_each_helm_with_their_paths(helm: str) -> None:
+    layer: Document = {
+        "gpusPerNode": 0,
+        "kueue": {"topology": {"mode": "required"}},
+        "workspace": {"emptyDir": {}},
+        "code": {"ref": "v1"},
+        "tolerations": [{"operator": "Exists", "value": "a"}],
+        "extraEnv": {"OMP_NUM_THREADS": "many"},
+        "podSpec": {"hostIPC": True},
+    }
+    with pytest.raises(Refused) as refused:
+        template(merged(layer), helm=helm)
+    found = set(re.findall(r"at '/([^']+)'", str(refused.value)))
+    assert found >= {
+        "gpusPerNode",
+        "kueue/topology/mode",
+        "workspace/emptyDir",
+        "code/url",
+        "tolerations/0/value",
+        "extraEnv/OMP_NUM_THREADS",
+        "podSpec/hostIPC",
+    }
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_null_is_the_default_in_relations_too(helm: str) -> None:
+    paths = (
+        "kueue.queue",
+        "stages.placement",
+        "stages.train.skip",
+        "monitoring.port",
+        "restarts.max",
+    )
+    layer: Document = {}
+    for path in paths:
+        below = layer
+        *above, last = path.split(".")
+        for name in above:
+            below = below.setdefault(name, {})
+        below[last] = None
+    assert template(merged(layer), helm=helm) == template(merged(), helm=helm)
+
+
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
 def test_the_longest_release_name_renders_and_a_longer_one_is_refused_with_the_limit(
     jobs: bool, longest: int

@@ -94,6 +94,25 @@ def test_unknown_keys_name_the_nearest_and_are_not_given_to_the_templates() -> N
     assert "gpuPerNode" not in helm.given[1]
 
 
+def test_each_relation_of_a_value_is_said_and_the_value_is_not_replaced() -> None:
+    helm = Templates("- code.url: empty; set it [x]")
+    restarts = {**DEFAULTS["restarts"], "max": 0}
+    stages = {**DEFAULTS["stages"], "train": {"skip": True}}
+    lines = judge.judge(values(rehearse=True, restarts=restarts, stages=stages), helm)
+    found = [(line.partition(":")[0], line.rpartition(" ")[2]) for line in lines]
+    trains, kills = ("rehearse", "[rehearse-train]"), ("rehearse", "[rehearse-restarts]")
+    assert found == [trains, kills, ("code.url", "[x]")]
+    assert len(helm.given) == 1
+
+
+def test_a_relation_with_a_replaced_value_is_left_out() -> None:
+    lines = judge.judge(values(rehearse=True, restarts={"max": "0"}), Templates("", ""))
+    assert [line.partition(":")[0] for line in lines] == ["restarts.max"]
+    assert schema.mistakes(values(nodes=3, workspace={"emptyDir": {}}))[0].line.startswith(
+        "workspace.emptyDir: 3 nodes cannot share it"
+    )
+
+
 @pytest.mark.parametrize("text, is_accepted", [("team-a", True), ("team-a\n", False)])
 def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accepted: bool) -> None:
     assert (schema.mistakes(values(priorityClassName=text)) == []) == is_accepted
