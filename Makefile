@@ -42,17 +42,19 @@ TRAINED := launchers/training launchers/flags launchers/upstream 'launchers/requ
 	tests/launchers/training tests/launchers/flags tests/launchers/upstream
 BASE = $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse --quiet --verify HEAD~)
 CHANGED = $(shell git diff --name-only $(BASE) -- $(TRAINED); git ls-files --others --exclude-standard -- $(TRAINED))
-# `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
+# `make demo`: the ms-swift that trains.
 SWIFT ?= 4.4.1
-NEXT := 4.6.0
+# The other releases of ms-swift that the chart knows; `make test-next` runs tests with one of them.
+RELEASES := $(patsubst tests/differential/requirements-%.in,%,$(wildcard tests/differential/requirements-*.in))
+NEXT ?= 4.6.0
 UV := .tools/uv/bin/uv
 STAMPS := .tools/stamps
 COMMAND := $(STAMPS)/command
 TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
 ORACLE := $(STAMPS)/oracle
-TRAIN_NEXT := $(STAMPS)/train-$(NEXT)
-ORACLE_NEXT := $(STAMPS)/oracle-$(NEXT)
+TRAIN_OTHERS := $(RELEASES:%=$(STAMPS)/train-%)
+ORACLE_OTHERS := $(RELEASES:%=$(STAMPS)/oracle-%)
 ENGINES := $(STAMPS)/engines
 TRACKERS := $(STAMPS)/trackers
 HELM := $(STAMPS)/helm
@@ -75,14 +77,14 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # Tests whose subject depends on the ms-swift version: flags, rules, patches, packs, checkpoints and their resume.
-NEXT_TESTS := tests/differential tests/field tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
-	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
+NEXT_TESTS := tests/differential tests/field $(addprefix tests/launchers/,evaluation flags rules upstream) \
+	$(addprefix tests/launchers/training/,collect epochs experts/test_filler_edge.py \
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
 	test_seal_transformers.py)
 
 # What tests need, and what in addition those with the marker `real` (tests/conftest.py).
 TESTED := $(TESTS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR)
-REAL := $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS)
+REAL := $(TRAIN) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(TRACKERS)
 # Four workers, since many tests wait; each takes the next part of a file (tests/scheduling.py).
 TEST := .venv/bin/python -m pytest --numprocesses 4
 
@@ -100,7 +102,7 @@ help: ## list the targets
 
 ##@ Try it
 demo: ## run the whole job on this machine: two local nodes, real DPO of a tiny model
-	$(call build,chart $(COMMAND) $(TRAIN) $(if $(filter $(NEXT),$(SWIFT)),$(TRAIN_NEXT)) $(HELM))
+	$(call build,chart $(COMMAND) $(TRAIN) $(if $(filter $(RELEASES),$(SWIFT)),$(STAMPS)/train-$(SWIFT)) $(HELM))
 	@.venv/bin/megatron-dpo demo --swift $(SWIFT)
 
 chart: ## pack launchers/ into chart/, required by `helm install chart`; other targets include it
@@ -131,8 +133,8 @@ check: ## lint, types and all tests that need no cluster
 	$(call build,chart lint types $(TESTED) $(REAL))
 	@$(TEST) --keep-durations $(PYTEST)
 
-test-next: ## tests that depend on the ms-swift version, with the second one that the chart supports
-	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM))
+test-next: ## tests that depend on the ms-swift version, with another one that the chart supports (NEXT=4.5.3)
+	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(HELM))
 	@SWIFT=$(NEXT) CASES=200 $(TEST) $(NEXT_TESTS) $(PYTEST)
 
 test-chart: ## only the tests of the chart, with chart-testing and kubeconform
@@ -147,8 +149,8 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
-field: ## the rows that people bring: the launcher's verdict on each next to the right one, both ms-swift
-	$(call build,$(TESTS) $(TRAIN) $(TRAIN_NEXT))
+field: ## the rows that people bring: the launcher's verdict on each next to the right one, each ms-swift
+	$(call build,$(TESTS) $(TRAIN) $(TRAIN_OTHERS))
 	@.venv/bin/python -m tests.field.run && .venv/bin/python -m tests.field.outcomes
 
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
@@ -188,8 +190,8 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
-e2e-next: ## the tests on the cluster that train, with the second ms-swift that the chart supports
-	$(call build,chart $(TESTS) $(TRAIN) $(TRAIN_NEXT) $(HELM) $(HELM3) $(CLUSTER))
+e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.5.3)
+	$(call build,chart $(TESTS) $(TRAIN) $(STAMPS)/train-$(NEXT) $(HELM) $(HELM3) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
 	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \
 		tests/e2e/test_preemption.py $(PYTEST)
@@ -204,10 +206,14 @@ bench-cluster: ## measure admission and start of gangs of up to 1,024 pods; JSON
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
+slurm: ## preempt a run on a real Slurm of two local nodes; root and Slurm's packages, of which it installs none
+	$(call build,$(TESTS) $(TRAIN))
+	@.venv/bin/python -m pytest --timeout 900 tests/slurm $(PYTEST)
+
 lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --quiet --check
-	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh
+	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh scripts/slurm/dpo.sbatch
 	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
 	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
 
@@ -247,8 +253,8 @@ figures: ## rewrite the tables of values/FIGURES.md and the plot from prediction
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.dev.figures
 
-flags: ## rewrite the chart's tables and schema of training flags from both releases of ms-swift
-	$(call build,$(COMMAND) $(TRAIN) $(TRAIN_NEXT))
+flags: ## rewrite the chart's tables and schema of training flags from the releases of ms-swift
+	$(call build,$(COMMAND) $(TRAIN) $(TRAIN_OTHERS))
 	@.venv/bin/python -m scripts.dev.flags
 
 pod-schema: ## rewrite the pod parts of the values' schema from the lowest supported Kubernetes
@@ -267,12 +273,12 @@ screenshots: ## rewrite the pictures of values/completion in a headless Chromium
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
-	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
+	@for v in $(RELEASES); do \
+		$(LOCK) -o launchers/requirements-cpu-$$v.txt --group train-$$v; \
+		$(LOCK:3.11=3.12) -o tests/differential/requirements-$$v.txt --no-deps tests/differential/requirements-$$v.in; done
 	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
-	@$(LOCK:3.11=3.12) -o tests/differential/requirements-$(NEXT).txt --no-deps \
-		tests/differential/requirements-$(NEXT).in
 	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
@@ -327,10 +333,10 @@ $(TRAIN): $(UV) launchers/requirements-cpu.txt
 	@$(INSTALL) --python .tools/train -r launchers/requirements-cpu.txt
 	@touch $@
 
-$(TRAIN_NEXT): $(TRAIN) launchers/requirements-cpu-$(NEXT).txt
-	@echo "setup: .tools/train-$(NEXT), the same with ms-swift $(NEXT) (links to the same files of torch)"
-	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/train-$(NEXT)
-	@$(INSTALL) --python .tools/train-$(NEXT) -r launchers/requirements-cpu-$(NEXT).txt
+$(TRAIN_OTHERS): $(STAMPS)/train-%: $(TRAIN) launchers/requirements-cpu-%.txt
+	@echo "setup: .tools/train-$*, the same with ms-swift $* (links to the same files where versions are equal)"
+	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/train-$*
+	@$(INSTALL) --python .tools/train-$* -r launchers/requirements-cpu-$*.txt
 	@touch $@
 
 $(ORACLE): $(TRAIN) tests/differential/requirements.txt
@@ -340,11 +346,11 @@ $(ORACLE): $(TRAIN) tests/differential/requirements.txt
 	@touch $@
 
 # The wheel is for Python 3.12, its sources run with 3.11.
-$(ORACLE_NEXT): $(TRAIN_NEXT) tests/differential/requirements-$(NEXT).txt
-	@echo "setup: .tools/oracle-$(NEXT), the checks of the megatron-core that goes with it"
-	@rm -rf .tools/oracle-$(NEXT)
+$(ORACLE_OTHERS): $(STAMPS)/oracle-%: $(STAMPS)/train-% tests/differential/requirements-%.txt
+	@echo "setup: .tools/oracle-$*, the checks of the megatron-core that goes with it"
+	@rm -rf .tools/oracle-$*
 	@$(INSTALL) --no-deps --python-version 3.12 --python-platform x86_64-manylinux_2_28 --target \
-		.tools/oracle-$(NEXT) -r tests/differential/requirements-$(NEXT).txt
+		.tools/oracle-$* -r tests/differential/requirements-$*.txt
 	@touch $@
 
 $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
@@ -388,4 +394,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

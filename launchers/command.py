@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from launchers import logs, termination, version
-from launchers.config.recipe import load
+from launchers.config.recipe_file import load
 from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
 from launchers.hang import alive, workspace_watch

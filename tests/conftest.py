@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -26,6 +27,8 @@ STARTS_TORCH = {"oracle", "tokenizer"}
 def pytest_configure(config: pytest.Config) -> None:
     """Render the launcher of this checkout, however pytest was started."""
     archive.build()
+    # Tests share the cores: threads that wait for each other take most of a training's time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     config.pluginmanager.register(Durations(config))
     warm.begin(config)
 

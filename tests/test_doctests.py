@@ -22,15 +22,17 @@ TRAINING_ONLY = {
 
 
 @functools.cache
-def _imports(path: Path) -> frozenset[str]:
-    """Return the top-level packages and modules that a module imports when it is imported."""
+def _imports(path: Path) -> tuple[bool, frozenset[Path]]:
+    """Return whether a module imports the training image's packages, and our modules it imports."""
     found: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         elif isinstance(node, ast.Import):
             found |= {each.name for each in node.names}
-    return frozenset(found)
+    own = (ROOT / f"{name.replace('.', '/')}.py" for name in found)
+    is_training = not TRAINING_ONLY.isdisjoint(name.partition(".")[0] for name in found)
+    return is_training, frozenset(filter(Path.is_file, own))
 
 
 def _needs_training_image(path: Path) -> bool:
@@ -38,12 +40,11 @@ def _needs_training_image(path: Path) -> bool:
     seen: set[Path] = set()
     waiting = {path}
     while waiting:
-        names = _imports(each := waiting.pop())
-        if {name.partition(".")[0] for name in names} & TRAINING_ONLY:
+        is_training, own = _imports(each := waiting.pop())
+        if is_training:
             return True
         seen.add(each)
-        own = {ROOT / f"{name.replace('.', '/')}.py" for name in names}
-        waiting |= {one for one in own - seen if one.is_file()}
+        waiting |= own - seen
     return False
 
 

@@ -36,8 +36,10 @@ NAMED = re.compile(r"(?:[\w.-]+/)*[a-z0-9_-]+\.(?:py|tpl|md|sh|yaml)|(?:[\w.-]+/
 WRITTEN = {"recipe.yaml", "CONTENTS.md", "notes.md"}
 """Files that commands write: in a ConfigMap, in the chart, in a bundle and for a release."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
+SHORT = ("README", "HOSTS")
+"""Begin the names of pages that are short."""
 LONGEST = 80
-"""Lines that a README may have: one page."""
+"""Lines that such a page may have."""
 LONGEST_FRONT_PAGE = 120
 """The same of the front page, which has its diagram, installation and figures."""
 WIDEST = 130
@@ -156,7 +158,7 @@ def test_the_command_has_each_verb_and_option(page: str) -> None:
             assert asked - options - {"--help"} == set(), words
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith("README")])
+@pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith(SHORT)])
 def test_a_readme_is_short(page: str) -> None:
     longest = LONGEST if "/" in page else LONGEST_FRONT_PAGE
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
@@ -164,14 +166,15 @@ def test_a_readme_is_short(page: str) -> None:
     assert [line for line in lines if len(line) > WIDEST] == []
 
 
-def test_both_languages_have_the_same_sections_commands_and_rows() -> None:
-    english, chinese = ((ROOT / name).read_text() for name in ("README.md", "README.zh.md"))
+@pytest.mark.parametrize("page", ["README", "launchers/HOSTS"])
+def test_both_languages_have_the_same_sections_commands_and_rows(page: str) -> None:
+    names = [PurePosixPath(f"{page}{suffix}") for suffix in (".md", ".zh.md")]
+    english, chinese = ((ROOT / name).read_text() for name in names)
     for pattern in (r"^#+ ", r"^\|", r"^- ", r"^```"):
         assert len(re.findall(pattern, english, re.M)) == len(re.findall(pattern, chinese, re.M))
     assert blocks(english) == blocks(chinese)
-    assert set(LINK.findall(english)) - {"README.zh.md"} == set(LINK.findall(chinese)) - {
-        "README.md"
-    }
+    links = [set(LINK.findall(text)) - {name.name for name in names} for text in (english, chinese)]
+    assert links[0] == links[1]
     figures = [set(re.findall(r"\d[\d,.]*\d", text)) for text in (english, chinese)]
     assert figures[0] == figures[1]
 

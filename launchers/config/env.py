@@ -7,18 +7,21 @@ from collections.abc import Mapping
 from launchers.exits import Exit, LaunchError
 
 
-def required(env: Mapping[str, str], name: str) -> str:
-    """Read a variable that must be set.
+def required(env: Mapping[str, str], name: str, *others: str) -> str:
+    """Read a variable that must be set, and so must others.
 
     Raises:
-        LaunchError: CONFIG when it is unset or empty.
+        LaunchError: CONFIG naming all of them that are unset or empty.
     """
-    value = env.get(name, "")
-    if not value:
+    missing = [each for each in (name, *others) if not env.get(each)]
+    if missing:
         raise LaunchError(
-            Exit.CONFIG, f"{name} is not set", f"set {name}; the chart does it", id="env-missing"
+            Exit.CONFIG,
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+            f"set {', '.join(missing)} on each host (launchers/HOSTS.md); in pods the chart does",
+            id="env-missing",
         )
-    return value
+    return env[name]
 
 
 def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1) -> int:

@@ -38,6 +38,7 @@ class GpuModel:
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"
 _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
+_PCIE = "estimate for PCIe 4.0 through host memory, without peer-to-peer: 5 to 12 GB/s"
 _B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
@@ -72,6 +73,10 @@ _ALL = (
     _gpu_model(
         "b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200
     ),
+    _gpu_model("rtx4090", "NVIDIA GeForce RTX 4090", (23.53, 165, 1008, 5), "sm89", _PCIE),
+    _gpu_model("rtx3090", "NVIDIA GeForce RTX 3090", (23.57, 71, 936, 5), "sm86", _PCIE),
+    _gpu_model("a10", "NVIDIA A10|NVIDIA A10G", (21.98, 125, 600, 5), "sm86", _PCIE),
+    _gpu_model("l4", "NVIDIA L4", (21.95, 121, 300, 5), "sm89", _PCIE),
 )
 
 GPU_MODELS: dict[str, GpuModel] = {gpu.name: gpu for gpu in _ALL}

@@ -76,6 +76,17 @@ def node_rank(job_index: int, completions: int, completion_index: int) -> int:
     return job_index * completions + completion_index
 
 
+def is_jobset(env: Mapping[str, str]) -> bool:
+    """Return whether this is a pod of the chart's JobSet."""
+    return bool(env.get("JOB_COMPLETION_INDEX") and env.get("DPO_NODES"))
+
+
+def needs_master(env: Mapping[str, str]) -> list[str]:
+    """Return the variable of rank 0's address where the user states a rank of several nodes."""
+    is_one = env.get("NNODES", "") in ("", "1") or not env.get("NODE_RANK")
+    return [] if is_one or is_jobset(env) else ["MASTER_ADDR"]
+
+
 def place_of(env: Mapping[str, str]) -> Place:
     """Read this pod's node rank and rendezvous address from the environment.
 
@@ -83,7 +94,7 @@ def place_of(env: Mapping[str, str]) -> Place:
         LaunchError: CONFIG when a variable is missing or not a number, the rank is out of range,
             or the variables of a launcher are incomplete, ambiguous or contradictory.
     """
-    if env.get("JOB_COMPLETION_INDEX") and env.get("DPO_NODES"):
+    if is_jobset(env):
         place = _jobset(env)
     else:
         _refuse_several_per_node(env)
@@ -328,14 +339,19 @@ def _master(env: Mapping[str, str], nodes: int) -> str:
 
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:
-    name = "DPO_MASTER_PORT" if "DPO_MASTER_PORT" in env else "MASTER_PORT"
     return Place(
         rank=rank,
         nodes=nodes,
         master_addr=master,
-        master_port=port(env, name, 29500),
+        master_port=master_port(env),
         source=source,
     )
+
+
+def master_port(env: Mapping[str, str]) -> int:
+    """Read the port of torchrun's rendezvous on rank 0."""
+    name = "DPO_MASTER_PORT" if "DPO_MASTER_PORT" in env else "MASTER_PORT"
+    return port(env, name, 29500)
 
 
 def slurm_hosts(node_list: str) -> list[str]:

@@ -8,10 +8,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, cast
-
-import yaml
 
 from launchers import suggestion
 from launchers.config.flag_value import Value, as_text, is_zero, switch, words
@@ -44,14 +41,14 @@ _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 """Trackers that are sent the curves, with the variable of their API key."""
-SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
+SWITCHES = {"allowVersionChange": False, "checkFirstStep": True, "pairLedger": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
     *("pairWeights", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES),
     *("swiftVersion", "trackers"),
 )
-_CHOICES = {
+CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
@@ -78,7 +75,7 @@ _NUMBERS = {
 """Keys that are a number from 0 on: the greatest, the id of the refusal, and its remedy."""
 _SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
 """Flags that tie the checkpoints to steps."""
-_DEFAULTS = {key: choices[0] for key, choices in _CHOICES.items() if key not in ("backend", "task")}
+_DEFAULTS = {key: choices[0] for key, choices in CHOICES.items() if key not in ("backend", "task")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +112,11 @@ class Recipe:
     """Reference of a run that continues an adapter: the ``adapter`` that ``ref_adapters`` names, or
     ``base``, the model without it. Not part of ``digest``."""
     check_first_step: bool = True
-    """Whether a first step whose policy is not the reference ends the run; not part of
-    ``digest``."""
+    """Whether a first step that differs from the reference ends the run; not in ``digest``."""
+    pair_ledger: bool = True
+    """Whether a DPO run records each pair; not part of ``digest``."""
     swift_version: str = ""
-    """The ms-swift whose flags the chart has checked; empty if it has checked none. Not part of
-    ``digest``."""
+    """The ms-swift whose flags the chart has checked; empty for none. Not part of ``digest``."""
     trackers: tuple[str, ...] = ()
     """Trackers added to ``report_to``; not part of ``digest``."""
 
@@ -249,29 +246,6 @@ class Recipe:
         return self.preference in _REFERENCE_TYPES and not self.trains_adapter
 
 
-def load(path: Path) -> Recipe:
-    """Read the recipe file.
-
-    Raises:
-        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
-        ones.
-    """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"cannot read the recipe {path}: {error.strerror}",
-            "set DPO_RECIPE to the path of a recipe.yaml",
-            id="recipe-missing",
-        ) from None
-    except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or an invalid date
-        raise LaunchError(
-            Exit.CONFIG, f"{path} is not valid YAML: {error}", "correct the file", id="recipe-yaml"
-        ) from None
-    return parse(document)
-
-
 def parse(document: object) -> Recipe:
     """Parse the recipe's document.
 
@@ -288,7 +262,7 @@ def parse(document: object) -> Recipe:
             cause = f"recipe.{key} is not a key"
             raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-key-unknown")
     given = {**_DEFAULTS, **document}
-    for key, choices in _CHOICES.items():
+    for key, choices in CHOICES.items():
         if given.get(key) not in choices:
             cause = f"recipe.{key}={given.get(key)!r}"
             remedy = f"use {' or '.join(choices)}"
@@ -308,6 +282,7 @@ def parse(document: object) -> Recipe:
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         adapter_reference=cast(AdapterReference, given["adapterReference"]),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
+        pair_ledger=_switch("recipe-pair-ledger", document, "pairLedger"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
         trackers=_trackers(document.get("trackers", [])),
     )

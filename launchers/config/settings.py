@@ -16,7 +16,7 @@ from launchers.config import env_from
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, is_one, port, required
 from launchers.config.preflight import Preflight
-from launchers.config.rank import Place, gpus_of, place_of
+from launchers.config.rank import Place, gpus_of, needs_master, place_of
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.hang import settings as hang_settings
@@ -234,6 +234,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
     _refuse_renamed(env)
     _refuse_unknown(env)
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
+    if not (env.get("DPO_RUN") and env.get("DPO_WORKSPACE")):  # name all that are missing
+        required(env, "DPO_RUN", "DPO_WORKSPACE", "DPO_RECIPE", *needs_master(env))
     return Settings(
         launch=_launch(env),
         gang=Gang(

@@ -92,6 +92,11 @@ class Workspace:
         return self.home / "metrics.jsonl"
 
     @property
+    def pairs(self) -> Path:
+        """Return the folder of the pair ledger."""
+        return self.home / "pairs"
+
+    @property
     def plan(self) -> Path:
         """Return the file with the run's predictions."""
         return self.home / "plan.json"

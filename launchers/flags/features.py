@@ -84,6 +84,12 @@ def _caches_tokens(recipe: Recipe) -> bool:
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
 
 
+def _records_pairs(recipe: Recipe) -> bool:
+    """Return whether pairs are recorded: DPO on rows whose numbers the cache of tokens has."""
+    is_wanted = recipe.pair_ledger and recipe.task == "rlhf" and recipe.preference == "dpo"
+    return is_wanted and _caches_tokens(recipe)
+
+
 def reads_forms(recipe: Recipe) -> bool:
     """Return whether the launcher's readers of rows may be used: no code of the user makes them."""
     is_plain = recipe.preference in PAIRED and not recipe.is_on("streaming")
@@ -216,6 +222,21 @@ FEATURES = (
         wanted=first_step.wanted,
         callback="first_step",
     ),
+    # before nonfinite, which forgets the batches of a step at its end
+    Feature(
+        name="ledger_megatron",
+        module="training.ledger.ledger_megatron",
+        backend="megatron",
+        wanted=_records_pairs,
+        callback="ledger",
+    ),
+    Feature(
+        name="ledger_transformers",
+        module="training.ledger.ledger_transformers",
+        backend="transformers",
+        wanted=_records_pairs,
+        callback="ledger",
+    ),
     Feature(
         name="nonfinite_megatron",
         module="training.collect.nonfinite_megatron",
@@ -227,6 +248,12 @@ FEATURES = (
         module="training.collect.nonfinite_transformers",
         backend="transformers",
         callback="nonfinite",
+    ),
+    Feature(
+        name="zero_gradient",
+        module="training.collect.batch_rows",
+        function="judge_zeros",
+        wanted=attrgetter("check_first_step"),
     ),
     # after seal: it stops when the checkpoint is complete
     Feature(name="stop_megatron", module="stop.stop_megatron", backend="megatron"),

@@ -35,6 +35,11 @@ ENTRIES: dict[str, dict[str, str]] = {
 }
 """Backend and task to the dataclass that ms-swift parses the command line into."""
 
+_PREFERENCES = "RLHFMegatronArgumentsMixin"
+"""Class of the flags of preference training, which ms-swift's Megatron arguments of every task
+inherit: SFT ignores them, or changes its loss (``rlhf_type`` ends ``calculate_per_token_loss``)."""
+_OF_ALL_TASKS = frozenset({"loss_type"})
+"""Flags of that class that other tasks read: embeddings and rerankers have losses too."""
 _SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
 _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
@@ -114,7 +119,10 @@ def _collect(classes: Classes, entry: str) -> dict[str, Flag]:
     found: dict[str, Flag] = {}
     # Python's own linearisation decides which declaration wins, as for the real dataclasses.
     for cls in reversed(_mirror(classes, ("swift", entry), made).__mro__):
-        found.update(vars(cls).get("declared", {}))
+        declared: dict[str, Flag] = vars(cls).get("declared", {})
+        is_foreign = cls.__name__ == _PREFERENCES and entry != ENTRIES["megatron"]["rlhf"]
+        kept = declared.keys() & _OF_ALL_TASKS if is_foreign else declared
+        found.update({name: declared[name] for name in kept})
     return found
 
 

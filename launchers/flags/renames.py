@@ -37,13 +37,14 @@ class Renamed:
 _OUTPUT = "the launcher sets output_dir"
 _CONFIG = "read from the model's config.json; override it with megatron_extra_kwargs"
 _SWIFT_3 = {
-    "train_type": Renamed(to="tuner_type"),
+    "train_type": Renamed(to="tuner_type", note="lora or full; a method such as dpo: rlhf_type"),
     "nnodes": Renamed(note="never a flag: set nodes"),
     "node_rank": Renamed(note="the launcher derives the rank"),
     "nproc_per_node": Renamed(note="set gpusPerNode"),
     "master_addr": Renamed(note="the launcher sets the rendezvous"),
     "master_port": Renamed(note="set rendezvous.masterPort"),
     "offload_folder": Renamed(note="never a flag"),
+    "parallel": Renamed(note="set each size, such as tensor_model_parallel_size, in recipe.args"),
 }
 _MODEL = Renamed(note="set recipe.model")
 _SAMPLE = Renamed(note="write NAME#ROWS for a part of a dataset")
@@ -67,7 +68,42 @@ _OLDER = {
     "num_epochs": Renamed(to="num_train_epochs"),
     "max_seq_length": Renamed(to="max_length"),
 }
+_FSDP = Renamed(to="fsdp", note="with the value fsdp2, which wraps each layer, or a JSON file")
+_PRESET = Renamed(to="deepspeed", note="with a value such as zero2, or a JSON file")
+_SHARDED = {
+    **dict.fromkeys(
+        (
+            "use_fsdp",
+            "use_fsdp2",
+            "fsdp2",
+            "fsdp_auto_wrap_policy",
+            "fsdp_backward_prefetch",
+            "fsdp_cpu_ram_efficient_loading",
+            "fsdp_min_num_params",
+            "fsdp_offload_params",
+            "fsdp_reshard_after_forward",
+            "fsdp_sharding_strategy",
+            "fsdp_state_dict_type",
+            "fsdp_sync_module_states",
+            "fsdp_transformer_layer_cls_to_wrap",
+            "fsdp_use_orig_params",
+            "fsdp_version",
+        ),
+        _FSDP,
+    ),
+    **dict.fromkeys(
+        ("deepspeed_config", "use_deepspeed", "zero_stage", "zero1", "zero2", "zero3"),
+        _PRESET,
+    ),
+}
+"""Flags of FSDP 1, accelerate and DeepSpeed's own launcher."""
 _MEGATRON = {
+    **dict.fromkeys(
+        _SHARDED,
+        Renamed(
+            note="use_distributed_optimizer is on; FSDP and ZeRO: recipe.backend: transformers"
+        ),
+    ),
     "precompute_ref_log_probs": Renamed(note="set recipe.reference: precomputed"),
     "tp": Renamed(to="tensor_model_parallel_size"),
     "pp": Renamed(to="pipeline_model_parallel_size"),
@@ -82,7 +118,7 @@ _MEGATRON = {
     "ref_load": Renamed(note="the launcher sets ref_model to the original model"),
     "adapter_load": Renamed(to="mcore_adapter", note="or adapters for the Hugging Face format"),
     "ref_adapter_load": Renamed(
-        note="merge it into recipe.model; with ms-swift 4.6.0 use mcore_ref_adapter"
+        note="merge it into recipe.model; with ms-swift 4.5.3 use mcore_ref_adapter"
     ),
     "max_epochs": Renamed(to="num_train_epochs"),
     "save": Renamed(note=_OUTPUT),
@@ -121,6 +157,7 @@ _MEGATRON = {
     "warmup_ratio": Renamed(to="lr_warmup_fraction"),
 }
 _TRANSFORMERS = {
+    **_SHARDED,
     # TRL's; ms-swift 4.4.1 reads it nowhere (issue 10196), 4.6.0 raises an error
     "precompute_ref_log_probs": Renamed(
         note="the reference runs in each step; recipe.backend: megatron has "
@@ -130,13 +167,18 @@ _TRANSFORMERS = {
     "batch_size": Renamed(to="per_device_train_batch_size"),
     "eval_batch_size": Renamed(to="per_device_eval_batch_size"),
     "lora_lr_ratio": Renamed(to="lorap_lr_ratio"),
-    "use_fsdp": Renamed(to="fsdp", note="with the value fsdp2, and without deepspeed"),
     "lr": Renamed(to="learning_rate"),
     "micro_batch_size": Renamed(to="per_device_train_batch_size"),
     "global_batch_size": Renamed(
         to="gradient_accumulation_steps", note="times per_device_train_batch_size times ranks"
     ),
     "use_flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    "flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    "attn_implementation": Renamed(to="attn_impl"),
+    **dict.fromkeys(
+        ("load_in_4bit", "load_in_8bit", "qlora", "use_qlora"),
+        Renamed(to="quant_bits", note="4 or 8, with quant_method: bnb and tuner_type: lora"),
+    ),
     "attention_backend": Renamed(to="attn_impl"),
     "lr_warmup_fraction": Renamed(to="warmup_ratio"),
     "save_interval": Renamed(to="save_steps"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from launchers.exits import Exit, LaunchError
 from launchers.gang.protocol import Hello, Message
+from launchers.system.remedies import here
 
 JudgeAnswers = Callable[[Sequence[Message]], None]
 """Raises a LaunchError for what it finds wrong with the ranks' answers to rank 0."""
@@ -94,7 +95,11 @@ def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> L
     return LaunchError(
         Exit.UNAVAILABLE,
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
-        "check why these pods do not run (kubectl describe), or raise rendezvous.deadlineSeconds",
+        here(
+            "check why these pods do not run (kubectl describe), or raise "
+            "rendezvous.deadlineSeconds",
+            "check the launchers on these hosts, or raise DPO_GANG_DEADLINE",
+        ),
         id="gang-incomplete",
     )
 

@@ -35,6 +35,7 @@ from launchers.gang.protocol import (
 from launchers.gang.restart_agreement import RestartAgreement
 from launchers.hang.agreement import HangAgreement
 from launchers.stop.agreement import StopAgreement
+from launchers.system.remedies import here
 from launchers.system.threads import place_of
 
 BACKLOG = 1024
@@ -83,7 +84,8 @@ class Leader:
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"gang port {port} of rank 0: {error}",
-                "free the port, or set rendezvous.gangPort to another one",
+                "free the port, or set another one: "
+                + here("rendezvous.gangPort", "DPO_GANG_PORT on all hosts"),
                 id="gang-port",
             ) from None
         self._handshakes = Handshakes(listening, self._introduce, self._refused)

@@ -24,6 +24,7 @@ from launchers.gang.protocol import (
 from launchers.gang.restart_agreement import RestartAgreement
 from launchers.hang.agreement import HangAgreement
 from launchers.stop.agreement import StopAgreement
+from launchers.system.remedies import here, open_ports
 from launchers.system.threads import in_thread
 
 LOOKUP_INTERVAL_SECONDS = 1.0
@@ -152,8 +153,11 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
-                "check that the pod of rank 0 runs and that its name resolves to it (kubectl get "
-                "pods -o wide)",
+                here(
+                    "check that the pod of rank 0 runs and that its name resolves to it (kubectl "
+                    "get pods -o wide)",
+                    f"check that rank 0 runs at {address} (MASTER_ADDR), and {open_ports(port)}",
+                ),
                 id="leader-not-found",
             )
         if waited - reported >= LOOKUP_LOG_INTERVAL_SECONDS:

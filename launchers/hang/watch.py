@@ -46,8 +46,6 @@ from launchers.system.threads import repeat
 from launchers.system.training_end import incomplete
 
 POLL_SECONDS = 1.0
-END_SECONDS = 1.0
-"""Time that torchrun has to end after a hang: its processes have nothing to save."""
 
 
 class HangWatch:

@@ -32,7 +32,10 @@ from launchers.upstream.versions import parse_version
 
 SURE = 3.0
 """Rows of a sample must exceed the limit of dropped rows by this factor to refuse the dataset."""
-WARNED = ("dataset-tool-turn-differs", "dataset-no-prompt")
+WARNED = (
+    *("dataset-tool-turn-differs", "dataset-no-prompt"),
+    *("dataset-reasoning", "dataset-image-unseen"),
+)
 """Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""
 
@@ -103,7 +106,7 @@ def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) 
     Raises:
         LaunchError: DATA, naming the key, the file and the rows.
     """
-    judged = judge(recipe, datasets)
+    judged = judge(recipe, datasets, images=True)
     for each in judged:
         refuse(recipe, each)
     counts = [_count(each) for each in judged]
@@ -114,13 +117,16 @@ def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) 
     return judged
 
 
-def judge(recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None) -> list[Judged]:
+def judge(
+    recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None, *, images: bool = False
+) -> list[Judged]:
     """Read the datasets and judge each row as ms-swift's reader would.
 
     Args:
         recipe: the recipe.
         datasets: all of them.
         limit: as of ``row_files.read``.
+        images: whether images are looked at: only pods have the paths of the rows.
 
     Raises:
         LaunchError: DATA for a file that cannot be read, and for a map of columns that fits none;
@@ -155,6 +161,7 @@ def judge(recipe: Recipe, datasets: Sequence[Dataset], limit: int | None = None)
                 mapped=columns,
                 release=release,
                 is_auto=not recipe.is_on("disable_auto_column_mapping"),
+                images=images,
             )
             _judge_rows(each, reader)
     return found
@@ -242,6 +249,9 @@ def _judge_rows(judged: Judged, reader: Reader) -> None:
             else:
                 judged.pairs.append((file.path, number, pair))
                 faults = pair.faults
+            if row_forms.has_reasoning(row):
+                why = "reasoning_content, which ms-swift does not read"
+                faults = {**faults, "dataset-reasoning": why}
             judged.wrong += bool({*faults} - {*WARNED})
             for id, why in faults.items():
                 judged.faults.append(Fault(id=id, why=why, path=file.path, row=number))

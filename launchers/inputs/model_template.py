@@ -50,6 +50,9 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
         raise refusal("model-tokenizer-missing", says, "copy the tokenizer of the model to it")
     for file in filter(listed.__contains__, _JSON):
         _parse(folder / file, name)
+    for file in filter(_TOKENIZER.fullmatch, listed):
+        if is_pointer(folder / file):
+            raise _damaged(name, file, "a git-lfs pointer")
     if wrong := _template(folder, config, recipe):
         id, says, remedy = wrong
         raise refusal(id, f"{name}: {says}", remedy)
@@ -65,8 +68,12 @@ def _parse(path: Path, name: str) -> None:
         json.loads("{}" if text is None else text)
     except (ValueError, RecursionError) as error:
         kind = "a git-lfs pointer" if is_pointer(path) else f"not JSON: {error}"
-        says = f"{name}: {path.name} is {kind}"
-        raise refusal("model-tokenizer-damaged", says, "copy or download it again") from None
+        raise _damaged(name, path.name, kind) from None
+
+
+def _damaged(name: str, file: str, kind: str) -> LaunchError:
+    says = f"{name}: {file} is {kind}"
+    return refusal("model-tokenizer-damaged", says, "copy or download it again (git lfs pull)")
 
 
 def _has_jinja(folder: Path, listed: Mapping[str, bool]) -> bool:

@@ -9,6 +9,7 @@ layer is missing (``bridge/gpt_bridge.py``: ``_convert_post_process``).
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def check(
         _two_copies(name, index, listed, backend)
         index = index if backend == "megatron" else None
     if index is None and WHOLE not in listed:
-        _not_safetensors(name, listed, backend)
+        _not_safetensors(folder, name, listed, backend)
         return
     tensors = _tensors(folder, name, index or {"": WHOLE})
     if has_head:
@@ -75,10 +76,10 @@ def _some(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:_NAMED]) + more
 
 
-def _index(folder: Path, name: str) -> dict[str, str]:
-    found = read_object(folder / INDEX).get("weight_map")
+def _index(folder: Path, name: str, file: str = INDEX) -> dict[str, str]:
+    found = read_object(folder / file).get("weight_map")
     if not isinstance(found, dict) or not found:
-        raise refusal("model-index", f"{name}: {INDEX} is not JSON with a weight_map")
+        raise refusal("model-index", f"{name}: {file} is not JSON with a weight_map")
     return {str(tensor): str(file) for tensor, file in found.items()}
 
 
@@ -96,11 +97,11 @@ def _two_copies(name: str, index: Mapping[str, str], listed: Collection[str], ba
     logs.warning("model has two copies of its weights", index=INDEX, file=WHOLE, read=read)
 
 
-def _not_safetensors(name: str, listed: Collection[str], backend: str) -> None:
+def _not_safetensors(folder: Path, name: str, listed: Collection[str], backend: str) -> None:
     """Judge a folder with neither an index nor a whole file of safetensors."""
     if any(file in listed for file in _PICKLED):
         if backend == "transformers":
-            return
+            return _check_pickled(folder, name, listed)
         raise refusal(
             "model-not-safetensors",
             f"{name} has its weights in .bin files; Megatron reads safetensors",
@@ -115,6 +116,28 @@ def _not_safetensors(name: str, listed: Collection[str], backend: str) -> None:
     raise refusal("model-weights-missing", f"{name} has no weights: {WHOLE} or {INDEX}")
 
 
+def _check_pickled(folder: Path, name: str, listed: Collection[str]) -> None:
+    """Judge ``.bin`` files, which transformers reads: all that the index names, none of them cut.
+
+    torch.save writes a ZIP file, whose directory is at its end; before torch 1.6 a pickle.
+    """
+    whole, index = _PICKLED
+    files = [whole] if whole in listed else sorted({*_index(folder, name, index).values()})
+    _refuse_missing(name, files, listed)
+    for file in files:
+        size = (folder / file).stat().st_size
+        with (folder / file).open("rb") as handle:
+            is_old = handle.read(1) == b"\x80"
+        if not is_old and not zipfile.is_zipfile(folder / file):
+            raise _damaged(folder, name, file, size, 0)
+
+
+def _refuse_missing(name: str, files: Collection[str], there: Collection[str]) -> None:
+    if missing := {*files} - {*there}:
+        says = f"{name}: {len(missing)} of {len(files)} files of weights are missing: "
+        raise refusal("model-shard-missing", says + _some(missing))
+
+
 def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tuple[str, Header]]:
     """Return file and header of each tensor.
 
@@ -123,9 +146,7 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tup
     """
     files = sorted({*index.values()})
     sizes = sizes_of(folder, [folder / file for file in files])
-    if missing := {*files} - {*sizes}:
-        says = f"{name}: {len(missing)} of {len(files)} files of weights are missing: "
-        raise refusal("model-shard-missing", says + _some(missing))
+    _refuse_missing(name, files, sizes)
     headers = dict(zip(files, each(lambda f: header(folder / f, sizes[f]), files), strict=True))
     for file, found in headers.items():
         if found.size != sizes[file] or not found.size:
@@ -143,7 +164,7 @@ def _damaged(folder: Path, name: str, file: str, size: int, wanted: int) -> Laun
         says = f"{name}: {file} is a git-lfs pointer, not the file itself"
         return refusal("model-lfs-pointer", says, "run git lfs pull in the folder")
     if not wanted:
-        says = f"{name}: {file} ({size} bytes) is not a file of safetensors"
+        says = f"{name}: {file} ({size} bytes) is not a whole file of weights"
         return refusal("model-file-damaged", says)
     says = f"{name}: {file} has {size} bytes, and its header says {wanted}"
     return refusal("model-file-cut", says)

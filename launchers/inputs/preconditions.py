@@ -6,7 +6,6 @@ they are known: usually before the download, otherwise after it.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
@@ -16,12 +15,13 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.config.flag_value import Value, as_text, switch
-from launchers.config.recipe import TRACKERS, Recipe
+from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types, installed
 from launchers.flags.command_line import Inputs, flatten, program, training_flags
 from launchers.flags.flag_types import FlagType
+from launchers.flags.packages import missing
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
 from launchers.inputs.dataset_check import column_map
@@ -67,7 +67,7 @@ def check_recipe(
         found.append(_of_error(error))
     known = known_flags(recipe)
     if known.names:
-        found += missing_trackers(recipe)
+        found += missing(recipe)
         found += installed.check_flags(
             recipe.args, known.names, RENAMED[recipe.backend], known.elsewhere
         )
@@ -138,16 +138,6 @@ def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
 def _file(text: object, folder: Path | None = None) -> str:
     """Return the file of a dataset without its number of rows, by its only name."""
     return os.path.realpath((folder or Path("/")) / re.sub(r"#\d+$", "", str(text)))
-
-
-def missing_trackers(recipe: Recipe) -> list[Refusal]:
-    """Return a message for each tracker whose library the image lacks."""
-    says = "the image has no package {0}; use an image with it, or remove the tracker"
-    return [
-        _refused("tracker-missing", "report_to", says.format(name))
-        for name in recipe.reports_to
-        if name in TRACKERS and importlib.util.find_spec(name) is None
-    ]
 
 
 def unsaved(recipe: Recipe) -> list[Refusal]:

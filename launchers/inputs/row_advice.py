@@ -24,15 +24,17 @@ REMEDIES = {
     "dataset-messages": "give each row messages",
     "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
     "tool_response",
-    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.6.0",
+    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.5.3",
     "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
     "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
-    '{"name": ..., "arguments": ...}, or use ms-swift 4.6.0 (recipe.swiftVersion)',
+    '{"name": ..., "arguments": ...}, or use ms-swift 4.5.3 (recipe.swiftVersion)',
     "dataset-no-answer": "end both sides with the assistant's turn",
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
     "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
+    "dataset-image-unseen": "the pods look at them",
+    "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
     "dataset-row-form": "use messages and rejected_response",
 }
 """Remedy of each fault of rows, by the id of the refusal."""

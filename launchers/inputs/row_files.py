@@ -24,11 +24,15 @@ from launchers.inputs import row_folder
 from launchers.inputs.row_folder import refusal
 
 MAX_READ_BYTES = 64 * 1024**2
-"""Beginning of a text file that is read: about a second."""
+"""Beginnings of the files of a dataset that are read, together: about a second."""
 WINDOWS, WINDOW_BYTES = 16, 1024**2
-"""Parts of the rest that are read; the last one ends with the file."""
+"""Parts of the rest that are read of a single file; the last one ends with the file."""
 GROUPS, GROUP_ROWS = 16, 2000
-"""Row groups of a large parquet file of which rows are read, with the first and the last."""
+"""Row groups of a large parquet file of which rows are read, with the first and the last; rows of
+each. Several files share the product."""
+BLOCK_BYTES = 10 * 1024**2
+"""``datasets`` takes the columns from the first block of JSON lines
+(``packaged_modules/json/json.py``: ``chunksize``, 4.8.4); a later block must fit them."""
 SUFFIXES = {"jsonl": "json", "json": "json", "csv": "csv", "txt": "text", "text": "text"}
 SUFFIXES |= {"parquet": "parquet", "arrow": "arrow"}
 """Suffix of a file to its reader: the name of a builder of ``datasets``, or of two that ms-swift
@@ -95,7 +99,8 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
         files = row_folder.train_files(key, path, SUFFIXES)
         if isinstance(files, str):
             return [Rows(path=path, unread=files)]
-        found = [_file(key, file, kind, most) for file, kind in files]
+        part = max(most // len(files), min(most, WINDOW_BYTES))
+        found = [_file(key, file, kind, part, len(files)) for file, kind in files]
         _refuse_other_columns(key, path, found)
         return found
     kind = SUFFIXES.get(path.suffix[1:], "")
@@ -110,18 +115,17 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
     return [_file(key, path, kind, most)]
 
 
-def _file(key: str, path: Path, kind: str, most: int) -> Rows:
+def _file(key: str, path: Path, kind: str, most: int, files: int = 1) -> Rows:
     if path.stat().st_size == 0:
         raise refusal("dataset-empty", key, path, "is empty", "use a file with rows")
     if kind in ("parquet", "arrow"):
-        found = _columnar(key, path, kind, most)
+        found = _columnar(key, path, kind, most, files)
     else:
         with _opened(path) as handle:
-            readers = {"json": _json, "text": _text}
             found = (
-                readers[kind](key, path, handle, most)
-                if kind in readers
-                else _csv(key, path, handle, most)
+                _json(key, path, handle, most, max(1, WINDOWS // files))
+                if kind == "json"
+                else (_text if kind == "text" else _csv)(key, path, handle, most)
             )
     if found.total == 0 and not found.rows:
         raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
@@ -134,7 +138,7 @@ def _opened(path: Path) -> Any:
     return unpack(path, "rb") if unpack else path.open("rb")
 
 
-def _json(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
+def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Rows:
     """Read JSON lines, or one JSON list."""
     head = handle.read(most)
     rest = handle.read(1)
@@ -152,10 +156,13 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     kept = lines[:-1] if rest else lines  # the last one is incomplete
     numbered = ((n, line) for n, line in enumerate(kept, 1) if line.strip())
     rows = [*_maps(key, path, ((f"line {n}", _parse(key, path, line, n)) for n, line in numbered))]
-    found = [*enumerate(rows, 1)]
-    if not rest:
-        return Rows(path=path, rows=found, total=len(found))
-    return Rows(path=path, rows=[*found, *((None, row) for row in _windows(key, path, len(head)))])
+    found: list[tuple[int | None, Mapping[str, Any]]] = [*enumerate(rows, 1)]
+    if rest:
+        found += [(None, row) for row in _windows(key, path, len(head), windows)]
+    if len(head) > BLOCK_BYTES:
+        first = sum(map(bool, map(bytes.strip, head[:BLOCK_BYTES].split(b"\n"))))
+        row_folder.refuse_late(key, path, found, first)
+    return Rows(path=path, rows=found, total=None if rest else len(found))
 
 
 def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
@@ -173,14 +180,14 @@ def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
     return Rows(path=path, rows=[*enumerate(_maps(key, path, [("the list", found)]), 1)])
 
 
-def _windows(key: str, path: Path, begin: int) -> Iterator[Mapping[str, Any]]:
+def _windows(key: str, path: Path, begin: int, count: int) -> Iterator[Mapping[str, Any]]:
     """Yield rows of parts of the file behind its beginning; not of a compressed one."""
     size = path.stat().st_size
     with path.open("rb") as handle:
         if handle.read(2) in _PACKED:
             return
-        step = max(1, (size - begin) // WINDOWS)
-        for end in [*range(begin + step, size, step)][: WINDOWS - 1] + [size]:
+        step = max(1, (size - begin) // count)
+        for end in [*range(begin + step, size, step)][: count - 1] + [size]:
             handle.seek(max(begin, end - min(step, WINDOW_BYTES)))
             start, text = handle.tell(), handle.read(min(step, WINDOW_BYTES))
             lines = text.split(b"\n")[1:]
@@ -220,8 +227,12 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or thousands of levels
-        wrong = f"{place or f'line {number}'} is not JSON: {error}"
-        remedy = "use one JSON map per line, in UTF-8"
+        where = place or f"line {number}"
+        if row_folder.is_spread(path, text):
+            wrong = f"{where} is not one JSON map: maps over several lines, or several in one line"
+            remedy = f"write one map per line: jq -c . {path.name} > rows.jsonl"
+            raise refusal("dataset-json-lines", key, path, wrong, remedy) from None
+        wrong, remedy = f"{where} is not JSON: {error}", "use one JSON map per line, in UTF-8"
         raise refusal("dataset-json", key, path, wrong, remedy) from None
 
 
@@ -261,8 +272,8 @@ def _is_number(text: object) -> bool:
     return isinstance(text, str) and bool(re.fullmatch(r"\s*[-+]?\d+(\.\d*)?(e[-+]?\d+)?\s*", text))
 
 
-def _columnar(key: str, path: Path, kind: str, most: int) -> Rows:
-    """Read rows of the first and the last row group, and of some between."""
+def _columnar(key: str, path: Path, kind: str, most: int, files: int) -> Rows:
+    """Read rows of the first and the last row group, and of some between; no bytes of images."""
     if kind == "parquet":
         _refuse_broken_parquet(key, path)
     try:
@@ -278,11 +289,19 @@ def _columnar(key: str, path: Path, kind: str, most: int) -> Rows:
         file = pq.ParquetFile(path)
         count, total = file.metadata.num_row_groups, file.metadata.num_rows
         first, found = 1, list[tuple[int | None, Mapping[str, Any]]]()
-        chosen = {0, count - 1, *range(0, count, max(1, count // GROUPS))}
+        is_small = path.stat().st_size <= most
+        every = 1 if is_small else max(1, count * files // GROUPS)
+        chosen = {0, count - 1, *range(0, count, every)}
+        size = min(GROUP_ROWS, max(50, GROUPS * GROUP_ROWS // files // len(chosen)))
+        leaves = map(file.schema.column, range(len(file.schema)))
+        texts = [
+            leaf.path
+            for leaf in leaves
+            if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
+        ]
         for group in range(count):
             if group in chosen:
-                batches = file.iter_batches(batch_size=GROUP_ROWS, row_groups=[group])
-                is_small = path.stat().st_size <= most
+                batches = file.iter_batches(size, row_groups=[group], columns=texts)
                 taken = [
                     row
                     for batch in islice(batches, None if is_small else 1)

@@ -1,11 +1,20 @@
-"""The files that ``datasets`` reads of a folder (``data_files.py: get_data_patterns``, 4.8.4)."""
+"""The files that ``datasets`` reads of a folder, and the rows that it can put into one table.
+
+Files are chosen as by ``data_files.py: get_data_patterns`` (4.8.4). The first block of JSON lines
+decides about columns and the keys of maps; in a later one a key that is missing is null, and one
+that is new, or was null in all rows of the first, ends the run (``datasets/table.py``:
+``cast_table_to_schema``, ``array_cast``).
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,6 +26,8 @@ _SPLITS = (
     ("test", "test|testing|eval|evaluation"),
 )
 _SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-\d{5}-of-\d{5}[^/]*\.[^/]*")
+Shape = Any
+"""Keys of a map with the shape of each; a list of one shape; True for others; None for null."""
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
@@ -150,3 +161,77 @@ def _fits(pattern: str, name: str) -> bool:
     parts = re.split(r"(\*\*/?|\*|\?)", pattern)
     known = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
     return re.fullmatch("".join(known.get(p, re.escape(p)) for p in parts), name) is not None
+
+
+def refuse_late(
+    key: str, path: Path, rows: Sequence[tuple[int | None, Mapping[str, Any]]], first: int
+) -> None:
+    """Refuse a file whose later rows have what the first block lacks.
+
+    Args:
+        key: its key in the values, for messages.
+        path: of the file.
+        rows: with their numbers.
+        first: rows that begin in the first block.
+
+    Raises:
+        LaunchError: DATA, naming the row and the column.
+    """
+    known = shape(row for _, row in rows[:first])
+    for number, row in rows[first:]:
+        if name := late(known, row):
+            raise refusal(
+                "dataset-columns-late",
+                key,
+                path,
+                f"has {name} in {f'row {number}' if number else 'a later row'}, but a value of it "
+                f"in none of the first {first} rows, which decide about the columns",
+                "give all rows the same keys, with a value of each in the first rows",
+            )
+
+
+def shape(values: Iterable[Any]) -> Shape:
+    """Return the common shape of values.
+
+    >>> shape([{"a": None}, {"b": [{"c": 1}]}])
+    {'a': None, 'b': [{'c': True}]}
+    """
+    given = [value for value in values if value is not None]
+    maps = [value for value in given if isinstance(value, Mapping)]
+    lists = [value for value in given if isinstance(value, list)]
+    if maps:
+        names = dict.fromkeys(chain.from_iterable(maps))
+        return {name: shape(value.get(name) for value in maps) for name in names}
+    return [shape(chain.from_iterable(lists))] if lists else bool(given) or None
+
+
+def late(known: Shape, value: Any) -> str:
+    """Return the name of what a value has and a shape lacks; empty if it fits.
+
+    >>> late({"a": None, "b": [{"c": True}]}, {"b": [{"c": 1}, {"d": 2}]})
+    'b.d'
+    """
+    if isinstance(known, Mapping) and isinstance(value, Mapping):
+        for name, each in value.items():
+            if name not in known or (known[name] is None and each is not None):
+                return str(name)
+            if inner := late(known[name], each):
+                return f"{name}.{inner}"
+    if isinstance(known, list) and isinstance(value, list):
+        return next(filter(None, (late(known[0], each) for each in value)), "")
+    return ""
+
+
+def is_spread(path: Path, line: bytes) -> bool:
+    """Return whether a line that is no JSON holds several maps, or a part of one."""
+    with path.open(encoding="utf-8-sig", errors="replace") as handle:
+        begin = handle.read(1024**2).lstrip()
+    for text, is_first in ((line.decode("utf-8", "replace").strip(), False), (begin, True)):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            continue
+        is_many = "\n" in text[:end] if is_first else text[end:].lstrip()[:1] == "{"
+        if isinstance(value, dict) and is_many:
+            return True
+    return False

@@ -160,6 +160,13 @@ def value(name: str, row: Mapping[str, Any]) -> Any:
     return found[int(place[0])] if place else found
 
 
+def has_reasoning(row: Mapping[str, Any]) -> bool:
+    """Return whether a turn has a text in ``reasoning_content``, which ms-swift drops."""
+    lists = (value for value in row.values() if isinstance(value, list))
+    turns = (turn for value in lists for turn in value if isinstance(turn, Mapping))
+    return any(turn.get("reasoning_content") for turn in turns)
+
+
 def _transcript(text: str) -> list[Turn]:
     """Return the turns of a transcript of hh-rlhf.
 

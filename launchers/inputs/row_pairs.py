@@ -1,7 +1,7 @@
 """What ms-swift makes of a row: two sides of a pair, or a reason for which it drops the row.
 
 Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the readers it chooses),
-``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1 and 4.6.0;
+``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1, 4.5.3 and 4.6.0;
 ``tests/launchers/inputs/test_row_pairs.py`` compares it with both. A fault's id is that of the
 refusal when all rows have it.
 """
@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-CALLS = (4, 6, 0)
+CALLS = (4, 5, 3)
 """Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
+JSON_TEXTS = (4, 6, 0)
+"""Release from which messages that are one text are read as JSON; before, as Python."""
 QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
 """Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
 ANSWERS = (
@@ -98,6 +102,8 @@ class Reader:
     release: tuple[int, ...] = (4, 4, 1)
     is_auto: bool = True
     """False with ``disable_auto_column_mapping``."""
+    images: bool = True
+    """Whether the files of images are looked at."""
 
     def pair(self, row: Mapping[str, Any]) -> Pair:
         """Return the pair that ms-swift makes of a row.
@@ -149,7 +155,9 @@ class Reader:
             raise Dropped("dataset-messages", "no messages")
         _check_rejected(row, messages)
         _check(messages, self.release)
-        return _pair(row, messages, rejected, self.release)
+        pair = _pair(row, messages, rejected, self.release)
+        wrong = dict(islice(_images(row, self.images), 1))
+        return replace(pair, faults={**pair.faults, **wrong})
 
 
 def _renames(columns: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
@@ -184,7 +192,7 @@ def _standard(messages: Any, system: Any, release: tuple[int, ...]) -> list[dict
     """Return the messages of ``MessagesPreprocessor``, with the roles and keys of ms-swift."""
     if isinstance(messages, str):
         try:
-            messages = json.loads(messages) if release >= CALLS else ast.literal_eval(messages)
+            messages = json.loads(messages) if release >= JSON_TEXTS else ast.literal_eval(messages)
         except ValueError:
             messages = ast.literal_eval(messages)
     found = [
@@ -295,8 +303,6 @@ def _pair(
     tools = row.get("rejected_tools", None if is_messages else row.get("tools"))
     other = _side(rejected, tools, release)
     faults = dict(_faults(chosen, other, messages, release))
-    if wrong := next(iter(_images(row)), ""):
-        faults["dataset-image"] = wrong
     return Pair(chosen=chosen, rejected=other, faults=faults)
 
 
@@ -330,7 +336,7 @@ def _faults(
     chosen: Side, rejected: Side, messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]
 ) -> Iterable[tuple[str, str]]:
     if release < CALLS and any(turn.get("tool_calls") for turn in messages):
-        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.6.0"
+        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.5.3"
     for name, side in (("chosen", chosen), ("rejected", rejected)):
         if not side.turns or side.turns[-1][0] == "user":
             yield "dataset-no-answer", f"no {name} answer: the conversation ends with the user"
@@ -358,24 +364,30 @@ def _is_loose(side: Side) -> bool:
     return bool(answer) and answer[0][0] in ("tool", "tool_response")
 
 
-def _images(row: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what is wrong with the images that a row names."""
+def _images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
+    """Yield id and words of what is wrong with the images that a row names."""
     given = row.get("images")
     for each in given if isinstance(given, list) else [given] if given else []:
         place = each.get("path") if isinstance(each, Mapping) else each
         if isinstance(each, Mapping) and each.get("bytes"):
             if isinstance(each["bytes"], bytes) and not each["bytes"].startswith(_IMAGE_BYTES):
-                yield "an image whose bytes are of no known format"
-        elif isinstance(place, str) and (wrong := _wrong_image(place)):
-            yield wrong
+                yield "dataset-image", "an image whose bytes are of no known format"
+        elif not isinstance(place, str) or place.startswith(("http", "data:")) or len(place) >= 500:
+            continue  # an address, or base64
+        elif not looks:
+            yield "dataset-image-unseen", "an image that is not looked at outside the pods"
+        elif wrong := _wrong_image(place):
+            yield "dataset-image", wrong
 
 
 def _wrong_image(place: str) -> str:
-    """Return what is wrong with an image's file; the same words for all, which are counted."""
-    if place.startswith(("http", "data:")) or len(place) >= 500:  # an address, or base64
-        return ""
+    """Return what is wrong with an image's file; the same words for all, which are counted.
+
+    ROOT_IMAGE_DIR holds what does not exist (``swift/template/vision_utils.py: _check_path``).
+    """
     try:
-        with Path(place).open("rb") as handle:
+        path, root = Path(place), os.environ.get("ROOT_IMAGE_DIR", "")
+        with (path if path.exists() else Path(root) / path).open("rb") as handle:
             is_image = handle.read(8).startswith(_IMAGE_BYTES)
     except (OSError, ValueError):  # also a name that is too long, or holds a null byte
         return "an image that does not exist here"
@@ -383,11 +395,7 @@ def _wrong_image(place: str) -> str:
 
 
 def _kind(value: object) -> str:
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        dict: "a map",
-        list: "a list",
+    names = {bool: "true or false", int: "a number", float: "a number", dict: "a map"} | {
+        list: "a list"
     }
     return "null" if value is None else names.get(type(value), type(value).__name__)

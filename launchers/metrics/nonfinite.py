@@ -1,4 +1,4 @@
-"""The error of a loss or gradient that is NaN or Inf, with the rows that the step has read.
+"""The errors of a loss or gradient that is NaN or Inf, with the step's rows, and of gradients of 0.
 
 A restart would read the same rows with the same weights, so the run ends as a user error.
 """
@@ -11,8 +11,46 @@ from dataclasses import dataclass
 
 from launchers.exits import Exit, FailureClass, LaunchError
 
+ZERO_STEPS = 5
+"""First steps of a start whose gradients must not all be exactly 0."""
 SHOWN_ROWS = 16
 """Rows that the message names; the file has all."""
+
+
+@dataclass(kw_only=True)
+class Zeros:
+    """The norms of the gradients in the first steps of a start."""
+
+    steps: int = 0
+    """Steps so far, all with a norm of exactly 0; -1 after one with another norm."""
+
+    def judge(self, norm: float, total: int) -> None:
+        """Count a step.
+
+        An adapter that begins at zero has gradients too, so that a norm of exactly 0 in each of the
+        first steps means that the loss does not depend on what is trained.
+
+        Args:
+            norm: of all gradients, before they are clipped; the same on all ranks.
+            total: steps of the run; a shorter one is judged at its end.
+
+        Raises:
+            LaunchError: DATA, all were 0.
+        """
+        if self.steps < 0 or norm:
+            self.steps = -1
+            return
+        self.steps += 1
+        if self.steps == min(ZERO_STEPS, total):
+            raise LaunchError(
+                Exit.DATA,
+                f"the norm of the gradients is exactly 0 in each of the first {self.steps} steps: "
+                "nothing is trained",
+                "check that rows have answers whose loss counts, that rewards differ, and which "
+                "parameters are frozen; if it is intended, set recipe.checkFirstStep: false",
+                id="gradient-zero",
+                failure_class=FailureClass.MODEL,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

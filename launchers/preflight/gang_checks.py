@@ -13,8 +13,8 @@ from launchers.exits import Exit
 from launchers.gang.protocol import Message
 from launchers.preflight.finding import Finding, failed, ok, warning
 from launchers.preflight.gang_probes import UNKNOWN
-from launchers.storage.visible import SHARED_REMEDY
-from launchers.system.remedies import MOUNT_REMEDY
+from launchers.storage.visible import shared_remedy
+from launchers.system.remedies import MOUNT_REMEDY, here
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Clock differences, seconds: a warning (timestamps of logs and files mislead) and a failure
@@ -106,7 +106,7 @@ def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
     found = [
         failed("workspace", answer.nonce, MOUNT_REMEDY, who=answer.name, code=Exit.IO)
         if answer.nonce.startswith(UNKNOWN)
-        else failed("workspace", missing, SHARED_REMEDY, who=answer.name, code=Exit.CONFIG)
+        else failed("workspace", missing, shared_remedy(), who=answer.name, code=Exit.CONFIG)
         for answer in answers
         if answer.nonce != nonce
     ]
@@ -119,7 +119,10 @@ def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
         failed(
             "port",
             f"it cannot reach rank 0's master port: {answer.port or 'no answer'}",
-            "check NetworkPolicies and firewalls, or set rendezvous.masterPort",
+            here(
+                "check NetworkPolicies and firewalls, or set rendezvous.masterPort",
+                "check firewalls, or set another MASTER_PORT on all hosts",
+            ),
             who=answer.name,
         )
         for answer in answers

@@ -37,6 +37,7 @@ from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import free
 from launchers.preflight.report import Report
 from launchers.preflight.worker import CollectivePlan
+from launchers.system.remedies import here
 
 MEASUREMENT_MINIMUM_SECONDS = 10
 """Lower bound of the measurement's time limit, however much earlier checks have used."""
@@ -160,7 +161,8 @@ class Preflight:
         try:
             return PortProbe(port, nonce, self.own.nodes)
         except OSError as error:
-            remedy = "free the port, or set rendezvous.masterPort to another one"
+            other = here("rendezvous.masterPort", "MASTER_PORT on all hosts")
+            remedy = f"free the port, or set another one: {other}"
             self.report.settle([failed("port", f"master port {port}: {error}", remedy)], folder)
             return nullcontext()
 

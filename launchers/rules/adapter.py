@@ -97,9 +97,9 @@ ADAPTER: tuple[Rule, ...] = (
             says="ms-swift 4.4.1 would not train against this adapter: "
             f"{wrong}; merge it into recipe.model (swift export --merge_lora true) and remove it",
             source="SW rlhf_mixin.py, ms-swift issue 9934: with LoRA ref_models is empty, so "
-            "load_weights reads nothing; mcore_ref_adapter is loaded into wrapped_models. 4.6.0 "
+            "load_weights reads nothing; mcore_ref_adapter is loaded into wrapped_models. 4.5.3 "
             "loads both into the policy's adapter ref_adapter",
-            fixed_in="4.6.0",
+            fixed_in="4.5.3",
         )
         for flag, wrong in (
             ("ref_adapters", "the reference would be the base model"),

@@ -177,7 +177,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.6.0 on)",
+        "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.5.3 on)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -283,6 +283,14 @@ TRANSFORMERS: tuple[Rule, ...] = (
         says="missing, and with streaming the number of rows is unknown; set the number of steps",
         source="transformers trainer.py:set_initial_training_values: ValueError",
     ),
+    Words(
+        id="attention-unknown",
+        flag="attn_impl",
+        known=("sdpa", "eager", "flex_attention", *_FLASH),
+        otherwise=", or a kernel of the hub such as kernels-community/flash-attn2",
+        source="SW model/utils.py:update_attn_impl sets it in the model's configuration; "
+        "transformers modeling_utils.py:get_correct_attn_implementation: ValueError",
+    ),
     *(
         Conflict(
             id="flash-attention-missing",
@@ -306,9 +314,9 @@ TRANSFORMERS: tuple[Rule, ...] = (
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
             "the tokens of its whole row; use sigmoid",
             source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
-            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925. 4.6.0 "
+            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925. 4.5.3 "
             "divides by the tokens of each answer",
-            fixed_in="4.6.0",
+            fixed_in="4.5.3",
         )
         for flag in ("packing", "padding_free")
     ),
@@ -326,25 +334,19 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "another shape; use sigmoid",
         source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: per_token_logps (texts, "
         "tokens) / size_completion (texts,): RuntimeError, measured on CPU; the wrong texts' "
-        "lengths where a batch has as many tokens as texts. 4.6.0 divides each text's sum",
-        fixed_in="4.6.0",
+        "lengths where a batch has as many tokens as texts. 4.5.3 divides each text's sum",
+        fixed_in="4.5.3",
     ),
     Conflict(
-        id="fsdp-deepspeed",
-        flag="fsdp",
-        when=(given("fsdp"), given("deepspeed")),
-        says="cannot be combined with deepspeed; remove one",
-        source="SW sft_args.py:_init_fsdp: ValueError",
-    ),
-    *(
-        Conflict(
-            id="fsdp-1",
-            flag="fsdp",
-            when=(has("fsdp", word),),
-            says=f"{word} is a word of FSDP 1; use fsdp: fsdp2, or the path of a JSON file",
-            source="SW sft_args.py:_init_fsdp takes a preset or a file: JSONDecodeError",
-        )
-        for word in ("full_shard", "shard_grad_op", "hybrid_shard")
+        id="persistent-workers",
+        flag="dataloader_num_workers",
+        when=(one_of("dataloader_num_workers", "0"), on("dataloader_persistent_workers")),
+        says="ms-swift 4.5.3 ends at its first data loader, which has no workers to keep; set "
+        "dataloader_persistent_workers: false, or one worker or more",
+        source="SW trainers/arguments.py: dataloader_persistent_workers is true by default since "
+        "4.5.3, and torch's DataLoader raises ValueError; 4.6.0 sets it to false",
+        since="4.5.3",
+        fixed_in="4.6.0",
     ),
     Conflict(
         id="save-strategy-no",
@@ -353,14 +355,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
         says="no checkpoint would be saved; use steps or epoch",
         source="inputs/preconditions.py refuses it too; transformers trainer_callback.py does not "
         "save",
-    ),
-    Conflict(
-        id="save-only-model",
-        flag="save_only_model",
-        when=(on("save_only_model"),),
-        says="an interrupted run would resume with an empty optimizer and the learning rate of "
-        "step 1; remove it, and set a small save_total_limit to save space",
-        source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
     ),
     Conflict(
         id="flash-checkpoint",

@@ -7,6 +7,7 @@ of rule: a class here and a template there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -293,12 +294,16 @@ class Words(Rule):
 
     flag: str
     known: tuple[str, ...]
+    otherwise: str = ""
+    """Further remedy where the flag also takes a path or JSON, which are not judged."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
+        if self.otherwise and re.search("[/.{]", facts.text(self.flag)):
+            return
         for word in facts.words(self.flag):
             if word not in self.known:
-                known = ", ".join(self.known)
-                says = f'"{word}" is unknown; use one of {known}'
+                known = ("one of " if len(self.known) > 1 else "") + ", ".join(self.known)
+                says = f'"{word}" is unknown; use {known}{self.otherwise}'
                 yield self._refusal(f"recipe.args.{self.flag}", says)
 
 

@@ -255,3 +255,30 @@ RECOMPUTE: tuple[Rule, ...] = (
         source="MC multi_token_prediction.py: AssertionError in the first forward",
     ),
 )
+
+_FILE = ", or the path of a JSON file"
+SHARDING: tuple[Rule, ...] = (
+    Words(
+        id="deepspeed-unknown",
+        flag="deepspeed",
+        known=("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload"),
+        otherwise=_FILE,
+        source="SW sft_args.py:_init_deepspeed takes a preset or a file: JSONDecodeError",
+    ),
+    Words(
+        id="fsdp-1",
+        flag="fsdp",
+        known=("fsdp2",),
+        otherwise=_FILE,
+        source="SW sft_args.py:_init_fsdp takes a preset or a file, not the words of FSDP 1, such "
+        "as full_shard: JSONDecodeError",
+    ),
+    Conflict(
+        id="fsdp-deepspeed",
+        flag="fsdp",
+        when=(given("fsdp"), given("deepspeed")),
+        says="cannot be combined with deepspeed; remove one",
+        source="SW sft_args.py:_init_fsdp: ValueError",
+    ),
+)
+"""Rules of the transformers backend."""

@@ -5,7 +5,19 @@ Sources are abbreviated as in ``rules/parallelism.py``.
 
 from __future__ import annotations
 
-from launchers.rules.engine import RLHF, Conflict, Range, Rule, given, on, one_of, under
+from launchers.rules.engine import (
+    RLHF,
+    Conflict,
+    Range,
+    Rule,
+    given,
+    missing,
+    none_of,
+    off,
+    on,
+    one_of,
+    under,
+)
 
 _WITH_BETA = one_of("rlhf_type", "dpo", "kto", "orpo", "cpo", "simpo")
 _QUANTIZATION = (
@@ -44,6 +56,49 @@ LOSSES: tuple[Rule, ...] = (
     ),
 )
 """Rules of both backends."""
+_REWARDS = (
+    *("reward_funcs", "reward_model", "external_plugins", "gym_env"),
+    *("teacher_model", "teacher_model_server"),
+)
+"""Flags by which a run of GRPO may have a reward, or a teacher instead."""
+REWARD: tuple[Rule, ...] = (
+    Conflict(
+        id="reward-missing",
+        flag="reward_funcs",
+        when=(
+            RLHF,
+            one_of("rlhf_type", "grpo"),
+            *map(missing, _REWARDS),
+            off("use_gym_env"),
+        ),
+        says="missing, and grpo without a reward trains nothing: every gradient is 0; set "
+        "reward_funcs or reward_model (for rows with teacher_prompt: rlhf_type: gkd)",
+        source="SW rlhf_trainers/grpo_trainer.py: no error, since rollout_mixin.py:_setup_teacher "
+        "takes every run for self-distillation; measured: loss, gradient and reward 0, exit 0",
+    ),
+)
+"""Rules of both backends."""
+QUANTIZED: tuple[Rule, ...] = (
+    *(
+        Conflict(
+            id="quantization-method",
+            flag=flag,
+            when=(given(flag), missing("quant_method")),
+            says=f"{{{flag}}} has no effect without quant_method: the weights would be trained "
+            "unquantized; set quant_method: bnb, or remove it",
+            source="SW base_args/quant_args.py:get_quantization_config returns None",
+        )
+        for flag in _QUANTIZATION[1:]
+    ),
+    Conflict(
+        id="quantization-bits",
+        flag="quant_bits",
+        when=(given("quant_method"), none_of("quant_method", "fp8"), missing("quant_bits")),
+        says="missing, and quant_method {quant_method} requires it; use 4 or 8",
+        source="SW base_args/quant_args.py:get_quantization_config: ValueError",
+    ),
+)
+"""Rules of the transformers backend; without the method of a model that is quantized already."""
 IGNORED: tuple[Rule, ...] = (
     Conflict(
         id="sync-ref-model",

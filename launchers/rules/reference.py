@@ -75,8 +75,8 @@ REFERENCES: tuple[Rule, ...] = (
             ("mcore_adapter", "mcore_ref_adapter"),
         )
         for rule in (
-            _base_reference(flag, _MERGE, *_ON_MEGATRON, fixed_in="4.6.0"),
-            _base_reference(flag, _BOTH.format(reference), *_ON_MEGATRON, since="4.6.0"),
+            _base_reference(flag, _MERGE, *_ON_MEGATRON, fixed_in="4.5.3"),
+            _base_reference(flag, _BOTH.format(reference), *_ON_MEGATRON, since="4.5.3"),
         )
     ),
     _precomputed_conflict(

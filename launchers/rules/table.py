@@ -24,8 +24,18 @@ from launchers.rules.model import READ, Known
 from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules.pair_weights import WEIGHTS, WEIGHTS_ELSEWHERE
-from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
-from launchers.rules.preference import IGNORED, LOSSES
+from launchers.rules.parallelism import (
+    DENSE,
+    GBS,
+    MBS,
+    PIPELINE,
+    RECOMPUTE,
+    SHARDING,
+    SIZES,
+    TENSOR,
+    WORLD,
+)
+from launchers.rules.preference import IGNORED, LOSSES, QUANTIZED, REWARD
 from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
 from launchers.upstream.versions import parse_version
 
@@ -58,6 +68,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *EVALUATION,
         *ON_MEGATRON,
         *LOSSES,
+        *REWARD,
         *IGNORED,
     ),
     "transformers": (
@@ -67,7 +78,10 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *WEIGHTS_ELSEWHERE,
         *EVALUATION,
         *ON_TRANSFORMERS,
+        *SHARDING,
         *LOSSES,
+        *REWARD,
+        *QUANTIZED,
     ),
 }
 """Backend to the rules that need no model, of all releases; ``rows`` has those of one, in the order
@@ -136,6 +150,7 @@ _TRANSFORMERS = {
     "adam_epsilon": "1e-08",
     "max_grad_norm": "1.0",
     "num_train_epochs": "3.0",
+    "dataloader_persistent_workers": "true",  # since 4.5.3, whose rule reads it
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to the defaults of what rules read, the same in each release of ms-swift that was read; a

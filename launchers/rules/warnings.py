@@ -46,6 +46,10 @@ from launchers.rules.parallelism import (
     VPP,
 )
 
+_NO_OPTIMIZER = (
+    "leaves the optimizer out of checkpoints: an interrupted run resumes with an empty one and "
+    "the learning rate of step 1; remove it, and set a small save_total_limit"
+)
 _OFFLOAD = "optimizer_cpu_offload"
 _GRADIENTS = "main_grads_dtype"
 ARCHITECTURE = frozenset(
@@ -71,8 +75,11 @@ ARCHITECTURE = frozenset(
 """Fields of megatron-core's configuration that a model's config.json determines."""
 
 
-def _of_both(rate: str) -> tuple[Rule, ...]:
-    """Return the warnings of both backends; ``rate`` is the flag of the learning rate."""
+def _of_both(rate: str, alone: str) -> tuple[Rule, ...]:
+    """Return the warnings of both backends: flags of the learning rate and of weights alone.
+
+    A resume without an optimizer is silent (transformers ``_load_optimizer_and_scheduler``).
+    """
     split = "split_dataset_ratio"
     rows = (
         ("rate-zero", rate, (under(rate, "1e-12"),), "trains nothing"),
@@ -84,6 +91,7 @@ def _of_both(rate: str) -> tuple[Rule, ...]:
             "hardly lets the policy leave the reference; 0.1 is usual",
         ),
         ("rpo-large", "rpo_alpha", (RLHF, over("rpo_alpha", "10")), "outweighs the preferences"),
+        ("save-only-model", alone, (on(alone),), _NO_OPTIMIZER),
         ("split-large", split, (over(split, "0.5"),), "holds out more than it trains on"),
         (
             "truncation-right",
@@ -105,7 +113,7 @@ def _of_both(rate: str) -> tuple[Rule, ...]:
 
 
 MEGATRON: tuple[Rule, ...] = (
-    *_of_both("lr"),
+    *_of_both("lr", "no_save_optim"),
     *(
         Conflict(
             id="balance-large",
@@ -225,7 +233,7 @@ MEGATRON: tuple[Rule, ...] = (
     ),
 )
 TRANSFORMERS: tuple[Rule, ...] = (
-    *_of_both("learning_rate"),
+    *_of_both("learning_rate", "save_only_model"),
     *(
         Conflict(
             id="best-model-not-exported",

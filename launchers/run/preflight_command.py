@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launchers import logs, version
-from launchers.config.recipe import Recipe, load
+from launchers.config.recipe import Recipe
+from launchers.config.recipe_file import load
 from launchers.config.settings import Settings
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member

@@ -22,6 +22,7 @@ from launchers.system.atomic_file import replace as replace_file
 from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
+_PAGE = re.compile(r"https?://[^/]+/[^/]+/[^/]+/(-/)?(tree|blob|commit|src)/")
 _CREDENTIALS = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@")
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 COMPARE_SECONDS = 60.0
@@ -125,6 +126,13 @@ def _check(code: Code) -> None:
             f"code.url={code.url!r} is not a git URL",
             "use https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path",
             id="code-url",
+        )
+    if _PAGE.match(code.url):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"code.url={code.url!r} is the page of a folder in a browser, not a repository",
+            "use the part before /tree, and put the branch into code.ref",
+            id="code-url-page",
         )
     if not code.ref or code.ref.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", code.ref):
         raise LaunchError(

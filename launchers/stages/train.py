@@ -25,7 +25,7 @@ from launchers.flags.command_line import (
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.hang import workspace_watch
 from launchers.hang.settings import Hang
-from launchers.hang.watch import END_SECONDS, HangWatch, early_end, watching
+from launchers.hang.watch import HangWatch, early_end, watching
 from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
 from launchers.stages.attempt import Attempt
@@ -39,11 +39,9 @@ from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 from launchers.upstream.record import ALLOW_VARIABLE
 
-TERMINATION_GRACE_SECONDS = 20.0
-"""Time that torchrun has to end its workers after SIGTERM."""
-SHORT_GRACE_SECONDS = 3.0
-"""The same after a peer was lost, when the workers hang in a collective and have nothing to save,
-and after a save that outlasts the pod's grace period."""
+SAVED_END_SECONDS = 0.5
+"""Time in which torchrun copies the last lines of its workers once they have saved and ended. In
+any other case it is killed at once with its workers: they have nothing to save, and may hang."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
@@ -159,7 +157,6 @@ def _wait(
     Raises:
         Stopped: SIGTERM was received, and nothing could be saved.
     """
-    grace = TERMINATION_GRACE_SECONDS
     workspace_watch.pause()
     try:
         code = stop.wait(child, peers, lambda: watch.has_ended)
@@ -168,18 +165,13 @@ def _wait(
         settles = peers.restarts.is_asked and peers.restarts.settles
         if code is None and settles and not stop.has_saved():
             code = _settled(child, peers)
-        if code is None:
-            grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
-            if peers.restarts.is_asked:  # nothing to save, and the others wait
-                grace = 0.0
         return code
     except Stopped as stopped:
-        grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
         peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
         raise
     finally:
         workspace_watch.resume()
-        _end(child, grace, standby.pids)
+        _end(child, SAVED_END_SECONDS if stop.has_saved() else 0.0, standby.pids)
 
 
 def _end(child: Child, grace: float, spare: Collection[int]) -> None:

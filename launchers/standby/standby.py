@@ -69,7 +69,7 @@ class _Process:
         self.command, self.began = command, time.monotonic()
         self.said: str | None = None
         self.connection, theirs = socket.socketpair()
-        with theirs:
+        with theirs, process.blocking_sigterm():
             self.popen = subprocess.Popen(
                 [*command.argv, str(theirs.fileno())],
                 env=dict(command.env),
@@ -154,7 +154,8 @@ class Standby:
                 logs.info("standby used", pid=waiting.popen.pid)
                 return waiting.popen
             self._drop(why)
-        return process.start(argv, env, sink)
+        with process.blocking_sigterm():
+            return process.start(argv, env, sink)
 
     def _hand_over(self, waiting: _Process, message: Message) -> str:
         """Return why the standby can't be used; empty once it is."""

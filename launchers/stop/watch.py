@@ -1,8 +1,8 @@
 """Save and stop on SIGTERM: what this node's launcher does while torchrun runs.
 
-torchrun itself forwards SIGTERM to its workers and kills them after 30 s, so the launcher sends it
-none: the training processes learn of the request from the step board, save with the trainer's own
-function, and exit (``stop``). Then the launcher ends torchrun.
+torchrun forwards SIGTERM to its workers and kills them after 30 s, so SIGTERM is blocked in all of
+them (``sigterm.py``): the training processes learn of the request from the step board, save with
+the trainer's own function, and exit (``stop``). Then the launcher ends torchrun.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ class StopOnRequest:
         """The memory shared with the training processes."""
         self._agreement = agreement
         self._seconds = seconds_to_save(grace_seconds)
-        self.is_late = False
-        """Whether the save has taken too long: SIGKILL is near."""
         agreement.attach(self._hold, self._release)
 
     @property
@@ -106,9 +104,8 @@ class StopOnRequest:
 
             def is_over() -> bool:
                 waited, boundary = time.monotonic() - begin, self._agreement.boundary
-                self.is_late = waited >= self._seconds
                 is_open = boundary == 0 and waited < AGREEMENT_SECONDS
-                if self.is_late or must_end():
+                if waited >= self._seconds or must_end():
                     return True
                 return boundary <= 0 and not is_open
 

@@ -8,10 +8,18 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
+from launchers.system.remedies import here
 
 VISIBILITY_TIMEOUT_SECONDS = 60.0
 """Time for rank 0's files to appear on other nodes: NFS clients cache attributes."""
-SHARED_REMEDY = "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)"
+
+
+def shared_remedy() -> str:
+    """Return where a workspace has to be."""
+    return here(
+        "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)",
+        "set DPO_WORKSPACE to a folder that all hosts mount from one file system, such as NFS",
+    )
 
 
 def await_outputs(
@@ -31,7 +39,7 @@ def await_outputs(
                 raise LaunchError(
                     Exit.CONFIG,
                     f"{path} {what} on this node after {timeout:.0f} s",
-                    SHARED_REMEDY,
+                    shared_remedy(),
                     id="workspace-not-shared",
                 )
             time.sleep(0.5)

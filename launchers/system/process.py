@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -95,6 +96,24 @@ def hide_variables(names: Collection[str]) -> None:
         if entry.partition(b"=")[0] in wanted:
             ctypes.memset(place, 0, len(entry))
         place += len(entry) + 1
+
+
+@contextmanager
+def blocking_sigterm() -> Iterator[None]:
+    """Start processes that no SIGTERM ends, nor their descendants: only SIGKILL does.
+
+    The training processes must live until they have saved, also where the SIGTERM that the launcher
+    answers is sent to all processes of the host (``stop/sigterm.py``). A blocked signal stays
+    blocked in children; an ignored one would not be in data loader workers, for which torch sets a
+    handler (``torch/csrc/DataLoader.cpp``). Elsewhere than on Linux nothing is blocked: there the
+    launcher cannot find its descendants to kill them.
+    """
+    blocked = [signal.SIGTERM] if sys.platform == "linux" else []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], sink: int) -> subprocess.Popen[bytes]:

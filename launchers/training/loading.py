@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE, Feature
-from launchers.stop import finished, uncaught
+from launchers.stop import finished, sigterm, uncaught
 from launchers.training.installed import INSTALLED, VERDICTS
 from launchers.upstream import record as upstream_record
 from launchers.upstream.table import of_feature
@@ -32,6 +32,7 @@ def load(env: Mapping[str, str]) -> None:
     """
     names = [name for name in env.get(VARIABLE, "").split(",") if name]
     if names:
+        sigterm.install()
         uncaught.install()
         finished.end_at_exit()
     for name in names:

@@ -61,15 +61,19 @@ def write(functions: Iterable[Function]) -> list[str]:
 def merged(read: Mapping[str, str], version: str, digest: str) -> dict[str, str]:
     """Return a function's sources with one more release; a whole digest replaces its first digits.
 
+    Oldest releases come first, whenever they were read.
+
     >>> merged({"0" * 16: "1.0 to 1.2"}, "1.1", "0" * 64) == {"0" * 64: "1.0 to 1.2"}
     True
-    >>> merged({"a": "1.0"}, "1.1", "a"), merged({"a": "1.0"}, "1.1", "")
-    ({'a': '1.0, 1.1'}, {'a': '1.0', '': '1.1'})
+    >>> merged({"a": "1.0, 1.2"}, "1.1", "a"), merged({"a": "1.0"}, "1.1", "")
+    ({'a': '1.0, 1.1, 1.2'}, {'a': '1.0', '': '1.1'})
     """
     whole = {digest if each == digest[:DIGITS] else each: text for each, text in read.items()}
     releases = whole.get(digest, "")
     if not any(map(_holds(version), filter(None, releases.split(", ")))):
-        whole[digest] = f"{releases}, {version}" if releases else version
+        parts = [*filter(None, releases.split(", ")), version]
+        whole[digest] = ", ".join(sorted(parts, key=parse_version))
+        return dict(sorted(whole.items(), key=lambda item: parse_version(item[1])))
     return whole
 
 

@@ -18,284 +18,290 @@ SOURCES: Mapping[str, Read] = {
  "ms-swift": {
   "swift.dataloader.shard": {
    "DataLoaderShard.set_epoch": {
-    "87e3c86944e1e8e0": "4.4.1",
+    "87e3c86944e1e8e0": "4.4.1, 4.4.2, 4.5.3",
     "60feb1e474e67a07": "4.6.0"
    }
   },
   "swift.dataset.packing": {
    "PackingDataset.__getitem__": {
-    "ee71a185c1d1fd51": "4.4.1, 4.6.0"
+    "ee71a185c1d1fd51": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.dataset.preprocessor.core": {
    "AutoPreprocessor.__call__": {
-    "9d61d4147edf9791": "4.4.1, 4.6.0"
+    "9d61d4147edf9791": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.arguments.megatron_args": {
    "MegatronArguments.init_iters": {
-    "4622d8a74019d63d": "4.4.1, 4.6.0"
+    "4622d8a74019d63d": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.callbacks.default_flow": {
    "DefaultFlowCallback": {
-    "452add42fe18ff89": "4.4.1, 4.6.0"
+    "452add42fe18ff89": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "DefaultFlowCallback.on_step_end": {
-    "bbfd740907a3a47f": "4.4.1, 4.6.0"
+    "bbfd740907a3a47f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.init": {
    "_patch_torch_FileSystemReader": {
-    "658a78d9f031ff20": "4.4.1",
-    "0ac105a7ad1fae1a": "4.6.0"
+    "658a78d9f031ff20": "4.4.1, 4.4.2",
+    "0ac105a7ad1fae1a": "4.5.3, 4.6.0"
    }
   },
   "swift.megatron.pipelines.train.sft": {
    "MegatronSft.__init__": {
     "bcef98f8fbe8db77": "4.4.1",
-    "9a38bd9bc6707e55": "4.6.0"
+    "fd56cf71676cef49": "4.4.2",
+    "9a38bd9bc6707e55": "4.5.3, 4.6.0"
    },
    "MegatronSft._set_seed": {
-    "d94dc98fc8b6d81f": "4.4.1, 4.6.0"
+    "d94dc98fc8b6d81f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "MegatronSft.run": {
-    "10672ef2d21496be": "4.4.1, 4.6.0"
+    "10672ef2d21496be": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.trainers.base": {
    "BaseMegatronTrainer.__init__": {
-    "16d6a7a1d0a0329a": "4.4.1",
-    "5abc8430f0fb53c1": "4.6.0"
+    "16d6a7a1d0a0329a": "4.4.1, 4.4.2",
+    "5abc8430f0fb53c1": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._aggregated_metrics": {
-    "2af6076be65bc6ae": "4.4.1, 4.6.0"
+    "2af6076be65bc6ae": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._all_reduce_metric": {
-    "ae520ee6bb7efd7f": "4.4.1, 4.6.0"
+    "ae520ee6bb7efd7f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._create_dataloader": {
-    "aa49ce548db5b76f": "4.4.1",
-    "bf1200a3cdfa6b32": "4.6.0"
+    "aa49ce548db5b76f": "4.4.1, 4.4.2",
+    "bf1200a3cdfa6b32": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._determine_best_metric": {
-    "a39bcb05479d28bc": "4.4.1, 4.6.0"
+    "a39bcb05479d28bc": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._get_data_collator": {
-    "42af75dba29ebe03": "4.4.1, 4.6.0"
+    "42af75dba29ebe03": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._load_checkpoint": {
-    "38d449a6cb92cc38": "4.4.1, 4.6.0"
+    "38d449a6cb92cc38": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._log_callback": {
-    "63a4b9492414d2e7": "4.4.1, 4.6.0"
+    "63a4b9492414d2e7": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._prepare_batch": {
-    "046d5faa843946b2": "4.4.1, 4.6.0"
+    "046d5faa843946b2": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._prepare_data_iterator": {
-    "b914d060848a3ff8": "4.4.1, 4.6.0"
+    "b914d060848a3ff8": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer._prepare_dataloader": {
-    "05f1b28d8f52f48b": "4.4.1",
+    "05f1b28d8f52f48b": "4.4.1, 4.4.2, 4.5.3",
     "59a9e3b179c8da1d": "4.6.0"
    },
    "BaseMegatronTrainer._prepare_peft_model": {
-    "02d50a3537c5db51": "4.4.1",
-    "3e3c28cd9e4fb009": "4.6.0"
+    "02d50a3537c5db51": "4.4.1, 4.4.2",
+    "3e3c28cd9e4fb009": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.cyclic_iter": {
-    "9d7b45d0a9523df7": "4.4.1",
-    "a2d09329868ad6e3": "4.6.0"
+    "9d7b45d0a9523df7": "4.4.1, 4.4.2",
+    "a2d09329868ad6e3": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.evaluate": {
-    "059143b861fe6425": "4.4.1, 4.6.0"
+    "059143b861fe6425": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.get_batch": {
-    "ed052e5328217b80": "4.4.1, 4.6.0"
+    "ed052e5328217b80": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.get_optimizer_and_scheduler": {
-    "05aa52ebba1fac35": "4.4.1",
-    "57e7c99a8d61a3c7": "4.6.0"
+    "05aa52ebba1fac35": "4.4.1, 4.4.2",
+    "57e7c99a8d61a3c7": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.merge_lora_adapters": {
-    "24599db865d0960f": "4.4.1, 4.6.0"
+    "24599db865d0960f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.prepare_model": {
-    "5e69329368ee3e67": "4.4.1, 4.6.0"
+    "5e69329368ee3e67": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.run_train_step": {
-    "4c177b1e5f20df4a": "4.4.1",
-    "7e68da9174f58796": "4.6.0"
+    "4c177b1e5f20df4a": "4.4.1, 4.4.2",
+    "7e68da9174f58796": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.save_checkpoint": {
-    "2986cdc2515645d7": "4.4.1",
-    "beebc99b3dc81ea8": "4.6.0"
+    "2986cdc2515645d7": "4.4.1, 4.4.2",
+    "beebc99b3dc81ea8": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.setup_model_training": {
-    "4682d9c98780876c": "4.4.1",
-    "929a1971a8be10db": "4.6.0"
+    "4682d9c98780876c": "4.4.1, 4.4.2",
+    "929a1971a8be10db": "4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.setup_training": {
-    "d51a27bc65c54bf0": "4.4.1, 4.6.0"
+    "d51a27bc65c54bf0": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.train_step": {
-    "fe05dddd7c98d5cc": "4.4.1, 4.6.0"
+    "fe05dddd7c98d5cc": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "BaseMegatronTrainer.unmerge_lora_adapters": {
-    "b0aa3c6eea47a865": "4.4.1, 4.6.0"
+    "b0aa3c6eea47a865": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.trainers.batch_sampler": {
    "MegatronPretrainingRandomSampler": {
-    "2b16669d2ce270b6": "4.4.1",
+    "2b16669d2ce270b6": "4.4.1, 4.4.2, 4.5.3",
     "46c7a9ba309b8bc3": "4.6.0"
    },
    "MegatronPretrainingSampler": {
-    "102c14222d1667bd": "4.4.1, 4.6.0"
+    "102c14222d1667bd": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.trainers.dpo_trainer": {
    "DummyDPOTrainer.__init__": {
-    "b9996e16f27311bd": "4.4.1, 4.6.0"
+    "b9996e16f27311bd": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "MegatronDPOTrainer.__init__": {
-    "78a1cbd1d8074e52": "4.4.1, 4.6.0"
+    "78a1cbd1d8074e52": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "MegatronDPOTrainer.forward_step": {
-    "b8902c53beba0cf8": "4.4.1",
+    "b8902c53beba0cf8": "4.4.1, 4.4.2, 4.5.3",
     "66f0d8f0ae1de04b": "4.6.0"
    },
    "MegatronDPOTrainer.loss_func": {
-    "3a8b6f5ec9c92088": "4.4.1, 4.6.0"
+    "3a8b6f5ec9c92088": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.megatron.trainers.rlhf_mixin": {
    "MegatronRLHFTrainer._get_data_collator": {
-    "a91091da5953bcd0": "4.4.1, 4.6.0"
+    "a91091da5953bcd0": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "MegatronRLHFTrainer._load_checkpoint": {
-    "cc4bba8fa79016c0": "4.4.1",
-    "abaa1ae7d2b0a7a5": "4.6.0"
+    "cc4bba8fa79016c0": "4.4.1, 4.4.2",
+    "abaa1ae7d2b0a7a5": "4.5.3, 4.6.0"
    },
    "MegatronRLHFTrainer.get_logps": {
-    "d21952cfe5bb6a06": "4.4.1",
+    "d21952cfe5bb6a06": "4.4.1, 4.4.2, 4.5.3",
     "399a79f3d4620746": "4.6.0"
    },
    "MegatronRLHFTrainer.prepare_model": {
-    "149271e24cd49c03": "4.4.1",
-    "3097a19f900f7fad": "4.6.0"
+    "149271e24cd49c03": "4.4.1, 4.4.2",
+    "3097a19f900f7fad": "4.5.3, 4.6.0"
    }
   },
   "swift.megatron.trainers.utils": {
    "TrainerState": {
-    "3a09c9cf4d8902a4": "4.4.1, 4.6.0"
+    "3a09c9cf4d8902a4": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "prepare_batch": {
-    "1a2fa736edebf1dd": "4.4.1",
-    "f6c20406e501f0c4": "4.6.0"
+    "1a2fa736edebf1dd": "4.4.1, 4.4.2",
+    "f6c20406e501f0c4": "4.5.3, 4.6.0"
    }
   },
   "swift.megatron.utils.megatron_lm_utils": {
    "get_batch_on_this_cp_rank": {
-    "281a335cea3e46ae": "4.4.1, 4.6.0"
+    "281a335cea3e46ae": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "save_mcore_checkpoint": {
     "9c71dae097761257": "4.4.1",
+    "61125332c0ea3150": "4.4.2",
+    "1c24ef57e16a2a4d": "4.5.3",
     "b1f14c4cd5af43be": "4.6.0"
    },
    "wrap_model": {
-    "e19aa52928e6aae2": "4.4.1",
-    "e2439cafe157ac8a": "4.6.0"
+    "e19aa52928e6aae2": "4.4.1, 4.4.2",
+    "e2439cafe157ac8a": "4.5.3, 4.6.0"
    }
   },
   "swift.megatron.utils.utils": {
    "get_packed_seq_params": {
-    "a5a4f6b83e9d6bed": "4.4.1",
-    "67a484b5bce920cc": "4.6.0"
+    "a5a4f6b83e9d6bed": "4.4.1, 4.4.2",
+    "67a484b5bce920cc": "4.5.3, 4.6.0"
    },
    "get_padding_to": {
-    "7d5ac492b3638985": "4.4.1, 4.6.0"
+    "7d5ac492b3638985": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.pipelines.base": {
    "SwiftPipeline.__init__": {
-    "70e7c1a01fda901d": "4.4.1, 4.6.0"
+    "70e7c1a01fda901d": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftPipeline._set_seed": {
-    "e8019c1c9df8acd7": "4.4.1, 4.6.0"
+    "e8019c1c9df8acd7": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.pipelines.train.sft": {
    "SwiftSft.__init__": {
-    "4c19b33726559097": "4.4.1",
-    "fff1c71a251eba25": "4.6.0"
+    "4c19b33726559097": "4.4.1, 4.4.2",
+    "fff1c71a251eba25": "4.5.3, 4.6.0"
    },
    "SwiftSft._encode_dataset": {
-    "404586e78c1ad673": "4.4.1, 4.6.0"
+    "404586e78c1ad673": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftSft._get_dataset": {
-    "34072c6917ca9f32": "4.4.1, 4.6.0"
+    "34072c6917ca9f32": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftSft._post_process_datasets": {
-    "5e5a9090480f7d65": "4.4.1",
-    "4ffd0622edebf747": "4.6.0"
+    "5e5a9090480f7d65": "4.4.1, 4.4.2",
+    "4ffd0622edebf747": "4.5.3, 4.6.0"
    },
    "SwiftSft._prepare_dataset": {
-    "996019bae120addc": "4.4.1, 4.6.0"
+    "996019bae120addc": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftSft._prepare_model_tokenizer": {
-    "1c249c6e4eb1199c": "4.4.1, 4.6.0"
+    "1c249c6e4eb1199c": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftSft._prepare_template": {
-    "1dbf44a1a0f964ed": "4.4.1, 4.6.0"
+    "1dbf44a1a0f964ed": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "SwiftSft.run": {
-    "179fae4d45af175a": "4.4.1, 4.6.0"
+    "179fae4d45af175a": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
   "swift.rlhf_trainers.dpo_trainer": {
    "DPOTrainer.compute_loss": {
-    "cfaefb60b37e5da3": "4.4.1",
+    "cfaefb60b37e5da3": "4.4.1, 4.4.2, 4.5.3",
     "ce0f4fdc2d7a13b2": "4.6.0"
    },
    "DPOTrainer.concatenated_forward": {
-    "30b81becc58c4bf1": "4.4.1",
+    "30b81becc58c4bf1": "4.4.1, 4.4.2",
+    "68f67864aaa653fa": "4.5.3",
     "c2a0011554fcb631": "4.6.0"
    },
    "DPOTrainer.dpo_loss": {
-    "1aaa4687df01d236": "4.4.1, 4.6.0"
+    "1aaa4687df01d236": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
    "DPOTrainer.get_batch_loss_metrics": {
-    "503b4dfeb8a83413": "4.4.1",
+    "503b4dfeb8a83413": "4.4.1, 4.4.2",
+    "b9c0206a1d92653a": "4.5.3",
     "e7a23b99175f80a9": "4.6.0"
    },
    "DPOTrainer.get_batch_samples": {
-    "": "4.4.1",
+    "": "4.4.1, 4.4.2, 4.5.3",
     "f959022801925c5f": "4.6.0"
    }
   },
   "swift.trainers.mixin": {
    "DataLoaderMixin.get_train_dataloader": {
-    "5d2aeed447b35058": "4.4.1",
+    "5d2aeed447b35058": "4.4.1, 4.4.2",
+    "69c75ddffcb4bded": "4.5.3",
     "170393e0d90b6c27": "4.6.0"
    },
    "SwiftMixin._fix_grad_norm_nan": {
-    "1774dcf307005673": "4.4.1",
-    "d509d868b92b40f5": "4.6.0"
+    "1774dcf307005673": "4.4.1, 4.4.2",
+    "d509d868b92b40f5": "4.5.3, 4.6.0"
    },
    "SwiftMixin._patch_skip_first_batches": {
-    "e3d4414b91e05af7": "4.4.1",
-    "3ad9e07032f7ca24": "4.6.0"
+    "e3d4414b91e05af7": "4.4.1, 4.4.2",
+    "3ad9e07032f7ca24": "4.5.3, 4.6.0"
    },
    "SwiftMixin._save_checkpoint": {
-    "d2154ee05922aeca": "4.4.1",
-    "07e15ad4260b6aa1": "4.6.0"
+    "d2154ee05922aeca": "4.4.1, 4.4.2",
+    "07e15ad4260b6aa1": "4.5.3, 4.6.0"
    }
   },
   "swift.utils.transformers_utils": {
    "get_packed_seq_params": {
-    "8f4a854d24fcdba3": "4.4.1, 4.6.0"
+    "8f4a854d24fcdba3": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   }
  },
@@ -336,7 +342,7 @@ SOURCES: Mapping[str, Read] = {
  "megatron-core": {
   "megatron.core.dist_checkpointing.serialization": {
    "save": {
-    "1d1ad67cbb715bd6": "0.18.0, 0.18.1",
+    "1d1ad67cbb715bd6": "0.18.0, 0.18.1, 0.18.2",
     "e9626ecdf679a001": "0.19.0 to 0.19.2"
    }
   },
@@ -369,7 +375,7 @@ SOURCES: Mapping[str, Read] = {
   },
   "megatron.core.distributed.distributed_data_parallel": {
    "DistributedDataParallel._make_backward_post_hook": {
-    "7cb975df73c5c859": "0.18.0, 0.18.1",
+    "7cb975df73c5c859": "0.18.0, 0.18.1, 0.18.2",
     "8b6696c987250c15": "0.19.0 to 0.19.2"
    }
   },
@@ -381,7 +387,7 @@ SOURCES: Mapping[str, Read] = {
     "b0544c1dd3129007": "0.18.0 to 0.19.2"
    },
    "_ParamAndGradBucketGroup.start_grad_sync": {
-    "163db4ed5c59a61d": "0.18.0, 0.18.1",
+    "163db4ed5c59a61d": "0.18.0, 0.18.1, 0.18.2",
     "62f8f12d579769ef": "0.19.0 to 0.19.2"
    }
   },
@@ -395,21 +401,21 @@ SOURCES: Mapping[str, Read] = {
     "cf07b488fb76a8ae": "0.18.0 to 0.19.2"
    },
    "get_grad_norm_fp32": {
-    "40c55d8ae4641b40": "0.18.0, 0.18.1",
+    "40c55d8ae4641b40": "0.18.0, 0.18.1, 0.18.2",
     "810944e99b1e435d": "0.19.0 to 0.19.2"
    }
   },
   "megatron.core.optimizer.distrib_optimizer": {
    "DistributedOptimizer._get_main_param_and_optimizer_states": {
-    "ea8b605c28eb3e20": "0.18.0, 0.18.1",
+    "ea8b605c28eb3e20": "0.18.0, 0.18.1, 0.18.2",
     "716bb81f0fcd1852": "0.19.0 to 0.19.2"
    },
    "DistributedOptimizer._set_main_param_and_optimizer_states": {
-    "ad03a66fb809b872": "0.18.0, 0.18.1",
+    "ad03a66fb809b872": "0.18.0, 0.18.1, 0.18.2",
     "40cab784659711a8": "0.19.0 to 0.19.2"
    },
    "DistributedOptimizer.load_state_dict": {
-    "5c1ad081423b1d1c": "0.18.0, 0.18.1",
+    "5c1ad081423b1d1c": "0.18.0, 0.18.1, 0.18.2",
     "7e5f988b86b48501": "0.19.0 to 0.19.2"
    },
    "DistributedOptimizer.sharded_state_dict": {
@@ -418,23 +424,23 @@ SOURCES: Mapping[str, Read] = {
   },
   "megatron.core.optimizer.layer_wise_optimizer": {
    "LayerWiseDistributedOptimizer.get_grad_norm": {
-    "492327dacd55ff61": "0.18.0, 0.18.1",
+    "492327dacd55ff61": "0.18.0, 0.18.1, 0.18.2",
     "10b1f48a2f74ef2e": "0.19.0 to 0.19.2"
    }
   },
   "megatron.core.optimizer.optimizer": {
    "ChainedOptimizer.step": {
-    "75c16d1537843e62": "0.18.0, 0.18.1",
+    "75c16d1537843e62": "0.18.0, 0.18.1, 0.18.2",
     "c2b301e02ec29f4e": "0.19.0 to 0.19.2"
    },
    "MegatronOptimizer.clip_grad_norm": {
-    "824fecd27f1e5f78": "0.18.0, 0.18.1",
+    "824fecd27f1e5f78": "0.18.0, 0.18.1, 0.18.2",
     "99e5568aa4d623cb": "0.19.0 to 0.19.2"
    }
   },
   "megatron.core.pipeline_parallel.schedules": {
    "forward_step_calc_loss": {
-    "24757f83c3ded7a4": "0.18.0, 0.18.1",
+    "24757f83c3ded7a4": "0.18.0, 0.18.1, 0.18.2",
     "9990d300271b7dfc": "0.19.0 to 0.19.2"
    }
   },
@@ -459,7 +465,7 @@ SOURCES: Mapping[str, Read] = {
   },
   "megatron.core.transformer.moe.router": {
    "TopKRouter.routing": {
-    "b13f6a7393c2b680": "0.18.0, 0.18.1",
+    "b13f6a7393c2b680": "0.18.0, 0.18.1, 0.18.2",
     "e93abc48c2d9420a": "0.19.0 to 0.19.2"
    }
   },

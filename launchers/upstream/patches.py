@@ -7,7 +7,6 @@ lists the patches.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +15,7 @@ from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import source
 from launchers.upstream.known import DIGITS, SOURCES
+from launchers.upstream.versions import parse_version
 
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
@@ -112,7 +112,7 @@ class Verdict:
         found: dict[str, list[str]] = {}
         for f in (f for f in self.patch.functions if f not in self.unknown):
             found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
-        return "; ".join(f"{name} {each}" for name in found for each in _narrowest(found[name]))
+        return "; ".join(f"{name} {each}" for name in found for each in _common(found[name]))
 
     def error(self) -> LaunchError:
         """Return the error of a refused patch, naming function, version and override."""
@@ -145,23 +145,25 @@ class Verdict:
             )
 
 
-def _narrowest(releases: Sequence[str]) -> list[str]:
-    """Return the releases of several functions without those that others narrow down.
+def _common(releases: Sequence[str]) -> list[str]:
+    """Return the releases that have the sources of all functions; if none has, those of each.
 
-    >>> _narrowest(["1.6.0 to 1.6.5", "1.6.5"]), _narrowest(["4.4.1", "4.4.1, 4.6.0"])
-    (['1.6.5'], ['4.4.1'])
+    >>> _common(["1.6.0 to 1.6.4", "1.6.2 to 1.6.5"]), _common(["4.4.1, 4.5.3", "4.5.3, 4.6.0"])
+    (['1.6.2 to 1.6.4'], ['4.5.3'])
+    >>> _common(["4.4.1", "4.6.0"])
+    ['4.4.1', '4.6.0']
     """
-    ends = {each: _ends(each) for each in releases}
-    return [
-        each
-        for each, (first, last) in ends.items()
-        if not any(a != (first, last) and first <= a[0] and a[1] <= last for a in ends.values())
-    ]
+    common, *others = ([_ends(part) for part in each.split(", ")] for each in releases)
+    for spans in others:
+        both = ((max(a, c), min(b, d)) for a, b in common for c, d in spans)
+        common = [(first, last) for first, last in both if first <= last]
+    texts = (" to ".join(dict.fromkeys(".".join(map(str, end)) for end in span)) for span in common)
+    return [", ".join(texts)] if common else list(dict.fromkeys(releases))
 
 
-def _ends(releases: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    found = [tuple(map(int, each.split("."))) for each in re.findall(r"[\d.]+", releases)]
-    return found[0], found[-1]
+def _ends(part: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    first, _, last = part.partition(" to ")
+    return parse_version(first), parse_version(last or first)
 
 
 def judge(patch: Patch, accepted: str) -> Verdict:

@@ -14,7 +14,6 @@ _FLOW = "swift.megatron.callbacks.default_flow:DefaultFlowCallback"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer:MegatronDPOTrainer"
 _HF_DPO = "swift.rlhf_trainers.dpo_trainer:DPOTrainer"
-_PIPELINE = "swift.pipelines.base:SwiftPipeline"
 _SAMPLERS = "swift.megatron.trainers.batch_sampler"
 _ARGUMENTS = "swift.megatron.arguments.megatron_args:MegatronArguments"
 _UTILS = "swift.megatron.utils.megatron_lm_utils"
@@ -35,7 +34,7 @@ PATCHES = (
         "speed",  # it measures only: without it the phases of the start are not known
         (
             *functions(_MEGATRON_SFT, "__init__ run _set_seed"),
-            *functions(_PIPELINE, "__init__"),
+            *functions("swift.pipelines.base:SwiftPipeline", "__init__"),
             *functions(_SFT, "_prepare_template _prepare_dataset"),
             *functions(
                 _TRAINER,
@@ -48,7 +47,7 @@ PATCHES = (
         "startup_transformers",
         "speed",
         (
-            *functions(_PIPELINE, "__init__ _set_seed"),
+            *functions("swift.pipelines.base:SwiftPipeline", "__init__ _set_seed"),
             *functions(_SFT, "__init__ run _prepare_model_tokenizer _prepare_dataset"),
         ),
     ),
@@ -88,11 +87,7 @@ PATCHES = (
             *functions(_ADAM, "state_dict load_state_dict get_unscaled_state set_scaled_state"),
         ),
     ),
-    Patch(
-        "seal_megatron",
-        "required",
-        functions(_TRAINER, "run_train_step save_checkpoint"),
-    ),
+    Patch("seal_megatron", "required", functions(_TRAINER, "run_train_step save_checkpoint")),
     Patch(
         "seal_transformers",
         "required",
@@ -117,11 +112,7 @@ PATCHES = (
             *functions(f"{_MOE}.moe_layer:MoELayer", "route"),
         ),
     ),
-    Patch(
-        "metrics_transformers",
-        "required",
-        functions(_HF, "get_batch_samples"),
-    ),
+    Patch("metrics_transformers", "required", functions(_HF, "get_batch_samples")),
     Patch(
         "epoch_order",
         "numbers",
@@ -152,6 +143,15 @@ PATCHES = (
         "speed",
         functions(_HF_DPO, "dpo_loss get_batch_loss_metrics compute_loss"),
     ),
+    Patch(
+        "ledger_megatron",
+        "speed",  # it records only: without it the run has no ledger
+        (
+            *functions(_TRAINER, "run_train_step train_step save_checkpoint"),
+            *functions(_HF_DPO, "dpo_loss"),
+        ),
+    ),
+    Patch("ledger_transformers", "speed", functions(_HF_DPO, "dpo_loss get_batch_loss_metrics")),
     Patch(
         "nonfinite_megatron",
         "speed",  # it notes rows only: without it the error of grad_check names none

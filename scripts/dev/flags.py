@@ -23,11 +23,15 @@ from launchers.flags.flag_types import FlagType
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.rules import table as rules
 from launchers.rules.engine import Range, Rule
+from launchers.upstream.versions import parse_version
 from scripts.dev import flag_schema
 from scripts.helm import ROOT
 from scripts.values.flags import SHARED, Table
 
-VENVS = (ROOT / ".tools" / "train", ROOT / ".tools" / "train-4.6.0")
+_LOCKS = (ROOT / "launchers").glob("requirements-cpu-*.txt")
+RELEASES = sorted((lock.stem.rpartition("-")[2] for lock in _LOCKS), key=parse_version)
+"""The other releases of ms-swift that have a training environment, oldest first."""
+VENVS = tuple(ROOT / ".tools" / name for name in ("train", *(f"train-{v}" for v in RELEASES)))
 """The training environments of `make setup`, the pinned one first."""
 DESCRIPTIONS = Path(__file__).with_name("flag_descriptions.yaml")
 """Flag to the sentence that editors show, written by a person."""
@@ -71,7 +75,7 @@ def render(sites: Iterable[Path]) -> dict[str, str]:
     """Return the texts of the tables by file, of each ms-swift in ``sites``."""
     tables = {found["version"]: found for found in map(table, sites)}
     common = shared(list(tables.values()))
-    files = {SHARED: _text(common, " and ".join(tables))}
+    files = {SHARED: _text(common, ", ".join(tables))}
     for version, whole in tables.items():
         files[f"ms-swift-{version}.yaml"] = _text(own(whole, common), version)
     return files

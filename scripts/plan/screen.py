@@ -20,7 +20,7 @@ from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.units import bytes_text, time_text
-from scripts.plan.verdict import Verdict
+from scripts.plan.verdict import Verdict, model_states
 
 _HEAD = "bold cyan"
 BAR = 48
@@ -107,11 +107,23 @@ def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
             f"{training.global_batch_size} {unit} a step, {training.microbatches} microbatches "
             f"on {training.layout.dp} replicas"
         )
+    elif recipe.backend == "transformers":
+        yield _rows(submission)
     given = [f"{word} {recipe.args[name]}" for name, word in _ARGS.items() if name in recipe.args]
     if given:
         yield ", ".join(given)
 
 
+def _rows(submission: Submission) -> str:
+    """Return the rows of a step of the transformers trainer; its GPUs are all replicas."""
+    of = [submission.recipe.arg(name, "1") for name in _BATCH]
+    gpus = submission.nodes * max(1, submission.gpus_per_node)
+    if not all(each.isdecimal() for each in of):
+        return f"rows of a step: {' x '.join(of)} x {gpus} processes"
+    return f"{int(of[0]) * int(of[1]) * gpus} rows a step: {' x '.join(of)} x {gpus} processes"
+
+
+_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _ARGS = {
     "loss_type": "loss",
     "beta": "beta",
@@ -154,7 +166,15 @@ def _layout(plan: Plan) -> Iterator[str | Text]:
 
 def _memory(submission: Submission, plan: Plan) -> Iterator[str | Text]:
     """Yield the memory of the fullest GPU by part, of all stages, and of the host."""
-    used = plan.memory
+    used, states = plan.memory, model_states(plan)
+    if states is not None:
+        of = "" if plan.gpu is None else f" of {plan.gpu.memory_gib:.1f}"
+        yield f"at least {states.total:.1f}{of} GiB a GPU, {states.sharding}: " + ", ".join(
+            f"{name} {size:.1f}"
+            for name, size in vars(states).items()
+            if name != "sharding" and size >= 0.05
+        )
+        yield "activations, logits and buffers are not predicted"
     if plan.training is None:
         return
     if used is None:

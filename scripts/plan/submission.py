@@ -11,9 +11,11 @@ from launchers.config.recipe import Recipe
 from launchers.config.recipe import parse as parse_recipe
 from launchers.config.settings import STAGES
 from launchers.exits import LaunchError
+from launchers.refusal import Refusal
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
 from scripts.problem import Problem
 from scripts.quantity import parse_amounts, parse_quantity
+from scripts.values import settings
 
 _TOPOLOGY = f"{KUEUE}/podset-"
 
@@ -63,6 +65,10 @@ class Submission:
     restarts: int
     grace_seconds: float
     """From SIGTERM to SIGKILL."""
+    refusals: tuple[Refusal, ...]
+    """Settings that cannot work, of which the templates know nothing."""
+    warnings: tuple[str, ...]
+    """Settings without the effect that they seem to have."""
 
 
 def read_submission(text: str) -> Submission:
@@ -74,9 +80,10 @@ def read_submission(text: str) -> Submission:
     release = parse_release(text)
     jobset, gang = release.jobset, release.gang
     volumes = {volume["name"]: volume for volume in gang.pod.get("volumes") or []}
+    recipe = _recipe(jobset)
     return Submission(
         run=jobset.name,
-        recipe=_recipe(jobset),
+        recipe=recipe,
         nodes=gang.count,
         gpus_per_node=int(gang.env.get("DPO_GPUS_PER_NODE", "0")),
         gpu_model=jobset.gpu_model,
@@ -92,7 +99,15 @@ def read_submission(text: str) -> Submission:
         workspace_size=_claim_size(release),
         restarts=jobset.max_restarts,
         grace_seconds=gang.grace,
+        refusals=tuple(settings.refusals(release)),
+        warnings=tuple(settings.warnings(release, named_sources(recipe))),
     )
+
+
+def named_sources(recipe: Recipe) -> list[tuple[str, str]]:
+    """Return key and text of the model and each dataset."""
+    datasets = [(f"recipe.dataset[{i}]", text) for i, text in enumerate(recipe.dataset)]
+    return [("recipe.model", recipe.model), *datasets]
 
 
 def _claim_size(release: Release) -> float | None:
@@ -142,10 +157,15 @@ def _volume_text(volume: Fields) -> str:
 
     >>> _volume_text({"name": "workspace", "persistentVolumeClaim": {"claimName": "training"}})
     'claim training'
+    >>> _volume_text({"name": "workspace", "csi": {"driver": "gcsfuse.csi.storage.gke.io"}})
+    'volume of gcsfuse.csi.storage.gke.io'
     """
     claim, nfs, host = (volume.get(k) for k in ("persistentVolumeClaim", "nfs", "hostPath"))
     if claim:
         return f"claim {claim['claimName']}"
     if nfs:
         return f"NFS {nfs['server']}:{nfs['path']}"
+    driver = (volume.get("csi") or {}).get("driver")
+    if driver:
+        return f"volume of {driver}"
     return f"host folder {host['path']}" if host else "emptyDir"

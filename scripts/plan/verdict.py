@@ -19,7 +19,8 @@ from launchers.storage.node_disk import KEPT_FREE
 from launchers.system import lookup
 from launchers.units import GIB
 from scripts.plan.search import TIGHT
-from scripts.plan.submission import Submission
+from scripts.plan.submission import Submission, named_sources
+from scripts.plan.transformers import states
 from scripts.plan.units import bytes_text, time_text
 
 LOST_SECONDS_WARNING = 3600.0
@@ -52,16 +53,22 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
         gpus_per_node=max(1, submission.gpus_per_node),
         gpu_model=plan.gpu.name if plan.gpu else "",
     )
-    broken = table.check(recipe.args, context)
+    broken = [*submission.refusals, *table.check(recipe.args, context)]
     too_big = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
     damaged, unread = _model(submission)
     doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
-    doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission), *unread]
+    doubts += [
+        *submission.warnings,
+        *_grace(submission, plan),
+        *_local(submission, plan),
+        *_sources(submission),
+        *unread,
+    ]
     return Verdict(
         refusals=tuple(map(str, [*broken, *damaged, *too_big, *disk])),
         warnings=tuple(doubts),
-        is_too_big=bool(too_big),
+        is_too_big=bool(too_big) and plan.training is not None,
     )
 
 
@@ -77,7 +84,24 @@ def _model(submission: Submission) -> tuple[list[str], list[str]]:
     return [], []
 
 
+def model_states(plan: Plan) -> states.States | None:
+    """Return the model states of a GPU with the transformers trainer, where they are known."""
+    job = plan.job
+    if job.recipe.backend != "transformers" or job.model_config is None or not job.gpus_per_node:
+        return None
+    return states.predict(job.recipe, job.model_config, world=job.nodes * job.gpus_per_node)
+
+
 def _gpu(plan: Plan) -> list[Refusal]:
+    found = model_states(plan)
+    if found is not None and plan.gpu is not None and found.total > plan.gpu.memory_gib:
+        says = (
+            f"weights, gradients, optimizer and reference alone need {found.total:.1f} GiB of a "
+            f"GPU with {found.sharding}, and {plan.gpu.name} has {plan.gpu.memory_gib:.1f}; use "
+            "deepspeed: zero3 or fsdp: fsdp2, more GPUs, tuner_type: lora, or recipe.backend: "
+            "megatron"
+        )
+        return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
     if plan.memory is None or plan.gpu is None or plan.free_gib is None or plan.free_gib >= 0:
         return []
     says = (
@@ -131,6 +155,14 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "
             "(kueue.topology), or every group across nodes is slower"
         )
+    if model := plan.job.model_config:
+        gathers = states.sharding(plan.job.recipe)[:5] in ("zero3", "fsdp2")
+        if plan.job.recipe.backend == "transformers" and model.is_moe and gathers:
+            found.append(
+                f"each GPU gathers all {model.experts} experts of every layer, whatever its tokens "
+                "use: recipe.backend: megatron with expert_model_parallel_size keeps them apart, "
+                f"{states.MEGATRON_RATIO}"
+            )
     worst = _all_longest(plan)
     if worst is not None:
         found.append(worst)
@@ -147,8 +179,6 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             f"every checkpoint is kept, {bytes_text(files.saved)} each: "
             "write recipe.args.save_total_limit"
         )
-    if files is not None and not files.is_exact:
-        found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
 
 
@@ -199,8 +229,7 @@ def _local(submission: Submission, plan: Plan) -> list[str]:
 
 
 def _sources(submission: Submission) -> list[str]:
-    named = [("recipe.model", submission.recipe.model)]
-    named += [(f"recipe.dataset[{i}]", text) for i, text in enumerate(submission.recipe.dataset)]
+    named = named_sources(submission.recipe)
     if submission.env.get("DPO_CODE_URL"):
         named.append(("code.ref", f"@{submission.env.get('DPO_CODE_REF', '')}"))
     moving = [key for key, text in named if _is_branch(text)]

@@ -26,6 +26,7 @@ from scripts.report.record import RunRecord
 FILES = (
     r"(?:progress|plan|inputs)\.json",
     r"metrics\.jsonl",
+    r"pairs/summary\.json",
     r"attempts/\d+/(?:start|packing)\.json",
     r"attempts/\d+/(?:termination|preflight|phases)-\d+\.json",
     r"checkpoints/checkpoint-\d+/(?:COMPLETE|DAMAGED|features)\.json",

@@ -8,6 +8,7 @@ The format, version 1; `schema` rises when a field changes its meaning or goes:
           missing{column: {steps, last, is_newest}} (of loss and grad_norm: logged steps without a
           finite value),
           curves{column: {recorded, steps[], means[], lows[], highs[]}},
+          ledger (the run's ``pairs/summary.json``),
           evaluations[{step, attempt, time, seconds, values{name: number}}],
           attempts[{number, resumed, began, trained_from, trained_until, first_step, last_step,
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
@@ -65,6 +66,7 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
             }
             for column, points in run.curves.items()
         },
+        "ledger": dict(run.pairs),
         "evaluations": [vars(each) | {"values": dict(each.values)} for each in run.evaluations],
         "attempts": [_attempt(each) for each in run.attempts],
         "effective": timeline.effective(run),

@@ -300,3 +300,66 @@ def start_phases(run: RunRecord) -> Iterator[Row]:
     }
     for name, seconds in durations(marks).items():
         yield name.replace("_", " "), f"{seconds:.1f}"
+
+
+def pairs(run: RunRecord) -> Iterator[Row]:
+    """Yield what the ledger proves, and the margins of each epoch."""
+    if trained := proof(run.pairs):
+        yield "trained", trained
+    for each in _objects(run.pairs, "epochs"):
+        margins = part(each, "margins").items()
+        shown = ", ".join(f"{share} %: {_number(value)}" for share, value in margins)
+        below = each.get("below_zero")
+        share = f"; below 0: {below:.1%}" if isinstance(below, int | float) else ""
+        yield f"margins of epoch {each.get('epoch')}, percentiles", shown + share
+
+
+def proof(summary: Mapping[str, Any]) -> str:
+    """Return whether each pair was trained exactly once in each epoch; empty without a ledger.
+
+    >>> epoch = {"epoch": 1, "once": 9, "again": {"count": 0}, "not_trained": 1}
+    >>> proof({"pairs": 10, "first_step": 1, "last_step": 3, "epochs": [epoch]})
+    '10 pairs, steps 1 to 3: none more than once in an epoch; not trained in epoch 1: 1'
+    """
+    first, last = summary.get("first_step"), summary.get("last_step")
+    epochs = _objects(summary, "epochs")
+    if not epochs:
+        return ""
+    head = f"{summary.get('pairs')} pairs, steps {first} to {last}"
+    found = []
+    if count := part(summary, "missing_steps").get("count"):
+        found.append(f"NOT PROVEN: {count} steps are missing")
+    if first != 1:
+        found.append("NOT PROVEN: the steps before were not recorded")
+    for each in epochs:
+        again = part(each, "again")
+        if again.get("count"):
+            rows = ", ".join(f"{p.get('file')}:{p.get('row')}" for p in _objects(again, "pairs"))
+            found.append(f"epoch {each.get('epoch')}: {again['count']} more than once: {rows}")
+    if not found:
+        left = [(e.get("epoch"), e.get("not_trained")) for e in epochs if e.get("not_trained")]
+        rest = "".join(f"; not trained in epoch {epoch}: {count}" for epoch, count in left)
+        once = "none more than once in an epoch" if left else "each exactly once in each epoch"
+        return f"{head}: {once}{rest}"
+    return f"{head}: {'; '.join(found)}"
+
+
+def worst_pairs(run: RunRecord) -> Iterator[Row]:
+    """Yield the worst pairs: file, row, mean margin, margin in each epoch."""
+    for each in _objects(run.pairs, "worst"):
+        margins = part(each, "margins").values()
+        yield (
+            str(each.get("file")),
+            str(each.get("row")),
+            _number(each.get("margin")),
+            ", ".join(map(_number, margins)),
+        )
+
+
+def _number(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else "–"
+
+
+def _objects(of: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = of.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

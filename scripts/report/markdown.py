@@ -50,6 +50,8 @@ def _run(run: RunRecord, name: str) -> Iterable[str]:
         yield f"Time: {spent}."
     if planned := list(facts.planned(run)):
         yield _table(["measure", "plan", "actual", "ratio"], planned)
+    if trained := facts.proof(run.pairs):
+        yield f"Pairs: {_text(trained)}."
     if versions := ", ".join(f"{n} {v}" for n, v in facts.versions(run)):
         yield f"Versions: {_text(versions)}."
 

@@ -91,6 +91,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         export=_manifest(work.export, state.problems),
         checkpoints=steps,
         attempts=_attempts(state, metrics),
+        pairs=state.object(work.pairs / "summary.json"),
         **from_metrics(metrics),
     )
     notes += [f"{name}: not whole, left out" for name in state.torn]

@@ -75,6 +75,8 @@ class RunRecord:
     missing: Mapping[str, Missing] = field(default_factory=dict)
     """By column, for the loss and the gradient norm: steps that were logged without one."""
     evaluations: Sequence[Evaluation] = ()
+    pairs: Mapping[str, Any] = field(default_factory=dict)
+    """Summary of the pair ledger (``launchers/training/ledger/summary.py``)."""
     attempts: Sequence[Attempt] = ()
     rows: int = 0
     """Steps that count."""

@@ -35,6 +35,10 @@ def table_of(version: str, chart: Path = CHART) -> Table:
 
 def tables(chart: Path = CHART) -> dict[str, Table]:
     """Return the whole table of each release that the chart knows, by version."""
+    return {version: table_of(version, chart) for version in releases(chart)}
+
+
+def releases(chart: Path = CHART) -> list[str]:
+    """Return the releases that the chart knows."""
     names = sorted(path.stem for path in (chart / "flags").glob("ms-swift-*.yaml"))
-    versions = [name.removeprefix("ms-swift-") for name in names]
-    return {version: table_of(version, chart) for version in versions}
+    return [name.removeprefix("ms-swift-") for name in names]

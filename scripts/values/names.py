@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
-from scripts.values.flags import table_of
+from scripts.values.flags import releases, table_of
 
+RENAMES = Path(__file__).with_name("renames.yaml")
 LISTED = 16
 """Keys that a remedy lists at most."""
 
@@ -51,13 +56,31 @@ def closest(word: str, known: Collection[str]) -> str:
     return ""
 
 
+@cache
+def renames() -> Mapping[str, Mapping[str, str]]:
+    """Return ``keys`` and ``variables`` of other charts and launchers, with what to write here."""
+    found: Mapping[str, Mapping[str, str]] = yaml.safe_load(RENAMES.read_text(encoding="utf-8"))
+    return found
+
+
+def elsewhere(level: str, key: str) -> str:
+    """Return what to write instead of a key of another chart; empty if it is none.
+
+    >>> elsewhere("", "imagePullSecrets"), elsewhere("podSpec", "image"), elsewhere("", "nodez")
+    ('use image.pullSecrets', 'use image', '')
+    """
+    wanted = _plain(f"{level}{key}")
+    return next((says for path, says in renames()["keys"].items() if _plain(path) == wanted), "")
+
+
 def remedy(
     level: str, key: str, own: Mapping[str, Collection[str]], values: Mapping[str, Any]
 ) -> str:
     """Return what to write instead of a key that no map of the chart has.
 
-    A name that differs in case, - and _ only, otherwise the nearest of all keys, flags and renames;
-    those of the same map come first, and in maps but ``recipe`` no flag is near by chance.
+    A key of another chart has its own words. Otherwise it is a name that differs in case, - and _
+    only, or the nearest of all keys, flags and renames; those of the same map come first, and in
+    maps but ``recipe`` no flag is near by chance.
 
     Args:
         level: path of the map.
@@ -65,6 +88,8 @@ def remedy(
         own: each map of the chart with its keys.
         values: the merged values, whose recipe selects the flags.
     """
+    if known := elsewhere(level, key):
+        return known
     meanings, keys = _meanings(own, values), own[level]
     meant, verb = meanings.get(_plain(key)), "use"
     if meant is None:
@@ -103,8 +128,8 @@ def _meanings(own: Mapping[str, Collection[str]], values: Mapping[str, Any]) -> 
             meant(snake(key)).paths.append(f"{level}.{key}".lstrip("."))
     given = values.get("recipe")
     recipe = given if isinstance(given, Mapping) else {}
-    version = "4.6.0" if recipe.get("swiftVersion") == "4.6.0" else SWIFT
-    backends = table_of(version)["backends"]
+    version = recipe.get("swiftVersion")
+    backends = table_of(version if version in releases() else SWIFT)["backends"]
     backend = backends.get(str(recipe.get("backend")), backends["megatron"])
     flags = backend["flags"]
     for flag in [*flags["common"], *flags.get(str(recipe.get("task", "rlhf")), [])]:

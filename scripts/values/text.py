@@ -13,6 +13,7 @@ from scripts.values.paths import path
 _TEXT = "tag:yaml.org,2002:str"
 _DEEPEST = 200
 """Levels of a values file that are read; the shipped ones have at most a dozen."""
+_QUOTED = re.compile(r"[“”„‘’‚].*[“”„‘’‚]$", re.DOTALL)
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 """YAML 1.1, as Helm reads it: 010 is 8, and 08 a text."""
 
@@ -34,6 +35,7 @@ def mistakes(text: str, file: str) -> list[str]:
     except yaml.YAMLError:
         return []
     found = [line for node in documents[:1] for line in _below(node, [], file, set())]
+    found += _registry(documents[0]) if documents else []
     if len(documents) > 1:
         line = documents[1].start_mark.line + 1
         found.append(
@@ -53,6 +55,20 @@ def _depth(text: str) -> int:
         if deepest > _DEEPEST:
             break
     return deepest
+
+
+def _registry(node: yaml.Node) -> list[str]:
+    """Return the line of a registry for the images of all charts, which this chart does not read.
+
+    >>> _registry(yaml.compose("global: {imageRegistry: a.b}"))[0].rpartition("[")[2]
+    'text-registry]'
+    """
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        names = value.value if isinstance(value, yaml.MappingNode) else ()
+        if key.value == "global" and any(name.value == "imageRegistry" for name, _ in names):
+            says = "read by no template; write the registry into image.repository"
+            return [f"global.imageRegistry: {says} [text-registry]"]
+    return []
 
 
 def _is_empty(node: yaml.Node) -> bool:
@@ -78,6 +94,11 @@ def _below(node: yaml.Node, at: list[str | int], file: str, seen: set[int]) -> I
                 )
             lines[str(key.value)] = line
             yield from _below(value, below, file, seen)
+    elif isinstance(node, yaml.ScalarNode) and not node.style and _QUOTED.match(node.value):
+        yield (
+            f"{path(at)}: typographic quotes, which YAML reads as a part of the text; use straight "
+            "ones [text-quotes]"
+        )
     elif (
         isinstance(node, yaml.ScalarNode)
         and not node.style

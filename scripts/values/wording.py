@@ -75,7 +75,8 @@ def line(error: ValidationError, resolve: Resolve) -> tuple[str, str]:
         where = path([error.message], where)
     if keyword == "unknown":
         level = path(error.absolute_path)
-        text = f"not a key of {level}; {_near(error.message, schema)} [key-unknown]"
+        use = names.elsewhere(level, error.message) or _near(error.message, schema)
+        text = f"not a key of {level}; {use} [key-unknown]"
     elif keyword == "missing":
         needed = error.validator_value
         cause = f" with {needed}" if isinstance(needed, str) else ""
@@ -223,6 +224,9 @@ def _type(where: str, value: object, schema: Schema, resolve: Resolve) -> str:
             return f"{cause}; remove the quotes and write {true} [value-quoted]"
         if {"integer", "number"} & set(types) and re.fullmatch("-?[0-9]{1,15}", value):
             return f"{shown(where, value)} is a text; remove the quotes [value-quoted]"
+        if "number" in types and re.fullmatch(r"-?[0-9]{1,15}\.[0-9]{1,15}", value):
+            cause = f"{shown(where, value)} is a text, as --set makes it of a fraction"
+            return f"{cause}; remove the quotes, or use --set-json '{where}={value}' [value-quoted]"
     wanted = " or ".join(_TYPES[each] for each in types)
     is_what = f" is a {kind}" if kind else ""
     use = remedy(where, value, schema, resolve)

@@ -24,7 +24,7 @@ SUPPORTED = (KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES))
 FULL: Document = {
     "nodes": 4,
     "gpusPerNode": 4,
-    "gpuResource": "amd.com/gpu",
+    "gpuResource": "nvidia.com/gpu.shared",
     "resources": {"limits": {"memory": "600Gi", "example.com/nic": 2}, "requests": {"cpu": 90}},
     "stages": {
         "placement": "jobs",
@@ -39,6 +39,7 @@ FULL: Document = {
         "allowVersionChange": True,
         "adapterReference": "base",
         "checkFirstStep": False,
+        "pairLedger": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},
     },
     "sharedMemory": {"sizeLimit": "20Gi"},

@@ -202,7 +202,8 @@ def test_the_recipe_travels_with_a_jobset_that_another_cluster_runs() -> None:
 def test_the_workspace_is_a_csi_volume_or_a_claim_of_a_volume() -> None:
     none = {"workspace": {"existingClaim": ""}}
     csi = {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": {"bucketName": "runs"}}
-    volumes = pod(render(BASE, none, {"workspace": {"csi": csi}}))["volumes"]
+    marked = {"podAnnotations": {"gke-gcsfuse/volumes": "true"}}
+    volumes = pod(render(BASE, none, {"workspace": {"csi": csi}}, marked))["volumes"]
     assert {"name": "workspace", "csi": csi} in volumes
     claim = render(BASE, none, {"workspace": {"pvc": {"size": "1Ti", "volumeName": "lustre"}}})
     assert kind(claim, "PersistentVolumeClaim")["spec"]["volumeName"] == "lustre"

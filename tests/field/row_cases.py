@@ -133,21 +133,21 @@ CASES = (
         id="D16",
         what="tool_calls with an empty text",
         right="refused dataset-tool-calls",
-        right_460=KEPT,
+        right_later=KEPT,
         write=lines(lambda n: tools(n, openai(""), tools=TOOLS)),
     ),
     Case(
         id="D18",
         what="content null with tool_calls",
         right="refused dataset-content",
-        right_460=KEPT,
+        right_later=KEPT,
         write=lines(lambda n: tools(n, openai(None), tools=TOOLS)),
     ),
     Case(
         id="D19",
         what="a tool turn without a call",
         right="refused dataset-tool-turn",
-        right_460="warned dataset-tool-turn-differs",
+        right_later="warned dataset-tool-turn-differs",
         write=lines(
             lambda n: {
                 "messages": [

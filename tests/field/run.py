@@ -1,4 +1,4 @@
-"""`make field`: the verdict on each case next to the right one, with both releases of ms-swift."""
+"""`make field`: the verdict on each case next to the right one, with each release of ms-swift."""
 
 from __future__ import annotations
 

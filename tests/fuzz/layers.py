@@ -49,7 +49,7 @@ SOUND: tuple[Document, ...] = (
         "terminationGracePeriodSeconds": 1,
     },
     {
-        "gpuResource": "amd.com/gpu",
+        "gpuResource": "nvidia.com/gpu.shared",
         "gpusPerNode": 4,
         "nodes": 4,
         "sharedMemory": {"sizeLimit": "1Mi"},

@@ -24,7 +24,9 @@ ALLOWED: dict[str, str] = {
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy
     """,
-    "the recipe is the user's file, and who may read it does not change": "config/recipe.py:load",
+    "the recipe is the user's file, and who may read it does not change": """
+        config/recipe_file.py:load
+    """,
     "a connection, not a file": """
         gang/handshake.py:Handshakes._accept gang/handshake.py:Handshakes._read
         gang/handshake.py:Handshakes._refuse hang/agreement.py:HangAgreement._gathered

@@ -1,6 +1,6 @@
 """Paths of the training environments of `make setup`: real ms-swift and torch for CPU.
 
-The tests run with the pinned ms-swift; ``SWIFT=4.6.0``, as of ``make test-next``, with the second.
+The tests run with the pinned ms-swift; ``SWIFT=4.6.0``, as of ``make test-next``, with another one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ class Stack:
     bridge: str
     core: str
     """megatron-core of the oracle; only sources that run with the tests' Python."""
-    suffix: str = ""
-    """Suffix of its folders in ``.tools``."""
+
+    @property
+    def suffix(self) -> str:
+        """Return the end of the names of its folders in ``.tools``."""
+        return "" if self is PINNED else f"-{self.swift}"
 
     @property
     def train(self) -> Path:
@@ -50,8 +53,11 @@ class Stack:
 
 
 PINNED = Stack(swift="4.4.1", transformers="5.12.1", bridge="1.6.0", core="0.16.1")
-NEXT = Stack(swift="4.6.0", transformers="5.19.0", bridge="1.6.5", core="0.19.2", suffix="-4.6.0")
-STACKS = {stack.swift: stack for stack in (PINNED, NEXT)}
+IMAGE = Stack(swift="4.5.3", transformers="5.16.1", bridge="1.6.5", core="0.18.2")
+"""What the newest public image has."""
+NEXT = Stack(swift="4.6.0", transformers="5.19.0", bridge="1.6.5", core="0.19.2")
+STACKS = {stack.swift: stack for stack in (PINNED, IMAGE, NEXT)}
+"""By ms-swift, oldest first."""
 STACK = STACKS[os.environ.get("SWIFT", PINNED.swift)]
 TRAIN, PYTHON, ORACLE = STACK.train, STACK.python, STACK.oracle
 

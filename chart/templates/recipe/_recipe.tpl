@@ -37,6 +37,9 @@ maxDroppedRows: {{ .maxDroppedRows }}
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}
+{{- if not .pairLedger }}
+pairLedger: false
+{{- end }}
 {{- with include "megatron-dpo.trackers" $ | fromJsonArray }}
 trackers: {{ toJson . }}
 {{- end }}

@@ -66,9 +66,11 @@ multiple: a total is a multiple of a product.
 {{/* words: each word of a flag is an allowed one; the allowed words may depend on other flags. */}}
 {{- define "megatron-dpo.rule.words" -}}
 {{- $rule := .rule -}}
-{{- range regexSplit "\\s+" (get .facts.texts $rule.flag | trim) -1 }}
-{{- if and . (not (has . $rule.known)) }}
-- recipe.args.{{ $rule.flag }}: "{{ . }}" is unknown; use one of {{ join ", " $rule.known }} [{{ $rule.id }}]
+{{- $text := get .facts.texts $rule.flag -}}
+{{- $isFile := and $rule.otherwise (regexMatch "[/.{]" $text) -}}
+{{- range regexSplit "\\s+" (trim $text) -1 }}
+{{- if not (or $isFile (empty .) (has . $rule.known)) }}
+- recipe.args.{{ $rule.flag }}: "{{ . }}" is unknown; use {{ gt (len $rule.known) 1 | ternary "one of " "" }}{{ join ", " $rule.known }}{{ $rule.otherwise | default "" }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}

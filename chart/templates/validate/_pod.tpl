@@ -4,7 +4,9 @@
 {{- /* Keys of the values for variables that people set elsewhere. */}}
 {{- $keys := dict
   "SKIP_CLONE" "stages.clone.skip" "SKIP_DOWNLOAD" "stages.download.skip" "SKIP_CONVERT" "stages.convert.skip"
-  "SKIP_TRAIN" "stages.train.skip" "SKIP_PREFLIGHT" "preflight.skip" "MASTER_PORT" "rendezvous.masterPort" "NNODES" "nodes"
+  "SKIP_TRAIN" "stages.train.skip" "SKIP_CLONE_REPO" "stages.clone.skip" "SKIP_DOWNLOAD_DATA" "stages.download.skip"
+  "SKIP_DOWNLOAD_MODEL" "stages.download.skip" "SKIP_PREPROCESS" "stages.download.skip" "SKIP_CHECKPOINT_CONVERSION" "stages.convert.skip" "SKIP_TRAINING" "stages.train.skip"
+  "SKIP_PREFLIGHT" "preflight.skip" "MASTER_PORT" "rendezvous.masterPort" "NNODES" "nodes"
   "WORLD_SIZE" "nodes and gpusPerNode" "NPROC_PER_NODE" "gpusPerNode" "LOCAL_WORLD_SIZE" "gpusPerNode"
   "CUDA_VISIBLE_DEVICES" "gpusPerNode" "NVIDIA_VISIBLE_DEVICES" "gpusPerNode" "GPU_MODEL" "gpuModel"
   "DPO_NODES" "nodes" "DPO_GPUS_PER_NODE" "gpusPerNode" "DPO_GPU_MODEL" "gpuModel" "DPO_WORKSPACE" "workspace" }}

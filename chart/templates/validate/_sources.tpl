@@ -61,6 +61,8 @@
 {{- with .Values.code }}
 {{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}
 - code.url: holds a name or password, which everybody who can see the run could read; remove it from the URL and put a token into a Secret named by code.existingSecret [code-url-secret]
+{{- else if regexMatch "^https?://[^/]+/[^/]+/[^/]+/(-/)?(tree|blob|commit|src)/" .url }}
+- code.url: the page of a folder in a browser, not a repository; use the part before /tree, and put the branch into code.ref [code-url-page]
 {{- end }}
 {{- end }}
 {{- end }}

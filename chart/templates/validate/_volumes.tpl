@@ -4,6 +4,13 @@
 {{- if not (or $workspace.existingClaim $workspace.pvc $workspace.nfs $workspace.hostPath $workspace.csi (kindIs "map" $workspace.emptyDir)) }}
 - workspace: no volume set; set exactly one of existingClaim, pvc, nfs, hostPath, csi, emptyDir [workspace-kind]
 {{- end }}
+{{- $volumes := dict "workspace" $workspace }}
+{{- range $position, $volume := .Values.extraVolumes }}{{ $_ := set $volumes (printf "extraVolumes[%d]" $position) $volume }}{{ end }}
+{{- range $path, $volume := $volumes }}
+{{- if and (eq (dig "csi" "driver" "" $volume) "gcsfuse.csi.storage.gke.io") (ne (dig "gke-gcsfuse/volumes" "" $.Values.podAnnotations | toString) "true") }}
+- {{ $path }}.csi: a bucket, which GKE mounts only in annotated pods: they would wait for the volume; set podAnnotations: {gke-gcsfuse/volumes: "true"} [gcsfuse-annotation]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The user's volumes and mounts: no duplicate name or path, and no source that the API server refuses. */}}

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from launchers.metrics.nonfinite import Finding, Microbatch
+from launchers.metrics.nonfinite import Finding, Microbatch, Zeros
 from launchers.system.atomic_file import replace
 
 
@@ -54,6 +54,8 @@ class StepRows:
         self.step = 1
         self.count: int | None = None
         """Microbatches of a step; None until they are read."""
+        self.zeros: Zeros | None = None
+        """Judges gradients of 0; None unless the feature ``zero_gradient`` is installed."""
 
     def watch(self, loader: Any) -> None:
         """Record what the training loader draws from now on; a stream has no sampler."""
@@ -76,7 +78,7 @@ class StepRows:
 
     def finding(self, rank: int, what: str, value: float) -> Finding:
         """Return what is known about a value of this step that is not finite."""
-        drawn = [tuple(rows_of(self.dataset, each)) for each in self._own()]
+        drawn = [tuple(rows_of(self.dataset, each)) for each in self.own()]
         losses = [float(each) for each in self.losses]  # the only synchronisation, at the end
         count = max(len(drawn), len(losses))
         return Finding(
@@ -93,12 +95,18 @@ class StepRows:
             ],
         )
 
-    def _own(self) -> list[list[int]]:
+    def own(self) -> list[list[int]]:
+        """Return the microbatches of the running step, as indices of the dataset."""
         return list(self.drawn)[: self.count]
 
 
 CURRENT = StepRows()
 """Those of this process."""
+
+
+def judge_zeros() -> None:
+    """Let the callback ``nonfinite`` judge gradients of 0, too."""
+    CURRENT.zeros = Zeros()
 
 
 def rows_of(dataset: Any, indices: Iterable[int]) -> list[int]:

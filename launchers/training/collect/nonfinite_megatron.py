@@ -1,4 +1,7 @@
-"""Note the rows and losses of a Megatron step, which ``optimizer/grad_check.py`` names on NaN."""
+"""Note the rows and losses of a Megatron step, which ``optimizer/grad_check.py`` names on NaN.
+
+A run whose first gradients are all exactly 0 ends here.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,22 @@ class NonFiniteCallback(MegatronCallback):  # type: ignore[misc]
         self.create, trainer._create_dataloader = trainer._create_dataloader, self.created
         self.is_watching = False
         CURRENT.decode = trainer.template.tokenizer.decode
+        # without clipping a single optimizer of megatron-core returns 0 for the norm
+        if CURRENT.zeros and self.args.clip_grad > 0:
+            self.optimize, trainer.optimizer.step = trainer.optimizer.step, self.optimized
         if hasattr(trainer, "loss_func"):
             self.inner, trainer.loss_func = trainer.loss_func, self.measured
+
+    def optimized(self) -> Any:
+        """Make the optimizer's step and judge the norm of all gradients, which all ranks have.
+
+        Raises:
+            LaunchError: DATA, those of the first steps are all 0.
+        """
+        returned = self.optimize()
+        if CURRENT.zeros and returned[1] is not None:
+            CURRENT.zeros.judge(float(returned[1]), self.args.train_iters)
+        return returned
 
     def created(self, dataset: Any, batch_sampler: Any) -> Any:
         """Create a loader; watch the first, which is the training data of the first chunk."""

@@ -60,13 +60,15 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
         the losses are judged instead, as they are where the trainer has no norm.
 
         Raises:
-            LaunchError: DATA, a value is not finite; it names the rows.
+            LaunchError: DATA, a value is not finite; it names the rows. Or the first are all 0.
         """
         norm = self.norm(*args, **kwargs)
         if norm is None or _scales(self.trainer):
             what, seen = "the loss", [float(each) for each in CURRENT.losses]
         else:
             what, seen = "the norm of the gradients", [_unmasked(float(norm))]
+            if CURRENT.zeros and (seen[0] or _has_gradients(self.trainer)):
+                CURRENT.zeros.judge(seen[0], self.state.max_steps)
         bad = [each for each in seen if not math.isfinite(each)]
         if bad:
             rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
@@ -86,6 +88,16 @@ def _unmasked(norm: float) -> float:
     the run must end before it saves.
     """
     return math.nan if norm < 0 else norm
+
+
+def _has_gradients(trainer: Any) -> bool:
+    """Return whether there are gradients to have a norm.
+
+    LOMO and layer-wise optimizers step in the backward pass and free them: their norm is always 0.
+    """
+    if getattr(trainer, "is_deepspeed_enabled", False):  # its engine keeps them
+        return True
+    return any(weight.grad is not None for weight in trainer.model.parameters())
 
 
 def _scales(trainer: Any) -> bool:

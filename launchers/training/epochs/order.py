@@ -5,7 +5,7 @@ ms-swift 4.4.1 has two errors in ``DataLoaderShard`` (``swift/dataloader/shard.p
 - A resume builds the rest of an epoch as a new data loader (``swift/trainers/mixin.py:
   _patch_skip_first_batches``), which has the first epoch's order. transformers 5 sets the epoch
   after that, transformers 4 before: there a resume in a later epoch trains some rows twice and
-  others never (ms-swift issue 10050, fixed in 4.6.0).
+  others never (ms-swift issue 10050, fixed in 4.5.3).
 - With sequence parallelism the epoch never reaches the sampler: every epoch has the order of the
   first. In 4.6.0 it does, except in the rest of an epoch after a resume.
 """

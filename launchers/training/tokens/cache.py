@@ -23,6 +23,7 @@ from launchers.storage.visible import await_outputs
 from launchers.system.remedies import STORAGE_REMEDY
 from launchers.training.tokens import fingerprint
 from launchers.training.tokens.make import make
+from launchers.training.tokens.row_account import FILE, ROW
 
 SPLITS = ("train", "val")
 _get = SwiftSft._get_dataset
@@ -65,7 +66,8 @@ def post_process_datasets(self: Any, datasets: Any) -> Any:
 
 def _stored(row: dict[str, Any], return_length: bool = False) -> dict[str, Any]:
     """Return a stored row as the template's ``encode`` returned it, without columns it lacked."""
-    return {key: value for key, value in row.items() if value is not None}
+    own = (ROW, FILE)
+    return {key: value for key, value in row.items() if value is not None and key not in own}
 
 
 def _unfit(args: Any, template: Any) -> str:

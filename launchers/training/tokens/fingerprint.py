@@ -16,7 +16,7 @@ from pathlib import Path
 from launchers.storage import manifest, marker
 from launchers.upstream import code_identity
 
-FORMAT = 1
+FORMAT = 2
 """Version of the files in a cache folder; increment it when their meaning changes."""
 IGNORED = ("dataset_num_proc", "load_from_cache_file", "download_mode", "cached_dataset")
 """Data arguments of ms-swift that change no row."""

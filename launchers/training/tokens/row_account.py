@@ -25,6 +25,8 @@ from launchers.training.tokens import pair_faults
 
 ROW = "dpo_row"
 """The column with the number of a row in its dataset, from 1."""
+FILE = "dpo_file"
+"""The column of tokenised rows with the dataset of a row, as ms-swift is given it."""
 SHOWN = 3
 """Rows that are named for each reason."""
 _WORDS = {
@@ -141,9 +143,12 @@ def _each(
         if encodes:
             kept += bool(found)
             for encoded in found:
+                encoded[FILE] = str(file)
                 messages = row.get("messages") or []
                 for why in pair_faults.faults(encoded, messages, is_left_cut=account.is_left_cut):
                     account.note(why, file, number, dropped=False)
+        for each in found:
+            each[ROW] = number  # a reader of the user may return a new row
         made += found
     account.flush(read=read, kept=kept)
     return RowPreprocessor.rows_to_batched(made) or {"messages": []}

@@ -16,6 +16,8 @@ Errors = Callable[[Sequence[float]], Vector]
 _STEPS = 25
 _DAMPING = 1e-3
 _NUDGE = 1e-5
+_SETTLED = 1e-5
+"""A step that reduces the sum by a smaller share is the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,10 @@ def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
         tried = [min(max(at - by, b.low), b.high) for at, by, b in moved]
         after = errors(tried)
         if _dot(after, after) < _dot(seen, seen):
+            is_last = _dot(after, after) > (1 - _SETTLED) * _dot(seen, seen)
             best, seen, damping = tried, after, damping / 3
+            if is_last:
+                break
         else:
             damping *= 4
     return best

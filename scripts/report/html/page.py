@@ -28,6 +28,16 @@ SECTIONS: Sequence[tuple[str, Section]] = (
     ("Start", rows_of(("phase of the newest start", "seconds"), facts.start_phases, numbers=1)),
     ("Rows", rows_of(("rows", "number"), facts.rows, numbers=1)),
     ("Packs", rows_of(("measure", "value"), facts.packs, numbers=1)),
+    ("Pairs", rows_of(("pairs", "value"), facts.pairs)),
+    (
+        "Worst pairs",
+        rows_of(
+            ("file", "row", "mean margin", "margin in each epoch"),
+            facts.worst_pairs,
+            fold="Pairs with the lowest margins: look whether their answers are exchanged",
+            numbers=2,
+        ),
+    ),
     ("Versions", rows_of(("package", "version"), facts.versions)),
     (
         "Patches",

@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from launchers.config.recipe import load, parse
+from launchers.config.recipe import parse
+from launchers.config.recipe_file import load
 from launchers.exits import Exit, LaunchError
+from scripts.helm import ROOT
 
 RECIPE: dict[str, Any] = {
     "backend": "megatron",
@@ -153,3 +156,30 @@ def test_the_exported_checkpoint_is_part_of_the_digest_but_not_of_the_identity()
     assert last.digest == last.identity == best.identity == once.identity
     with pytest.raises(LaunchError, match="recipe.export='first'"):
         parse(RECIPE | {"export": "first"})
+
+
+def test_a_values_file_gives_its_recipe_with_the_defaults_of_the_chart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {key: RECIPE[key] for key in ("model", "dataset", "args")}
+    values = {"nodes": 2, "recipe": {**own, "checkFlags": False, "task": None}, "kueue": {}}
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    caplog.set_level("INFO")
+    assert load(path) == parse(RECIPE)
+    (message,) = caplog.messages
+    assert "unread=kueue,nodes,recipe.checkFlags" in message
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "values").glob("*.yaml")), ids=lambda p: p.name)
+def test_the_launcher_reads_the_recipe_of_each_values_file(path: Path) -> None:
+    given = yaml.safe_load(path.read_text())
+    if {"model", "dataset"} <= given.get("recipe", {}).keys():
+        assert load(path).model == given["recipe"]["model"]
+
+
+def test_a_misspelt_key_of_a_values_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump({"recipe": RECIPE | {"modell": "m"}}))
+    with pytest.raises(LaunchError, match="recipe.modell is not a key"):
+        load(path)

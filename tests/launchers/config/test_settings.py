@@ -50,7 +50,7 @@ def test_each_stage_has_a_skip_switch() -> None:
         ({"DPO_MASTER_PORT_": "tcp://h:1"}, "did you mean DPO_MASTER_PORT"),
         ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
         ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
-        ({"DPO_RUN": ""}, "DPO_RUN is not set"),
+        ({"DPO_RUN": "", "DPO_RECIPE": "r.yaml"}, "DPO_RUN is not set"),
         ({"DPO_RUN": "../models"}, "DPO_RUN='../models'"),
         ({"DPO_RUN": ".."}, "DPO_RUN='..'"),
         ({"DPO_GPUS_PER_NODE": "all"}, "DPO_GPUS_PER_NODE='all'"),
@@ -93,3 +93,20 @@ def test_an_old_name_of_a_setting_is_refused_with_the_new_one(old: str) -> None:
 
 def test_the_users_override_of_patches_is_a_known_setting() -> None:
     from_env({**ENV, "DPO_ACCEPT_PATCHES": "chunked-adam"})
+
+
+@pytest.mark.parametrize(
+    ("env", "missing"),
+    [
+        ({}, "DPO_RUN, DPO_WORKSPACE, DPO_RECIPE are not set"),
+        ({"DPO_RECIPE": "r.yaml", "DPO_RUN": "r"}, "DPO_WORKSPACE is not set"),
+        (
+            {"NNODES": "2", "NODE_RANK": "1", "DPO_RUN": "r", "DPO_RECIPE": "r.yaml"},
+            "DPO_WORKSPACE, MASTER_ADDR are not set",
+        ),
+    ],
+)
+def test_all_settings_that_are_missing_are_named_at_once(env: dict[str, str], missing: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        from_env(env)
+    assert (refusal.value.id, refusal.value.cause) == ("env-missing", missing)

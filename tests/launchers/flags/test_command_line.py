@@ -58,7 +58,9 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     of = recipe(external_plugins=["data.py"], callbacks=["mine"])
     merged = flags(of)
     assert merged["external_plugins"] == [str(external_plugins.PLUGIN), "/w/code/data.py"]
-    assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
+    assert merged["callbacks"] == [
+        *("phases", "seal", "metrics", "first_step", "ledger", "nonfinite", "mine")
+    ]
     assert names(of) == [
         "startup_megatron",
         "heartbeat",
@@ -67,7 +69,9 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "seal_megatron",
         "metrics_megatron",
         "first_step_megatron",
+        "ledger_megatron",
         "nonfinite_megatron",
+        "zero_gradient",
         "stop_megatron",
         "one_read",
         "device_read",
@@ -83,7 +87,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert reported == {
         "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
-        "stop_transformers",
+        "zero_gradient,stop_transformers",
         "DPO_SAVE_SECONDS": "900.0",
         "DPO_MAX_DROPPED_ROWS": "0.05",
     }

@@ -13,6 +13,8 @@ from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
 from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
+from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import needs_training
 
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 GOOD = {**PAIR, "rejected_response": "bad"}
@@ -194,3 +196,112 @@ def test_a_part_of_the_rows_with_a_fault_is_a_warning(
     tie = {**PAIR, "rejected_messages": PAIR["messages"]}
     judge(tmp_path / "a.jsonl", lines(tie, *[{**PAIR, "rejected_messages": GOOD_MESSAGES}] * 9))
     assert "equal sides in 1 of 10 rows (rows 1)" in caplog.text
+
+
+LONG = {**GOOD, "rejected_response": "b" * 2000}
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "named"),
+    [
+        (LONG, {**LONG, "score": 1}, "score"),
+        (LONG, {**LONG, "score": None}, "score"),
+        ({**LONG, "system": None}, {**LONG, "system": "s"}, "system"),
+        (LONG, {**LONG, "messages": [{**PAIR["messages"][0], "weight": 1}]}, "messages.weight"),
+    ],
+)
+def test_a_key_that_the_first_block_lacks_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, later: Any, named: str
+) -> None:
+    monkeypatch.setattr(row_files, "BLOCK_BYTES", 20_000)
+    text = refusal(tmp_path / "a.jsonl", lines(*[first] * 20, later))
+    assert f"has {named} in row 21" in text and "[dataset-columns-late]" in text
+    judge(tmp_path / "b.jsonl", lines(*[first] * 20, first))
+    judge(tmp_path / "b.jsonl", lines(*[{**LONG, "score": 1}] * 20, LONG))  # then it is null
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(GOOD, indent=1) + "\n" + json.dumps(GOOD, indent=1),
+        json.dumps(GOOD) + json.dumps(GOOD) + "\n",
+        lines(GOOD) + json.dumps(GOOD) + json.dumps(GOOD),
+    ],
+)
+def test_maps_that_are_not_one_a_line_are_named_with_the_remedy(
+    tmp_path: Path, content: str
+) -> None:
+    text = refusal(tmp_path / "a.jsonl", content)
+    assert "[dataset-json-lines]" in text and "jq -c . a.jsonl" in text
+
+
+def test_reasoning_content_is_a_warning_with_the_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, answer = PAIR["messages"]
+    row = {**GOOD, "messages": [asked, {**answer, "reasoning_content": "because"}]}
+    judge(tmp_path / "a.jsonl", lines(row, GOOD, row))
+    assert "reasoning_content, which ms-swift does not read in 2 of 3 rows (rows 1, 3)" in (
+        caplog.text
+    )
+
+
+def test_images_are_looked_at_in_the_pods_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {**GOOD, "images": ["one.png"]}
+    assert "[dataset-image]" in refusal(tmp_path / "a.jsonl", lines(row))
+    dataset = Dataset(key="recipe.dataset[0]", path=tmp_path / "a.jsonl")
+    [found] = dataset_check.judge(recipe(), [dataset])
+    assert [fault.id for fault in found.faults] == ["dataset-image-unseen"]
+    assert "not looked at" in dataset_check.describe(found)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "one.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    monkeypatch.setenv("ROOT_IMAGE_DIR", str(tmp_path / "images"))
+    judge(tmp_path / "a.jsonl", lines(row))
+
+
+def test_the_limit_of_a_dataset_is_that_of_its_files_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "WINDOW_BYTES", 1000)
+    for n in range(10):
+        (tmp_path / f"part-{n}.jsonl").write_text(lines(*[LONG] * 20))
+    [*files] = row_files.read("recipe.dataset[0]", tmp_path, 100_000)
+    read = sum(len(json.dumps(row)) for each in files for _, row in each.rows)
+    assert 50_000 < read < 130_000
+    assert not any(each.is_whole for each in files)
+
+
+PARQUET = """
+import os, sys
+from pathlib import Path
+import pyarrow as pa
+import pyarrow.parquet as pq
+from launchers.inputs import row_files
+
+folder = Path(sys.argv[1]) if sys.argv[1:] else Path.cwd()
+image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+for shard in range(8):
+    table = pa.table({
+        "prompt": [f"p{n}" for n in range(40)],
+        "images": pa.array(
+            [[{"bytes": os.urandom(100_000), "path": "a.png"}] for _ in range(40)],
+            pa.list_(image),
+        ),
+    })
+    pq.write_table(table, folder / f"part-{shard}.parquet", row_group_size=10)
+files = row_files.read("recipe.dataset[0]", folder, 1_000_000)
+assert [each.total for each in files] == [40] * 8
+assert all(row["images"] == [{"path": "a.png"}] for each in files for _, row in each.rows)
+assert not files[0].is_whole and len(files[0].rows) >= 20
+before = pa.default_memory_pool().max_memory()
+files = row_files.read("recipe.dataset[0]", folder, 10**9)
+assert all(each.is_whole for each in files)
+print("read", pa.default_memory_pool().max_memory() == before)
+"""
+
+
+@needs_training
+def test_parquet_is_read_without_the_bytes_of_images(tmp_path: Path) -> None:
+    assert fake_upstream.run(tmp_path, PARQUET) == "read True"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,9 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
 
 def test_pickled_weights_are_read_by_transformers_alone(tmp_path: Path) -> None:
     model = model_folder.write(tmp_path / "m")
-    (model / WHOLE).rename(model / "pytorch_model.bin")
+    (model / WHOLE).unlink()
+    with zipfile.ZipFile(model / "pytorch_model.bin", "w") as file:
+        file.writestr("archive/data.pkl", b"")
     assert refused(model).id == "model-not-safetensors"
     model_files.check_folder(model, "o/m", recipe("transformers"))
 
@@ -322,3 +325,40 @@ def test_a_file_that_cannot_be_read_is_not_damaged(
     with pytest.raises(LaunchError) as unknown:
         model_files.check_folder(model, "o/m", recipe())
     assert (unknown.value.code, unknown.value.id) == (Exit.IO, lookup.ID)
+
+
+def pickled(folder: Path, *names: str) -> Path:
+    """Replace the weights of a model by .bin files and their index."""
+    model = model_folder.write(folder)
+    (model / WHOLE).unlink()
+    for name in names:
+        with zipfile.ZipFile(model / name, "w") as file:
+            file.writestr("archive/data.pkl", bytes(1000))
+    index = {"weight_map": {"a": BIN_ONE, "b": BIN_TWO}}
+    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    return model
+
+
+BIN_ONE, BIN_TWO = "pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"
+
+
+def test_pickled_weights_are_judged_like_safetensors(tmp_path: Path) -> None:
+    model = pickled(tmp_path / "m", BIN_ONE, BIN_TWO)
+    model_files.check_folder(model, "o/m", recipe("transformers"))
+    (model / BIN_TWO).write_bytes((model / BIN_TWO).read_bytes()[:500])
+    assert refused(model, "transformers").id == "model-file-damaged"
+    (model / BIN_TWO).write_text(POINTER)
+    assert refused(model, "transformers").id == "model-lfs-pointer"
+    (model / BIN_TWO).unlink()
+    assert refused(model, "transformers").id == "model-shard-missing"
+    (model / "pytorch_model.bin.index.json").write_text("{")
+    assert refused(model, "transformers").id == "model-index"
+
+
+@pytest.mark.parametrize("file", ["tokenizer.model", "tokenizer.json"])
+def test_a_pointer_in_place_of_a_tokenizer_is_named(tmp_path: Path, file: str) -> None:
+    model = model_folder.write(tmp_path / "m")
+    (model / file).write_text(POINTER)
+    found = refused(model)
+    assert found.id == "model-tokenizer-damaged"
+    assert f"{file} is a git-lfs pointer" in found.cause

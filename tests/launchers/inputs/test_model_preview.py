@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launchers.config.recipe import load
+from launchers.config.recipe_file import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit
 from launchers.inputs import model_preview

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from launchers.exits import USER, Exit, FailureClass
-from launchers.metrics.nonfinite import SHOWN_ROWS, Finding, Microbatch
+from launchers.exits import USER, Exit, FailureClass, LaunchError
+from launchers.metrics.nonfinite import SHOWN_ROWS, ZERO_STEPS, Finding, Microbatch, Zeros
 
 
 def finding(*given: Microbatch, value: float = math.nan) -> Finding:
@@ -40,3 +40,30 @@ def test_many_rows_are_counted_and_those_of_a_stream_are_not_known() -> None:
     many = finding(Microbatch(rows=tuple(range(SHOWN_ROWS + 4)))).error()
     assert ", 15 and 4 more of the tokenised" in many.cause
     assert "rows that are not known" in finding().error("/w/f").cause
+
+
+def judged(*norms: float, total: int = 100) -> int:
+    """Return the steps that a run makes with these norms of gradients."""
+    zeros = Zeros()
+    for step, norm in enumerate(norms, 1):
+        try:
+            zeros.judge(norm, total)
+        except LaunchError as error:
+            assert (error.id, error.code) == ("gradient-zero", Exit.DATA)
+            return step
+    return len(norms)
+
+
+@pytest.mark.parametrize(
+    ("norms", "total", "steps"),
+    [
+        ((0.0,) * 9, 100, ZERO_STEPS),
+        ((0.0,) * 2, 2, 2),  # a run of two steps
+        ((0.0,) * 4 + (1e-9,) + (0.0,) * 9, 100, 14),  # a gradient that is small
+        ((0.3,) + (0.0,) * 9, 100, 10),  # rewards that are all equal later
+    ],
+)
+def test_gradients_of_0_from_the_first_step_end_a_run(
+    norms: tuple[float, ...], total: int, steps: int
+) -> None:
+    assert judged(*norms, total=total) == steps

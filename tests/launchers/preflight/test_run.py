@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from launchers.config.recipe import load
+from launchers.config.recipe_file import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit
 from launchers.gang.protocol import Hello

@@ -44,6 +44,7 @@ FLAT: dict[str, Any] = {
     "vocab": 151936,
 }
 QWEN, DENSE = ModelConfig(**SIZES, tied=False), ModelConfig(**FLAT, tied=True)
+GRPO: dict[str, Any] = {"rlhf_type": "grpo", "reward_funcs": ["accuracy"]}
 SHORT = {
     "tp": "tensor_model_parallel_size",
     "pp": "pipeline_model_parallel_size",
@@ -116,6 +117,7 @@ def _number(text: str) -> float | str:
     [
         ("4.4.1", ["reference-adapter"]),
         ("4.4.2", ["reference-adapter"]),
+        ("4.5.3", ["megatron-fsdp"]),
         ("4.6.0.dev0", ["megatron-fsdp"]),
         ("4.6.0", ["megatron-fsdp"]),
     ],
@@ -135,7 +137,7 @@ ADAPTER, SAME = {"adapters": ["/a"]}, {"ref_adapters": ["/a"]}
         ("megatron", "4.6.0", ADAPTER, "set ref_adapters to the same adapter"),
         ("megatron", "4.6.0", {"mcore_adapter": "/a"}, "set mcore_ref_adapter to the same"),
         ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "ppo"}, "; merge it into recipe.model"),
-        ("transformers", "4.6.0", ADAPTER | {"rlhf_type": "grpo"}, "set ref_adapters to the same"),
+        ("transformers", "4.6.0", ADAPTER | GRPO, "set ref_adapters to the same"),
         ("megatron", "4.6.0", ADAPTER | SAME, ""),
         ("megatron", "4.6.0", {"mcore_adapter": "/a", "mcore_ref_adapter": "/a"}, ""),
         ("transformers", "4.4.1", ADAPTER | SAME, ""),
@@ -265,6 +267,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"lr": 0.05}, "rate-large"),
         ({"beta": 100}, "beta-large"),
         ({"rpo_alpha": 100}, "rpo-large"),
+        ({"no_save_optim": True}, "save-only-model"),
         ({"split_dataset_ratio": 0.9}, "split-large"),
         ({"truncation_strategy": "right"}, "truncation-right"),
         ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
@@ -308,6 +311,12 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert _of_transformers(args | {"save_total_limit": "1"}) == []
     assert _of_transformers({"load_best_model_at_end": "false"}) == []
     assert table.check(with_limit, ONE) == []
+
+
+def test_checkpoints_of_the_weights_alone_are_a_warning_on_transformers_too() -> None:
+    args: dict[str, Value] = {"save_only_model": "true"}
+    assert _of_transformers(args) == ["save-only-model"]
+    assert table.check(args, ONE) == []
 
 
 def _of_transformers(args: dict[str, Value]) -> list[str]:

@@ -175,15 +175,12 @@ def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     assert not any(is_running(pid) for pid in orphans)
 
 
-def test_a_second_signal_ends_a_pod_at_once(tmp_path: Path) -> None:
+def test_a_trainer_that_ignores_sigterm_and_has_nothing_to_save_is_killed(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:deaf")
     pod = pods.start(0)
     wait_for(pods, "deaf", ranks=1)
     begin = time.monotonic()
     pod.send_signal(signal.SIGINT)
-    time.sleep(1)
-    assert pod.poll() is None  # it gives the trainer its grace
-    pod.send_signal(signal.SIGTERM)
     assert end(pod)[0] == Exit.TERMINATED
     assert time.monotonic() - begin < 10
     assert pods.message(0)["code"] == Exit.TERMINATED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from launchers.exits import Exit
 from launchers.metrics import reader
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage import checkpoint
+from launchers.system.process import descendants
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
@@ -140,15 +142,22 @@ def stopped(pods: Trained, started: list[subprocess.Popen[str]]) -> list[int]:
     return [end(pod, LONG)[0] for pod in started]
 
 
-@pytest.mark.parametrize("drained", [0, 1])
-def test_a_gang_saves_its_step_when_one_pod_is_drained(
-    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], drained: int
+@pytest.mark.parametrize("who", ["rank 0", "rank 1", "every process"])
+def test_a_gang_saves_its_step_on_sigterm(
+    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], who: str
 ) -> None:
-    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3})
+    """``every process``: of both hosts, as Slurm preempts a job; data loader workers are killed
+    by a SIGTERM that is not blocked, and the trainer with them."""
+    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3}, args={"dataloader_num_workers": 2})
     started = [pods.start(rank) for rank in (0, 1)]
     pods.wait_for_step(4)
     before = len(pods.losses())
-    started[drained].send_signal(signal.SIGTERM)
+    signalled = [started[who == "rank 1"].pid]
+    if who == "every process":
+        signalled = [pid for each in started for pid in (each.pid, *descendants(each.pid))]
+        assert len(signalled) >= 2 * 5  # launcher, torchrun, worker, two of its data loader
+    for pid in signalled:
+        os.kill(pid, signal.SIGTERM)
     assert stopped(pods, started) == [Exit.PREEMPTED, Exit.PREEMPTED], pods.said()
     saved = checkpoint.newest(pods.run / "checkpoints")
     assert saved is not None and before <= saved.step <= before + 2

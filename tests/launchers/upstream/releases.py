@@ -10,28 +10,34 @@ import pytest
 from launchers.upstream.known import SOURCES
 from scripts.dev.flags import site_packages
 from tests.engines.fetch import PACKAGE, WHEELS, folder
-from tests.launchers.training_environment import NEXT, STACKS, Stack
+from tests.launchers.training_environment import IMAGE, PINNED, STACKS, Stack
 
 
-def _roots(stack: Stack) -> tuple[tuple[str, str, Path], ...]:
+def _roots(stack: Stack) -> dict[tuple[str, str], Path]:
     site = site_packages(stack.train) if stack.python.exists() else stack.train
-    return (
-        ("mcore-bridge", stack.bridge, stack.oracle),
-        ("ms-swift", stack.swift, site),
-        ("transformers", stack.transformers, site),
-    )
+    core = {} if stack is PINNED else {("megatron-core", stack.core): stack.oracle}
+    return core | {
+        ("mcore-bridge", stack.bridge): stack.oracle,
+        ("ms-swift", stack.swift): site,
+        ("transformers", stack.transformers): site,
+    }
 
 
-ROOTS: tuple[tuple[str, str, Path], ...] = (
-    *(
-        (("transformer-engine" if package == PACKAGE else package), version, folder(wheel))
-        for wheel in WHEELS
-        for package, version in (wheel,)
-    ),
-    *(root for stack in STACKS.values() for root in _roots(stack)),
-    ("megatron-core", NEXT.core, NEXT.oracle),
-)
+_FOUND: dict[tuple[str, str], Path] = {
+    (("transformer-engine" if package == PACKAGE else package), version): folder(wheel)
+    for wheel in WHEELS
+    for package, version in (wheel,)
+}
+for _stack in STACKS.values():
+    _FOUND |= _roots(_stack)
+ROOTS = tuple((*wheel, root) for wheel, root in _FOUND.items())
 """Distribution, version, and the folder in which its packages lie; oldest releases first."""
+_IMAGE = {
+    "mcore-bridge": IMAGE.bridge,
+    "megatron-core": IMAGE.core,
+    "ms-swift": IMAGE.swift,
+    "transformers": IMAGE.transformers,
+}
 needs_releases = pytest.mark.skipif(
     not all(stack.is_installed for stack in STACKS.values())
     or not all(root.exists() for _, _, root in ROOTS),
@@ -40,15 +46,16 @@ needs_releases = pytest.mark.skipif(
 
 
 def root(package: str, version: str) -> Path:
-    """Return the folder of a distribution's packages: of its first or last release, or this one.
+    """Return the folder of a distribution's packages, of one release.
 
     Args:
         package: the distribution.
-        version: ``first``, ``last`` or a release.
+        version: ``first``, ``last``, ``image`` for that of the newest public image, or a release.
     """
     found = {v: r for p, v, r in ROOTS if p == package}
-    ends = {"first": next(iter(found)), "last": list(found)[-1]}
-    return found[ends.get(version, version)]
+    last = list(found)[-1]
+    named = {"first": next(iter(found)), "last": last, "image": _IMAGE.get(package, last)}
+    return found[named.get(version, version)]
 
 
 def path(package: str, module: str, version: str) -> Path:

@@ -146,4 +146,4 @@ def test_a_patch_with_known_sources_names_their_releases(monkeypatch: pytest.Mon
     monkeypatch.setattr(source, "digest", lambda *function: known[function])
     monkeypatch.setattr(source, "file_of", lambda _: Path())
     row = record.table([judge(patch, "")]).splitlines()[1]
-    assert row.split(maxsplit=3) == ["pack-lengths", "speed", "installed", "ms-swift 4.4.1"]
+    assert row.split(maxsplit=3) == ["pack-lengths", "speed", "installed", "ms-swift 4.4.1, 4.4.2"]

@@ -38,6 +38,19 @@ def test_a_key_of_the_same_map_twice_is_refused_with_both_lines() -> None:
     assert line.endswith("[text-twice]")
 
 
+@pytest.mark.parametrize("given", ["a: “b”", "a: [‘b’]", "a:\n  b: „c“"])
+def test_typographic_quotes_around_a_value_are_refused(given: str) -> None:
+    [line] = text.mistakes(given, "x.yaml")
+    assert line.endswith("[text-quotes]")
+    assert text.mistakes("a: say “b”\nb: '“c”'\n", "x.yaml") == []
+
+
+def test_a_registry_for_all_charts_is_refused() -> None:
+    [line] = text.mistakes("global: {imageRegistry: a.b/c}", "x.yaml")
+    assert line.startswith("global.imageRegistry: ") and line.endswith("[text-registry]")
+    assert text.mistakes("global: {storageClass: a}", "x.yaml") == []
+
+
 def test_a_second_document_is_refused() -> None:
     [line] = text.mistakes("a: 1\n---\nb: 1\n", "x.yaml")
     assert line.startswith("x.yaml: ") and line.endswith("[text-documents]")

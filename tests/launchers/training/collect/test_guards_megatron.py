@@ -160,3 +160,37 @@ def test_the_rows_of_the_microbatch_are_reported_while_workers_read_ahead(tmp_pa
         {"row": 4, "chosen_text": "text of [4]"},
         {"row": 7, "chosen_text": "text of [7]"},
     ]
+
+
+ZERO = """
+import types
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+from launchers.exits import LaunchError
+from launchers.training import loading
+for name in ("nonfinite_megatron", "zero_gradient"):
+    loading.install(name)
+
+def steps(norm, clip):
+    loading.INSTALLED.clear()
+    loading.install("zero_gradient")
+    trainer = types.SimpleNamespace(
+        args=types.SimpleNamespace(train_iters=100, clip_grad=clip),
+        state=types.SimpleNamespace(iteration=0), _create_dataloader=None,
+        template=types.SimpleNamespace(tokenizer=types.SimpleNamespace(decode=str)),
+        optimizer=types.SimpleNamespace(step=lambda: (True, norm, None)))
+    megatron_callbacks_map["nonfinite"](trainer).on_train_begin()
+    for step in range(9):
+        try:
+            trainer.optimizer.step()
+        except LaunchError as error:
+            return f"{step + 1} {error.id}"
+    return "9"
+
+print(steps(0.0, 1.0), steps(0.5, 1.0), steps(None, 1.0), steps(0.0, 0.0), sep=", ")
+"""
+
+
+@needs_training
+def test_gradients_of_0_end_a_run_whose_optimizer_computes_their_norm(tmp_path: Path) -> None:
+    fake_upstream.lay(tmp_path, fake_upstream.CALLBACKS)
+    assert fake_upstream.run(tmp_path, ZERO).strip() == "5 gradient-zero, 9, 9, 9"

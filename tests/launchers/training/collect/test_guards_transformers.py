@@ -40,7 +40,17 @@ def get_batch_loss_metrics(self, model, batch, train_eval="train", **named):
     return loss * (float("nan") if any(p in texts for p in poisoned) else 1), metrics
 DPOTrainer.get_batch_loss_metrics, LazyLLMDataset.__getitem__ = get_batch_loss_metrics, __getitem__
 """
-STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0}
+NOTHING = """
+from swift.rlhf_trainers.dpo_trainer import DPOTrainer
+inner = DPOTrainer.get_batch_loss_metrics
+def get_batch_loss_metrics(self, *given, **named):
+    loss, metrics = inner(self, *given, **named)
+    return loss.detach() + 0 * loss, metrics
+DPOTrainer.get_batch_loss_metrics = get_batch_loss_metrics
+"""
+STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0} | {
+    "dataloader_persistent_workers": False  # ms-swift 4.5.3 refuses it without workers
+}
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +107,12 @@ def test_an_adapter_that_is_also_the_reference_is_judged(home: Path, tmp_path: P
     found = judged(demo_run.train(home, both, attempt=7, plugins=(wrong,)), home, 7)
     assert found.id == "first-step-reference"
     assert "with an adapter from the policy's files" in found.cause
+
+
+def test_a_run_that_trains_nothing_ends(home: Path, tmp_path: Path) -> None:
+    wrong = plugin(tmp_path, "nothing_trained", NOTHING)
+    found = judged(demo_run.train(home, STEPS, attempt=8, plugins=(wrong,)), home, 8)
+    assert (found.id, found.code) == ("gradient-zero", Exit.DATA)
 
 
 def test_nan_ends_the_run_with_its_rows(home: Path, tmp_path: Path) -> None:

@@ -48,6 +48,48 @@ CASES = {
     "(-1.0, 0.7, True, True)": "norm -1.0",  # its scaler skips the step
 }
 
+ZERO = """
+from types import SimpleNamespace as Names
+import torch
+from launchers.exits import LaunchError
+from launchers.training.collect.batch_rows import judge_zeros
+from launchers.training.collect.nonfinite_transformers import CURRENT, NonFiniteCallback
+
+def steps(norm, deepspeed, fp16, gradient):
+    callback, weight = NonFiniteCallback(), torch.nn.Parameter(torch.zeros(2))
+    weight.grad = gradient
+    judge_zeros()
+    callback.trainer = Names(
+        is_deepspeed_enabled=deepspeed, args=Names(fp16=fp16), accelerator=Names(scaler=None),
+        model=Names(parameters=lambda: [weight]),
+    )
+    callback.state, callback.norm = Names(max_steps=100), lambda: norm
+    for step in range(9):
+        try:
+            callback.judged()
+        except LaunchError as error:
+            return f"{step + 1} {error.id}"
+    return "9"
+
+for case in CASES:
+    print(steps(*case))
+"""
+ZERO_CASES = {
+    # norm, DeepSpeed, fp16, a weight's gradient: steps, and what ends the run
+    "(torch.tensor(0.0), False, False, torch.zeros(2))": "5 gradient-zero",
+    "(torch.tensor(1e-9), False, False, torch.zeros(2))": "9",
+    "(torch.tensor(0.0), False, False, None)": "9",  # the optimizer has freed it: LOMO
+    "(0.0, True, False, None)": "5 gradient-zero",
+    "(0.0, True, True, None)": "9",  # its scaler has skipped the steps
+}
+
+
+def test_gradients_of_0_end_a_run_whose_optimizer_keeps_them(tmp_path: Path) -> None:
+    fake_upstream.lay(tmp_path, STUBS)
+    program = ZERO.replace("CASES", f"({', '.join(ZERO_CASES)},)")
+    found = fake_upstream.run(tmp_path, program).splitlines()
+    assert dict(zip(ZERO_CASES, found, strict=True)) == ZERO_CASES
+
 
 def test_a_step_that_is_not_finite_ends_the_run(tmp_path: Path) -> None:
     fake_upstream.lay(tmp_path, STUBS)

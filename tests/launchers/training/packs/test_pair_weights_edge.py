@@ -11,7 +11,7 @@ from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import (
-    PINNED,
+    NEXT,
     STACK,
     needs_oracle,
     needs_training,
@@ -45,7 +45,7 @@ def test_equal_weights_agree_with_unpacked_pairs(reference: str) -> None:
 
 ON_TRANSFORMERS = (
     "by pack they differ",
-    f"upstream's scale of a step of fewer batches {0.6 if STACK is PINNED else 1.0}",
+    f"upstream's scale of a step of fewer batches {1.0 if STACK is NEXT else 0.6}",
     *(
         f"window {window} alpha {alpha} accepts {accepts}: as unpacked"
         for window in (3, 5)

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from launchers.metrics import rows
 from launchers.progress.trained import Trained
 from launchers.stop.boundary import Boundary
 from launchers.storage import checkpoint, retention
+from launchers.system import process
 from launchers.system.step_board import Phase, StepBoard
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
@@ -194,7 +196,9 @@ class Node:
         if what == "exit":
             sys.exit(int(word))
         if what == "terminate-pod":
-            self.terminate_pod()
+            self.terminate_pod([os.getppid()])
+        if what == "terminate-host":
+            self.terminate_pod([os.getppid(), *process.descendants(os.getppid())])
         if what == "leave":
             self.leave()
         if what == "leave-a-child":
@@ -219,9 +223,10 @@ class Node:
         if what == "fill":
             self.fill()
 
-    def terminate_pod(self) -> None:
-        """Send SIGTERM to the launcher; the step lasts until it has asked for a stop."""
-        os.kill(os.getppid(), signal.SIGTERM)
+    def terminate_pod(self, pids: Iterable[int]) -> None:
+        """Send SIGTERM to these processes; the step lasts until the launcher asks for a stop."""
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
         board = launchers_board()
         while not board.is_requested:
             time.sleep(0.01)

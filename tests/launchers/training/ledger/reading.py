@@ -1,0 +1,28 @@
+"""Read a ledger, which takes pyarrow, in the training Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from scripts.helm import ROOT
+from tests.launchers import warm
+
+READ = """
+import json, sys
+from pathlib import Path
+from launchers.training.ledger.parts import read
+columns, files = read(Path(sys.argv[1]) / "pairs")
+rows = zip(*(columns[name].tolist() for name in sys.argv[2:]))
+print(json.dumps([files, sorted(rows)]))
+"""
+
+
+def columns(home: Path, *names: str) -> Any:
+    """Return the names of the files, and the columns of all pairs, sorted."""
+    words = [str(warm.python()), "-c", READ, str(home), *names]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,0 +1,43 @@
+"""``scripts/slurm/dpo.sbatch`` without Slurm: which exit codes it requeues (`make slurm`: with)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import USER, Exit
+from scripts.helm import ROOT
+
+SCRIPT = ROOT / "scripts" / "slurm" / "dpo.sbatch"
+FAKES = {
+    "srun": 'echo "$DPO_GRACE_SECONDS $*" >"$CALLS/srun"; exit $CODE',
+    "squeue": "echo $STATE",
+    "scontrol": 'echo "$*" >"$CALLS/scontrol"',
+}
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+@pytest.mark.parametrize("code", [*Exit, 137], ids=str)
+def test_it_requeues_all_but_success_user_errors_and_cancelled_jobs(
+    tmp_path: Path, code: int, state: str
+) -> None:
+    (calls := tmp_path / "calls").mkdir()
+    for name, text in FAKES.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls), "CODE": str(code)}
+    env |= {"SLURM_JOB_ID": "7", "DPO_RUN": "r", "STATE": state, "SLURM_CPUS_ON_NODE": "96"}
+    done = subprocess.run(["bash", str(SCRIPT)], env=env, capture_output=True, text=True)
+    assert done.returncode == code
+    called = (calls / "srun").read_text()
+    assert called == "60 --cpus-per-task=96 --kill-on-bad-exit=0 python3 -m launchers run\n"
+    ends = state != "RUNNING" or code in (Exit.OK, *USER)
+    requeued = calls / "scontrol"
+    assert (requeued.read_text() if requeued.exists() else "") == ("" if ends else "requeue 7\n")
+
+
+def test_it_is_short() -> None:
+    assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) <= 20
