@@ -105,7 +105,7 @@ KEPT: Mapping[str, tuple[str, ...]] = {
 }
 """Fields that values may have; of other types all. Volume: without deprecated sources."""
 OWNED = ("Container", "PodSpec")
-"""Types whose other fields are the chart's: templates/validate refuses each with the key to use."""
+"""Types whose other fields are the chart's: the schema's allOf refuses each with the key to use."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
     "ContainerPort": ("hostIP", "hostPort"),
     "EnvVarSource": ("fileKeyRef",),

@@ -10,7 +10,7 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,7 +88,8 @@ def judge(values: Values, engine: Engine) -> list[str]:
     said = _said(engine.refusal(encoded(given)))
     first = [line for line in said if FIRST.search(line)]
     replaced = [_path(line) for line in first]
-    wrong = schema.mistakes(values)
+    judged = schema.mistakes(_filled(values, _defaults()))
+    wrong = [each for each in judged if not each.is_relation]
     kept = [each for each in wrong if each.is_unknown_key or not _holds(replaced, each.path)]
     unknown = [each.path for each in wrong if each.is_unknown_key]
     replaced += [each.path for each in wrong if not each.is_unknown_key]
@@ -101,6 +102,7 @@ def judge(values: Values, engine: Engine) -> list[str]:
         given.pop(key, None)
     if first or wrong:
         said = _said(engine.refusal(encoded(given)))
+    said = [*(each.line for each in judged if each.is_relation), *said]
     relations = [line for line in said if line not in first and _is_own(line, replaced)]
     return [*first, *(each.line for each in kept), *relations]
 
@@ -139,11 +141,20 @@ def _defaults() -> Values:
 
 def _with_nulls(values: Values, defaults: Mapping[str, Any]) -> Values:
     """Return values for Helm, which left out the keys that were null: they are null again."""
-    found: Values = {key: None for key in defaults if key not in values}
+    return _filled(values, defaults, dict.fromkeys)
+
+
+def _filled(
+    values: Values,
+    defaults: Mapping[str, Any],
+    missing: Callable[[Mapping[str, Any]], Mapping[str, Any]] = copy.deepcopy,
+) -> Values:
+    """Return values with the keys that a null removed, each with its default by default."""
+    found: Values = dict(missing({k: v for k, v in defaults.items() if k not in values}))
     for key, value in values.items():
         default = defaults.get(key)
         if isinstance(value, dict) and isinstance(default, Mapping):
-            found[key] = _with_nulls(value, default)
+            found[key] = _filled(value, default, missing)
         else:
             found[key] = copy.deepcopy(value)
     return found

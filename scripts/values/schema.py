@@ -29,8 +29,10 @@ class Mistake:
     path: str
     line: str
     """``path: cause; remedy [id]``."""
-    is_unknown_key: bool
+    is_unknown_key: bool = False
     """Of a map of the chart itself, not of a pod part."""
+    is_relation: bool = False
+    """The value is right by itself."""
 
 
 @cache
@@ -56,18 +58,22 @@ def maps(below: Schema, path: str = "") -> dict[str, list[str]]:
 
 
 def mistakes(values: Mapping[str, Any]) -> list[Mistake]:
-    """Return the mistakes of merged values, sorted by path, one for each path."""
+    """Return the mistakes of merged values: one for each path, and the relations, once each."""
+    errors = sorted(_judge().iter_errors(values), key=_order)
     found: dict[str, Mistake] = {}
-    for error in sorted(_judge().iter_errors(values), key=_order):
-        mistake = _mistake(error, values)
-        found.setdefault(mistake.path, mistake)
-    return list(found.values())
+    for error in errors:
+        if not wording.is_relation(error):
+            mistake = _mistake(error, values)
+            found.setdefault(mistake.path, mistake)
+    lines = dict(wording.relation(e, values)[::-1] for e in errors if wording.is_relation(e))
+    others = [Mistake(path=at, line=line, is_relation=True) for line, at in lines.items()]
+    return [*found.values(), *(each for each in others if each.path not in found)]
 
 
 def is_valid(values: object, key: str) -> bool:
-    """Return whether the schema accepts the value of a key of the first level."""
+    """Return whether the schema accepts the value of a key of the first level by itself."""
     below = schema()["properties"].get(key, {})
-    return bool(_judge().evolve(schema=below).is_valid(values))
+    return all(map(wording.is_relation, _judge().evolve(schema=below).iter_errors(values)))
 
 
 def _mistake(error: ValidationError, values: Mapping[str, Any]) -> Mistake:
@@ -78,7 +84,7 @@ def _mistake(error: ValidationError, values: Mapping[str, Any]) -> Mistake:
         line = wording.unknown_key(level, key, own, values)
         return Mistake(path=path([key], level), line=line, is_unknown_key=True)
     where, line = wording.line(error, _resolved)
-    return Mistake(path=where, line=line, is_unknown_key=False)
+    return Mistake(path=where, line=line)
 
 
 def _resolved(node: Schema) -> Schema:

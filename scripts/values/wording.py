@@ -1,6 +1,7 @@
 """The line of a mistake that the schema finds: ``path: cause; remedy [id]``.
 
-The remedy is the schema's ``errorMessage``, or what its rules say.
+The remedy is the schema's ``errorMessage``, or what its rules say. An ``errorMessage`` that ends in
+an id is of a relation between values, and the whole line but the path.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Resolve = Callable[[Schema], Schema]
 """Follows ``$ref``."""
 SECRET = re.compile(r"(secret|token|passw|credential|auth|key)[^.]*$", re.IGNORECASE)
 """Paths whose values are not shown."""
+_ID = re.compile(r" \[[a-z0-9-]+\]$")
+_PLACE = re.compile(r"\{([A-Za-z.]*)\}")
 _TYPES = {
     "object": "a map",
     "array": "a list",
@@ -37,6 +40,28 @@ def said(schema: Schema) -> str:
     form = schema.get("else")
     inner = form.get("errorMessage", "") if isinstance(form, Mapping) else ""
     return str(schema.get("errorMessage", inner))
+
+
+def is_relation(error: ValidationError) -> bool:
+    """Return whether a value is right by itself, and the schema refuses it with others."""
+    return isinstance(error.schema, Mapping) and bool(_ID.search(said(error.schema)))
+
+
+def relation(error: ValidationError, values: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the path and the line of a relation: {} is the value, {a.b} that of another key."""
+    where = path(error.absolute_path)
+    value = error.message if error.validator == "name" else error.instance
+    if error.validator == "missing":
+        where = path([error.message], where)
+
+    def text(found: re.Match[str]) -> str:
+        other: Any = values
+        for key in found[1].split("."):
+            other = other.get(key, {}) if found[1] else value
+        return shown(found[1] or where, other)
+
+    assert isinstance(error.schema, Mapping)
+    return where, f"{where}: {_PLACE.sub(text, said(error.schema))}"
 
 
 def line(error: ValidationError, resolve: Resolve) -> tuple[str, str]:

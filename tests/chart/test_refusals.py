@@ -17,9 +17,53 @@ from tests.chart.test_values import SCHEMA, VALUES
 
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(Refused) as refused:
-        template(merged({"network": {"profile": "x"}, "code": {"ref": "v1"}}), name="1a")
+        template(merged({"network": {"profile": "x"}, "recipe": {"model": "m"}}), name="1a")
     lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
-    assert lines == ["release name", "code.url", "network.profile"]
+    assert lines == ["release name", "recipe.model", "network.profile"]
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_relations_are_refused_by_the_schema_of_each_helm_with_their_paths(helm: str) -> None:
+    layer: Document = {
+        "gpusPerNode": 0,
+        "kueue": {"topology": {"mode": "required"}},
+        "workspace": {"emptyDir": {}},
+        "code": {"ref": "v1"},
+        "tolerations": [{"operator": "Exists", "value": "a"}],
+        "extraEnv": {"OMP_NUM_THREADS": "many"},
+        "podSpec": {"hostIPC": True},
+    }
+    with pytest.raises(Refused) as refused:
+        template(merged(layer), helm=helm)
+    found = set(re.findall(r"at '/([^']+)'", str(refused.value)))
+    assert found >= {
+        "gpusPerNode",
+        "kueue/topology/mode",
+        "workspace/emptyDir",
+        "code/url",
+        "tolerations/0/value",
+        "extraEnv/OMP_NUM_THREADS",
+        "podSpec/hostIPC",
+    }
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_null_is_the_default_in_relations_too(helm: str) -> None:
+    paths = (
+        "kueue.queue",
+        "stages.placement",
+        "stages.train.skip",
+        "monitoring.port",
+        "restarts.max",
+    )
+    layer: Document = {}
+    for path in paths:
+        below = layer
+        *above, last = path.split(".")
+        for name in above:
+            below = below.setdefault(name, {})
+        below[last] = None
+    assert template(merged(layer), helm=helm) == template(merged(), helm=helm)
 
 
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
@@ -167,7 +211,7 @@ def init(**more: object) -> Document:
             "size-object",
             "values",
             {
-                "stages": {"placement": "jobs"},
+                "stages": {"placement": "jobs", "convert": {"skip": True}},
                 "extraEnv": {f"A{number}": LONG["a"] for number in range(4)},
             },
         ),

@@ -10,6 +10,7 @@ from launchers.config import env_from
 from launchers.config.settings import _SETTINGS, Code
 from launchers.exits import LaunchError
 from launchers.stages.clone import _check
+from tests.chart import judged
 from tests.chart.helm import Document, Refused, merged, render, template
 
 ENVIRONMENT = [
@@ -101,7 +102,7 @@ def refusal(values: Document) -> str:
     try:
         template(merged(values))
     except Refused as refused:
-        return str(refused)
+        return "\n".join((str(refused), *(f"- {line}" for line in judged.lines(merged(values)))))
     return ""
 
 
@@ -152,7 +153,7 @@ def test_no_path_of_the_chart_is_the_users() -> None:
 @pytest.mark.parametrize("path", SYSTEM)
 def test_the_workspace_hides_no_folder_of_the_system(path: str) -> None:
     message = refusal({"workspace": {"mountPath": path}})
-    assert f"workspace.mountPath: {path} " in message and "[mount-path-taken]" in message
+    assert f'workspace.mountPath: "{path}" ' in message and "[mount-path-taken]" in message
 
 
 @pytest.mark.parametrize("path", ["/workspace", "/tmp/x", "/home/me/x", "/var/lib/x", "/etcetera"])

@@ -11,10 +11,6 @@
 - {{ $path }}.name: {{ $container.name }} is in use; use another name [init-container-name]
 {{- end }}
 {{- $names = append $names $container.name }}
-{{- $image := $container.image | default "" }}
-{{- if ne $image (trim $image) }}
-- {{ $path }}.image: {{ $container.image | quote }} begins or ends with a blank; remove it [init-container-image]
-{{- end }}
 {{- $variables := list }}
 {{- range $container.env }}
 {{- if has .name $variables }}
@@ -29,22 +25,11 @@
 {{- end }}
 {{- $ports = append $ports .name }}
 {{- end }}
-{{- $context := $container.securityContext | default dict }}
-{{- $mighty := or $context.privileged (has "SYS_ADMIN" (($context.capabilities | default dict).add | default list)) }}
-{{- if and $mighty (eq (toString $context.allowPrivilegeEscalation) "false") }}
-- {{ $path }}.securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them [privilege-escalation]
-{{- end }}
-{{- $privileged := dig "securityContext" "privileged" false $container }}
-{{- include "megatron-dpo.validate.mounts" (dict "path" (printf "%s.volumeMounts" $path) "mounts" $container.volumeMounts "privileged" $privileged) }}
+{{- include "megatron-dpo.validate.mounts" (dict "path" (printf "%s.volumeMounts" $path) "mounts" $container.volumeMounts) }}
 {{- include "megatron-dpo.validate.container.resources" (dict "root" $ "path" (printf "%s.resources" $path) "resources" ($container.resources | default dict)) }}
 {{- include "megatron-dpo.validate.container.references" (dict "path" $path "container" $container) }}
 {{- $rendered := index $merged $container.name | default $container }}
-{{- include "megatron-dpo.validate.container.user" (dict "path" $path "context" $context "merged" $rendered.securityContext "pod" $pod) }}
-{{- if ne ($rendered.restartPolicy | default "") "Always" }}
-{{- range $field, $_ := pick $container "lifecycle" "livenessProbe" "readinessProbe" "startupProbe" }}
-- {{ $path }}.{{ $field }}: Kubernetes accepts it of a sidecar only; set restartPolicy: Always or remove it [init-container-sidecar]
-{{- end }}
-{{- end }}
+{{- include "megatron-dpo.validate.container.user" (dict "path" $path "context" ($container.securityContext | default dict) "merged" $rendered.securityContext "pod" $pod) }}
 {{- end }}
 {{- end }}
 {{- range (include "megatron-dpo.network" . | fromJson).initContainers }}
@@ -54,7 +39,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Volume mounts of one container. Takes (path, mounts, privileged). */}}
+{{/* Volume mounts of one container. Takes (path, mounts). */}}
 {{- define "megatron-dpo.validate.mounts" -}}
 {{- $paths := list -}}
 {{- range $position, $mount := .mounts }}
@@ -62,21 +47,7 @@
 {{- if has $mount.mountPath $paths }}
 - {{ $path }}.mountPath: {{ $mount.mountPath }} is in use; use another path [mount-path-twice]
 {{- end }}
-{{- if ne (clean $mount.mountPath) $mount.mountPath }}
-- {{ $path }}.mountPath: {{ $mount.mountPath | quote }} is not a clean path; use {{ clean $mount.mountPath }} [path-unclean]
-{{- end }}
 {{- $paths = append $paths $mount.mountPath }}
-{{- range $key, $folder := pick $mount "subPath" "subPathExpr" }}
-{{- if or (isAbs $folder) (regexMatch "(^|/)[.][.](/|$)" $folder) }}
-- {{ $path }}.{{ $key }}: {{ $folder | quote }} is not a path below the volume; use folders without leading /, and without .. [sub-path-unclean]
-{{- end }}
-{{- end }}
-{{- if and $mount.subPath $mount.subPathExpr }}
-- {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
-{{- end }}
-{{- if and (eq ($mount.mountPropagation | default "") "Bidirectional") (not $.privileged) }}
-- {{ $path }}.mountPropagation: Bidirectional requires a privileged container; use HostToContainer, or securityContext: {privileged: true} [mount-propagation]
-{{- end }}
 {{- end }}
 {{- end }}
 

@@ -10,11 +10,6 @@
 - {{ $path }}: {{ $name }} requires cpu or memory, and none is set; set limits.memory too [resource-huge-alone]
 {{- end }}
 {{- end }}
-{{- range $side, $amounts := dict "requests" $requests "limits" $limits }}
-{{- range $name, $amount := $amounts }}
-{{- include "megatron-dpo.validate.amount" (dict "path" (printf "%s.%s.%s" $path $side $name) "name" $name "amount" $amount) }}
-{{- end }}
-{{- end }}
 {{- $known := list -}}
 {{- range .root.Values.resourceClaims }}{{ $known = append $known .name }}{{ end }}
 {{- $used := list }}

@@ -1,6 +1,5 @@
-{{/* Labels and annotations with a meaning of their own, selectors by label, and names that YAML made booleans. */}}
+{{/* Annotations with a meaning of their own, selectors by label, and names that YAML made booleans. */}}
 {{- define "megatron-dpo.validate.labels" -}}
-{{- include "megatron-dpo.validate.labels.kueue" . }}
 {{- range $path, $annotations := dict "podAnnotations" .Values.podAnnotations "network.annotations" .Values.network.annotations }}
 {{- include "megatron-dpo.validate.labels.annotations" (dict "root" $ "path" $path "annotations" $annotations) }}
 {{- end }}
@@ -19,20 +18,9 @@
 {{- range $position, $constraint := .Values.topologySpreadConstraints }}
 {{- include "megatron-dpo.validate.labels.keys" (dict "path" (printf "topologySpreadConstraints[%d]" $position) "term" . "default" $gang) }}
 {{- end }}
-{{- $maps := pick .Values "affinity" "topologySpreadConstraints" "networkPolicy" "serviceAccount" "extraObjects" "extraVolumes" "extraInitContainers" "stages" "test" "workspace" }}
+{{- $maps := pick .Values "podLabels" "podAnnotations" "nodeSelector" "jobset" "monitoring" "affinity" "topologySpreadConstraints" "networkPolicy" "serviceAccount" "extraObjects" "extraVolumes" "extraInitContainers" "stages" "test" "workspace" }}
 {{- if regexMatch "\"(true|false)\":" (toJson $maps) }}
 {{- range $path, $value := $maps }}{{ include "megatron-dpo.validate.labels.boolean" (dict "path" $path "value" $value) }}{{ end }}
-{{- end }}
-{{- end }}
-
-{{/* Kueue's own labels and annotations: it sets them, or they have no effect on a JobSet or its pods. */}}
-{{- define "megatron-dpo.validate.labels.kueue" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations "network.annotations" .Values.network.annotations }}
-{{- range $name := keys ($names | default dict) | sortAlpha }}
-{{- if and (hasPrefix "kueue.x-k8s.io/" $name) (not (regexMatch "/(podset-[a-z-]+|queue-name|safe-to-forcefully-delete)$" $name)) (not (and (hasPrefix "jobset." $path) (regexMatch "/(priority-class|max-exec-time-seconds)$" $name))) }}
-- {{ $path }}: {{ $name }} is set by Kueue, or has no effect here; remove it (for queue, priority and topology use the keys of kueue) [label-kueue]
-{{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 
@@ -43,16 +31,10 @@
 {{- if eq $path "network.annotations" }}
 {{- range (include "megatron-dpo.network" .root | fromJson).initContainers }}{{ $containers = append $containers .name }}{{ end }}
 {{- end }}
-{{- $keys := dict
-  "kubernetes.io/config.mirror" "" "kubernetes.io/config.source" "" "kubernetes.io/config.hash" ""
-  "scheduler.alpha.kubernetes.io/tolerations" "tolerations" "scheduler.alpha.kubernetes.io/affinity" "affinity"
-  "seccomp.security.alpha.kubernetes.io/pod" "podSecurityContext.seccompProfile" }}
 {{- range $name, $given := .annotations }}
 {{- $value := include "megatron-dpo.scalar" $given }}
 {{- $container := regexFind "^container[.]apparmor[.]security[.]beta[.]kubernetes[.]io/.*" $name | splitList "/" | last }}
-{{- if hasKey $keys $name }}
-- {{ $path }}: {{ $name }} {{ with get $keys $name }}has no effect since Kubernetes 1.27 or earlier; use {{ . }}{{ else }}is for static pods, which the kubelet makes; remove it{{ end }} [annotation-reserved]
-{{- else if and (eq $name "controller.kubernetes.io/pod-deletion-cost") (not (and (regexMatch "^(0|-?[1-9][0-9]{0,9})$" $value) (le (float64 $value) 2147483647.0) (ge (float64 $value) -2147483648.0))) }}
+{{- if and (eq $name "controller.kubernetes.io/pod-deletion-cost") (not (and (regexMatch "^(0|-?[1-9][0-9]{0,9})$" $value) (le (float64 $value) 2147483647.0) (ge (float64 $value) -2147483648.0))) }}
 - {{ $path }}: {{ $name }} is {{ $value | quote }}; use a whole number of 32 bits, such as 100 [annotation-value]
 {{- else if and $container (not (has $container $containers)) }}
 - {{ $path }}: {{ $name }} names the container {{ $container }}, which {{ ternary "the gang's pods do" "not all pods" (eq $path "network.annotations") }} {{ ternary "not have" "have" (eq $path "network.annotations") }}; use {{ join " or " $containers }}, or extraInitContainers with securityContext.appArmorProfile [annotation-value]

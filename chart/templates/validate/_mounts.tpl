@@ -41,9 +41,7 @@ programs and libraries a single file (subPath) may be mounted. Takes (folder, mo
 - extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
 {{- end }}
 {{- $paths = append $paths $folder }}
-{{- if has .name (list "agent-token" "events-token") }}
-- extraVolumeMounts: {{ .name }} is a volume of the chart, whose token other code must not read; remove the mount [mount-token]
-{{- else if not (has .name $taken) }}
+{{- if not (has .name $taken) }}
 - extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
 {{- end }}
 {{- end }}

@@ -12,9 +12,6 @@
 {{- if has $id $owned }}
 - extraObjects[{{ $position }}]: {{ $id }} is in use; use another name [extra-object-name]
 {{- end }}
-{{- if hasSuffix "List" .kind }}
-- extraObjects[{{ $position }}]: a {{ .kind }} holds objects of its own; write them as entries of extraObjects [extra-object-list]
-{{- end }}
 {{- range $key, $_ := ternary .binaryData dict (eq .kind "ConfigMap") }}
 {{- if hasKey ($object.data | default dict) $key }}
 - extraObjects[{{ $position }}]: {{ $key }} is in data and in binaryData; remove one of them [extra-object-key]
@@ -25,18 +22,9 @@
 {{- end }}
 {{- $owned = append $owned $id }}
 {{- end }}
-{{- if and .Values.serviceAccount.annotations (not $isCreated) }}
-- serviceAccount.annotations: set, and the chart creates no service account; set serviceAccount.create: true, or annotate {{ .Values.serviceAccountName | default "the account" }} [service-account-annotations]
-{{- end }}
-{{- if and .Values.serviceAccount.create (eq .Values.serviceAccountName "default") }}
-- serviceAccountName: default is the namespace's own account, which Helm refuses to adopt; use another name, or set serviceAccount.create: false [service-account-default]
-{{- end }}
 {{- with .Values.jobset.managedBy }}
 {{- if eq (include "megatron-dpo.launcher.from" $) "chart" }}
 - jobset.managedBy: {{ . }} copies the JobSet to another cluster, without the launcher's ConfigMap; set launcher.from: image, or volume with a release's package [managed-launcher]
-{{- end }}
-{{- if and (hasSuffix "/multikueue" .) (not $.Values.kueue.queue) }}
-- jobset.managedBy: {{ . }} requires Kueue, and kueue.queue is empty; set the LocalQueue or remove it [kueue-no-queue]
 {{- end }}
 {{- end }}
 {{- $spread := list }}
@@ -69,34 +57,14 @@
 {{- if and $host (eq (toString .Values.hostUsers) "false") }}
 - hostUsers: false, and pods on the host network (profile {{ .Values.network.profile }}) must use the host's users; set hostUsers: null [host-users]
 {{- end }}
-{{- if eq (toString .Values.hostUsers) "false" }}
-{{- if .Values.workspace.nfs }}
-- hostUsers: false, and Linux does not map users on NFS (workspace.nfs): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
-{{- end }}
-{{- range $position, $volume := .Values.extraVolumes }}
-{{- if .nfs }}
-- hostUsers: false, and Linux does not map users on NFS (extraVolumes[{{ $position }}]): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
-{{- end }}
-{{- end }}
-{{- end }}
 {{- with .Values.networkPolicy }}
 {{- if and $host .enabled }}
 - networkPolicy.enabled: true, and a NetworkPolicy does not apply to pods on the host network (profile {{ $.Values.network.profile }}); set networkPolicy.enabled: false [network-policy-host]
-{{- end }}
-{{- $remote := and $.Values.code.url (not $.Values.stages.clone.skip) }}
-{{- range append $.Values.recipe.dataset $.Values.recipe.model }}
-{{- if and (regexMatch "^(hf|ms)://" .) (not $.Values.stages.download.skip) }}{{ $remote = true }}{{ end }}
-{{- end }}
-{{- if and .enabled $remote (not .egress) }}
-- networkPolicy.egress: empty, and the run clones or downloads; set e.g. [{ports: [{port: 443}]}], or skip these stages [network-policy-egress]
 {{- end }}
 {{- range $side, $peers := dict "ingress" "from" "egress" "to" }}
 {{- range $position, $rule := get $.Values.networkPolicy $side }}
 {{- include "megatron-dpo.validate.networkPolicy" (dict "path" (printf "networkPolicy.%s[%d]" $side $position) "ports" $rule.ports "peers" (get $rule $peers | default list)) }}
 {{- end }}
-{{- end }}
-{{- if and (not .enabled) (or .ingress .egress) }}
-- networkPolicy: rules set, and no NetworkPolicy is created; set networkPolicy.enabled: true or remove them [network-policy-off]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -19,9 +19,7 @@
 {{- $known := include "megatron-dpo.credentials" . | fromJson }}
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
-{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
-- {{ $path }}: {{ $name | quote }} is not a variable name; use {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
-{{- else if has $name (list "true" "false") }}
+{{- if has $name (list "true" "false") }}
 - {{ $path }}.{{ $name }}: YAML makes {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; quote the name, or use another one [name-boolean]
 {{- else if or (has $name $reserved) (and (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) (not (has $name $open))) }}
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it{{ with get $keys $name }} and set {{ . }}{{ end }} [env-reserved]
@@ -86,51 +84,7 @@
 {{- if and (hasPrefix "net." $name) (include "megatron-dpo.network" $ | fromJson).hostNetwork }}
 - podSecurityContext.sysctls: {{ $name }} would change the host, whose network the pods share (profile {{ $.Values.network.profile }}), and Kubernetes refuses that; remove it [sysctl-host-network]
 {{- end }}
-{{- if not (regexMatch "^(net[.]|kernel[.](shm|msg)|kernel[.]sem$|fs[.]mqueue[.])" $name) }}
-- podSecurityContext.sysctls: {{ $name }} belongs to the node, and a pod can set those of net., kernel.shm, kernel.msg, kernel.sem and fs.mqueue. only; set it on the nodes [sysctl-node]
-{{- end }}
 {{- $sysctls = append $sysctls $name }}
-{{- end }}
-{{- end }}
-
-{{/* Names of labels, annotations and node labels; tolerations. */}}
-{{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations "monitoring.podMonitorLabels" .Values.monitoring.podMonitorLabels }}
-{{- range $name, $_ := $names }}
-{{- if not (include "megatron-dpo.isLabel" $name) }}
-- {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
-{{- else if has $name (list "true" "false") }}
-- {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
-{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io/(component|instance|managed-by|name|part-of|version)$|batch[.]kubernetes[.]io/|(job-name|controller-uid)$|jobset[.]sigs[.]k8s[.]io|checksum|megatron-dpo/recipe|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
-- {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
-{{- end }}
-{{- end }}
-{{- end }}
-{{- range $path, $given := dict "tolerations" .Values.tolerations "stages.tolerations" .Values.stages.tolerations "test.tolerations" .Values.test.tolerations }}
-{{- include "megatron-dpo.validate.tolerations" (dict "key" $path "given" $given) }}
-{{- end }}
-{{- end }}
-
-{{/*
-Tolerations that the API server would refuse only when the JobSet creates its pods, after Kueue has reserved the
-GPUs. Takes (key, given).
-*/}}
-{{- define "megatron-dpo.validate.tolerations" -}}
-{{- $key := .key }}
-{{- range $position, $given := .given }}
-{{- $path := printf "%s[%d]" $key $position }}
-{{- $isAny := eq ($given.operator | default "Equal") "Exists" }}
-{{- if and $isAny $given.value }}
-- {{ $path }}.value: {{ $given.value | quote }}, and operator Exists accepts any value; set operator: Equal or remove the value [toleration-value]
-{{- end }}
-{{- if and (not $given.key) (not $isAny) }}
-- {{ $path }}.key: empty; set the taint's key, or operator: Exists for all taints [toleration-key-missing]
-{{- else if and $given.key (not (include "megatron-dpo.isLabel" $given.key)) }}
-- {{ $path }}.key: {{ $given.key | quote }} is not the key of a taint; use name or example.com/name, and set value and effect separately [toleration-key]
-{{- end }}
-{{- if and (hasKey $given "tolerationSeconds") (ne ($given.effect | default "") "NoExecute") }}
-- {{ $path }}.tolerationSeconds: {{ int $given.tolerationSeconds }} has no effect with effect {{ $given.effect | default "(all)" }}; set effect: NoExecute or remove it [toleration-seconds]
-{{- end }}
 {{- end }}
 {{- end }}
 

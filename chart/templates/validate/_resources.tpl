@@ -3,18 +3,6 @@
 {{- if not (include "megatron-dpo.isResource" .Values.gpuResource) }}
 - gpuResource: {{ .Values.gpuResource }} is not a resource; use the name of a device plugin, such as nvidia.com/gpu [resource-name]
 {{- end }}
-{{- $sizes := dict "sharedMemory.sizeLimit" .Values.sharedMemory.sizeLimit "tmp.sizeLimit" .Values.tmp.sizeLimit "workspace.pvc.size" (.Values.workspace.pvc | default dict).size }}
-{{- range $path, $directory := dict "workspace.emptyDir" .Values.workspace.emptyDir "localCheckpoints.emptyDir" (.Values.localCheckpoints | default dict).emptyDir }}
-{{- $_ := set $sizes (printf "%s.sizeLimit" $path) ($directory | default dict).sizeLimit }}
-{{- end }}
-{{- range $position, $volume := .Values.extraVolumes }}
-{{- $_ := set $sizes (printf "extraVolumes[%d].emptyDir.sizeLimit" $position) (.emptyDir | default dict).sizeLimit }}
-{{- $claim := dig "volumeClaimTemplate" "spec" "resources" "requests" dict (.ephemeral | default dict) }}
-{{- $_ := set $sizes (printf "extraVolumes[%d].ephemeral.volumeClaimTemplate.spec.resources.requests.storage" $position) $claim.storage }}
-{{- end }}
-{{- range $path, $size := $sizes }}
-{{- include "megatron-dpo.validate.amount" (dict "path" $path "name" "memory" "amount" $size) }}
-{{- end }}
 {{- range $path, $role := dict "resources" "node" "stages.resources" "clone" "test.resources" "test" }}
 {{- $user := (include "megatron-dpo.role" (dict "root" $ "role" $role) | fromJson).resources }}
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
@@ -23,11 +11,6 @@
 - {{ $path }}: {{ $name }} is set by {{ ternary "gpusPerNode; use gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
 {{- else if not (include "megatron-dpo.isResource" $name) }}
 - {{ $path }}: {{ $name | quote }} is not a resource; use cpu, memory or a name such as rdma/hca [resource-name]
-{{- end }}
-{{- end }}
-{{- range $side := list "requests" "limits" }}
-{{- range $name, $amount := get $user $side | default dict }}
-{{- include "megatron-dpo.validate.amount" (dict "path" (printf "%s.%s.%s" $path $side $name) "name" $name "amount" $amount) }}
 {{- end }}
 {{- end }}
 {{- $found := include "megatron-dpo.resources" (dict "root" $ "role" $role) | fromYaml }}
@@ -49,17 +32,5 @@
 - {{ $path }}: memory {{ . }} is not more than sharedMemory.sizeLimit {{ $.Values.sharedMemory.sizeLimit }}, which counts as memory; set more memory or a smaller sizeLimit [memory-shared]
 {{- end }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{/* An amount in the unit of something else, or without one. Takes (path, name, amount). */}}
-{{- define "megatron-dpo.validate.amount" -}}
-{{- $amount := ternary "" (include "megatron-dpo.scalar" .amount) (kindIs "invalid" .amount) -}}
-{{- if and (eq .name "cpu") (regexMatch "[KMGTP]i?$" $amount) }}
-- {{ .path }}: {{ $amount }} is an amount of memory, and processors are counted; use e.g. 8 or 500m [resource-unit]
-{{- else if and (has .name (list "memory" "ephemeral-storage")) (regexMatch "m$" $amount) }}
-- {{ .path }}: {{ $amount }} is in thousandths of a byte; use {{ $amount | trimSuffix "m" }}Mi [resource-unit]
-{{- else if and (has .name (list "memory" "ephemeral-storage")) (regexMatch "^[0-9.]*[1-9][0-9.]*$" $amount) (lt (float64 $amount) 1048576.0) }}
-- {{ .path }}: {{ $amount }} is a number of bytes; use {{ $amount }}Gi or another unit [resource-unit]
 {{- end }}
 {{- end }}

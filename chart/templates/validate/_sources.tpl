@@ -56,35 +56,13 @@
 {{- if and (regexMatch "^[^/:#\\s][^:#]*$" .) (not (regexMatch "(^|/)[.]{0,2}(/|$)|\\s$|[\\x00-\\x1f]" (trimSuffix "/" .))) }}yes{{ end }}
 {{- end }}
 
-{{/*
-The rules of launchers/stages/clone.py for the code's source; a test compares both. A URL is never printed: it may hold
-a password.
-*/}}
+{{/* A credential in the URL of the code, which is never printed. */}}
 {{- define "megatron-dpo.validate.code" -}}
 {{- with .Values.code }}
 {{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}
 - code.url: holds a name or password, which everybody who can see the run could read; remove it from the URL and put a token into a Secret named by code.existingSecret [code-url-secret]
-{{- else if and .url (not (regexMatch "^((https?|ssh|git|file)://[^\\s/]*/\\S+|[\\w.-]+@[\\w.-]+:\\S+)$" .url)) }}
-- code.url: not a git URL; use https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path [code-url]
 {{- else if regexMatch "^https?://[^/]+/[^/]+/[^/]+/(-/)?(tree|blob|commit|src)/" .url }}
 - code.url: the page of a folder in a browser, not a repository; use the part before /tree, and put the branch into code.ref [code-url-page]
-{{- end }}
-{{- if and .url (not .ref) }}
-- code.ref: empty; set the commit, tag or branch to clone [code-ref-missing]
-{{- end }}
-{{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
-- code.ref: {{ .ref | quote }} is not a git ref; use a commit, tag or branch [code-ref]
-{{- end }}
-{{- if and (regexMatch "^(ssh://|[\\w.-]+@)" .url) (not .existingSecret) (not $.Values.stages.clone.skip) (not $.Values.extraVolumes) }}
-- code.existingSecret: empty, and ssh asks for a key and the server's host key; set it to a Secret with ssh-privatekey and known_hosts, use an https URL, or set stages.clone.skip: true if the clone is on the workspace [code-ssh-key]
-{{- end }}
-{{- range .pythonPath }}
-{{- if has ".." (splitList "/" .) }}
-- code.pythonPath: {{ . | quote }} leaves the clone; use a folder of it, such as src, or . for all of it [code-python-path]
-{{- end }}
-{{- end }}
-{{- if and (not .url) (or .ref .existingSecret .pythonPath) }}
-- code.url: empty, but code.{{ if .ref }}ref{{ else if .existingSecret }}existingSecret{{ else }}pythonPath{{ end }} is set; set the git URL or remove it [code-url-missing]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -15,6 +15,9 @@ from scripts.values import judge, names, schema, wording
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
 
+CLAIM = {"existingClaim": "a"}
+
+
 class Templates:
     """Stands for Helm: prints prepared refusals in turn, and keeps what it was given."""
 
@@ -35,7 +38,8 @@ class Templates:
 
 
 def values(**more: object) -> dict[str, Any]:
-    return {**DEFAULTS, "recipe": {**DEFAULTS["recipe"], "model": "hf://o/m@r"}, **more}
+    recipe = {**DEFAULTS["recipe"], "model": "hf://o/m@r"}
+    return {**DEFAULTS, "recipe": recipe, "workspace": CLAIM, **more}
 
 
 def test_what_is_right_is_judged_once() -> None:
@@ -90,9 +94,28 @@ def test_unknown_keys_name_the_nearest_and_are_not_given_to_the_templates() -> N
     assert "gpuPerNode" not in helm.given[1]
 
 
+def test_each_relation_of_a_value_is_said_and_the_value_is_not_replaced() -> None:
+    helm = Templates("- code.url: empty; set it [x]")
+    restarts = {**DEFAULTS["restarts"], "max": 0}
+    stages = {**DEFAULTS["stages"], "train": {"skip": True}}
+    lines = judge.judge(values(rehearse=True, restarts=restarts, stages=stages), helm)
+    found = [(line.partition(":")[0], line.rpartition(" ")[2]) for line in lines]
+    trains, kills = ("rehearse", "[rehearse-train]"), ("rehearse", "[rehearse-restarts]")
+    assert found == [trains, kills, ("code.url", "[x]")]
+    assert len(helm.given) == 1
+
+
+def test_a_relation_with_a_replaced_value_is_left_out() -> None:
+    lines = judge.judge(values(rehearse=True, restarts={"max": "0"}), Templates("", ""))
+    assert [line.partition(":")[0] for line in lines] == ["restarts.max"]
+    assert schema.mistakes(values(nodes=3, workspace={"emptyDir": {}}))[0].line.startswith(
+        "workspace.emptyDir: 3 nodes cannot share it"
+    )
+
+
 @pytest.mark.parametrize("text, is_accepted", [("team-a", True), ("team-a\n", False)])
 def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accepted: bool) -> None:
-    assert (schema.mistakes({"priorityClassName": text}) == []) == is_accepted
+    assert (schema.mistakes(values(priorityClassName=text)) == []) == is_accepted
 
 
 @pytest.mark.parametrize(
@@ -101,7 +124,8 @@ def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accep
         (
             {
                 "networkPolicy": {
-                    "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}]
+                    "enabled": True,
+                    "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}],
                 }
             },
             "networkPolicy.egress[0].to[0]",
@@ -110,7 +134,11 @@ def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accep
         ({"extraEnv": {"A": {"valueFrom": {}}}}, "extraEnv.A.valueFrom", "value-one"),
         ({"extraVolumes": [{"name": "a"}]}, "extraVolumes[0]", "value-one"),
         ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]", "value-one"),
-        ({"tolerations": [{"operator": "Some"}]}, "tolerations[0].operator", "value-choice"),
+        (
+            {"tolerations": [{"key": "a", "operator": "Some"}]},
+            "tolerations[0].operator",
+            "value-choice",
+        ),
         (
             {"extraVolumes": [{"name": "a", "fc": {"targetWWNs": ["a"]}}]},
             "extraVolumes[0].fc.lun",
@@ -121,7 +149,7 @@ def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accep
 def test_a_mistake_in_a_pod_part_has_its_path_and_id(
     part: dict[str, Any], path: str, id: str
 ) -> None:
-    [found] = schema.mistakes(part)
+    [found] = schema.mistakes(values(**part))
     assert (found.path, found.line.rpartition(" ")[2]) == (path, f"[{id}]")
 
 
