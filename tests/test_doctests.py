@@ -13,6 +13,7 @@ TRAINING_ONLY = {
     "datasets",
     "mcore_bridge",
     "megatron",
+    "pyarrow",
     "swift",
     "torch",
     "transformer_engine",
