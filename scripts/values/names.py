@@ -16,7 +16,7 @@ from launchers.suggestion import nearest
 from scripts.values.flags import releases, table_of
 
 RENAMES = Path(__file__).with_name("renames.yaml")
-LISTED = 16
+LISTED = 20
 """Keys that a remedy lists at most."""
 
 
