@@ -88,7 +88,7 @@ def judge(values: Values, engine: Engine) -> list[str]:
     said = _said(engine.refusal(encoded(given)))
     first = [line for line in said if FIRST.search(line)]
     replaced = [_path(line) for line in first]
-    judged = schema.mistakes(_filled(values, _defaults()))
+    judged = schema.mistakes(with_defaults(values))
     wrong = [each for each in judged if not each.is_relation]
     kept = [each for each in wrong if each.is_unknown_key or not _holds(replaced, each.path)]
     unknown = [each.path for each in wrong if each.is_unknown_key]
@@ -137,6 +137,11 @@ def reset(values: Values, path: str) -> None:
 def _defaults() -> Values:
     found: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     return found
+
+
+def with_defaults(values: Values) -> Values:
+    """Return values as the schema's relations read them: with the chart's defaults."""
+    return _filled(values, _defaults())
 
 
 def _with_nulls(values: Values, defaults: Mapping[str, Any]) -> Values:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from scripts.values import schema
+from scripts.values import judge, schema
 from tests.chart.helm import BY_SCHEMA, Document, merged
 from tests.chart.renderer import Renderer
 from tests.fuzz.layers import SOUND
@@ -37,8 +37,8 @@ def without_nulls(value: Any) -> Any:
 
 def disagreement(refusal: str, values: Document) -> str:
     """Return how Helm's refusal by the schema differs from the judge's; empty if not."""
-    is_refused = BY_SCHEMA in refusal
-    if is_refused in {bool(schema.mistakes(v)) for v in (values, without_nulls(values))}:
+    is_refused, layers = BY_SCHEMA in refusal, (values, without_nulls(values))
+    if is_refused in {bool(schema.mistakes(judge.with_defaults(v))) for v in layers}:
         return ""
     return f"the judge {'accepts' if is_refused else 'refuses'} {values}: {refusal}"
 

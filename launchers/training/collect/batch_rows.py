@@ -57,6 +57,10 @@ class StepRows:
         self.zeros: Zeros | None = None
         """Judges gradients of 0; None unless the feature ``zero_gradient`` is installed."""
 
+    def judge_zeros(self) -> None:
+        """Judge gradients of 0 from now on."""
+        self.zeros = Zeros()
+
     def watch(self, loader: Any) -> None:
         """Record what the training loader draws from now on; a stream has no sampler."""
         if getattr(loader, "batch_sampler", None) is None:
@@ -106,7 +110,7 @@ CURRENT = StepRows()
 
 def judge_zeros() -> None:
     """Let the callback ``nonfinite`` judge gradients of 0, too."""
-    CURRENT.zeros = Zeros()
+    CURRENT.judge_zeros()
 
 
 def rows_of(dataset: Any, indices: Iterable[int]) -> list[int]:

@@ -22,9 +22,9 @@ from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
-REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "swanlab", "wandb"}
+REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "swanlab", "wandb", "zero_gradient"}
 """Features that use an interface of torch or transformers made for it; the heartbeat times torch's
-data loader."""
+data loader, and gradients of 0 are judged by the callback ``nonfinite``."""
 NOT_NEEDED = {("checked-read", "image"), ("checked-read", "last")}
 """Patches of errors that a release does not have."""
 BY_FEATURE = {patch.feature: patch for patch in PATCHES}
