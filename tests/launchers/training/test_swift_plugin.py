@@ -72,7 +72,8 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
         "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
-        " launchers.stop.finished launchers.stop.uncaught launchers.training.checkpoint_record"
+        " launchers.stop.finished launchers.stop.sigterm launchers.stop.uncaught"
+        " launchers.training.checkpoint_record"
         " launchers.training.installed launchers.training.loading launchers.training.merge_last"
         " launchers.training.saving launchers.training.saving.background"
         " launchers.training.saving.files launchers.training.saving.foreground"
@@ -142,7 +143,7 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         "callbacks",
         "modules launchers.hang.heartbeat launchers.hang.stacks launchers.stop.finished"
-        " launchers.stop.uncaught"
+        " launchers.stop.sigterm launchers.stop.uncaught"
         " launchers.training.installed launchers.training.loading launchers.training.saving"
         " launchers.training.saving.foreground",
     ]
@@ -166,7 +167,8 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks phases seal",
         "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
-        " launchers.stop.finished launchers.stop.uncaught launchers.training.checkpoint_record"
+        " launchers.stop.finished launchers.stop.sigterm launchers.stop.uncaught"
+        " launchers.training.checkpoint_record"
         " launchers.training.installed launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
         " launchers.training.saving.foreground"
