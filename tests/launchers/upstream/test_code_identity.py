@@ -87,8 +87,7 @@ def reference(home: Path) -> object:
 
 
 def conversion(home: Path) -> object:
-    of = settings(home)
-    return convert._wanted(of, home / "mcore" / "m", {}, {})
+    return convert._wanted(settings(home).launch, home / "mcore" / "m", {}, {})
 
 
 def kernels(home: Path) -> object:
@@ -183,18 +182,18 @@ def test_builds_of_one_version_differ_and_an_editable_one_is_read(
 def test_a_run_keeps_the_conversion_that_it_began_with(tmp_path: Path) -> None:
     """One of an older launcher, without the converter's code, is that of the runs that have it."""
     of, given = settings(tmp_path), {"model": "d", "flags": ["f"]}
-    path = of.work.mcore("m")
+    path = of.launch.work.mcore("m")
     path.mkdir(parents=True)
     made = Marker(inputs=given, manifest={})
     marker.write(path, made)
-    assert "code" in convert._wanted(of, path, given, {})
+    assert "code" in convert._wanted(of.launch, path, given, {})
     assert paths._conversion(of, "m").startswith("m-")
-    of.work.home.mkdir(parents=True)
-    replace(of.work.inputs, f'{{"convert m": "{marker.digest(made)}"}}')
-    assert convert._wanted(of, path, given, {}) == given
+    of.launch.work.home.mkdir(parents=True)
+    replace(of.launch.work.inputs, f'{{"convert m": "{marker.digest(made)}"}}')
+    assert convert._wanted(of.launch, path, given, {}) == given
     assert paths._conversion(of, "m") == "m"
     assert paths._conversion(of, "other") != "m"
-    assert "code" in convert._wanted(of, path, {**given, "flags": []}, {})
+    assert "code" in convert._wanted(of.launch, path, {**given, "flags": []}, {})
 
 
 def test_another_converter_has_another_folder(
