@@ -9,11 +9,11 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterator
 
-from launchers.config.flag_value import as_text
+from launchers.config.flag_value import YES, as_text
 from launchers.config.recipe import TRACKERS, Recipe
 from launchers.refusal import Refusal
 
-_ON = "(?i:true|yes|t|y|1)"
+_ON = f"(?i:{'|'.join(YES)})"
 _FLASH_2 = "flash_attn|flash_attention_2"
 NEEDED: tuple[tuple[str, str, str, str], ...] = (
     ("deepspeed", ".+", "deepspeed", "deepspeed"),

@@ -17,8 +17,6 @@ from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import Reading, StepBoard
 from launchers.system.threads import in_thread
 
-STACK_SECONDS = 3.0
-"""Time in which a process that runs writes its stacks."""
 DUMP_SECONDS = 6.0
 """Time in which it writes its flight recorder's dump: its thread looks once a second."""
 KEEP_SECONDS = 5.0
@@ -45,7 +43,7 @@ class Scene:
         """
         readings = self.board.read()
         before = [_state(each) for each in readings]
-        sizes = [_size(stacks.path_of(self.local, n)) for n in range(len(readings))]
+        sizes = [stacks.size(stacks.path_of(self.local, n)) for n in range(len(readings))]
         asked = [self._ask(n, each) for n, each in enumerate(readings)]
         self._await(sizes, asked)
         workers = [
@@ -73,9 +71,11 @@ class Scene:
 
         def is_missing(local_rank: int, waited: float) -> bool:
             stack, dump = asked[local_rank]
-            lacks = stack and _size(stacks.path_of(self.local, local_rank)) <= sizes[local_rank]
-            dumped = _size(flight_recorder.dump_of(self.local, self._rank(local_rank))) > 0
-            return (lacks and waited < STACK_SECONDS) or (dump and not dumped)
+            lacks = (
+                stack and stacks.size(stacks.path_of(self.local, local_rank)) <= sizes[local_rank]
+            )
+            dumped = stacks.size(flight_recorder.dump_of(self.local, self._rank(local_rank))) > 0
+            return (lacks and waited < stacks.SECONDS) or (dump and not dumped)
 
         while (waited := time.monotonic() - begin) < DUMP_SECONDS:
             if not any(is_missing(n, waited) for n in range(len(asked))):
@@ -129,13 +129,6 @@ class Scene:
 def _state(reading: Reading) -> str:
     stat = read_stat(reading.pid) if reading.pid else None
     return stat.state if stat is not None else ("X" if reading.pid else "")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _read(path: Path) -> bytes:

@@ -18,6 +18,8 @@ FOLDER = "DPO_HANG_FOLDER"
 """Environment variable of the training processes: the launcher's folder for their stacks."""
 SIGNAL = signal.SIGRTMIN + 8 if sys.platform == "linux" else signal.SIGUSR1
 """ms-swift may handle SIGUSR1 and SIGUSR2 itself (``swift/utils/shutdown_manager.py``)."""
+SECONDS = 3.0
+"""Time in which a process that runs writes its stacks."""
 FRAMES = 12
 """Frames of the main thread that are reported, the innermost first."""
 PY_SPY_SECONDS = 5.0
@@ -28,6 +30,14 @@ _FRAME = re.compile(r'^  File "([^"]*)", line (\d+|\?\?\?) in (.+)$')
 def path_of(folder: Path, local_rank: int) -> Path:
     """Return the file of one process."""
     return folder / f"stacks-{local_rank}.txt"
+
+
+def size(file: Path) -> int:
+    """Return the bytes of a file; 0 without one, or if its disk gives an error."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def header(thread: int) -> str:

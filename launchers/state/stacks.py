@@ -14,8 +14,6 @@ from pathlib import Path
 from launchers.hang import stacks
 from launchers.system.proc_stat import read_stat
 
-SECONDS = 3.0
-"""Time in which a process that runs writes its stacks."""
 OWN_SECONDS = 1.0
 """Age of the file from which the handler that writes it is known to be installed."""
 _POLL_SECONDS = 0.1
@@ -34,13 +32,13 @@ class Process:
 def dump() -> str:
     """Return the stacks of all training processes of this pod, under a line for each.
 
-    A process that does not write them within ``SECONDS`` is named with its state (proc(5)).
+    A process that does not write them in time is named with its state (proc(5)).
     """
     found = sorted(processes(), key=lambda each: int(each.rank))
     for each in found:
         os.kill(each.pid, stacks.SIGNAL)
-    limit = time.monotonic() + SECONDS
-    while time.monotonic() < limit and any(_size(each.file) <= each.size for each in found):
+    limit = time.monotonic() + stacks.SECONDS
+    while time.monotonic() < limit and any(stacks.size(each.file) <= each.size for each in found):
         time.sleep(_POLL_SECONDS)
     time.sleep(_POLL_SECONDS)  # the last file may still grow
     return "".join(map(_text, found)) or "no training process runs in this pod\n"
@@ -52,16 +50,15 @@ def processes() -> Iterator[Process]:
     A data loader's worker is a fork: it holds the same file open.
     """
     pids = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
-    held = {pid: file for pid in pids if (file := _held(pid))}
-    for pid, file in held.items():
+    held = {pid: found for pid in pids if (found := _held(pid))}
+    for pid, (rank, file) in held.items():
         stat = read_stat(pid)
         if stat is not None and stat.parent not in held:
-            rank = _environ(pid).get("RANK", "0")
-            yield Process(pid=pid, rank=rank, file=file, size=_size(file))
+            yield Process(pid=pid, rank=rank, file=file, size=stacks.size(file))
 
 
-def _held(pid: int) -> Path | None:
-    """Return the file of a process's stacks, if it has had it open for a while."""
+def _held(pid: int) -> tuple[str, Path] | None:
+    """Return the rank of a process and the file that it has had open for a while for its stacks."""
     env = _environ(pid)
     if stacks.FOLDER not in env or "LOCAL_RANK" not in env:
         return None
@@ -71,7 +68,7 @@ def _held(pid: int) -> Path | None:
         is_old = time.time() - file.stat().st_mtime > OWN_SECONDS
     except OSError:  # it has ended, or is another user's
         return None
-    return file if file in opened and is_old else None
+    return (env.get("RANK", "0"), file) if file in opened and is_old else None
 
 
 def _environ(pid: int) -> dict[str, str]:
@@ -80,13 +77,6 @@ def _environ(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return dict(item.split("=", 1) for item in items if "=" in item)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _text(process: Process) -> str:
@@ -98,4 +88,4 @@ def _text(process: Process) -> str:
             added = stream.read().decode(errors="replace").strip("\n")
     except FileNotFoundError:
         added = ""
-    return f"{head}\n{added or f'no stacks within {SECONDS:.0f} s'}\n"
+    return f"{head}\n{added or f'no stacks within {stacks.SECONDS:.0f} s'}\n"

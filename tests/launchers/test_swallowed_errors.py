@@ -42,7 +42,7 @@ ALLOWED: dict[str, str] = {
         standby/standby.py:Standby._hand_over standby/agent.py:Worker.takes
     """,
     "evidence, reports and logs: they end nothing and decide nothing": """
-        hang/evidence.py:Scene._ask hang/evidence.py:Scene._keep hang/evidence.py:_size
+        hang/evidence.py:Scene._ask hang/evidence.py:Scene._keep hang/stacks.py:size
         hang/evidence.py:_read hang/flight_recorder.py:ask hang/flight_recorder.py:parse
         hang/record.py:write hang/stacks.py:py_spy metrics/model.py:found
         metrics/writer.py:Writer._work preflight/report.py:Report.write
