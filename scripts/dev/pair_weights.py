@@ -34,6 +34,7 @@ from typing import Any
 from scripts.demo.model import MODEL_CONFIG, texts, train_tokenizer
 from scripts.demo.pairs import Pair, collect, split
 from scripts.demo.score import Encoded, accuracy, encode, log_probabilities
+from scripts.dev.results import text
 
 WEIGHTS = ("pack", "equal")
 FIGURES = ("accuracy", "reward_accuracy", "loss")
@@ -301,13 +302,8 @@ def main() -> None:
         if not any(run.items() >= kind.items() for run in runs):
             runs.append({**kind, "scores": train(data, use, **kind)})
             print(json.dumps(runs[-1]), flush=True)
-            write(file, document(runs, data, use, commands))
-    write(file, document(runs, data, use, commands))
-
-
-def write(file: Path, result: Any) -> None:
-    """Write the result so far."""
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            file.write_text(text(document(runs, data, use, commands)), encoding="utf-8")
+    file.write_text(text(document(runs, data, use, commands)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -53,6 +53,26 @@ def _compact(record: Any) -> str:
     return json.dumps(record, separators=(",", ":")).replace(f"{ROOT}/", "")
 
 
+def text(result: Any) -> str:
+    """Return JSON of a result with one line for each case, which is an item of a list.
+
+    >>> print(text({"seed": 1, "runs": [{"name": "a", "codes": [1, 81]}, {"name": "b"}]}), end="")
+    {
+    "seed": 1,
+    "runs": [
+    {"name": "a", "codes": [1, 81]},
+    {"name": "b"}
+    ]
+    }
+    """
+    if isinstance(result, list) and any(isinstance(item, dict) for item in result):
+        return "[\n" + ",\n".join(map(json.dumps, result)) + "\n]\n"
+    if isinstance(result, dict) and any(isinstance(item, dict | list) for item in result.values()):
+        items = (f"{json.dumps(key)}: {text(item).rstrip()}" for key, item in result.items())
+        return "{\n" + ",\n".join(items) + "\n}\n"
+    return json.dumps(result) + "\n"
+
+
 def read(folder: Path = FOLDER, prefix: str = "") -> dict[str, Record]:
     """Return the results whose names begin with a prefix, by name; of two visits the later one's.
 

@@ -20,7 +20,7 @@ import yaml
 from launchers.config import gpu_models
 from launchers.units import GIB
 from scripts.dev import results
-from scripts.dev.calibrate.rows import ROWS
+from scripts.dev.calibrate.rows import MERGED, ROWS
 from tests.bench.speed import profiles as bench_profiles
 
 MODEL = "Qwen3-30B-A3B"
@@ -161,9 +161,36 @@ def write(result: str, record: Mapping[str, Any], folder: Path = ROWS) -> Path:
     texts = path.read_text(encoding="utf-8").split(SEPARATOR) if path.exists() else []
     others = [text for text in texts if yaml.safe_load(text)["visit"] != result]
     head = f"# Made by `python3 -m tests.bench calibration {result}`.\n"
-    visit = head + yaml.safe_dump({"visit": result, "rows": found}, sort_keys=False, width=100)
-    path.write_text(SEPARATOR.join([*others, visit]), encoding="utf-8")
+    text = yaml.safe_dump(
+        document(result, found), sort_keys=False, width=100, default_flow_style=None
+    )
+    path.write_text(SEPARATOR.join([*others, head + text]), encoding="utf-8")
     return path
+
+
+def document(visit: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return rows as ``rows.load`` of the calibration reads them; what all share is said once."""
+    if len(found) == 1:
+        return {"visit": visit, "rows": list(found)}
+    shared = _shared(found) | {key: _shared([row.get(key, {}) for row in found]) for key in MERGED}
+    rows = [
+        _rest(row, shared) | {key: _rest(row.get(key, {}), shared[key]) for key in MERGED}
+        for row in found
+    ]
+    return {"visit": visit} | _filled(shared) | {"rows": [_filled(row) for row in rows]}
+
+
+def _shared(maps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    first, *others = maps
+    return {k: v for k, v in first.items() if all(k in each and each[k] == v for each in others)}
+
+
+def _rest(given: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key not in shared}
+
+
+def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value != {}}
 
 
 def main(words: Sequence[str] | None = None) -> int:

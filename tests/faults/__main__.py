@@ -22,6 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from scripts.dev.results import text
 from scripts.helm import ROOT
 from tests.e2e import chance
 from tests.faults import catalogue
@@ -219,7 +220,7 @@ def main(words: list[str] | None = None) -> int:
             total = {**summary(results), "seconds": round(time.monotonic() - begun)}
             runs = [{k: v for k, v in each.items() if k != "logs"} for each in results]
             document = {"summary": total, "skipped": skipped, "runs": runs}
-            options.results.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            options.results.write_text(text(document), encoding="utf-8")
 
     runnable = [each for each in chosen if is_runnable(each)]
     results = run_all(runnable, range(options.first_seed, options.first_seed + options.seeds), keep)

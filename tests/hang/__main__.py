@@ -10,7 +10,6 @@ counts as a hang.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table
 
+from scripts.dev import results
 from tests.hang.cases import KINDS, MORE, Case
 from tests.hang.gang import Outcome, run
 
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         outcomes = list(pool.map(one, chosen(options.cases, options.seed, options.kinds)))
     if options.results:
         rows = [each.row() for each in outcomes]
-        options.results.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        options.results.write_text(results.text(rows), encoding="utf-8")
     console.print(table(outcomes))
     return 0 if keeps_bounds(outcomes) else 1
 

@@ -26,6 +26,8 @@ from scripts.problem import Problem
 ROWS = Path(__file__).with_name("rows")
 READINGS = ("reserved", "device", "allocated")
 HOST_READINGS = ("save", "peak")
+MERGED = ("args", "config", "facts")
+"""Maps of a row that its document may hold in part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +155,10 @@ class Row:
 
 
 def load(folder: Path = ROWS) -> list[Row]:
-    """Read all rows; the ``facts`` of a document apply to each of its rows.
+    """Read all rows; what a document says next to ``rows`` applies to each of them.
 
-    A file holds one document per visit: runs that were measured, or published, together.
+    A file holds one document per visit: runs that were measured, or published, together. The
+    ``args``, ``config`` and ``facts`` of a row are added to those of its document.
 
     Raises:
         Problem: a row can't be parsed, or is not fitted and has no note.
@@ -175,13 +178,13 @@ def load(folder: Path = ROWS) -> list[Row]:
 
 
 def _rows(file: Path, document: dict[str, Any]) -> list[Row]:
-    visit = document.get("visit", file.stem)
+    shared = {"visit": file.stem} | document
     rows = []
-    for each in document["rows"]:
-        facts = document.get("facts", {}) | each.get("facts", {})
+    for each in shared.pop("rows"):
+        merged = {key: shared.get(key, {}) | each.get(key, {}) for key in MERGED}
         try:
             host = tuple(HostReading(**reading) for reading in each.get("host", ()))
-            rows.append(Row(**each | {"facts": facts, "visit": visit, "host": host}))
+            rows.append(Row(**shared | each | merged | {"host": host}))
         except TypeError as error:
             raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
     return rows

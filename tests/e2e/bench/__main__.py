@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scripts.dev import results
 from scripts.problem import Problem
 from tests.e2e.bench import api, cases, kwok, queues
 from tests.e2e.cluster.cluster import connect
@@ -43,7 +44,7 @@ def main(only: Only = None, out: Out = None) -> None:
                 typer.echo(f"{name}: {json.dumps(result[name])}", err=True)
     finally:
         api.delete(layout, objects)
-    text = json.dumps(result, indent=1) + "\n"
+    text = results.text(result)
     typer.echo(text, nl=False)
     if out:
         out.write_text(text, encoding="utf-8")

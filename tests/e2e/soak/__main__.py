@@ -7,7 +7,6 @@ of every attempt equals the undisturbed side's to the last digit.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import tempfile
@@ -22,6 +21,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from scripts.dev import results
 from scripts.problem import Problem
 from tests.e2e import queues, real, sources, space, standin, volumes
 from tests.e2e.cluster import kubectl as program
@@ -162,7 +162,7 @@ def main(
             for side, found in figures.items()
         },
     }
-    text = json.dumps(result, indent=1) + "\n"
+    text = results.text(result)
     typer.echo(text, nl=False)
     if out:
         out.write_text(text, encoding="utf-8")

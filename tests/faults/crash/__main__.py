@@ -8,7 +8,6 @@ never flushed: promises must break, which shows that the search finds what it lo
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import shutil
 import sys
@@ -24,6 +23,7 @@ from rich.table import Table
 from launchers.storage import lock, lock_owner
 from launchers.storage.lock import Lock
 from launchers.storage.lock_owner import LockOwner
+from scripts.dev.results import text
 from tests.faults.crash import disk
 from tests.faults.crash.disk import Disk
 from tests.faults.crash.recorder import recording
@@ -124,7 +124,7 @@ def main(words: list[str] | None = None) -> int:
     show([*results, total])
     if options.results:
         document = {"seed": options.seed, "scenarios": [asdict(e) for e in [*results, total]]}
-        options.results.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        options.results.write_text(text(document), encoding="utf-8")
     return 1 if total.broken else 0
 
 
