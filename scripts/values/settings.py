@@ -12,10 +12,11 @@ from launchers.exits import LaunchError
 from launchers.refusal import Refusal
 from scripts.manifest import Release, ReplicatedJob
 from scripts.values.names import renames
+from scripts.values.text import QUOTES
 
 SHORTEST_GRACE = 10.0
 """Seconds from SIGTERM to SIGKILL below which not even a small model ends a step and saves it."""
-_QUOTES = re.compile(r"^[“”„‘’‚«]|[“”„‘’‚»]$")
+_QUOTES = re.compile(f"^[{QUOTES}«]|[{QUOTES}»]$")
 
 
 def refusals(release: Release) -> list[Refusal]:

@@ -13,7 +13,9 @@ from scripts.values.paths import path
 _TEXT = "tag:yaml.org,2002:str"
 _DEEPEST = 200
 """Levels of a values file that are read; the shipped ones have at most a dozen."""
-_QUOTED = re.compile(r"[“”„‘’‚].*[“”„‘’‚]$", re.DOTALL)
+QUOTES = "“”„‘’‚"
+"""Typographic ones, which an editor writes in place of straight ones."""
+_QUOTED = re.compile(f"[{QUOTES}].*[{QUOTES}]$", re.DOTALL)
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 """YAML 1.1, as Helm reads it: 010 is 8, and 08 a text."""
 

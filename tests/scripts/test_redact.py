@@ -190,9 +190,9 @@ def test_the_time_grows_with_the_length_of_the_text(unit: str) -> None:
         CLEAN.text(text)
         return time.process_time() - began
 
-    short, long = min(seconds(1000) for _ in range(3)), min(seconds(8000) for _ in range(2))
+    short = min(seconds(1000) for _ in range(3))
     # 8 times the text, and 64 times the time if it grew with the square
-    assert long < 25 * short + 0.2
+    assert any(seconds(8000) < 25 * short + 0.2 for _ in range(2))
 
 
 @pytest.mark.parametrize(

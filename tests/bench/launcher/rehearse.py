@@ -23,7 +23,6 @@ from tests.bench.launcher import launch
 from tests.bench.launcher import run as launch_run
 from tests.bench.launcher.launch import Launch
 from tests.bench.launcher.run import Run
-from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed import shared as bench_shared
 
 STEPS, SAVES = 500, 100
@@ -43,20 +42,9 @@ def launch_of(options: argparse.Namespace) -> Launch:
     Raises:
         ValueError: the profile cannot be read.
     """
-    own = {
-        **bench_shared.resumable_flags(STEPS, SAVES),
-        "split_dataset_ratio": 0.05,
-    }
-    return Launch(
-        name=f"visit-{options.label}",
-        profile=bench_profiles.parse(options.profile),
-        nodes=1,
-        gpus_per_node=options.gpus,
-        model=launch_run.model_folder(options.layers),
-        data=launch_run.data_file(options.pairs),
-        args=own,
-        values={"rehearse": True},
-    )
+    args = bench_shared.resumable_flags(STEPS, SAVES) | {"split_dataset_ratio": 0.05}
+    model = launch_run.model_folder(options.layers)
+    return launch_run.on_one_node(options, model, args, values={"rehearse": True})
 
 
 def left(run: Run) -> list[str]:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -221,6 +221,32 @@ def with_faults(
             "external_plugins": [str(plugin)],
             "callbacks": [callback],
         },
+    )
+
+
+def on_one_node(
+    options: argparse.Namespace, model: Path, args: Mapping[str, Any], **fields: Any
+) -> Launch:
+    """Return a run of all GPUs of the command line on one node.
+
+    Args:
+        options: of ``launch.parser``.
+        model: its folder on the host.
+        args: override the profile's flags.
+        fields: more of the ``Launch``; ``data`` is ``data_file`` by default.
+
+    Raises:
+        ValueError: the profile cannot be read.
+    """
+    about = {"data": data_file(options.pairs)} | fields
+    return Launch(
+        name=f"visit-{options.label}",
+        profile=bench_profiles.parse(options.profile),
+        nodes=1,
+        gpus_per_node=options.gpus,
+        model=model,
+        args=args,
+        **about,
     )
 
 

@@ -35,7 +35,6 @@ from tests.bench.launcher import attempts, launch
 from tests.bench.launcher import run as launch_run
 from tests.bench.launcher.launch import Launch
 from tests.bench.launcher.run import Run, wait_for
-from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed import shared as bench_shared
 
 SEALED, MARKED, NEITHER = "sealed", "marked", "neither"
@@ -65,19 +64,10 @@ def launch_of(options: argparse.Namespace) -> Launch:
     Raises:
         ValueError: the profile cannot be read.
     """
-    return Launch(
-        name=f"visit-{options.label}",
-        profile=bench_profiles.parse(options.profile),
-        nodes=1,
-        gpus_per_node=options.gpus,
-        model=launch_run.model_folder(options.layers, options.experts),
-        data=launch_run.data_file(options.pairs),
-        args={
-            **bench_shared.resumable_flags(options.steps, options.every),
-            "callbacks": PROBE[1],
-            "external_plugins": [str(PLUGINS / PROBE[0])],
-        },
-    )
+    args = bench_shared.resumable_flags(options.steps, options.every)
+    args |= {"callbacks": PROBE[1], "external_plugins": [str(PLUGINS / PROBE[0])]}
+    model = launch_run.model_folder(options.layers, options.experts)
+    return launch_run.on_one_node(options, model, args)
 
 
 def probed(run: Run, what: str) -> dict[tuple[int, int], dict[int, dict[str, Any]]]:

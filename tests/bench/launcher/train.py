@@ -25,7 +25,6 @@ from tests.bench.launcher import launch
 from tests.bench.launcher import run as launch_run
 from tests.bench.launcher.launch import WORKSPACE, Launch
 from tests.bench.launcher.run import Run
-from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed import shared as bench_shared
 
 READER = "rows have a built-in reader"
@@ -94,18 +93,9 @@ def launch_of(options: argparse.Namespace) -> Launch:
     Raises:
         ValueError: the profile cannot be read.
     """
-    return Launch(
-        name=f"visit-{options.label}",
-        profile=bench_profiles.parse(options.profile),
-        nodes=1,
-        gpus_per_node=options.gpus,
-        model=launch_run.model_folder(options.layers, without=options.without),
-        data=rows_file(options),
-        args={
-            **bench_shared.resumable_flags(options.steps, options.steps),
-            **bench_shared.SHORT_PACKS,
-        },
-    )
+    model = launch_run.model_folder(options.layers, without=options.without)
+    args = bench_shared.resumable_flags(options.steps, options.steps) | bench_shared.SHORT_PACKS
+    return launch_run.on_one_node(options, model, args, data=rows_file(options))
 
 
 def write_rows(pairs: Path, file: Path, options: argparse.Namespace) -> None:

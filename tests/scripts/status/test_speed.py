@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
-from scripts.doctor.api import Api
 from scripts.observe.command import Exit
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
 from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
@@ -56,9 +56,10 @@ def queue_of(number: int) -> Iterator[Object]:
             yield full(workload(name=name, holds=16))
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("workspace")
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
     file = make_run(root, "dpo", NOW) / "metrics.jsonl"
     first = [
         Row(step=step, total=ROWS, attempt=1, time=NOW - ROWS + step, seconds=1.0)
@@ -69,7 +70,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stored, Api]]:
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
     made = Stored()
     made.put(JOBSETS, suspended())
     held = full(evicted("Preempted", SHORT))
@@ -82,26 +83,27 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stor
     made.put("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", cluster_queue)
     with serving(made, tmp_path, monkeypatch) as api:
         assert len(api.get(everywhere).items) == WORKLOADS + 1
-        yield made, api
+        yield made
 
 
-@pytest.mark.parametrize("verb", ["status", "why"])
 def test_a_busy_queue_and_a_long_run_are_answered_in_time(
-    verb: str, busy: tuple[Stored, Api], tmp_path: Path, home: Path
+    busy: Stored, tmp_path: Path, home: Path
 ) -> None:
-    cluster, _ = busy
-    times = []
-    for _ in range(3):
-        made = timed(tmp_path, verb, "dpo", "--json", "--workspace", str(home))
-        assert made.done.returncode == Exit.WAITING, made.done.stderr
-        times.append(made.seconds)
-    assert min(times) < LIMIT_SECONDS, times
-    found = json.loads(made.done.stdout)
-    asked = [each for each in cluster.asked if each.endswith("/workloads")]
-    assert len([each for each in asked if "/namespaces/" not in each]) == 1 + 3
-    if verb == "status":
-        assert (found["position"]["number"], found["position"]["of"]) == (801, 801)
-        assert found["step"] == 34
-    else:
-        assert found["reasons"][0]["id"] == "quota-short"
-        assert "and 197 more runs hold the rest" in found["reasons"][0]["sentence"]
+    def answer(verb: str) -> Any:
+        times: list[float] = []
+        while len(times) < 3 and min(times, default=LIMIT_SECONDS) >= LIMIT_SECONDS:
+            busy.asked.clear()
+            made = timed(tmp_path, verb, "dpo", "--json", "--workspace", str(home))
+            assert made.done.returncode == Exit.WAITING, made.done.stderr
+            times.append(made.seconds)
+            asked = [each for each in busy.asked if each.endswith("/workloads")]
+            assert len([each for each in asked if "/namespaces/" not in each]) == 1
+        assert min(times) < LIMIT_SECONDS, times
+        return json.loads(made.done.stdout)
+
+    status = answer("status")
+    assert (status["position"]["number"], status["position"]["of"]) == (801, 801)
+    assert status["step"] == 34
+    [reason, *_] = answer("why")["reasons"]
+    assert reason["id"] == "quota-short"
+    assert "and 197 more runs hold the rest" in reason["sentence"]
