@@ -72,6 +72,7 @@ def template(
     name: str = "run",
     helm: str | None = None,
     chart: Path = CHART,
+    is_cached: bool = True,
 ) -> str:
     """Render the chart, with more flags of ``helm template``.
 
@@ -81,12 +82,14 @@ def template(
         name: of the release.
         helm: ``helm`` or ``helm3`` for that program; the renderer by default, as far as it can.
         chart: its folder or package.
+        is_cached: whether the chart does not change between two calls.
 
     Raises:
         Refused: with Helm's message.
     """
     given = values if isinstance(values, str) else json.dumps(values)
-    refused, text = _template(given, name, helm, str(chart), flags)
+    act = _template if is_cached else _template.__wrapped__
+    refused, text = act(given, name, helm, str(chart), flags)
     if refused:
         raise Refused(text)
     return text
@@ -133,20 +136,43 @@ def layers(file: Path) -> list[str]:
     return [word for path in paths for word in ("-f", str(path))]
 
 
-def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:
-    """Render a values file as a user does, since YAML parsers differ (5e-6), under its name."""
-    done = call(
-        "template",
-        file.stem,
-        str(chart),
-        *layers(file),
-        "--kube-version",
-        KUBERNETES,
-        helm=helm,
-    )
+def template_file(
+    file: Path, *, name: str = "", helm: str = "helm", chart: Path = CHART
+) -> list[Document]:
+    """Render a values file as a user does, since YAML parsers differ (5e-6).
+
+    Args:
+        file: one of values/, or of the chart's ci/.
+        name: of the release; the file's by default.
+        helm: ``helm`` or ``helm3``.
+        chart: its folder.
+
+    Raises:
+        Refused: with Helm's message.
+    """
+    return objects(text_of(file, name or file.stem, helm, chart))
+
+
+@lru_cache(maxsize=64)
+def text_of(file: Path, name: str = "run", helm: str = "helm", chart: Path = CHART) -> str:
+    """Return the text of ``template_file``."""
+    words = [name, str(chart), *layers(file), "--kube-version", KUBERNETES]
+    done = call("template", *words, helm=helm)
     if done.returncode:
         raise Refused(done.stderr)
-    return objects(done.stdout)
+    return done.stdout
+
+
+def notes(*layers: Mapping[str, Any]) -> str:
+    """Return what ``helm install`` prints after the objects of ``BASE`` with layers over it."""
+    values = merged(*layers)
+    if (own := running()) and (found := own.ask(values, CHART).notes):
+        return found
+    words = [require("helm"), "install", "run", str(CHART), "--dry-run=client", "--values", "-"]
+    given = json.dumps(values)
+    done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.partition("NOTES:\n")[2]
 
 
 def call(*arguments: str, helm: str = "helm") -> subprocess.CompletedProcess[str]:

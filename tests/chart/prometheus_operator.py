@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 import yaml
 
 from scripts.helm import ROOT
+from scripts.problem import Problem
 from tests.chart.helm import Document
+from tests.e2e.cluster import modules
 
 MODULE = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 FILE = Path("example", "prometheus-operator-crd", "monitoring.coreos.com_podmonitors.yaml")
@@ -19,10 +19,9 @@ FILE = Path("example", "prometheus-operator-crd", "monitoring.coreos.com_podmoni
 @lru_cache(maxsize=1)
 def pod_monitors() -> Document | None:
     """Return the CRD; None if Go cannot fetch the module."""
-    command = ["go", "mod", "download", "-json", MODULE]
-    done = subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, timeout=300)
-    if done.returncode:
+    try:
+        file = modules.folder(MODULE, ROOT.parent) / FILE
+    except Problem:
         return None
-    text = (Path(json.loads(done.stdout)["Dir"]) / FILE).read_text(encoding="utf-8")
-    found: Document = yaml.safe_load(text)
+    found: Document = yaml.safe_load(file.read_text(encoding="utf-8"))
     return found

@@ -27,6 +27,8 @@ class Answer:
 
     text: str
     """The manifests as written."""
+    notes: str
+    """What ``helm install`` prints after them."""
     stderr: str
     """Everything that Helm prints there."""
     objects: list[dict[str, Any]]
@@ -82,6 +84,7 @@ class Renderer:
         answer = json.loads(line)
         return Answer(
             text=answer["text"],
+            notes=answer.get("notes", ""),
             stderr=answer["stderr"],
             objects=answer["objects"] or [],
             refusal=answer["refusal"],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests.chart import ct
 from tests.chart.helm import CHART, ROOT, require
+from tests.e2e.cluster import modules
 
 TOOL = ROOT / "tests" / "e2e" / "tools" / "ct"
 FILES = sorted((CHART / "ci").glob("*-values.yaml"))
@@ -25,20 +24,17 @@ pytestmark = pytest.mark.skipif(
 
 def rules() -> list[str]:
     """Return the flags for ct's own rules, which its module contains."""
-    command = ["go", "mod", "download", "-json", "github.com/helm/chart-testing/v3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TOOL)
-    assert done.returncode == 0, done.stdout + done.stderr
-    etc = Path(json.loads(done.stdout)["Dir"]) / "etc"
+    etc = modules.folder("github.com/helm/chart-testing/v3", TOOL) / "etc"
     return [
         f"--chart-yaml-schema={etc / 'chart_schema.yaml'}",
         f"--lint-conf={etc / 'lintconf.yaml'}",
     ]
 
 
-def lint(checkout: Path, helm: str, folder: Path) -> ct.Done:
-    """Run `ct lint` with one of the Helms, and the yamllint and yamale of the tests."""
+def lint(checkout: Path, folder: Path) -> ct.Done:
+    """Run `ct lint` with the yamllint and yamale of the tests; test_lint.py runs Helm 3's lint."""
     own = Path(sys.executable).parent
-    tools = [Path(require(helm)), own / "yamale", own / "yamllint"]
+    tools = [Path(require("helm")), own / "yamale", own / "yamllint"]
     words = ["lint", *rules()]
     return ct.run(words, checkout=checkout, tools=tools, folder=folder, env=os.environ, seconds=110)
 
@@ -51,9 +47,8 @@ def checkout(frozen: Path, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: str) -> None:
-    done = lint(ROOT, helm, tmp_path)
+def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path) -> None:
+    done = lint(ROOT, tmp_path)
     assert done.code == 0, done.output
     assert "All charts linted successfully" in done.output
     assert FILES
@@ -76,6 +71,6 @@ def test_ct_finds_what_is_planted(
     file.parent.mkdir(exist_ok=True)
     with file.open("a", encoding="utf-8") as stream:
         stream.write(text)
-    done = lint(checkout, "helm", tmp_path / "tools")
+    done = lint(checkout, tmp_path / "tools")
     assert done.code == 1
     assert expected in done.tools

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
-import subprocess
 from functools import lru_cache
-from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -15,6 +12,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from tests.chart.helm import KUBERNETES, ROOT, Document, render, template_file, walk
+from tests.e2e.cluster import modules
 from tests.e2e.cluster.kind import config as kind_config
 
 MODULE = "sigs.k8s.io/jobset@v0.12.0"
@@ -122,10 +120,8 @@ def resource() -> Document:
     """Return the CRD, without a conversion, which needs JobSet's webhook."""
     if shutil.which("go") is None:
         pytest.skip("no go command to fetch JobSet's CRD")
-    command = ["go", "mod", "download", "-json", MODULE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
-    crd: Document = yaml.safe_load((Path(json.loads(done.stdout)["Dir"]) / CRD).read_text("utf-8"))
+    file = modules.folder(MODULE, ROOT.parent) / CRD
+    crd: Document = yaml.safe_load(file.read_text("utf-8"))
     crd["spec"].pop("conversion", None)
     return crd
 

@@ -14,21 +14,12 @@ from jsonschema import Draft7Validator
 
 from launchers.exits import Exit
 from tests.chart.fabrics import FOLDER, PROFILES, SCHEMA, row, selected, table
-from tests.chart.helm import CHART, Document, call, env, merged, pod, render
+from tests.chart.helm import Document, env, notes, pod, render
 from tests.chart.levels import LEVELS, options
 from tests.chart.test_crd import mistakes, validate_job
 
 NAMES = sorted(PROFILES)
 CPU: Document = {"recipe": {"backend": "transformers"}}
-
-
-def notes_of(tmp_path: Path, *layers: Document) -> str:
-    """Return the NOTES."""
-    values = tmp_path / "values.yaml"
-    values.write_text(json.dumps(merged(*layers)), encoding="utf-8")
-    done = call("install", "run", str(CHART), "--dry-run=client", "-f", str(values))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.partition("NOTES:\n")[2]
 
 
 def test_the_issues_fabrics_are_there() -> None:
@@ -62,12 +53,12 @@ def test_what_was_not_run_says_so_with_its_sources(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", NAMES)
-def test_a_queue_must_cover_what_the_fabric_requests(profile: str, tmp_path: Path) -> None:
+def test_a_queue_must_cover_what_the_fabric_requests(profile: str) -> None:
     of = PROFILES[profile]
     assert of["covers"] == list(of.get("resources", {}))
-    notes = notes_of(tmp_path, selected(profile), {"kueue": {"queue": "team"}})
+    found = notes(selected(profile), {"kueue": {"queue": "team"}})
     names = sorted(["cpu", "memory", "nvidia.com/gpu", *of["covers"]])
-    assert f"ClusterQueue of team must cover {', '.join(names)}.\n" in notes
+    assert f"ClusterQueue of team must cover {', '.join(names)}.\n" in found
 
 
 @pytest.mark.parametrize("profile", NAMES)
@@ -80,13 +71,11 @@ def test_the_readme_has_no_other_fabric() -> None:
 
 
 @pytest.mark.parametrize("profile", NAMES)
-def test_the_level_is_that_of_the_table_and_no_higher_than_needed(
-    profile: str, tmp_path: Path
-) -> None:
+def test_the_level_is_that_of_the_table_and_no_higher_than_needed(profile: str) -> None:
     levels = {values["network"]["profile"]: level for level, values in networks()}
     assert levels[profile] == PROFILES[profile]["podSecurity"]
-    notes = notes_of(tmp_path, selected(profile))
-    found = dict(re.findall(r"^   (.+): (restricted|baseline|privileged)$", notes, re.MULTILINE))
+    text = notes(selected(profile))
+    found = dict(re.findall(r"^   (.+): (restricted|baseline|privileged)$", text, re.MULTILINE))
     own = found.pop(f"network.profile {profile}", "restricted")
     assert own == max(["restricted", *found.values()], key=LEVELS.index)
 
@@ -113,9 +102,8 @@ def test_a_profile_does_not_depend_on_the_number_of_gpus(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", NAMES)
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_a_profile_is_valid_to_the_api(profile: str, helm: str) -> None:
-    documents = render(selected(profile), helm=helm)
+def test_a_profile_is_valid_to_the_api(profile: str) -> None:
+    documents = render(selected(profile))
     [jobset] = [d for d in documents if d["kind"] == "JobSet"]
     assert mistakes(jobset) == []
     for job in jobset["spec"]["replicatedJobs"]:
@@ -214,11 +202,11 @@ def test_yaml_of_the_annotations_is_what_their_readers_parse() -> None:
 
 @pytest.mark.parametrize("seconds, is_warned", [(0, True), (60, False), (None, False)])
 def test_notes_warn_of_a_run_that_is_deleted_when_it_ends(
-    seconds: int | None, is_warned: bool, tmp_path: Path
+    seconds: int | None, is_warned: bool
 ) -> None:
-    notes = notes_of(tmp_path, {"ttlSecondsAfterFinished": seconds})
-    assert ("Warning: ttlSecondsAfterFinished 0 deletes the JobSet" in notes) is is_warned
-    assert ("or a number of seconds, such as 86400." in notes) is is_warned
+    text = notes({"ttlSecondsAfterFinished": seconds})
+    assert ("Warning: ttlSecondsAfterFinished 0 deletes the JobSet" in text) is is_warned
+    assert ("or a number of seconds, such as 86400." in text) is is_warned
 
 
 @pytest.mark.parametrize(
@@ -231,15 +219,15 @@ def test_notes_warn_of_a_run_that_is_deleted_when_it_ends(
     ],
 )
 def test_notes_warn_of_a_sidecar_whose_gpus_few_nodes_have(
-    name: str, gpus: int, own: int, is_warned: bool, tmp_path: Path
+    name: str, gpus: int, own: int, is_warned: bool
 ) -> None:
     limits = {"limits": {name: own}} if own else {}
     judge = {"name": "judge", "image": "a:1", "restartPolicy": "Always", "resources": limits}
     given = {"gpuResource": name, "gpusPerNode": gpus, "extraInitContainers": [judge]}
     warning = f"Warning: sidecar judge asks for {name} 1, which adds to gpusPerNode 8: without\n"
-    assert (f"{warning}a node that has 9, the pods" in notes_of(tmp_path, given)) is is_warned
+    assert (f"{warning}a node that has 9, the pods" in notes(given)) is is_warned
 
 
-def test_notes_say_of_a_fabric_how_it_was_tested(tmp_path: Path) -> None:
+def test_notes_say_of_a_fabric_how_it_was_tested() -> None:
     for profile, words in (("aks-ib", "not run, only rendered"), ("tcp", "tested: run on CPU")):
-        assert f"profile {profile} ({words}" in notes_of(tmp_path, selected(profile))
+        assert f"profile {profile} ({words}" in notes(selected(profile))

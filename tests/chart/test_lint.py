@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import CHART, KUBERNETES, ROOT, call
+from tests.chart.helm import CHART, KUBERNETES, ROOT, call, layers
 
 FLAGS = ("--strict", "--kube-version", KUBERNETES)
-VALUES = (ROOT / "values" / "a100-2node.yaml", *sorted((CHART / "ci").glob("*-values.yaml")))
+VALUES = [*sorted((ROOT / "values").glob("*.yaml")), *sorted((CHART / "ci").glob("*-values.yaml"))]
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 @pytest.mark.parametrize("file", VALUES, ids=lambda file: file.stem)
 def test_helm_has_nothing_to_say(file: Path, helm: str) -> None:
-    done = call("lint", str(CHART), "-f", str(file), *FLAGS, helm=helm)
+    done = call("lint", str(CHART), *layers(file), *FLAGS, helm=helm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[" not in done.stdout, done.stdout
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 import shutil
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,9 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from tests.chart.helm import ROOT, Document, template_file, walk
+from tests.chart.helm import ROOT, Document, template_file
+from tests.chart.test_crd import closed_schema
+from tests.e2e.cluster import modules
 
 FOLDER = ROOT / "values" / "kueue"
 BASES = "config/components/crd/bases/kueue.x-k8s.io_{}.yaml"
@@ -46,22 +46,13 @@ def module() -> Path:
         pytest.skip("no go command to fetch Kueue's CRDs")
     pins = (ROOT / "tests" / "e2e" / "tools" / "kueue" / "go.mod").read_text(encoding="utf-8")
     [version] = re.findall(r"sigs\.k8s\.io/kueue (v\S+)", pins)
-    command = ["go", "mod", "download", "-json", f"sigs.k8s.io/kueue@{version}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return Path(json.loads(done.stdout)["Dir"])
+    return modules.folder(f"sigs.k8s.io/kueue@{version}", ROOT.parent)
 
 
 def mistakes(document: Document) -> list[str]:
     """Return what the CRD says, unknown fields refused."""
     crd = yaml.safe_load((module() / BASES.format(PLURALS[document["kind"]])).read_text())
-    [version] = [v for v in crd["spec"]["versions"] if v["name"] == "v1beta2"]
-    closed: Document = copy.deepcopy(version["schema"]["openAPIV3Schema"])
-    for _, node in walk(closed):
-        if isinstance(node, dict) and isinstance(node.get("properties"), dict):
-            node.setdefault("additionalProperties", False)
-    closed["properties"]["metadata"] = {"type": "object"}
-    found = Draft7Validator(closed).iter_errors(document)
+    found = Draft7Validator(closed_schema(crd, "v1beta2")).iter_errors(document)
     return [f"{error.json_path}: {error.message[:200]}" for error in found]
 
 

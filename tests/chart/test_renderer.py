@@ -22,7 +22,7 @@ from tests.fuzz.layers import SOUND
 from tests.refusals.cases import load
 from tests.refusals.pod import placed
 
-COUNT = int(os.environ.get("RENDERED", "12"))
+COUNT = int(os.environ.get("RENDERED", "5"))
 CASES = load()
 VALUES: dict[str, Mapping[str, Any]] = {
     "values that render": merged(SOUND[1]),

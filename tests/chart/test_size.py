@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts import archive
-from tests.chart.helm import ROOT, Document, call, kind, layers, objects
+from tests.chart.helm import ROOT, Document, call, kind, layers, objects, text_of
 
 USERS = ROOT / "values" / "a100-2node.yaml"
 FILES = sorted((ROOT / "values").glob("*.yaml"))
@@ -96,14 +96,14 @@ def test_the_record_holds_the_launchers_archive_once(frozen: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_client_side_apply_takes_every_object(file: Path, frozen: Path) -> None:
-    manifest = call("template", "run", str(frozen), *layers(file)).stdout
+    manifest = text_of(file, chart=frozen)
     sizes = {item["metadata"]["name"]: annotated(item) for item in objects(manifest)}
     assert sizes["run-launchers"] == max(sizes.values())
     judge("the ConfigMap", sizes["run-launchers"] / ANNOTATIONS, target=FULL, limit=1.0)
 
 
 def test_the_last_applied_object_is_what_fills_the_annotations(frozen: Path) -> None:
-    manifest = call("template", "run", str(frozen), *layers(USERS)).stdout
+    manifest = text_of(USERS, chart=frozen)
     config = kind(objects(manifest), "ConfigMap")
     config["data"]["more"] = "x" * (ANNOTATIONS - annotated(config))
     assert annotated(config) > ANNOTATIONS

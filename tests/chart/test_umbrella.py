@@ -10,6 +10,8 @@ import yaml
 
 from tests.chart.helm import BASE, CHART, Document, Refused, template
 
+HELMS = (None, "helm3")
+
 
 def umbrella(folder: Path, *aliases: str) -> Path:
     """Write a chart that depends on this one once for each alias; empty for none."""
@@ -24,10 +26,10 @@ def umbrella(folder: Path, *aliases: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("helm", HELMS)
 @pytest.mark.parametrize("aliases", [("one", "two"), ("", "two")])
 def test_two_runs_of_one_release_are_refused(
-    helm: str, aliases: tuple[str, str], tmp_path: Path
+    helm: str | None, aliases: tuple[str, str], tmp_path: Path
 ) -> None:
     values = {alias or "megatron-dpo": BASE for alias in aliases}
     chart = umbrella(tmp_path, *aliases)
@@ -37,9 +39,9 @@ def test_two_runs_of_one_release_are_refused(
         assert f"umbrella/charts/{alias or 'megatron-dpo'}" in str(refused.value)
 
 
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("helm", HELMS)
 @pytest.mark.parametrize("alias", ["", "training"])
-def test_one_run_of_an_umbrella_renders(helm: str, alias: str, tmp_path: Path) -> None:
+def test_one_run_of_an_umbrella_renders(helm: str | None, alias: str, tmp_path: Path) -> None:
     name, chart = alias or "megatron-dpo", umbrella(tmp_path, alias)
     text = template({name: BASE}, helm=helm, chart=chart)
     assert template({name: BASE | {"enabled": True}}, helm=helm, chart=chart) == text
@@ -48,8 +50,8 @@ def test_one_run_of_an_umbrella_renders(helm: str, alias: str, tmp_path: Path) -
     assert (kinds.count("JobSet"), set(kinds)) == (1, {"ConfigMap", "JobSet", "Pod"})
 
 
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_helm_applies_the_schema_to_the_values_below_the_alias(helm: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("helm", HELMS)
+def test_helm_applies_the_schema_below_the_alias(helm: str | None, tmp_path: Path) -> None:
     wrong = {**BASE, "nodes": "two", "gpuPerNode": 8}
     values = {"training": wrong, "global": {"a": 1}}
     with pytest.raises(Refused, match="specifications of the schema") as refused:

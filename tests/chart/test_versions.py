@@ -18,7 +18,6 @@ from tests.chart.helm import (
     KUBERNETES,
     ROOT,
     call,
-    layers,
     merged,
     objects,
     template,
@@ -54,13 +53,6 @@ def test_both_helms_render_every_option_the_same(frozen: Path) -> None:
 def test_the_same_values_give_the_same_bytes() -> None:
     command = ("template", "run", str(CHART), "-f", str(FILES[0]), "--kube-version", KUBERNETES)
     assert call(*command).stdout == call(*command).stdout
-
-
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_helm_lint_is_content(file: Path, helm: str) -> None:
-    done = call("lint", "--strict", str(CHART), *layers(file), helm=helm)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])

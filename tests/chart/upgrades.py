@@ -5,20 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chart.helm import (
-    CHART,
-    KUBERNETES,
-    Document,
-    Refused,
-    kind,
-    merged,
-    objects,
-    require,
-    template,
-)
+from tests.chart.helm import CHART, UPGRADE, Document, Refused, kind, merged, objects, template
 
 READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}{{- end }}'
 
@@ -33,7 +23,7 @@ def reading(folder: Path) -> Path:
 def put(chart: Path, *layers: Document, suspended: bool = False, without: str = "") -> None:
     """Let the cluster hold what was installed with some values."""
     found: Document = {"ConfigMap": {}, "JobSet": {}, "PersistentVolumeClaim": {}}
-    installed = objects(template(merged(*layers), chart=chart))
+    installed = objects(template(merged(*layers), chart=chart, is_cached=False))
     found |= {o["kind"]: kind(installed, o["kind"]) for o in installed}
     # Fields that the controllers add.
     found["JobSet"]["spec"]["suspend"] = suspended
@@ -43,21 +33,15 @@ def put(chart: Path, *layers: Document, suspended: bool = False, without: str = 
     (chart / "live.json").write_text(json.dumps(found))
 
 
-def render(chart: Path, *layers: Document) -> str:
+def render(chart: Path, *layers: Document, flags: Sequence[str] = ()) -> str:
     """Render an upgrade, not cached: the file that is looked up changes."""
-    words = ("template", "run", str(chart), "--is-upgrade", "-n", "ml", "-f", "-")
-    command = [require("helm"), *words, "--kube-version", KUBERNETES]
-    values = json.dumps(merged(*layers))
-    done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise Refused(done.stderr)
-    return done.stdout
+    return template(merged(*layers), UPGRADE, *flags, chart=chart, is_cached=False)
 
 
-def upgrade(chart: Path, *layers: Document) -> str:
+def upgrade(chart: Path, *layers: Document, flags: Sequence[str] = ()) -> str:
     """Return the refusal of an upgrade, or nothing."""
     try:
-        render(chart, *layers)
+        render(chart, *layers, flags=flags)
     except Refused as refused:
         assert "is one run" in str(refused)
         return str(refused)

@@ -14,7 +14,7 @@ import yaml
 
 from scripts.helm import find_helm
 from scripts.problem import Problem
-from tests.e2e.cluster import versions
+from tests.e2e.cluster import modules, versions
 from tests.e2e.cluster.kind import config as kind_config
 from tests.e2e.cluster.kind.backend import Kind
 from tests.e2e.cluster.kind.engine import engine, too_old
@@ -33,11 +33,8 @@ def rendered(name: str) -> list[dict[str, Any]]:
     """Return what helm makes of a controller's chart, with the arguments that kind is given."""
     if shutil.which("go") is None:
         pytest.skip("no go command to fetch the charts of JobSet and Kueue")
-    tool = versions.TOOLS / name
-    command = ["go", "mod", "download", "-json", versions.MODULES[name]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tool)
-    assert done.returncode == 0, done.stdout + done.stderr
-    chart = Path(json.loads(done.stdout)["Dir"]) / "charts" / name
+    module = modules.folder(versions.MODULES[name], versions.TOOLS / name)
+    chart = module / "charts" / name
     verb, release, address, *words = kind_config.helm_install(name, versions.pinned(name)[1:])
     assert address.startswith("oci://")
     argv = [str(find_helm()), verb, release, str(chart), *words, "--dry-run=client"]

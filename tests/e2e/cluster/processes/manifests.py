@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from scripts.problem import Problem
-from tests.e2e.cluster import kubectl, versions
+from tests.e2e.cluster import kubectl, modules, versions
 from tests.e2e.cluster.layout import Layout
 
 CONTROLLERS = ("jobset", "kueue")
@@ -35,7 +35,8 @@ def released(layout: Layout, tool: str) -> list[Object]:
     """
     file = layout.home / "objects" / f"{tool}-{versions.pinned(tool)}.json"
     if not file.exists():
-        text = _kustomize(layout, _module_folder(tool) / "config" / "default")
+        module = modules.folder(versions.MODULES[tool], versions.TOOLS / tool)
+        text = _kustomize(layout, module / "config" / "default")
         # Cache as JSON: PyYAML takes 3 s to parse Kueue's CRDs.
         objects = [item for item in yaml.load_all(text, _loader()) if item]
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -103,22 +104,6 @@ def served(objects: Iterable[Object]) -> dict[str, set[str]]:
 
 def _by_url(client: Mapping[str, Any], url: str, authority: str) -> Object:
     return {"url": url + client["service"].get("path", "/"), "caBundle": authority}
-
-
-def _module_folder(tool: str) -> Path:
-    argv = ["go", "mod", "download", "-json", versions.MODULES[tool]]
-    try:
-        done = subprocess.run(
-            argv, cwd=versions.TOOLS / tool, capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise Problem(
-            f"Go is not on PATH and is needed to fetch {tool}'s objects; install Go >= 1.26"
-        ) from None
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines() or ["no error message"]
-        raise Problem(f"go could not fetch the module of {tool}: {lines[-1]}")
-    return Path(json.loads(done.stdout)["Dir"])
 
 
 def _kustomize(layout: Layout, folder: Path) -> str:

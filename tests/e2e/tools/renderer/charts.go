@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"strings"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v4/pkg/chart/common/util"
 	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 )
@@ -17,26 +20,62 @@ type Charts map[string]loaded
 type loaded struct {
 	files string
 	chart *v2.Chart
+	// schema is the chart's, which Helm compiles for each call; that is half of the time of a call.
+	schema *jsonschema.Schema
 }
 
 var charts = Charts{}
 
-// load returns a copy of a chart, which Helm changes when it processes dependencies.
-func (c Charts) load(path string) (*v2.Chart, error) {
+// load returns a chart with a copy, which Helm changes when it processes dependencies.
+func (c Charts) load(path string) (loaded, error) {
 	files, err := filesOf(path)
 	if err != nil { // no folder: an archive, or nothing
-		return loader.Load(path)
+		chart, err := loader.Load(path)
+		return loaded{chart: chart}, err
 	}
 	known, ok := c[path]
 	if !ok || known.files != files {
 		chart, err := loader.Load(path)
 		if err != nil {
-			return nil, err
+			return loaded{}, err
 		}
-		known = loaded{files, chart}
+		known = loaded{files, chart, schemaOf(chart)}
 		c[path] = known
 	}
-	return copied(known.chart), nil
+	known.chart = copied(known.chart)
+	return known, nil
+}
+
+// schemaOf compiles the schema of a chart; nil leaves the schema to Helm: if there is none, if it is
+// wrong, or if a dependency may have another one.
+func schemaOf(chart *v2.Chart) *jsonschema.Schema {
+	for _, each := range chart.Dependencies() {
+		if each.Schema != nil || len(each.Dependencies()) > 0 {
+			return nil
+		}
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(chart.Schema))
+	if err != nil {
+		return nil
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("file:///values.schema.json", content); err != nil {
+		return nil
+	}
+	schema, err := compiler.Compile("file:///values.schema.json")
+	if err != nil {
+		return nil
+	}
+	return schema
+}
+
+// fits says that Helm would accept values by the schema; it refuses others in its own words.
+func (l loaded) fits(values map[string]any) bool {
+	if l.schema == nil {
+		return false
+	}
+	all, err := util.CoalesceValues(l.chart, values)
+	return err == nil && l.schema.Validate(all.AsMap()) == nil
 }
 
 // filesOf lists the files of a folder with their sizes and times.

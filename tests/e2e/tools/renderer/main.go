@@ -36,6 +36,8 @@ type Question struct {
 type Answer struct {
 	// Text is the manifests as written.
 	Text string `json:"text"`
+	// Notes are what `helm install` prints of NOTES.txt.
+	Notes string `json:"notes"`
 	// Stderr is everything that Helm prints there.
 	Stderr string `json:"stderr"`
 	// Objects are the manifests, read strictly: a key that is there twice is an error.
@@ -103,13 +105,14 @@ func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer)
 			return a
 		},
 	})))
-	text, err := render(question, kube)
+	made, err := render(question, kube)
 	if err != nil {
 		found.Refusal = err.Error()
 		found.Stderr = printed.String() + "Error: " + found.Refusal + "\n"
 		return found
 	}
-	found.Text, found.Stderr = text, printed.String()
+	text := manifests(made)
+	found.Text, found.Notes, found.Stderr = text, made.Info.Notes, printed.String()
 	if known == nil {
 		return found
 	}
@@ -125,19 +128,19 @@ func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer)
 	return found
 }
 
-// render mirrors pkg/cmd/template.go and install.go of Helm: a dry run of the client, hooks after
-// the manifest.
-func render(question Question, kube *common.KubeVersion) (string, error) {
+// render mirrors pkg/cmd/template.go and install.go of Helm: a dry run of the client.
+func render(question Question, kube *common.KubeVersion) (*release.Release, error) {
 	values, err := loader.LoadValues(strings.NewReader(question.Values))
 	if err != nil {
-		return "", fmt.Errorf("failed to parse -: %w", err)
+		return nil, fmt.Errorf("failed to parse -: %w", err)
 	}
-	chart, err := charts.load(question.Chart)
+	known, err := charts.load(question.Chart)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	chart := known.chart
 	if chart.Metadata.Type == "library" {
-		return "", fmt.Errorf("%s charts are not installable", chart.Metadata.Type)
+		return nil, fmt.Errorf("%s charts are not installable", chart.Metadata.Type)
 	}
 	if dependencies := chart.Metadata.Dependencies; len(dependencies) > 0 {
 		required := make([]ci.Dependency, len(dependencies))
@@ -145,14 +148,14 @@ func render(question Question, kube *common.KubeVersion) (string, error) {
 			required[i] = each
 		}
 		if err := action.CheckDependencies(chart, required); err != nil {
-			return "", fmt.Errorf("an error occurred while checking for chart dependencies. You may need to run "+
+			return nil, fmt.Errorf("an error occurred while checking for chart dependencies. You may need to run "+
 				"'helm dependency build' to fetch missing dependencies: %w", err)
 		}
 	}
 	client := action.NewInstall(action.NewConfiguration())
 	client.DryRunStrategy = action.DryRunClient
 	client.IsUpgrade = question.IsUpgrade
-	client.SkipSchemaValidation = question.SkipSchema
+	client.SkipSchemaValidation = question.SkipSchema || known.fits(values)
 	client.ReleaseName = question.Name
 	client.Namespace = "default"
 	client.Replace = true
@@ -160,15 +163,20 @@ func render(question Question, kube *common.KubeVersion) (string, error) {
 	made, err := client.Run(chart, values)
 	rendered, ok := made.(*release.Release)
 	if err != nil && rendered != nil {
-		return "", fmt.Errorf("%w\n\nUse --debug flag to render out invalid YAML", err)
+		return nil, fmt.Errorf("%w\n\nUse --debug flag to render out invalid YAML", err)
 	} else if err != nil {
-		return "", err
+		return nil, err
 	} else if !ok {
-		return "", fmt.Errorf("helm returned %T", made)
+		return nil, fmt.Errorf("helm returned %T", made)
 	}
+	return rendered, nil
+}
+
+// manifests returns what `helm template` prints: hooks after the manifest.
+func manifests(rendered *release.Release) string {
 	text := bytes.NewBufferString(strings.TrimSpace(rendered.Manifest) + "\n")
 	for _, hook := range rendered.Hooks {
 		fmt.Fprintf(text, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
 	}
-	return text.String(), nil
+	return text.String()
 }
