@@ -61,28 +61,6 @@ def test_an_init_container_mounts_the_charts_volumes_as_root() -> None:
     )
 
 
-def test_labels_and_selectors_that_resemble_refused_ones_render() -> None:
-    app = {"matchLabels": {"app": "x"}}
-    term = {"labelSelector": app, "matchLabelKeys": ["pod-template-hash"], "topologyKey": "zone"}
-    spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
-    spread["matchLabelKeys"] = ["job-name"]
-    apparmor = "container.apparmor.security.beta.kubernetes.io/launcher"
-    sysctls = [{"name": name, "value": "1"} for name in ("net.a.b", "kernel.shmmax", "kernel.sem")]
-    assert render(
-        {
-            "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
-            "topologySpreadConstraints": [spread],
-            "podSecurityContext": {"sysctls": sysctls},
-            "podAnnotations": {
-                "controller.kubernetes.io/pod-deletion-cost": -100,
-                "kueue.x-k8s.io/safe-to-forcefully-delete": "true",
-                apparmor: "localhost/dpo",
-            },
-            "jobset": {"annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 604800}},
-        }
-    )
-
-
 MOUNTS = (
     ("/dev/infiniband", None),
     ("/etc/nccl.conf", "nccl.conf"),
@@ -115,47 +93,12 @@ def test_folders_next_to_those_of_the_system_may_be_mounted() -> None:
     assert given["extraVolumeMounts"] == mounted[-len(MOUNTS) :]
 
 
-def test_variables_that_resemble_refused_ones_render() -> None:
-    huge = {"limits": {"hugepages-2Mi": "1Gi"}}
-    assert render(
-        {
-            "extraEnv": {
-                "CUDA_DEVICE_MAX_CONNECTIONS": 1,
-                "LEVEL": "INFO",
-                "MKL_NUM_THREADS": " 8",
-                "NCCL_DEBUG": "$(LEVEL)",
-                "NVTE_FRAMEWORK": "pytorch",
-                "OMP_NUM_THREADS": "4, 2",
-                "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin",
-                "PYTHONHASHSEED": 0,
-                "PYTHONMALLOC": "malloc",
-                "RUN_NOTE": "a\u00a0b",
-                "TORCH_NCCL_DUMP_ON_TIMEOUT": False,
-            },
-            "monitoring": {"port": 9400},
-            "podSpec": {
-                "containers": [
-                    {"name": "launcher", "readinessProbe": {"httpGet": {"port": "metrics"}}}
-                ]
-            },
-            "resources": huge,
-            "test": {"resources": huge},
-            "extraVolumes": [{"name": "a", "emptyDir": {"medium": "HugePages"}}],
-        }
-    )
-
-
 def test_a_number_of_threads_is_that_of_the_processors() -> None:
     processors = {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}
     given = {"THREADS": processors, "OMP_NUM_THREADS": "$(THREADS)"}
     limits = {"requests": {"cpu": 8}, "limits": {"cpu": 8}}
     found = env(render(BASE, {"extraEnv": given, "resources": limits}))
     assert found["OMP_NUM_THREADS"] == "$(THREADS)"
-
-
-def test_an_evaluated_file_whose_name_begins_like_a_dataset() -> None:
-    recipe = {"dataset": ["file:///data/train"], "args": {"val_dataset": "/data/train set.jsonl"}}
-    assert render(BASE, {"recipe": recipe})
 
 
 def test_labels_of_the_pod_monitor() -> None:

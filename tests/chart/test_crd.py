@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import shutil
 from functools import lru_cache
+from pathlib import Path
 
 import kubernetes_validate
 import pytest
@@ -19,99 +20,9 @@ MODULE = "sigs.k8s.io/jobset@v0.12.0"
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 SUPPORTED = (KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES))
 """The lowest supported Kubernetes, and the newest that is tested."""
-FULL: Document = {
-    "nodes": 4,
-    "gpusPerNode": 4,
-    "gpuResource": "nvidia.com/gpu.shared",
-    "resources": {"limits": {"memory": "600Gi", "example.com/nic": 2}, "requests": {"cpu": 90}},
-    "stages": {
-        "placement": "jobs",
-        "convert": {"skip": True},
-        "resources": {"limits": {"memory": "30Gi", "cpu": 4}},
-    },
-    "recipe": {
-        "pairWeights": "pack",
-        "saving": "blocking",
-        "saveMinutes": 7.5,
-        "maxDroppedRows": 0.25,
-        "allowVersionChange": True,
-        "adapterReference": "base",
-        "checkFirstStep": False,
-        "pairLedger": False,
-        "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},
-    },
-    "sharedMemory": {"sizeLimit": "20Gi"},
-    "gpuModel": "h200",
-    "preflight": {
-        "skipChecks": ["pairs", "disk"],
-        "strict": True,
-        "nodeFloorGBs": 187.5,
-        "deadlineSeconds": 90,
-    },
-    "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
-    "restarts": {
-        "max": 7,
-        "inPlace": 2,
-        "standby": True,
-        "nodeLostSeconds": 10,
-        "hang": {"floors": {"step": 120}},
-    },
-    "test": {"deadlineSeconds": 9, "resources": {"requests": {"cpu": 1}}},
-    "terminationGracePeriodSeconds": 61,
-    "ttlSecondsAfterFinished": 3600,
-    "code": {"url": "ssh://git@git.example.com/a/b", "ref": "v1", "existingSecret": "git"},
-    "workspace": {
-        "mountPath": "/data",
-        "subPath": "team/a",
-        "existingClaim": None,
-        "pvc": {"size": "1Ti", "storageClassName": "fast"},
-    },
-    "network": {
-        "profile": "ib-shared",
-        "resourceName": "rdma/other",
-        "resourceCount": 3,
-        "env": {"NCCL_NET": "network", "NCCL_IB_HCA": "mlx5"},
-    },
-    "kueue": {
-        "queue": "team",
-        "priorityClass": "high",
-        "topology": {"mode": "required", "key": "rack", "slice": {"size": 2, "key": "host"}},
-        "maxExecTimeSeconds": 86400,
-        "forceDeleteOnNodeFailure": True,
-    },
-    "secrets": {
-        "hf": {"existingSecret": "hub"},
-        "modelscope": {"existingSecret": "other", "key": "k"},
-    },
-    "extraEnv": {
-        "A": 1,
-        "NCCL_NET": "extra",
-        "B": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-    },
-    "extraVolumes": [{"name": "more", "emptyDir": {}}],
-    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
-    "image": {
-        "repository": "registry.example.com:5000/team/swift",
-        "tag": "v1",
-        "digest": "sha256:" + "0" * 64,
-        "pullPolicy": "Always",
-        "pullSecrets": ["registry"],
-    },
-    "nodeSelector": {"pool": "a100"},
-    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-    "affinity": {"nodeAffinity": {}},
-    "podAnnotations": {"example.com/a": "1"},
-    "podLabels": {"team": "a"},
-    "serviceAccountName": "runner",
-    "priorityClassName": "batch",
-    "schedulerName": "other",
-    "podSecurityContext": {"fsGroup": 2000, "supplementalGroups": [7], "runAsGroup": None},
-    "securityContext": {
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"add": ["NET_RAW"], "drop": ["CHOWN", "ALL"]},
-    },
-    "debug": {"ptrace": True, "ncclDebug": "INFO", "holdMinutes": 30},
-}
+FULL: Document = yaml.safe_load(
+    Path(__file__).with_name("every_option.yaml").read_text(encoding="utf-8")
+)
 """Every optional part at once."""
 
 

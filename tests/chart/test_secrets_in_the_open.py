@@ -15,13 +15,16 @@ from scripts import credentials
 from scripts.redact import Redactor
 from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED
-from tests.chart.helm import CHART, Document, Refused, call, merged, render, template, walk
+from tests.chart.helm import CHART, Document, Refused, call, merged, template, walk
 from tests.chart.test_values import SCHEMA
 
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
 VOLUME: Document = {"name": "a", "csi": {"driver": "a.b", "volumeAttributes": {"token": CANARY}}}
 CONTAINER: Document = {"name": "a", "image": "b:1"}
 TABLE: Mapping[str, Any] = yaml.safe_load(credentials.FILE.read_text(encoding="utf-8"))
+NAMED: Mapping[str, list[Document]] = yaml.safe_load(
+    Path(__file__).with_name("named_credentials.yaml").read_text(encoding="utf-8")
+)
 PLACES: tuple[Document, ...] = (
     {"extraEnv": {"A": CANARY}},
     {"extraEnv": {"A": f"x={CANARY}"}},
@@ -122,117 +125,6 @@ def test_debug_output_does_not_print_it(tmp_path: Path) -> None:
     assert "canary" not in (done.stdout + done.stderr).lower()
 
 
-def config(file: str, text: str) -> Document:
-    return {
-        "extraObjects": [
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "a"},
-                "data": {file: text},
-            }
-        ]
-    }
-
-
-def init(**given: object) -> Document:
-    return {"extraInitContainers": [{**CONTAINER, **given}]}
-
-
-NAMED: Mapping[str, tuple[Document, ...]] = {
-    "env-secret": tuple(
-        {"extraEnv": {name: "canary"}}
-        for name in (
-            "PGPASSWORD",
-            "DB_PASS",
-            "MYSQL_PWD",
-            "SSH_PASSPHRASE",
-            "RABBITMQ_DEFAULT_PASS",
-            "OPENAI_API_KEY",
-            "REDISCLI_AUTH",
-            "SSHPASS",
-            "TS_AUTHKEY",
-            "OSS_ACCESS_KEY_SECRET",
-        )
-    ),
-    "secret-named": (
-        {"podAnnotations": {"example.com/api-key": "canary"}},
-        {"jobset": {"annotations": {"example.com/pass": "canary"}}},
-        {"network": {"annotations": {"example.com/password": "canary"}}},
-        {"serviceAccount": {"create": True, "annotations": {"a/token": "canary"}}},
-        {"podLabels": {"api-key": "canary"}},
-        init(env=[{"name": "PASSWORD", "value": "canary"}]),
-        {
-            "network": {
-                "initContainers": [{**CONTAINER, "env": [{"name": "A_PW", "value": "canary"}]}]
-            }
-        },
-        {
-            "extraVolumes": [
-                {"name": "a", "csi": {"driver": "a", "volumeAttributes": {"secretKey": "canary"}}}
-            ]
-        },
-        {
-            "workspace": {
-                "existingClaim": None,
-                "csi": {"driver": "a", "volumeAttributes": {"accountkey": "canary"}},
-            }
-        },
-        {
-            "podSpec": {
-                "containers": [
-                    {
-                        "name": "launcher",
-                        "readinessProbe": {
-                            "httpGet": {
-                                "port": 1,
-                                "httpHeaders": [{"name": "Authorization", "value": "canary"}],
-                            }
-                        },
-                    }
-                ]
-            }
-        },
-        {
-            "extraObjects": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "A",
-                    "metadata": {"name": "a", "annotations": {"token": "canary"}},
-                }
-            ]
-        },
-    ),
-    "secret-argument": (
-        init(args=["--password=canary"]),
-        init(args=["--token", "canary"]),
-        init(command=["sh", "-c", "PGPASSWORD=canary psql; true"]),
-        init(command=["sh", "-c", "login --api-key 'canary'"]),
-        {
-            "podSpec": {
-                "containers": [
-                    {
-                        "name": "launcher",
-                        "lifecycle": {
-                            "preStop": {"exec": {"command": ["a", "--secret", "canary"]}}
-                        },
-                    }
-                ]
-            }
-        },
-    ),
-    "secret-file": (
-        config("config.ini", "[db]\npassword = canary\n"),
-        config("a.yaml", "db:\n  - api_key: 'canary'\n"),
-        config("a.json", '{"db": {"user": "a", "password": "canary"}}'),
-        config("a.py", 'token = "canary"\n'),
-        config("run.sh", "export DB_PASS=canary\n"),
-        config("password", "canary\n"),
-    ),
-}
-"""A literal under a name that announces a credential, by the id of its refusal."""
-
-
 @pytest.mark.parametrize(
     "id, place", [(id, place) for id, places in NAMED.items() for place in places], ids=str
 )
@@ -240,101 +132,6 @@ def test_a_literal_under_the_name_of_a_credential_is_refused(id: str, place: Doc
     with pytest.raises(Refused, match=rf"\[{id}\]") as refused:
         template(merged(place))
     assert "canary" not in str(refused.value)
-
-
-HARMLESS: tuple[Document, ...] = (
-    {
-        "extraEnv": {
-            "AUTH_MODE": "workload-identity",
-            "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/token",
-            "BYPASS": "localhost",
-            "EOS_TOKEN": "</s>",
-            "GIT_TOKEN_PATH": "/etc/git/token",
-            "GOOGLE_APPLICATION_CREDENTIALS": "/var/run/secrets/gcp/key.json",
-            "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
-            "HF_HUB_ENABLE_HF_TRANSFER": "1",
-            "MAX_TOKENS": "4096",
-            "MIN_TOKEN": "16",
-            "OLD_PASSWORD": "",
-            "PGPASSWORD": "vault:secret/data/db#PASSWORD",
-            "SORT_KEY": "length",
-            "TOKENIZERS_PARALLELISM": "false",
-            "WANDB_API_KEY": "$(HOSTNAME_OF_KEY)",
-            "HOSTNAME_OF_KEY": "a",
-            "WANDB_MODE": "offline",
-        }
-    },
-    init(
-        env=[{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "a", "key": "password"}}}]
-    ),
-    init(
-        args=["--token-file", "/run/token", "--password=$(PASSWORD)", "--api-key", "$(KEY)"],
-        env=[
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": "a", "key": "key"}}}
-            for name in ("PASSWORD", "KEY")
-        ],
-    ),
-    init(
-        command=["sh", "-c", "PASSWORD=$(cat /run/password) login --password-stdin --max-tokens 5"]
-    ),
-    {
-        "podAnnotations": {
-            "vault.hashicorp.com/agent-inject": "true",
-            "vault.hashicorp.com/agent-inject-secret-token": "secret/data/hub",
-            "sidecar.istio.io/inject": "false",
-        }
-    },
-    {
-        "recipe": {"args": {"max_length": 8192, "external_plugins": "plugins/tokens_of_pairs.py"}},
-        "extraVolumes": [
-            {
-                "name": "a",
-                "secret": {"secretName": "token", "items": [{"key": "token", "path": "token"}]},
-            },
-            {
-                "name": "b",
-                "csi": {"driver": "a", "volumeAttributes": {"secretProviderClass": "token"}},
-            },
-        ],
-    },
-    config(
-        "serve.py",
-        'token = os.environ["HF_TOKEN"]\npad_token = tokenizer.pad_token\nself.api_key = key\n',
-    ),
-    config("run.sh", 'export TOKEN="$(cat /run/token)"\nPASSWORD=${PASSWORD:?}\n'),
-    config("a.yaml", "existingSecret: hub\ntoken: ${TOKEN}\npassword: null\nmax_tokens: 5\n"),
-    config("a.json", '{"password_file": "/run/password", "eos_token": "</s>", "secretName": "a"}'),
-    {
-        "extraObjects": [
-            {
-                "apiVersion": "external-secrets.io/v1",
-                "kind": "ExternalSecret",
-                "metadata": {"name": "hub"},
-                "spec": {
-                    "data": [
-                        {"secretKey": "token", "remoteRef": {"key": "hub", "property": "token"}}
-                    ]
-                },
-            },
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "ca"},
-                "data": {
-                    "ca.crt": "-----BEGIN CERTIFICATE-----\nMIIB\n",
-                    "b64": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==",
-                    "integrity": f"sha512-{'ab' * 43}==",
-                },
-            },
-        ]
-    },
-)
-"""Values that resemble credentials or their names, and are needed."""
-
-
-@pytest.mark.parametrize("values", HARMLESS, ids=str)
-def test_what_only_sounds_like_a_credential_renders(values: Document) -> None:
-    assert render(values)
 
 
 def test_each_form_of_the_table_has_an_example() -> None:
@@ -345,29 +142,6 @@ def test_each_form_of_the_table_has_an_example() -> None:
 @pytest.mark.parametrize("text", FORMS)
 def test_reports_leave_out_every_form(text: str) -> None:
     assert "canary" not in Redactor().text(f"a\nb {text} c").lower()
-
-
-def test_what_only_resembles_a_credential_renders() -> None:
-    assert render(
-        {
-            "extraEnv": {
-                "HF_HOME": "/workspace/hf_cache",
-                "HTTPS_PROXY": "http://proxy.example.com:3128",
-                "A": "risk-free-and-task-oriented-words",
-                "MODEL_KEYS": "hf_transfer",
-                "DIGEST": "0123456789abcdef0123456789abcdef01234567",
-                "WANDB_API_KEY": {"valueFrom": {"secretKeyRef": {"name": "wandb", "key": "key"}}},
-            },
-            "recipe": {
-                "args": {"max_length": 8192, "external_plugins": "plugins/tokens_of_pairs.py"}
-            },
-            "code": {
-                "url": "git@git.example.com:a/b",
-                "ref": "0123456789abcdef" * 2 + "01234567",
-                "existingSecret": "git",
-            },
-        }
-    )
 
 
 def test_the_schema_and_the_reports_know_the_same_credentials() -> None:
