@@ -52,27 +52,33 @@ def test_no_values_file_of_this_checkout_is_complained_about() -> None:
     assert {name: said for name, said in found.items() if said} == {}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "nodes: two",
-        "kueue: {topology: {mod: none}}",
-        "recipe: {args: {tuner_type: lorra}}",
-        "recipe: {backend: megatron, args: {global_batch_size: 0}}",
-        "code: {ref: 1234567}",
-        "gpuPerNode: 8",
-        "recipe: {learning_rate: 1e-6}",
-        "sharedMemory: {sizeLimit: 64gb}",
-        "kueue: {queue: Team_A}",
-        "priorityClassName: true",
-        "image: {pullPolicy: always}",
-        "extraVolumes: [{name: a, nfs: {server: a, path: x}}]",
-    ],
-)
-def test_a_mistake_is_marked_in_its_line_and_in_words(text: str) -> None:
-    [said] = complaints({MINE: f"{FIRST}\n{text}\n"}).values()
-    assert said and all(each.startswith("3: ") for each in said)
-    assert [each for each in said if FORMS.search(each)] == []
+MISTAKES = {
+    MINE.with_stem(f"mine-{number}"): f"{FIRST}\n{text}\n"
+    for number, text in enumerate(
+        [
+            "nodes: two",
+            "kueue: {topology: {mod: none}}",
+            "recipe: {args: {tuner_type: lorra}}",
+            "recipe: {backend: megatron, args: {global_batch_size: 0}}",
+            "code: {ref: 1234567}",
+            "gpuPerNode: 8",
+            "recipe: {learning_rate: 1e-6}",
+            "sharedMemory: {sizeLimit: 64gb}",
+            "kueue: {queue: Team_A}",
+            "priorityClassName: true",
+            "image: {pullPolicy: always}",
+            "extraVolumes: [{name: a, nfs: {server: a, path: x}}]",
+        ]
+    )
+}
+
+
+def test_a_mistake_is_marked_in_its_line_and_in_words() -> None:
+    found = complaints(MISTAKES)
+    assert len(found) == len(MISTAKES)
+    for text, said in zip(MISTAKES.values(), found.values(), strict=True):
+        assert said and all(each.startswith("3: ") for each in said), text
+        assert [each for each in said if FORMS.search(each)] == [], text
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
