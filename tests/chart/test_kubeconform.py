@@ -12,6 +12,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.e2e.cluster import modules
 
 PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "kubeconform"
 MODULE = ROOT / "tests" / "e2e" / "tools" / "kubernetes"
+MONITOR = "kind: PodMonitor"
 INSTALLED = [*FILES, *sorted((CHART / "ci").glob("*-values.yaml"))]
 KINDS = {
     "configmap-v1": ("", "ConfigMap"),
@@ -104,16 +106,29 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check(text: str, schemas: Path) -> tuple[int, list[str]]:
-    """Return how many objects are valid, and what is wrong with the others."""
+def check(texts: Mapping[str, str], schemas: Path, folder: Path) -> dict[str, list[str]]:
+    """Return what is wrong in each text, all of them judged by one process.
+
+    A text whose objects are not all judged is wrong, too.
+    """
+    files = {str(folder / f"{number}.yaml"): name for number, name in enumerate(texts)}
+    for file, name in files.items():
+        Path(file).write_text(with_jobs(texts[name]), encoding="utf-8")
     location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
     command = [str(PROGRAM), "-strict", "-verbose", "-output", "json", "-schema-location", location]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
-    results = json.loads(done.stdout)["resources"]
-    valid = [found for found in results if found["status"] == "statusValid"]
-    wrong = [f"{f['kind']} {f['status']} {f['msg']}" for f in results if f not in valid]
-    assert (done.returncode == 0) == (not wrong), done.stderr
-    return len(valid), wrong
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=60)
+    found: dict[str, list[str]] = {name: [] for name in texts}
+    judged = Counter[str]()
+    for each in json.loads(done.stdout)["resources"]:
+        name = files[each["filename"]]
+        judged[name] += 1
+        if each["status"] != "statusValid":
+            found[name].append(f"{each['kind']} {each['status']} {each['msg']}")
+    assert (done.returncode == 0) == (not any(found.values())), done.stderr
+    for name, text in texts.items():
+        if not judged[name] > text.count("\nkind: ") >= 2:
+            found[name].append(f"only {judged[name]} objects were judged")
+    return found
 
 
 def with_jobs(text: str) -> str:
@@ -130,49 +145,42 @@ def with_jobs(text: str) -> str:
     return "\n---\n".join([text, *map(json.dumps, made)])
 
 
-@pytest.mark.parametrize("file", INSTALLED, ids=lambda file: file.stem)
-def test_every_rendered_object_is_valid(file: Path, schemas: Path) -> None:
-    text = text_of(file)
-    count, wrong = check(with_jobs(text), schemas)
-    assert wrong == []
-    assert count > text.count("\nkind: ") >= 2
+@pytest.fixture(scope="module")
+def needs() -> dict[str, str]:
+    """Render the requirements of clusters, by their rows in the page."""
+    return {need: template(merged(NEUTRAL, values)) for need, values in rows()}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_network_is_valid_as_helm_3_renders_it(profile: str, schemas: Path) -> None:
-    """``test_fabrics.py`` judges the objects of Helm 4."""
-    text = template(merged(selected(profile)), helm="helm3")
-    assert check(with_jobs(text), schemas)[1] == []
+def test_every_rendered_object_is_valid(
+    needs: dict[str, str], schemas: Path, tmp_path: Path
+) -> None:
+    """``test_fabrics.py`` judges the networks as Helm 4 renders them."""
+    texts = {file.stem: text_of(file) for file in INSTALLED}
+    texts |= {p: template(merged(selected(p)), helm="helm3") for p in PROFILES}
+    texts |= {"least": template(BASE), "every option": template(merged(FULL))}
+    texts |= {need: text for need, text in needs.items() if MONITOR not in text}
+    assert {name: wrong for name, wrong in check(texts, schemas, tmp_path).items() if wrong} == {}
 
 
-def test_every_option_at_once_is_valid(schemas: Path) -> None:
-    for values in (BASE, merged(FULL)):
-        assert check(with_jobs(template(values)), schemas)[1] == []
-
-
-@pytest.mark.parametrize("values", [pytest.param(v, id=need) for need, v in rows()])
-def test_every_need_of_a_cluster_is_valid(values: Document, schemas: Path) -> None:
-    text = template(merged(NEUTRAL, values))
-    if "kind: PodMonitor" in text and prometheus_operator.pod_monitors() is None:
+def test_every_pod_monitor_is_valid(needs: dict[str, str], schemas: Path, tmp_path: Path) -> None:
+    if prometheus_operator.pod_monitors() is None:
         pytest.skip(f"Go cannot fetch {prometheus_operator.MODULE}, which has the CRD")
-    assert check(with_jobs(text), schemas)[1] == []
+    texts = {need: text for need, text in needs.items() if MONITOR in text}
+    found = check(texts, schemas, tmp_path)
+    assert found and found == {name: [] for name in texts}
 
 
-@pytest.mark.parametrize(
-    "before, after, expected",
-    [
-        ("enableServiceLinks:", "enableServiceLink:", "enableServiceLink"),
-        ("immutable: true", "immutable: true\nimmutible: true", "immutible"),
-        ("immutable: true", "immutable: true\nimmutable: true", "immutable"),
-        ("kind: ConfigMap", "kind: Configmap", "Configmap"),
-        ("kind: ConfigMap", "kind: ConfigMop", "ConfigMop"),
-        ("backoffLimit: 0", "backoffLimit: none", "backoffLimit"),
-        ("(?m)^( {12,})labels:", r"\1lables:", "lables"),
-    ],
-    ids=["of-jobset", "of-core", "twice", "case-of-kind", "kind", "type", "of-pods"],
-)
-def test_a_planted_mistake_is_found(before: str, after: str, expected: str, schemas: Path) -> None:
-    text, count = re.subn(before, after, template(BASE), count=1)
-    assert count == 1
-    _, wrong = check(with_jobs(text), schemas)
-    assert any(expected in mistake for mistake in wrong), wrong
+def test_a_planted_mistake_is_found(schemas: Path, tmp_path: Path) -> None:
+    planted = {
+        "enableServiceLink": ("enableServiceLinks:", "enableServiceLink:"),
+        "immutible": ("immutable: true", "immutable: true\nimmutible: true"),
+        "immutable": ("immutable: true", "immutable: true\nimmutable: true"),
+        "Configmap": ("kind: ConfigMap", "kind: Configmap"),
+        "ConfigMop": ("kind: ConfigMap", "kind: ConfigMop"),
+        "backoffLimit": ("backoffLimit: 0", "backoffLimit: none"),
+        "lables": ("(?m)^( {12,})labels:", r"\1lables:"),
+    }
+    texts = {word: re.sub(*both, template(BASE), count=1) for word, both in planted.items()}
+    assert template(BASE) not in texts.values()
+    found = check(texts, schemas, tmp_path)
+    assert [word for word in planted if not any(word in each for each in found[word])] == []
