@@ -56,7 +56,7 @@ def judge_pod(
     ]
     if seen.verdicts:
         found.append(patches(seen.verdicts))
-    if settings.launch.gpus_per_node > 0 and backend is not None:
+    if settings.launch.gpus_per_node > 0 and backend in REQUIRED_PACKAGES:
         found.append(stack(seen.never_run))
     if place.rank == 0:
         found.append(disk(seen.free, needed))
@@ -175,7 +175,7 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
         backend: the recipe's backend; None without a recipe.
     """
     seen, image = [], []
-    for name, (_, first, beyond) in (REQUIRED_PACKAGES[backend] if backend else {}).items():
+    for name, (_, first, beyond) in REQUIRED_PACKAGES.get(backend or "script", {}).items():
         version = found.get(name)
         if (backend, name) == ("megatron", "torch"):
             beyond = beyond_torch(found.get("ms-swift") or "")

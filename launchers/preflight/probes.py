@@ -182,7 +182,7 @@ def _module(name: str) -> Path | None:
 
 
 def _needed(backend: Backend | None) -> Mapping[str, tuple[str, str, str]]:
-    return REQUIRED_PACKAGES[backend] if backend else {"torch": ("torch", "", "")}
+    return REQUIRED_PACKAGES.get(backend or "script", {"torch": ("torch", "", "")})
 
 
 def _version(name: str, module: str) -> str | None:

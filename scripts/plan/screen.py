@@ -78,6 +78,8 @@ def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
         word, colour = "refused", "bold red"
     name = submission.recipe.model.rpartition("/")[2].partition("@")[0]
     how = f"{method} ({_tuner(submission.recipe)}) of {name}"
+    if submission.recipe.script:
+        how = f"script {submission.recipe.script[0]} with {name}"
     return Text.assemble((submission.run, "bold"), f": {how}: ", (word, colour))
 
 
