@@ -19,6 +19,7 @@ CHECKS = {
     "rdma": "adapters and locked memory, if the network is RDMA",
     "shm": "size of /dev/shm",
     "disk": "free space for the checkpoints",
+    "filesystem": "rename, hard link and lock of the workspace",
     "caches": "whether the hubs' caches are shared",
     "versions": "packages that the recipe's backend needs",
     "patches": "whether the run's patches fit the image's packages",

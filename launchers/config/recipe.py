@@ -14,7 +14,7 @@ from launchers import suggestion
 from launchers.config.flag_value import Value, as_text, is_zero, switch, words
 from launchers.exits import Exit, LaunchError
 
-Backend = Literal["megatron", "transformers"]
+Backend = Literal["megatron", "transformers", "script"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
 AdapterReference = Literal["adapter", "base"]
@@ -46,10 +46,10 @@ SWITCHES = {"allowVersionChange": False, "checkFirstStep": True, "pairLedger": T
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
     *("pairWeights", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES),
-    *("swiftVersion", "trackers"),
+    *("swiftVersion", "trackers", "script"),
 )
 CHOICES = {
-    "backend": ("megatron", "transformers"),
+    "backend": ("megatron", "transformers", "script"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
     "adapterReference": ("adapter", "base"),
@@ -119,6 +119,8 @@ class Recipe:
     """The ms-swift whose flags the chart has checked; empty for none. Not part of ``digest``."""
     trackers: tuple[str, ...] = ()
     """Trackers added to ``report_to``; not part of ``digest``."""
+    script: tuple[str, ...] = ()
+    """Of backend ``script``: a file of the clone, and its arguments."""
 
     @property
     def digest(self) -> str:
@@ -128,6 +130,7 @@ class Recipe:
         fields += [f"export {self.export}"] if self.export != "last" else []
         # a run that began before there were equal weights has the digest of ``pack``
         fields += ["equal pair weights"] if self.weighs_pairs_equally else []
+        fields += [["script", *self.script]] if self.script else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -285,6 +288,7 @@ def parse(document: object) -> Recipe:
         pair_ledger=_switch("recipe-pair-ledger", document, "pairLedger"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
         trackers=_trackers(document.get("trackers", [])),
+        script=_script(document),
     )
 
 
@@ -318,6 +322,24 @@ def _trackers(given: object) -> tuple[str, ...]:
         remedy = f"use a list of {' and '.join(TRACKERS)}"
         cause = f"recipe.trackers={given!r}"
         raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-trackers")
+    return tuple(given)
+
+
+def _script(document: Mapping[str, object]) -> tuple[str, ...]:
+    given, is_script = document.get("script") or [], document["backend"] == "script"
+    if (
+        not isinstance(given, list)
+        or not all(isinstance(each, str) for each in given)
+        or bool(given) != is_script
+        or (is_script and document.get("args"))
+    ):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.script={given!r} with recipe.backend={document['backend']}",
+            "use backend: script with a list, the path of a script in the clone and its "
+            "arguments, and without recipe.args; or another backend without recipe.script",
+            id="recipe-script",
+        )
     return tuple(given)
 
 

@@ -31,6 +31,7 @@ _SETTINGS = (
     "DPO_RUN",
     "DPO_WORKSPACE",
     "DPO_RECIPE",
+    "DPO_LIBRARIES",
     "DPO_LAUNCHER_DIGEST",
     "DPO_LAUNCHER_VERSION",
     "DPO_NODES",
@@ -84,8 +85,7 @@ DEFAULT_STALL_SECONDS = 120
 DEFAULT_RESTARTS_IN_PLACE = 3
 """The chart's default, ``restarts.inPlace``."""
 REHEARSAL = "rehearsal"
-"""A rehearsal of ``run`` has the folder ``runs/<run>.rehearsal`` and the report
-``runs/<run>/rehearsal.json``; the chart refuses release names with a dot."""
+"""Folder ``runs/<run>.rehearsal``, report ``runs/<run>/rehearsal.json``; no release has a dot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,7 @@ class Launch:
 
     run: str
     workspace: Path
+    libraries: tuple[Path, ...] = ()
     rehearse: bool = False
     """Whether this start rehearses the run instead of training it."""
     local_checkpoints: Path | None = None
@@ -124,7 +125,7 @@ class Launch:
     def work(self) -> Workspace:
         """Return the paths of this run; a rehearsal has its own, next to those of the run."""
         name = f"{self.run}.{REHEARSAL}" if self.rehearse else self.run
-        return Workspace(root=self.workspace, run=name)
+        return Workspace(root=self.workspace, run=name, libraries=self.libraries)
 
     @property
     def local(self) -> Path | None:
@@ -260,6 +261,7 @@ def _launch(env: Mapping[str, str]) -> Launch:
     return Launch(
         run=_run(env),
         workspace=Path(required(env, "DPO_WORKSPACE")),
+        libraries=tuple(map(Path, filter(None, env.get("DPO_LIBRARIES", "").split(":")))),
         rehearse=is_one(env, "DPO_REHEARSE"),
         local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         place=place,

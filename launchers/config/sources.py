@@ -192,13 +192,20 @@ def _refusal(id: str, key: str, text: str, wrong: str, wanted: str = "") -> Laun
 
 
 def is_in_place(source: Source, workspace: Workspace) -> bool:
-    """Return whether a ``file`` source already lies on the workspace and is used in place."""
-    return source.hub == "file" and Path(source.repo).is_relative_to(workspace.root)
+    """Return whether a ``file`` source lies on the workspace or in a library: it is not copied."""
+    places = (workspace.root, *workspace.libraries)
+    return source.hub == "file" and any(_is_below(source, place) for place in places)
+
+
+def _is_below(source: Source, place: Path) -> bool:
+    return Path(source.repo).is_relative_to(place)
 
 
 def home(source: Source, kind: RepoType, workspace: Workspace) -> Path:
     """Return the folder that holds the source's marker."""
-    return (workspace.model if kind == "model" else workspace.dataset)(source.slug)
+    is_library = is_in_place(source, workspace) and not _is_below(source, workspace.root)
+    slug = source.slug + ".library" * is_library  # a copy that another run has made stays
+    return (workspace.model if kind == "model" else workspace.dataset)(slug)
 
 
 def local(source: Source, kind: RepoType, workspace: Workspace, clone: Path | None) -> Path:

@@ -12,6 +12,8 @@ class Workspace:
 
     root: Path
     run: str
+    libraries: tuple[Path, ...] = ()
+    """Folders outside ``root`` that all ranks mount read-only with the same content."""
 
     @classmethod
     def of(cls, home: Path) -> Workspace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launchers.config.flag_value import Value, words
@@ -44,18 +44,20 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
         value = args.get(flag, "")
         if isinstance(value, list):
             found[flag] = [
-                in_clone(flag, word, clone) if _is_file(flag, word) else word for word in value
+                in_clone(f"recipe.args.{flag}", word, clone) if _is_file(flag, word) else word
+                for word in value
             ]
         elif isinstance(value, str) and value and _is_file(flag, value):
-            found[flag] = in_clone(flag, value, clone)
+            found[flag] = in_clone(f"recipe.args.{flag}", value, clone)
     return found
 
 
-def verify(args: Mapping[str, Value], clone: Path | None) -> None:
-    """Verify that the clone has the files that flags name.
+def verify(args: Mapping[str, Value], script: Sequence[str], clone: Path | None) -> None:
+    """Verify that the clone has the files that flags name, and the script.
 
     Args:
         args: the recipe's flags.
+        script: that of the recipe with its arguments; empty without one.
         clone: the training code, complete.
 
     Raises:
@@ -63,14 +65,20 @@ def verify(args: Mapping[str, Value], clone: Path | None) -> None:
     """
     if clone is None:
         return
-    plugins = [in_clone(PLUGINS, each, clone) for each in words(args.get(PLUGINS, []))]
-    for flag, value in {PLUGINS: plugins, **resolved(args, clone)}.items():
+    plugins = [
+        in_clone(f"recipe.args.{PLUGINS}", each, clone) for each in words(args.get(PLUGINS, []))
+    ]
+    named = {PLUGINS: plugins, **resolved(args, clone)}
+    found = {f"recipe.args.{flag}": value for flag, value in named.items()}
+    found["recipe.script"] = [in_clone("recipe.script", each, clone) for each in script[:1]]
+    for key, value in found.items():
         for word in map(str, words(value)):
-            path = Path(word.rpartition("#")[0] if flag in DATASETS and "#" in word else word)
+            is_rows = key.rpartition(".")[2] in DATASETS and "#" in word
+            path = Path(word.rpartition("#")[0] if is_rows else word)
             if path.is_relative_to(clone) and not path.exists():
                 raise LaunchError(
                     Exit.INPUT_MISSING,
-                    f"recipe.args.{flag}: the clone has no file {str(path.relative_to(clone))!r}",
+                    f"{key}: the clone has no file {str(path.relative_to(clone))!r}",
                     "use the path of a file that code.url has at code.ref",
                     id="code-file-missing",
                 )
@@ -84,8 +92,8 @@ def _is_file(flag: str, word: str) -> bool:
     return flag in ALWAYS_FILES or _is_path(word)
 
 
-def in_clone(flag: str, path: str, clone: Path | None) -> str:
-    """Return the absolute path of a file that a flag names.
+def in_clone(key: str, path: str, clone: Path | None) -> str:
+    """Return the absolute path of a file that a flag, or a key of the recipe, names.
 
     Raises:
         LaunchError: CONFIG for a relative path without a clone.
@@ -95,7 +103,7 @@ def in_clone(flag: str, path: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{flag}: {path!r} is a relative path, but there is no clone",
+            f"{key}: {path!r} is a relative path, but there is no clone",
             "set code.url and code.ref, or use an absolute path",
             id="plugin-no-clone",
         )

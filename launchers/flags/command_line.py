@@ -8,6 +8,7 @@ run resumes.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,16 @@ def program(recipe: Recipe, swift: Path) -> Path:
     """Return ms-swift's entry file: the ``swift`` and ``megatron`` wrappers swallow signals."""
     folder = swift / "cli" / "_megatron" if recipe.backend == "megatron" else swift / "cli"
     return folder / f"{recipe.task}.py"
+
+
+def script_command(recipe: Recipe, inputs: Inputs) -> list[str]:
+    """Return the command of backend ``script``: Python runs a ``.py``, bash any other file.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
+    """
+    path = code_files.in_clone("recipe.script", recipe.script[0], inputs.clone)
+    return [sys.executable if path.endswith(".py") else "bash", path, *recipe.script[1:]]
 
 
 def training_flags(

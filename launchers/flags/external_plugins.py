@@ -67,7 +67,10 @@ def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
             "rename yours: ms-swift imports plugins by file name, and only one per name",
             id="plugin-name-taken",
         )
-    return [str(PLUGIN), *(in_clone("external_plugins", plugin, clone) for plugin in given)]
+    return [
+        str(PLUGIN),
+        *(in_clone("recipe.args.external_plugins", plugin, clone) for plugin in given),
+    ]
 
 
 def users_plugins(external_plugins: Iterable[str]) -> list[str]:

@@ -53,7 +53,11 @@ class Feature:
 
     def is_enabled(self, recipe: Recipe, *, on_cpu: bool) -> bool:
         """Return whether a run loads it."""
-        fits = self.backend in (None, recipe.backend) and (on_cpu or not self.is_for_cpu)
+        fits = (
+            self.backend in (None, recipe.backend)
+            and not recipe.script
+            and (on_cpu or not self.is_for_cpu)
+        )
         return fits and self.wanted(recipe)
 
 

@@ -50,6 +50,8 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
         LaunchError: DATA for what is wrong with the folder; IO if the storage does not answer: what
             cannot be read is not damaged.
     """
+    if recipe.script:  # what it reads is not known
+        return
     config = _config(model, name)
     if wrong := unsuitable(config, recipe):
         raise refusal(*wrong)

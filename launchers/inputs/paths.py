@@ -143,5 +143,5 @@ def conversion_skip_reason(recipe: Recipe, *, is_skipped: bool) -> str:
         is_skipped: whether the user set SKIP_CONVERT=1.
     """
     if recipe.backend != "megatron":
-        return f"backend {recipe.backend} reads Hugging Face weights"
+        return f"backend {recipe.backend} reads the downloaded model"
     return "SKIP_CONVERT=1: Megatron reads the Hugging Face weights" if is_skipped else ""

@@ -19,7 +19,13 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types, installed
-from launchers.flags.command_line import Inputs, flatten, program, training_flags
+from launchers.flags.command_line import (
+    Inputs,
+    flatten,
+    program,
+    script_command,
+    training_flags,
+)
 from launchers.flags.flag_types import FlagType
 from launchers.flags.packages import missing
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
@@ -58,6 +64,12 @@ def check_recipe(
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
+    if recipe.script:
+        script_command(recipe, inputs)
+        if settings.launch.rehearse:
+            says = "a script is not rehearsed: its steps are not known; remove rehearse"
+            refuse([Refusal(id="rehearse-script", path="recipe.script", says=says)])
+        return
     found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
     found += table.empty(recipe.args) + evaluated_too(recipe, inputs)
     try:
@@ -206,8 +218,11 @@ def first_attempt_flags(launch: Launch, recipe: Recipe, inputs: Inputs) -> dict[
 
 def log_command(launch: Launch, recipe: Recipe, inputs: Inputs) -> None:
     """Log the training command of the first attempt."""
-    argv = first_attempt_flags(launch, recipe, inputs)
-    words = [str(program(recipe, swift_folder())), *flatten(argv)]
+    if recipe.script:
+        words = script_command(recipe, inputs)
+    else:
+        argv = first_attempt_flags(launch, recipe, inputs)
+        words = [str(program(recipe, swift_folder())), *flatten(argv)]
     logs.info("check passed", world_size=launch.world_size, argv=shlex.join(words))
 
 

@@ -139,7 +139,7 @@ class Plan:
             return None
         data, model_config = self.job.data, self.job.model_config
         before = 0.0
-        if data is not None and model_config is not None:
+        if data is not None and data.pairs is not None and model_config is not None:
             before = once(
                 model_config, self.training, self.speed, samples=data.pairs, tokens=data.tokens
             )

@@ -144,7 +144,7 @@ def evaluations(
         ValueError: the held-out rows do not fill a round of all replicas.
     """
     a = Arguments(args=recipe.args)
-    rows = math.floor(data.pairs * a.number("split_dataset_ratio", 0.0))
+    rows = math.floor((data.pairs or 0) * a.number("split_dataset_ratio", 0.0))
     limit = a.whole("eval_iters", -1)
     if not rows or not limit:
         return None
@@ -180,10 +180,12 @@ coefficient of variation of 0.7."""
 class Data:
     """A dataset, as far as the length of a run depends on it."""
 
-    pairs: int
-    """Rows; in DPO each is a chosen and a rejected text."""
+    pairs: int | None
+    """Rows; in DPO each is a chosen and a rejected text. None if only their length is known."""
     tokens: float
     """Mean tokens of a row, all its texts together."""
+    assumed: bool = False
+    """Whether ``tokens`` is the default."""
     source: str
     """Origin of the numbers, for people."""
 
@@ -211,10 +213,14 @@ def unpacked(training: Training, data: Data | None) -> int:
     """
     if training.packing or not training.padding_free or training.micro_batch_size == 1:
         return 0
-    texts = 2 if training.pairs else 1
-    longest = texts * training.max_length
-    mean = min(longest, data.tokens if data else TOKENS * texts / 2)
+    longest, assumed = shortest(training), TOKENS * (1.0 if training.pairs else 0.5)
+    mean = min(longest, data.tokens if data and not data.assumed else assumed)
     return math.ceil(longest + (training.micro_batch_size - 1) * mean)
+
+
+def shortest(training: Training) -> int:
+    """Return the tokens of the same microbatch where all rows but the longest are short."""
+    return (2 if training.pairs else 1) * training.max_length
 
 
 def microbatch_tokens(training: Training, data: Data | None) -> float:
@@ -235,7 +241,7 @@ def predict_run_length(recipe: Recipe, training: Training, data: Data | None) ->
     """
     a = Arguments(args=recipe.args)
     if "num_train_epochs" in recipe.args:
-        if data is None:
+        if data is None or data.pairs is None:
             return None
         rows = data.pairs * (1 - a.number("split_dataset_ratio", 0.0))
         epochs = a.number("num_train_epochs", 1)

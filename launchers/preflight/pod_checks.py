@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +14,15 @@ from launchers.config.settings import Launch, Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
-from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, beyond_torch, gather
+from launchers.preflight.probes import (
+    LINK,
+    LOCK,
+    RENAME,
+    REQUIRED_PACKAGES,
+    PodFacts,
+    beyond_torch,
+    gather,
+)
 from launchers.units import GIB
 from launchers.upstream.patches import Verdict
 from launchers.upstream.record import NEVER_RUN
@@ -27,6 +37,13 @@ SOCKETS = ("NET/Socket", "NET/FasTrak", "NET/GPUDirectTCPX")
 """Transports that register no memory with an RDMA adapter."""
 IN_USE = 0.05
 """Share of a GPU's memory that may be in use before the run; the driver uses less than 1 %."""
+_REMEDY = {
+    RENAME: "use NFS, Lustre or another file system as workspace, and object stores for logs alone",
+    LOCK: "mount it with locks (NFS 4, or 3 with lockd; Lustre: -o flock), or set HF_HOME and "
+    "MODELSCOPE_CACHE to a disk of the node",
+    LINK: "the export needs room for a copy of the last checkpoint",
+}
+"""What to do without an operation."""
 _DRAIN = "cordon the node and reset or replace the GPU"
 
 
@@ -35,7 +52,9 @@ def read_facts(
 ) -> PodFacts:
     """Read the facts of this pod; ``features`` as ``Preflight`` takes them."""
     has_gpus = launch.gpus_per_node > 0
-    return gather(env, launch.work.root, backend, gpus=has_gpus, features=features)
+    scratch = launch.work.home / f".probe-{launch.place.rank}"
+    root = launch.work.root
+    return gather(env, root, backend, gpus=has_gpus, features=features, scratch=scratch)
 
 
 def judge_pod(
@@ -53,10 +72,11 @@ def judge_pod(
     found = [
         caches(seen.caches, place.nodes),
         versions(seen.versions, backend),
+        *file_system(seen.operations, any(seen.caches.values())),
     ]
     if seen.verdicts:
         found.append(patches(seen.verdicts))
-    if settings.launch.gpus_per_node > 0 and backend is not None:
+    if settings.launch.gpus_per_node > 0 and backend in REQUIRED_PACKAGES:
         found.append(stack(seen.never_run))
     if place.rank == 0:
         found.append(disk(seen.free, needed))
@@ -153,6 +173,35 @@ def disk(free: int, needed: int | None) -> Finding:
     return failed("disk", seen, remedy, code=Exit.QUOTA)
 
 
+def file_system(lacks: Mapping[str, int], has_caches: bool) -> list[Finding]:
+    """Judge the operations of the workspace's file system.
+
+    Without renaming no output can be completed. The packages of the hubs lock files of their
+    caches by flock and fail without it, unless the kernel says ENOSYS (filelock ``_unix.py``). Hard
+    links are replaced: the lock of a run by a file created exclusively, the export by a copy.
+
+    Args:
+        lacks: operation to its errno, 0 if there is none.
+        has_caches: whether a hub's cache is on the workspace.
+
+    >>> [(f.state, f.code.name) for f in file_system({"rename": 95, "hard link": 1}, True)]
+    [('failed', 'CONFIG'), ('warning', 'PREFLIGHT')]
+    >>> file_system({"rename": 0, "lock": 37}, False)[0].state
+    'warning'
+    """
+    found = []
+    for name in (RENAME, LOCK, LINK):
+        if not (number := lacks.get(name, 0)):
+            continue
+        seen = f"the workspace has no {name}: {os.strerror(number)} ({errno.errorcode[number]})"
+        if name == RENAME or (name == LOCK and has_caches and number != errno.ENOSYS):
+            remedy = _REMEDY[name]
+            found.append(failed("filesystem", seen, remedy, code=Exit.CONFIG))
+        else:
+            found.append(warning("filesystem", seen, _REMEDY[name]))
+    return found or [ok("filesystem", ", ".join(lacks) or "not tried")]
+
+
 def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
     """Check that the hubs' caches are on the workspace; otherwise each node tokenises on its own.
 
@@ -175,7 +224,7 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
         backend: the recipe's backend; None without a recipe.
     """
     seen, image = [], []
-    for name, (_, first, beyond) in (REQUIRED_PACKAGES[backend] if backend else {}).items():
+    for name, (_, first, beyond) in REQUIRED_PACKAGES.get(backend or "script", {}).items():
         version = found.get(name)
         if (backend, name) == ("megatron", "torch"):
             beyond = beyond_torch(found.get("ms-swift") or "")

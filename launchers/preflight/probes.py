@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import importlib.util
 import itertools
 import os
@@ -10,8 +12,8 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse_smi
 from launchers.system import lookup
+from launchers.system.threads import in_thread
 from launchers.upstream import source
 from launchers.upstream.patches import Verdict
 from launchers.upstream.record import never_run
@@ -31,6 +34,16 @@ SMI = ("nvidia-smi", "-q", "-x")
 SMI_TIMEOUT_SECONDS = 20.0
 """With eight GPUs nvidia-smi takes 1 to 3 s; with a hung GPU it never returns."""
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
+OPERATIONS_SECONDS = 45.0
+"""Time for the operations on the workspace: more than ``lookup`` repeats each question."""
+RENAME, LINK, LOCK = "rename", "hard link", "lock"
+"""Operations of the workspace's file system that the launcher or ms-swift's packages use."""
+_UNSUPPORTED = (
+    *(errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, errno.EINVAL, errno.ENOLCK),
+    *(errno.ENOSYS, errno.EOPNOTSUPP, errno.EMFILE, errno.ENOTEMPTY),
+)
+"""Errors that say that a file system has no such operation; others say that it does not answer.
+EMFILE: GCS FUSE limits the files of a folder that it renames (``rename-dir-limit``)."""
 _IPC_LOCK = 14
 """Bit of CAP_IPC_LOCK in linux/capability.h."""
 
@@ -85,6 +98,8 @@ class PodFacts:
     xids: tuple[str, ...]
     visible: str | None
     """CUDA_VISIBLE_DEVICES."""
+    operations: Mapping[str, int] = field(default_factory=dict)
+    """Errno of each operation that the workspace's file system lacks; 0 of one that it has."""
 
 
 def gather(
@@ -94,6 +109,7 @@ def gather(
     *,
     gpus: bool,
     features: Sequence[str] = (),
+    scratch: Path | None = None,
 ) -> PodFacts:
     """Read the facts.
 
@@ -103,6 +119,10 @@ def gather(
         backend: the recipe's; None without a recipe.
         gpus: False does not run nvidia-smi.
         features: those of the launcher's code that training installs.
+        scratch: folder on the workspace, of this rank alone, in which operations are tried.
+
+    Raises:
+        LaunchError: IO, the workspace does not answer.
     """
     smi, error = ask(env) if gpus else (None, "")
     return PodFacts(
@@ -120,7 +140,68 @@ def gather(
         never_run=tuple(never_run()),
         xids=_xids() if gpus else (),
         visible=env.get("CUDA_VISIBLE_DEVICES"),
+        operations={} if scratch is None else operations(scratch),
     )
+
+
+def operations(scratch: Path) -> dict[str, int]:
+    """Try the operations in a folder, which is made and removed.
+
+    Returns:
+        Operation to its errno; 0 if the file system has it.
+
+    Raises:
+        LaunchError: IO, the file system does not answer; OSError: the folder cannot be made.
+    """
+    try:
+        return in_thread(lambda: _try(scratch), OPERATIONS_SECONDS)
+    except TimeoutError:
+        text = f"no answer for {OPERATIONS_SECONDS:.0f} s"
+        raise lookup.unknown(OSError(errno.ETIMEDOUT, text), scratch) from None
+
+
+def _try(scratch: Path) -> dict[str, int]:
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed launcher
+    scratch.mkdir(parents=True)
+    one = scratch / "one"
+    one.write_text("probe", encoding="utf-8")
+
+    def rename() -> None:
+        folder = scratch / "folder"
+        shutil.rmtree(scratch / "moved", ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        for name in ("new", "old"):
+            (folder / name).write_text("probe", encoding="utf-8")
+        (folder / "new").rename(folder / "old")  # over a file
+        folder.rename(scratch / "moved")  # with what it holds
+
+    def lock() -> None:
+        with one.open("r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    try:
+        tried = {LOCK: lock, LINK: lambda: os.link(one, scratch / "link"), RENAME: rename}
+        return {name: _lacks(act, scratch) for name, act in tried.items()}
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _lacks(act: Callable[[], None], scratch: Path) -> int:
+    def tried() -> int:
+        try:
+            act()
+        except FileExistsError:
+            return 0  # made by an earlier try, whose answer was lost
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return error.errno
+        return 0
+
+    found = lookup.certain(tried, scratch)
+    if found is None:
+        raise lookup.unknown(OSError(errno.ENOENT, "a file that was just made is gone"), scratch)
+    return found
 
 
 def _judged(features: Sequence[str]) -> Iterator[Verdict]:
@@ -182,7 +263,7 @@ def _module(name: str) -> Path | None:
 
 
 def _needed(backend: Backend | None) -> Mapping[str, tuple[str, str, str]]:
-    return REQUIRED_PACKAGES[backend] if backend else {"torch": ("torch", "", "")}
+    return REQUIRED_PACKAGES.get(backend or "script", {"torch": ("torch", "", "")})
 
 
 def _version(name: str, module: str) -> str | None:

@@ -60,7 +60,10 @@ _REWARDS = (
     *("reward_funcs", "reward_model", "external_plugins", "gym_env"),
     *("teacher_model", "teacher_model_server"),
 )
-"""Flags by which a run of GRPO may have a reward, or a teacher instead."""
+"""Flags by which a run of GRPO may have a reward, or a teacher instead. The code of
+``external_plugins`` may: it runs before the trainer is chosen, and can replace it or what it reads.
+A plugin that does not, such as one for rows, is found by the first gradients: all 0 end the run
+with 65 (``recipe.checkFirstStep``)."""
 REWARD: tuple[Rule, ...] = (
     Conflict(
         id="reward-missing",

@@ -45,6 +45,14 @@ CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 """Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""
+SCRIPT = "script"
+"""The backend without flags, and so without rules."""
+ALONE = Refusal(
+    id="script-alone",
+    path="recipe.script",
+    says="the launcher does not know its steps: no checkpoint is sealed, resumed or exported, no "
+    "hang is noticed; it saves and resumes itself in $DPO_RUN_FOLDER, on SIGTERM with exit code 75",
+)
 ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *SIZES,
@@ -173,7 +181,7 @@ class Context:
     gpus_per_node: int
     """Processes of each pod."""
     backend: str
-    """``megatron`` or ``transformers``."""
+    """The recipe's."""
     own: Mapping[str, str] = field(default_factory=lambda: dict(PLAIN))
     """The recipe's own keys (``Recipe.own``)."""
     gpu_model: str = ""
@@ -249,6 +257,8 @@ def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
 tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
 change the sizes, nodes or gpusPerNode'
     """
+    if context.backend == SCRIPT:
+        return []
     facts = _facts(args, context)
     flag = OVERRIDES[context.backend]
     messages = overrides.wrong(flag, args.get(flag, ""))
@@ -259,6 +269,8 @@ change the sizes, nodes or gpusPerNode'
 
 def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     """Return what is valid but almost certainly unintended; arguments as of ``check``."""
+    if context.backend == SCRIPT:
+        return [ALONE]
     facts, model_config = _facts(args, context), context.model_config
     messages = [message for rule in UNWISE[context.backend] for message in rule.judge(facts)]
     if context.backend == "megatron" and _is_sized(facts):

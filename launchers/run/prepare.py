@@ -70,7 +70,7 @@ def prepare(
 
     def cloned() -> list[Outcome]:
         made = clone(settings.stages.code, work, skip="clone" in skips, holder=holder)
-        code_files.verify(recipe.args, inputs.clone)
+        code_files.verify(recipe.args, recipe.script, inputs.clone)
         return [made]
 
     def downloaded() -> list[Outcome]:
@@ -112,6 +112,8 @@ def judge_data(launch: Launch, recipe: Recipe, inputs: Inputs, *, is_gang: bool 
     Raises:
         LaunchError: DATA when nothing could be trained from them.
     """
+    if recipe.script:  # what it reads is not known
+        return
     model_files.check_local_source(recipe)
     datasets = []
     for key, found in sources.parse_datasets(recipe.dataset).items():

@@ -108,7 +108,8 @@ class Restarts:
         self._name, self._settings, self._recipe = name, settings, recipe
         self._peers, self._progress = peers, progress
         self._count = Count(step=_step(attempt))
-        peers.restarts.is_enabled = settings.training.restarts_in_place > 0
+        in_place = settings.training.restarts_in_place > 0 and not recipe.script
+        peers.restarts.is_enabled = in_place
         if settings.launch.local is not None:
             peers.restarts.patience += COPY_SECONDS
 

@@ -37,6 +37,7 @@ from launchers.stages.attempt import Attempt, StartDecision, decide_start
 from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
+from launchers.stages.script import run_script
 from launchers.stages.train import train
 from launchers.standby.kept_memory import KeptMemory
 from launchers.standby.standby import Standby
@@ -197,6 +198,9 @@ def _export(
     identity: Mapping[str, object],
     last: Attempt,
 ) -> None:
+    if recipe.script:
+        logs.info("no export", why="recipe.backend is script", folder=launch.work.home)
+        return
     work = launch.work
     with recording(work, last.folder(work), launch.place.rank):
         export(work, recipe, identity, holder=launch.pod)
@@ -320,7 +324,10 @@ def _train(
                 with recording(work, folder, rank), follow_start, observed as more:
                     near = _near(settings, attempt, is_first=attempt.number == start.attempt)
                     inside = {**env, **more}
-                    train(launch, hang, recipe, inputs, near, peers, inside, standby)
+                    if recipe.script:
+                        run_script(launch, recipe, inputs, near, peers, inside)
+                    else:
+                        train(launch, hang, recipe, inputs, near, peers, inside, standby)
             except LaunchError as error:
                 again = restarts.next(error, standby.pids)
                 resume = _await_checkpoint(work, again.resume)

@@ -149,7 +149,8 @@ def checked_attempt(launch: Launch, recipe: Recipe, verify_seconds: float = 0) -
     if attempt.resume is not None:
         on_cpu = launch.gpus_per_node == 0
         check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))
-    _check_progress(launch.work, recipe, attempt)
+    if not recipe.script:  # whose steps are not known
+        _check_progress(launch.work, recipe, attempt)
     return attempt
 
 

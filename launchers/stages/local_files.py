@@ -23,9 +23,10 @@ STAGE = "download"
 
 
 def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
-    """Use files of the workspace in place; write a marker with their digests to ``home``.
+    """Use files in place; write a marker with their digests to ``home``.
 
-    Files are digested again only when a size or modification time has changed since.
+    Files are digested again only when a size or modification time has changed since. The marker
+    names them, so that the other ranks look for the same (``storage/visible.py``).
     """
     started = time.monotonic()
     place = Path(source.repo)
@@ -35,10 +36,11 @@ def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
         home.mkdir(parents=True, exist_ok=True)
         with Lock(home.with_name(f"{home.name}.lock"), holder):
             content = _read(source, place)
+            seconds = round(time.monotonic() - started, 3)
             there = Marker(
                 inputs={"source": source.text, "in place": True},
                 manifest=content,
-                made={"seen": stats, "seconds": round(time.monotonic() - started, 3)},
+                made={"seen": stats, "place": str(place), "seconds": seconds},
             )
             marker.write(home, there)
     seconds = time.monotonic() - started

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from launchers import logs
 from launchers.config.workspace import Workspace
@@ -25,6 +27,12 @@ from launchers.state import contents, document, files, log_part, stacks
 from launchers.system import lookup
 
 COMMANDS = ("state", "clean")
+FILES = {"limit": (int,), "cut": (int,), "patterns": (list,)}
+LOG = {
+    **{"path": (str,), "pattern": (str, type(None)), "seconds": (int, float), "last": (bool,)},
+    **{"offset": (int,), "tail": (int, type(None)), "limit": (int,)},
+}
+"""Keys of a request, and the types of their values."""
 
 
 def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -42,6 +50,25 @@ def main(argv: Sequence[str], env: Mapping[str, str]) -> int:
     return Exit.OK
 
 
+def _request(keys: Mapping[str, tuple[type, ...]], text: str) -> dict[str, Any]:
+    """Parse a request.
+
+    Raises:
+        ArgumentTypeError: it is not JSON, or its keys or their types are not those of ``keys``.
+    """
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict) or found.keys() != keys.keys():
+            raise ValueError(f"use a map with the keys {', '.join(keys)}")
+        if wrong := [key for key, types in keys.items() if type(found[key]) not in types]:
+            raise ValueError(f"{wrong[0]} is {type(found[wrong[0]]).__name__}")
+        for each in (*found.get("patterns", []), found.get("pattern") or ""):
+            re.compile(each)
+    except (ValueError, TypeError, re.error) as error:
+        raise argparse.ArgumentTypeError(f"{text[:200]} is no request: {error}") from None
+    return found
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         usage = " ".join(self.format_usage().split())
@@ -55,8 +82,8 @@ def _answer(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     what = state.add_mutually_exclusive_group(required=True)
     what.add_argument("--json", action="store_true")
     what.add_argument("--stacks", action="store_true")
-    what.add_argument("--files", metavar="REQUEST", type=json.loads)
-    what.add_argument("--log", metavar="REQUEST", type=json.loads)
+    what.add_argument("--files", metavar="REQUEST", type=partial(_request, FILES))
+    what.add_argument("--log", metavar="REQUEST", type=partial(_request, LOG))
     state.add_argument("--rows", type=int, default=document.ROWS)
     state.add_argument("folder", nargs="?")
     clean = verbs.add_parser("clean", allow_abbrev=False)

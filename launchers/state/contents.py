@@ -25,6 +25,8 @@ RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
 """Names of releases and of their rehearsals."""
 ENDED, REMOVING = "succeeded", "removing"
 """States of a run that does not resume: with an export; in a removal that was interrupted."""
+KEPT = ".kept-"
+"""In the names of what a user has edited, or of another run: the launcher renamed it."""
 LOCK = "run.lock"
 """Begin of the files that name the launcher which leads a run (`Workspace.lock`)."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -81,6 +83,11 @@ def describe(home: Path) -> Fields:
         "checkpoints": saved,
         "newest": max((each["step"] for each in saved if each["complete"]), default=None),
         "export": exported,
+        "kept": [
+            {"path": path.relative_to(home).as_posix(), "bytes": size(path)}
+            for folder in (home, read.work.checkpoints)
+            for path in (folder / name for name in read.names(folder) if KEPT in name)
+        ],
         "may_resume": state != REMOVING and not (state == ENDED and exported),
         "updated": progress.get("updated"),
         "unread": next(iter(read.problems), ""),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
+from launchers.system import lookup
 from launchers.system.remedies import here
 
 VISIBILITY_TIMEOUT_SECONDS = 60.0
@@ -28,8 +30,8 @@ def await_outputs(
     """Wait until this node sees rank 0's outputs.
 
     Raises:
-        LaunchError: CONFIG naming the first output that is missing or differs: the workspace is not
-            shared; IO if this node's mount does not answer.
+        LaunchError: CONFIG naming the first output that is missing or differs: the workspace, or a
+            library, is not shared; IO if this node's mount does not answer.
     """
     stop = time.monotonic() + timeout
     for path, digest in outputs:
@@ -43,6 +45,27 @@ def await_outputs(
                     id="workspace-not-shared",
                 )
             time.sleep(0.5)
+        _check_place(Path(path))
+
+
+def _check_place(path: Path) -> None:
+    """Compare the sizes of files that are used in place with those that rank 0 has seen."""
+    there = marker.read(path)
+    made = there.made if there else {}
+    place, seen = made.get("place"), made.get("seen")
+    if not isinstance(place, str) or not isinstance(seen, dict):
+        return  # of an older launcher, or files of the workspace itself
+    for name, (size, _) in seen.items():
+        found = lookup.status(Path(place) / name)
+        if found is None or found.st_size != size:
+            what = "is missing" if found is None else f"has {found.st_size} bytes, not {size},"
+            raise LaunchError(
+                Exit.CONFIG,
+                f"{Path(place) / name} {what} on {socket.gethostname()}",
+                "mount the same files on all nodes, or let them be copied: "
+                + here("mount them without readOnly", "unset DPO_LIBRARIES"),
+                id="library-differs",
+            )
 
 
 def _digest(path: Path) -> str:

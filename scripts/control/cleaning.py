@@ -229,5 +229,9 @@ def show(held: Sequence[Held], console: Console) -> None:
             bytes_text(each.bytes["export"]) if each.export else "-",
         )
     console.print(table if held else "the workspace holds no run")
+    for each in held:
+        for kept in each.kept:
+            what = f"{each.run} holds {kept['path']}, {bytes_text(kept['bytes'])}"
+            console.print(f"{what}: edited, or of another run", soft_wrap=True, highlight=False)
     for each in (one for one in held if one.unread):
         console.print(f"{each.run} was not read in full: {each.unread}", highlight=False)

@@ -27,6 +27,8 @@ class Held:
     updated: float | None
     unread: str
     """The first error of a file that could not be read; empty without one."""
+    kept: Sequence[Mapping[str, Any]] = ()
+    """`path` and `bytes` of what a user has edited, or another run has left there."""
 
     @property
     def total(self) -> int:

@@ -36,6 +36,8 @@ UNKNOWN = "command-unknown"
 VOLUME, PACKAGE, ARCHIVES = "workspace", "package", "launchers"
 """Names of the volumes (chart/templates/pod/_volumes.tpl): the workspace, the folder into which the
 pods unpack the launcher, and its ConfigMaps. Where the image brings it, there is no `package`."""
+SEARCHED = ("PATH", "PYTHONPATH")
+"""Variables by which Python and its packages are found, where `extraEnv` sets them."""
 RUN_FOLDER = "DPO_WORKSPACE"
 """Variable of the launcher with the folder of the workspace in the pod."""
 
@@ -176,6 +178,7 @@ def reader_pod(
     if "emptyDir" in held.get(VOLUME, {"emptyDir": {}}):
         raise Problem(f"the workspace of {view.run} is not a volume that another pod can mount")
     launcher = next(each for each in spec["containers"] if each["name"] == LAUNCHER)
+    searched = [each for each in launcher.get("env") or [] if each["name"] in SEARCHED]
     needed = (VOLUME, ARCHIVES, PACKAGE) if PACKAGE in held else (VOLUME,)
     mounts = [e for name in needed for e in launcher["volumeMounts"] if e["name"] == name]
     same = (
@@ -213,6 +216,7 @@ def reader_pod(
                     # Kubernetes expands $(NAME) and $$ here, unlike in exec.
                     "command": [*_start(launcher), *(each.replace("$", "$$") for each in words)],
                     "workingDir": launcher.get("workingDir", "/opt"),
+                    **({"env": searched} if searched else {}),
                     "resources": {
                         "requests": {"cpu": "100m", "memory": "256Mi"},
                         "limits": {"cpu": "1", "memory": "256Mi"},

@@ -6,9 +6,12 @@ A plan:
     submission{queue, priority, topology, image, placement, workspace, workspace_bytes, restarts,
                pod{cpus, memory_bytes, shared_memory_bytes, ephemeral_bytes, devices{name: count}}}
     plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
+    model_states{weights_gib, gradients_gib, optimizer_gib, reference_gib, total_gib, sharding}
+                    of a GPU with the transformers trainer, its least; null where not known
     proposals[]     layouts that fit when this one does not, as in a search
 
-When the values or options are refused, ``submission`` and ``plan`` are null. A search:
+When the values or options are refused, ``submission``, ``plan`` and ``model_states`` are null.
+A search:
 
     version  accepted (whether any fits)  refusals[] (why not)
     gang{nodes, gpus_per_node, card} or null  considered
@@ -26,7 +29,7 @@ from launchers.plan import document
 from launchers.plan.plan import Plan
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
-from scripts.plan.verdict import Verdict
+from scripts.plan.verdict import Verdict, model_states
 
 VERSION = 1
 
@@ -42,6 +45,7 @@ def of_plan(
         "warnings": list(verdict.warnings),
         "submission": _submission(submission),
         "plan": document.document(plan),
+        "model_states": _states(plan),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
     }
 
@@ -52,7 +56,14 @@ def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
     head = {"version": VERSION, "accepted": False, "refusals": refusals}
     if search:
         return {**head, "gang": None, "considered": 0, "layouts": []}
-    return {**head, "warnings": [], "submission": None, "plan": None, "proposals": []}
+    return {
+        **head,
+        "warnings": [],
+        "submission": None,
+        "plan": None,
+        "model_states": None,
+        "proposals": [],
+    }
 
 
 def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
@@ -70,6 +81,15 @@ def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
         "considered": len(search.layouts()),
         "layouts": [_found(each, rank) for rank, each in enumerate(found, 1)],
     }
+
+
+def _states(plan: Plan) -> dict[str, Any] | None:
+    found = model_states(plan)
+    if found is None:
+        return None
+    parts = ("weights", "gradients", "optimizer", "reference", "total")
+    sizes = {f"{part}_gib": round(getattr(found, part), 3) for part in parts}
+    return {**sizes, "sharding": found.sharding}
 
 
 def _submission(submission: Submission) -> dict[str, Any]:

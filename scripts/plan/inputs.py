@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,14 +107,23 @@ def find_data(
         tokens: mean tokens of a pair, if the caller gave it.
 
     Returns:
-        None when the number is neither given nor countable in a file of this machine.
+        None when nothing is given and the rows cannot be counted in a file of this machine; with
+        ``tokens`` alone their number is unknown.
 
     Raises:
         Problem: a source or a file can't be parsed.
     """
     if pairs is not None:
-        assumed = "" if tokens else " assumed (--tokens)"
-        return _data(pairs, tokens or TOKENS, assumed)
+        source = "" if tokens else " assumed (--tokens)"
+        return replace(_data(pairs, tokens or TOKENS, source), assumed=not tokens)
+    found = _counted(datasets, tokens)
+    if found is None and tokens:
+        return Data(pairs=None, tokens=tokens, source=f"pairs of {tokens:,.0f} tokens")
+    return found
+
+
+def _counted(datasets: Sequence[str], tokens: float | None) -> Data | None:
+    """Count and measure the rows of files on this machine; None if there are others."""
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:

@@ -72,12 +72,14 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
 def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
     method = submission.recipe.preference.upper() or submission.recipe.task
     word, colour = "accepted", "bold green"
-    if plan.free_gib is None:
+    if plan.free_gib is None or plan.free_gib < 0:
         word, colour = "accepted, memory unknown", "bold yellow"
     if verdict.refusals:
         word, colour = "refused", "bold red"
     name = submission.recipe.model.rpartition("/")[2].partition("@")[0]
     how = f"{method} ({_tuner(submission.recipe)}) of {name}"
+    if submission.recipe.script:
+        how = f"script {submission.recipe.script[0]} with {name}"
     return Text.assemble((submission.run, "bold"), f": {how}: ", (word, colour))
 
 

@@ -12,6 +12,7 @@ from launchers.plan import memory
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.memory import HOST_ERROR_SHARE
 from launchers.plan.plan import Plan
+from launchers.plan.run_length import shortest
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.stop.agreement import END_SECONDS, seconds_to_save
@@ -104,6 +105,8 @@ def _gpu(plan: Plan) -> list[Refusal]:
         return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
     if plan.memory is None or plan.gpu is None or plan.free_gib is None or plan.free_gib >= 0:
         return []
+    if (rest := _assumed(plan)) is not None and rest <= plan.gpu.memory_gib:
+        return []  # an assumption refuses nothing; see _all_longest
     says = (
         f"the fullest GPU needs {plan.memory.total:.1f} GiB (predicted), and "
         f"{plan.gpu.name} has {plan.gpu.memory_gib:.1f}; change the layout"
@@ -182,6 +185,16 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     return found
 
 
+def _assumed(plan: Plan) -> float | None:
+    """Return the GiB of a GPU if one row of a microbatch is long, where only that is certain."""
+    training, model, data = plan.training, plan.job.model_config, plan.job.data
+    if training is None or model is None or not training.longest:
+        return None
+    if data is not None and not data.assumed:
+        return None
+    return memory.predict(model, replace(training, longest=shortest(training))).total
+
+
 def _all_longest(plan: Plan) -> str | None:
     """Warn if a microbatch whose rows are all at the maximum would not fit."""
     training, model, gpu = plan.training, plan.job.model_config, plan.gpu
@@ -190,6 +203,12 @@ def _all_longest(plan: Plan) -> str | None:
     need = memory.predict(model, replace(training, longest=0)).total
     if need <= gpu.memory_gib:
         return None
+    if plan.free_gib is not None and plan.free_gib < 0 and (least := _assumed(plan)) is not None:
+        return (
+            f"memory depends on the rows, whose mean length is unknown: {least:.0f} GiB where one "
+            f"of a microbatch is at max_length, {need:.0f} where all {training.micro_batch_size} "
+            "are; give --tokens N, or pack them"
+        )
     return (
         f"memory is for the mean length of the pairs (--tokens): {need:.0f} GiB where all "
         f"{training.micro_batch_size} of a microbatch are at max_length; packing bounds it"

@@ -102,3 +102,20 @@ def test_folders_to_import_from_reach_every_pod_that_may_train() -> None:
 )
 def test_an_image_that_is_fixed_or_accepted_renders(image: dict[str, object]) -> None:
     assert str(image["tag"]) in str(render({"image": image}))
+
+
+def test_what_is_below_a_read_only_mount_is_a_library() -> None:
+    mounts: list[Document] = [
+        {"name": "a", "mountPath": "/models", "readOnly": True},
+        {"name": "a", "mountPath": "/data"},
+        {"name": "a", "mountPath": "/models-old", "readOnly": True},
+    ]
+    values: Document = {
+        "extraVolumes": [{"name": "a", "nfs": {"server": "s", "path": "/a"}}],
+        "extraVolumeMounts": mounts,
+        "recipe": {"model": "file:///models/m", "dataset": ["file:///data/a.jsonl#5"]},
+    }
+    given = env(render(values))
+    assert given["DPO_LIBRARIES"] == "/models"
+    mounts[0]["readOnly"] = False
+    assert "DPO_LIBRARIES" not in env(render(values))

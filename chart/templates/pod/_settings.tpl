@@ -24,6 +24,14 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
 {{- if $v.rehearse }}{{ $_ := set $settings "DPO_REHEARSE" "1" }}{{ end }}
+{{- $libraries := list }}
+{{- range $mount := $v.extraVolumeMounts }}
+{{- range prepend $v.recipe.dataset $v.recipe.model }}
+{{- $below := printf "file://%s/" (trimSuffix "/" $mount.mountPath) }}
+{{- if and $mount.readOnly (hasPrefix $below (printf "%s/" .)) }}{{ $libraries = append $libraries $mount.mountPath }}{{ end }}
+{{- end }}
+{{- end }}
+{{- with $libraries }}{{ $_ := set $settings "DPO_LIBRARIES" (uniq . | join ":") }}{{ end }}
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- with dig "holdMinutes" 0 .root.Values.debug | int }}{{ $_ := set $settings "DPO_HOLD_SECONDS" (mul . 60 | toString) }}{{ end }}

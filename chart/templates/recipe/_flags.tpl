@@ -4,6 +4,7 @@ accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
+{{- if ne $recipe.backend "script" }}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
 {{- $backends := get (.Files.Get "flags/shared.yaml" | fromYaml) "backends" -}}
 {{- range $name, $own := $table.backends }}
@@ -24,6 +25,7 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
+{{- end }}
 {{- end }}
 
 {{/* Merges the entries of one release into the shared table of a backend. Takes (shared, own); prints nothing. */}}

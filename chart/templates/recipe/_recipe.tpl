@@ -43,6 +43,9 @@ pairLedger: false
 {{- with include "megatron-dpo.trackers" $ | fromJsonArray }}
 trackers: {{ toJson . }}
 {{- end }}
+{{- with .script }}
+script: {{ toJson . }}
+{{- end }}
 {{- if .checkFlags }}
 swiftVersion: {{ .swiftVersion | quote }}
 {{- end }}

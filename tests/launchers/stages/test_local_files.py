@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
+from launchers.storage.visible import await_outputs
 from tests.launchers.sources import (
     CONFIG,
     MODEL,
@@ -72,6 +74,29 @@ def test_files_of_the_workspace_are_used_in_place_with_a_digest_of_their_content
     assert get(f"file://{there}", work)[0].digest == first.digest
     (there / "config.json").write_bytes(CONFIG[::-1])
     assert get(f"file://{there}", work)[0].digest != first.digest
+
+
+def test_a_model_of_a_library_is_used_in_place_and_a_copy_of_it_stays(
+    tmp_path: Path, work: Workspace
+) -> None:
+    there = local_model(tmp_path / "library" / "m")
+    copied = get(f"file://{there}", work)[0]
+    there.chmod(0o555)
+    inside = replace(work, libraries=(tmp_path / "library",))
+    found = get(f"file://{there}", inside)[0]
+    assert (found.state, found.why) == ("up to date", "used in place")
+    assert model_at(f"file://{there}", inside) == there
+    assert [each.name for each in found.path.iterdir()] == [marker.NAME]
+    assert tree(copied.path / "m") == MODEL
+    again = get(f"file://{there}", work)[0]
+    assert (again.state, again.digest) == ("up to date", copied.digest)
+
+    outputs = [(str(found.path), found.digest)]
+    await_outputs(outputs)
+    (there / "config.json").write_bytes(CONFIG + b" ")  # as on a node with another library
+    with pytest.raises(LaunchError, match="config.json has ") as raised:
+        await_outputs(outputs)
+    assert (raised.value.code, raised.value.id) == (Exit.CONFIG, "library-differs")
 
 
 def test_a_file_that_is_not_there_is_a_missing_input(tmp_path: Path, work: Workspace) -> None:

@@ -13,6 +13,10 @@ import pytest
 from launchers import PACKAGE
 from launchers.exits import Exit
 
+LOG = {
+    **{"path": "/w/a", "offset": 0, "tail": None, "pattern": None},
+    **{"limit": 10, "seconds": 1, "last": False},
+}
 SMALL = json.dumps({"limit": 10, "cut": 0, "patterns": [r".*\.json"]})
 
 
@@ -36,6 +40,10 @@ def said(*words: str, **env: str) -> tuple[int, str, str]:
         (["state", "--json"], Exit.USAGE, "state-run-unknown"),
         (["state", "--files", "{", "/w/runs/dpo"], Exit.USAGE, "state-usage"),
         (["state", "--files", SMALL, "/nowhere/runs/dpo"], Exit.INPUT_MISSING, "state-run-missing"),
+        (["state", "--files", '{"limit": 1, "cuts": 0}', "/w/runs/dpo"], Exit.USAGE, "state-usage"),
+        (["state", "--log", '{"path": "/w/a"}'], Exit.USAGE, "state-usage"),
+        (["state", "--log", json.dumps(LOG | {"tail": "all"})], Exit.USAGE, "state-usage"),
+        (["state", "--log", json.dumps(LOG | {"pattern": "("})], Exit.USAGE, "state-usage"),
         (["clean", "purge", "/w"], Exit.USAGE, "state-usage"),
     ],
 )
@@ -47,7 +55,7 @@ def test_an_error_is_one_line_with_its_id(words: list[str], code: Exit, id: str)
 def test_a_run_that_is_not_there_and_a_log_that_cannot_be_read(tmp_path: Path) -> None:
     code, out, _ = said("state", "--json", DPO_WORKSPACE=str(tmp_path), DPO_RUN="dpo")
     assert (code, json.loads(out)["exists"], json.loads(out)["schema"]) == (0, False, 1)
-    code, out, err = said("state", "--log", json.dumps({"path": f"{tmp_path}/\x1b[31mnone"}))
+    code, out, err = said("state", "--log", json.dumps(LOG | {"path": f"{tmp_path}/\x1b[31mnone"}))
     assert (code, out) == (Exit.IO, "") and "none" in err and "\x1b" not in err
 
 

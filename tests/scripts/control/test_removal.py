@@ -21,6 +21,7 @@ from launchers.state import contents
 from launchers.state.contents import RefusedError, chosen, remove
 from scripts.cli import app
 from scripts.control import cleaning
+from scripts.control.held import parse_inventory
 from scripts.observe.command import Target
 
 
@@ -240,3 +241,18 @@ def test_a_manifest_of_another_form_is_of_no_complete_checkpoint(root: Path, fil
     (folder / "COMPLETE.json").write_text(json.dumps({"step": 20, "files": files}))
     (found,) = chosen(root, ["dpo-42"])
     assert found["newest"] is None
+
+
+def test_what_a_user_edited_and_the_launcher_renamed_is_listed(root: Path) -> None:
+    home = root / "runs" / "dpo-41"
+    for folder in (home / "export.kept-17", home / "checkpoints" / "checkpoint-20.kept-18"):
+        folder.mkdir()
+        (folder / "model.safetensors").write_text("edited")
+    [found] = (each for each in contents.inventory(root) if each["run"] == "dpo-41")
+    assert found["kept"] == [
+        {"path": "export.kept-17", "bytes": 6},
+        {"path": "checkpoints/checkpoint-20.kept-18", "bytes": 6},
+    ]
+    shown = io.StringIO()
+    cleaning.show(parse_inventory([found]), Console(file=shown, width=100))
+    assert "dpo-41 holds export.kept-17, 6 B" in shown.getvalue()

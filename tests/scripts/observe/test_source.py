@@ -236,6 +236,13 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     assert not any("kueue" in name or "jobset" in name for name in made["metadata"]["labels"])
 
 
+def test_the_reader_pod_finds_python_where_the_gang_does() -> None:
+    given = release("extraEnv.PATH=/opt/venv/bin:/usr/bin", "extraEnv.NCCL_DEBUG=INFO")
+    made = reader_pod(view(dict(given.jobset.manifest)), ["true"], "x")
+    (container,) = made["spec"]["containers"]
+    assert container["env"] == [{"name": "PATH", "value": "/opt/venv/bin:/usr/bin"}]
+
+
 def test_the_reader_pod_gets_the_launcher_as_the_gang_does(api: Api) -> None:
     """A fabric's shell, whose libraries a reader does not mount, is left out."""
     image = release("launcher.from=image")

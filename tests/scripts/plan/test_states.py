@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pytest import approx
 from rich.console import Console
 
 from launchers.config.recipe import Recipe
@@ -91,3 +94,13 @@ def test_plan_shows_the_states_the_rows_of_all_nodes_and_the_advice_for_experts(
     assert "at least 32.0 of 79.1 GiB a GPU, ZeRO-3 over 16 GPUs" in text
     assert "64 rows a step: 1 x 4 x 16 processes" in text
     assert "recipe.backend: megatron with expert_model_parallel_size" in text
+
+    printed = StringIO()
+    assert run(replace(request, as_json=True), Console(file=printed, width=400)) == 0
+    states = json.loads(printed.getvalue())["model_states"]
+    assert (states["sharding"], states["total_gib"]) == (
+        "ZeRO-3 over 16 GPUs",
+        approx(32.0, rel=0.01),
+    )
+    parts = ("weights_gib", "gradients_gib", "optimizer_gib", "reference_gib")
+    assert sum(states[part] for part in parts) == approx(states["total_gib"], rel=0.001)

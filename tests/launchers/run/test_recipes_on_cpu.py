@@ -1,0 +1,93 @@
+"""Each file of values/recipes for the transformers trainer trains a tiny model on CPU.
+
+Those of Megatron need a GPU (tests/bench). A file whose package this environment lacks must end
+with that package's name before anything is downloaded; with it, it has to train, too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launchers.exits import Exit
+from scripts.demo.sources import Sources
+from scripts.helm import ROOT
+from tests.launchers.run.test_stop import Trained, short_sources, stopped
+from tests.launchers.training_environment import PYTHON, needs_training
+
+OVERLAY = Path(__file__).with_name("recipes_on_cpu.yaml")
+SEEDS: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "seeds.yaml").read_text(encoding="utf-8"))
+TRAINS = "trains"
+OUTCOMES = {seed["file"]: seed["cpu"] for seed in SEEDS["commands"] if "cpu" in seed}
+"""File to ``TRAINS``, or to the package that it needs and the locked CPU environment lacks."""
+
+
+def recipe_of(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["recipe"]
+    return found
+
+
+FILES = [
+    file
+    for file in sorted((ROOT / "values" / "recipes").glob("*.yaml"))
+    if recipe_of(file).get("backend") == "transformers"
+]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    made = short_sources(tmp_path_factory.mktemp("sources"))
+    pairs = [json.loads(line) for line in made.pairs.read_text().splitlines()[:16]]
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": str(pair["prompt"])},
+                {"role": "assistant", "content": str(pair["chosen"])},
+            ],
+            "label": number % 2 == 0,
+        }
+        for number, pair in enumerate(pairs)
+    ]
+    made.pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return made
+
+
+def has(package: str) -> bool:
+    code = f"import importlib.util as u, sys; sys.exit(u.find_spec('{package}') is None)"
+    return subprocess.run([str(PYTHON), "-c", code], check=False).returncode == 0
+
+
+@needs_training
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_published_recipe_trains_or_names_what_is_missing(
+    file: Path, tmp_path: Path, given: Sources
+) -> None:
+    # a pair of ranks where the file has several GPUs, as it is data parallel there
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    pods = Trained(tmp_path, nodes=min(2, values["nodes"] * values["gpusPerNode"]), given=given)
+    document = recipe_of(file)
+    args = document["args"] | recipe_of(OVERLAY)["args"]
+    sources = {"model": f"file://{given.model}", "dataset": [f"file://{given.pairs}"]}
+    pods.write_recipe(**{"task": "rlhf", **document, "args": args, **sources})
+    codes = stopped(pods, [pods.start(rank) for rank in range(pods.nodes)])
+    package = OUTCOMES[file.stem]
+    if package != TRAINS and not has(package):
+        assert set(codes) == {Exit.CONFIG}, pods.said()
+        assert pods.message(0)["id"] == "package-missing" and package in pods.message(0)["cause"]
+        return
+    assert set(codes) == {Exit.OK}, pods.said()
+    assert [step for step, _ in pods.losses()] == [1, 2]
+    export = pods.run / "export"
+    is_adapter = args["tuner_type"] == "lora"
+    assert (export / "adapter_config.json").exists() == is_adapter
+    assert list(export.glob("*.safetensors"))
+
+
+def test_each_file_has_its_outcome() -> None:
+    assert OUTCOMES.keys() == {file.stem for file in FILES} and len(FILES) == 6
