@@ -30,6 +30,8 @@ WINDOWS, WINDOW_BYTES = 16, 1024**2
 GROUPS, GROUP_ROWS = 16, 2000
 """Row groups of a large parquet file of which rows are read, with the first and the last; rows of
 each. Several files share the product."""
+BATCH_ROWS = 500
+"""Rows that are read of a parquet file at a time, before their bytes are counted."""
 BLOCK_BYTES = 10 * 1024**2
 """``datasets`` takes the columns from the first block of JSON lines
 (``packaged_modules/json/json.py``: ``chunksize``, 4.8.4); a later block must fit them."""
@@ -273,46 +275,86 @@ def _is_number(text: object) -> bool:
 
 
 def _columnar(key: str, path: Path, kind: str, most: int, files: int) -> Rows:
-    """Read rows of the first and the last row group, and of some between; no bytes of images."""
+    """Read rows of the first and the last row group or batch, and of some between."""
     if kind == "parquet":
         _refuse_broken_parquet(key, path)
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError:
         return Rows(path=path, unread="pyarrow is missing: pip install pyarrow")
     try:
-        if kind == "arrow":
-            batches = pa.ipc.open_stream(path.open("rb"))
-            rows = [row for batch in islice(batches, GROUPS) for row in batch.to_pylist()]
-            return Rows(path=path, rows=[*enumerate(rows, 1)])
-        file = pq.ParquetFile(path)
-        count, total = file.metadata.num_row_groups, file.metadata.num_rows
-        first, found = 1, list[tuple[int | None, Mapping[str, Any]]]()
-        is_small = path.stat().st_size <= most
+        sizes, whole, batches = (_parquet if kind == "parquet" else _arrow)(path)
+        is_small, count = whole <= most, len(sizes)
         every = 1 if is_small else max(1, count * files // GROUPS)
         chosen = {0, count - 1, *range(0, count, every)}
+        left, share = (most, 0) if is_small else (0, most // len(chosen))
         size = min(GROUP_ROWS, max(50, GROUPS * GROUP_ROWS // files // len(chosen)))
-        leaves = map(file.schema.column, range(len(file.schema)))
-        texts = [
-            leaf.path
-            for leaf in leaves
-            if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
-        ]
-        for group in range(count):
+        first, found = 1, list[tuple[int | None, Mapping[str, Any]]]()
+        for group, rows in enumerate(sizes):
             if group in chosen:
-                batches = file.iter_batches(size, row_groups=[group], columns=texts)
-                taken = [
-                    row
-                    for batch in islice(batches, None if is_small else 1)
-                    for row in batch.to_pylist()
-                ]
+                limit = rows if is_small else size
+                taken, left = _taken(batches(group), left + share, limit)
                 found += enumerate(taken, first)
-            first += file.metadata.row_group(group).num_rows
+            first += rows
     except (pa.ArrowException, OSError) as error:
         wrong = f"is not a valid {kind} file: {error}"
         raise refusal(f"dataset-{kind}", key, path, wrong, "copy it again") from None
-    return Rows(path=path, rows=found, total=total)
+    return Rows(path=path, rows=found, total=first - 1)
+
+
+def _taken(batches: Iterable[Any], most: int, rows: int) -> tuple[list[Mapping[str, Any]], int]:
+    """Return the first rows of record batches, one at least, and the bytes that are left."""
+    found: list[Mapping[str, Any]] = []
+    for batch in batches:
+        part = batch.slice(0, rows - len(found))
+        while part.nbytes > most and len(part) > 1:
+            part = part.slice(0, len(part) // 2)
+        found += part.to_pylist()
+        most -= part.nbytes
+        if most <= 0 or len(part) < len(batch) or len(found) == rows:
+            break
+    return found, max(0, most)
+
+
+Batches = Callable[[int], Iterable[Any]]
+
+
+def _parquet(path: Path) -> tuple[list[int], int, Batches]:
+    """Return the rows of each row group, the bytes of all, and a reader; no bytes of images."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path, buffer_size=WINDOW_BYTES)  # or it reads whole columns of a group
+    leaves = [
+        n
+        for n, leaf in enumerate(map(file.schema.column, range(len(file.schema))))
+        if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
+    ]
+    texts = [file.schema.column(n).path for n in leaves]
+    groups = [*map(file.metadata.row_group, range(file.metadata.num_row_groups))]
+    whole = sum(group.column(n).total_uncompressed_size for group in groups for n in leaves)
+
+    def batches(group: int) -> Iterable[Any]:
+        found: Iterable[Any] = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=texts)
+        return found
+
+    return [group.num_rows for group in groups], max(whole, path.stat().st_size), batches
+
+
+def _arrow(path: Path) -> tuple[list[int], int, Batches]:
+    """Return the rows of each batch of a stream or a file of Arrow, its bytes, and a reader."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[Any]:
+        data = pa.memory_map(str(path))
+        try:
+            yield from pa.ipc.open_stream(data)
+        except pa.ArrowInvalid:  # as ``datasets`` (``packaged_modules/arrow/arrow.py``)
+            data.seek(0)
+            file = pa.ipc.open_file(data)
+            yield from map(file.get_batch, range(file.num_record_batches))
+
+    sizes = [len(batch) for batch in batches()]
+    return sizes, path.stat().st_size, lambda at: islice(batches(), at, at + 1)
 
 
 def _refuse_broken_parquet(key: str, path: Path) -> None:

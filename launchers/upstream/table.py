@@ -291,7 +291,11 @@ PATCHES = (
     Patch(
         "tokens",
         "speed",
-        functions(_SFT, "_prepare_dataset _get_dataset _encode_dataset _post_process_datasets"),
+        (
+            *functions(_SFT, "_prepare_dataset _get_dataset"),
+            *functions(_SFT, "_encode_dataset _post_process_datasets"),
+            *functions("swift.pipelines.train.kto", "_get_kl_dataset prepare_kto_dataset"),
+        ),
     ),
     Patch(
         "packing",
