@@ -26,7 +26,8 @@ from launchers.inputs.form_table import REGISTERED, SUBSETS
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_folder import refusal
 from launchers.inputs.row_forms import Form
-from launchers.inputs.row_pairs import Dropped, Pair, Reader
+from launchers.inputs.row_pairs import Pair, Reader
+from launchers.inputs.rows.columns import Dropped
 from launchers.upstream import source
 from launchers.upstream.versions import parse_version
 

@@ -107,3 +107,22 @@ SUBSETS = (
     "Open-Jev",
 )
 """Folders that end in "Please provide subsets": ms-swift knows several and none called default."""
+QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
+"""Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
+ANSWERS = (
+    "response",
+    "answer",
+    "output",
+    "targets",
+    "target",
+    "answer_key",
+    "answers",
+    "solution",
+    "text",
+    "completion",
+    "content",
+)
+"""The same for the answer."""
+SYSTEMS = ("system", "system_prompt")
+TALKS = ("messages", "conversation", "conversations")
+MEDIA = ("image", "images"), ("video", "videos"), ("audio", "audios")

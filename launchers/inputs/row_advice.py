@@ -10,7 +10,8 @@ from typing import Any
 
 from launchers.inputs import row_forms
 from launchers.inputs.row_forms import Form
-from launchers.inputs.row_pairs import Dropped, Pair, Reader
+from launchers.inputs.row_pairs import ROLES, Pair, Reader, kind_of
+from launchers.inputs.rows.columns import Dropped
 
 REMEDIES = {
     "dataset-no-rejected": "give each row a rejected answer: rejected_response or "
@@ -35,6 +36,11 @@ REMEDIES = {
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
     "dataset-image-unseen": "the pods look at them",
     "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
+    "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
+    "dataset-part": "use parts of type text, image, audio and video",
+    "dataset-objects": "rename the column objects, or give it bbox, ref and bbox_type",
+    "dataset-margin": "make margin a number, or rename the column",
+    "dataset-tools": "make tools a list of maps, as JSON or not, or remove the column",
     "dataset-row-form": "use messages and rejected_response",
 }
 """Remedy of each fault of rows, by the id of the refusal."""
@@ -66,6 +72,9 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
     if found:
         pairs = ", ".join(f"{old}: {new}" for old, new in found.items())
         return f"set recipe.args.columns: {{{pairs}}}"
+    for name in ("prompt", "chosen", "rejected") if rows else ():
+        if isinstance(value := rows[0].get(name), bool | int | float):
+            return f"make {name} a text or a list of turns: it is {kind_of(value)}"
     if rows and all(isinstance(rows[0].get(name), str | list) for name in ("chosen", "rejected")):
         return _JOINS
     return _OTHER
@@ -77,7 +86,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     for mapped in _MAPS:
         reader = Reader(columns=names, mapped=mapped)
-        if not {*mapped} <= {*names} or reader.twice():
+        if not {*mapped} <= {name.lower() for name in names} or reader.twice():
             continue
         if _makes_same(reader, form, rows) if form else _makes_pairs(reader, rows):
             return mapped
@@ -100,6 +109,13 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         " + ".join([*(["prompt"] if prompt else []), _code(part, row, "assistant")])
         for part in form.sides
     ]
+    roles = {k: v for k, v in row_forms.roles(rows).items() if k not in ROLES}
+    named = (
+        f"        roles = {roles}\n"
+        "        for turn in sides['messages'] + sides['rejected_messages']:\n"
+        "            name = 'role' if 'role' in turn else 'from'\n"
+        "            turn[name] = roles.get(turn[name], turn[name])\n"
+    )
     first = f"        prompt = {' + '.join(prompt)}\n" if prompt else ""
     return (
         "from swift.dataset import DatasetMeta, MessagesPreprocessor, register_dataset\n"
@@ -107,6 +123,7 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         "    def preprocess(self, row):\n"
         f"{first}"
         f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
+        f"{named if roles else ''}"
         "        return super().preprocess(sides)\n"
         f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
     )

@@ -16,20 +16,20 @@ import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from launchers.inputs import row_folder
+from launchers.inputs.model_weights import POINTER
 from launchers.inputs.row_folder import refusal
+from launchers.inputs.rows import columnar
 
 MAX_READ_BYTES = 64 * 1024**2
 """Beginnings of the files of a dataset that are read, together: about a second."""
 WINDOWS, WINDOW_BYTES = 16, 1024**2
 """Parts of the rest that are read of a single file; the last one ends with the file."""
-GROUPS, GROUP_ROWS = 16, 2000
-"""Row groups of a large parquet file of which rows are read, with the first and the last; rows of
-each. Several files share the product."""
+DISTINCT_ROWS = 200
+"""First JSON lines whose maps are looked at for keys that are there twice, which takes time."""
 BLOCK_BYTES = 10 * 1024**2
 """``datasets`` takes the columns from the first block of JSON lines
 (``packaged_modules/json/json.py``: ``chunksize``, 4.8.4); a later block must fit them."""
@@ -43,12 +43,11 @@ _PACKED: Mapping[bytes, Callable[..., Any]] = {
     b"\xfd7": lzma.open,
 }
 """First bytes of compressed files that ``datasets`` reads whatever their suffix."""
-_MAGIC = (b"PAR1", b"PARE")
 _TYPED = (".parquet", ".jsonl", ".json")
 """Files whose first one decides about the columns of a folder's."""
 _SWITCHES = frozenset({"True", "TRUE", "true", "False", "FALSE", "false"})
 """Texts that pandas reads as switches."""
-"""First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf)", re.IGNORECASE)
 CSV_LIMIT = 2**31 - 1
 """A field may hold a whole conversation."""
 
@@ -95,13 +94,18 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
         LaunchError: DATA when ms-swift could not read it, naming the file and the line.
     """
     most = MAX_READ_BYTES if limit is None else limit
+    if re.search(r"::|\[.+\]", str(path)):
+        wrong = "has :: or [...] in its path, which datasets takes for a pattern"
+        raise refusal("dataset-path", key, path, wrong, "rename it")
     if path.is_dir():
         files = row_folder.train_files(key, path, SUFFIXES)
         if isinstance(files, str):
             return [Rows(path=path, unread=files)]
+        files = [f for f in files if f[1] != "json" or f[0].stat().st_size] or files
         part = max(most // len(files), min(most, WINDOW_BYTES))
         found = [_file(key, file, kind, part, len(files)) for file, kind in files]
         _refuse_other_columns(key, path, found)
+        row_folder.refuse_features(key, path, {name for each in found for name in each.columns})
         return found
     kind = SUFFIXES.get(path.suffix[1:], "")
     if not kind:
@@ -118,8 +122,14 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
 def _file(key: str, path: Path, kind: str, most: int, files: int = 1) -> Rows:
     if path.stat().st_size == 0:
         raise refusal("dataset-empty", key, path, "is empty", "use a file with rows")
+    _refuse_stand_in(key, path)
     if kind in ("parquet", "arrow"):
-        found = _columnar(key, path, kind, most, files)
+        count = columnar.read(key, path, kind, most, files)
+        found = (
+            Rows(path=path, unread=count)
+            if isinstance(count, str)
+            else Rows(path=path, rows=count[0], total=count[1])
+        )
     else:
         with _opened(path) as handle:
             found = (
@@ -130,6 +140,21 @@ def _file(key: str, path: Path, kind: str, most: int, files: int = 1) -> Rows:
     if found.total == 0 and not found.rows:
         raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
     return found
+
+
+def _refuse_stand_in(key: str, path: Path) -> None:
+    """Refuse what a checkout or a download has left in place of the file."""
+    with path.open("rb") as handle:
+        begin = handle.read(200)
+    if begin.startswith(POINTER):
+        wrong, remedy = (
+            "is a git-lfs pointer, not the file itself",
+            "run git lfs pull in its folder",
+        )
+        raise refusal("dataset-lfs-pointer", key, path, wrong, remedy)
+    if re.match(rb"\s*<(!doctype\s+html|html)", begin, re.IGNORECASE):
+        wrong, remedy = "is a web page, not rows", "download the file itself (.../resolve/main/...)"
+        raise refusal("dataset-web-page", key, path, wrong, remedy)
 
 
 def _opened(path: Path) -> Any:
@@ -222,7 +247,10 @@ def _maps(key: str, path: Path, parsed: Iterable[tuple[str, Any]]) -> Iterator[M
 
 def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> Any:
     try:
-        value = json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
+        hook = _once if 0 < number <= DISTINCT_ROWS else None
+        value = json.loads(
+            text.decode("utf-8-sig" if number == 1 else "utf-8"), object_pairs_hook=hook
+        )
         if b"\\ud" in text.lower():  # half a surrogate pair, which Arrow does not take for text
             json.dumps(value, ensure_ascii=False).encode()
         return value
@@ -234,6 +262,15 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
             raise refusal("dataset-json-lines", key, path, wrong, remedy) from None
         wrong, remedy = f"{where} is not JSON: {error}", "use one JSON map per line, in UTF-8"
         raise refusal("dataset-json", key, path, wrong, remedy) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a map; Arrow refuses a key that is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} is there twice")
+    return found
 
 
 def _text(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
@@ -252,7 +289,12 @@ def _csv(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     except UnicodeDecodeError as error:
         raise refusal("dataset-csv", key, path, f"is not in UTF-8: {error}", "use UTF-8") from None
     between = "\t" if ".tsv" in path.suffixes else ","
-    rows: list[dict[str, Any]] = [*csv.DictReader(io.StringIO(text, newline=""), delimiter=between)]
+    file = io.StringIO(text, newline="")
+    names = _names(next(csv.reader(file, delimiter=between), []))
+    if len(names) == 1 and (other := re.search(r"[;\t|]", names[0])):
+        wrong = f"has the separator {other[0]!r} in its first line"
+        raise refusal("dataset-csv", key, path, wrong, "write it with commas, or as JSON lines")
+    rows: list[dict[str, Any]] = [*csv.DictReader(file, names, delimiter=between)]
     if wide := next((n for n, row in enumerate(rows, 1) if row.keys() & {None}), 0):
         wrong = f"row {wide} has more fields than the first line has names"
         raise refusal("dataset-csv", key, path, wrong, "quote texts that hold the separator")
@@ -268,62 +310,17 @@ def _csv(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:
     return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows) if is_whole else None)
 
 
+def _names(header: Sequence[str]) -> list[str]:
+    """Return the names that pandas gives to columns without one, and to those that repeat."""
+    found: list[str] = []
+    for n, name in enumerate(header):
+        name = name or f"Unnamed: {n}"
+        found.append(f"{name}.{found.count(name)}" if name in found else name)
+    return found
+
+
 def _is_number(text: object) -> bool:
-    return isinstance(text, str) and bool(re.fullmatch(r"\s*[-+]?\d+(\.\d*)?(e[-+]?\d+)?\s*", text))
-
-
-def _columnar(key: str, path: Path, kind: str, most: int, files: int) -> Rows:
-    """Read rows of the first and the last row group, and of some between; no bytes of images."""
-    if kind == "parquet":
-        _refuse_broken_parquet(key, path)
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        return Rows(path=path, unread="pyarrow is missing: pip install pyarrow")
-    try:
-        if kind == "arrow":
-            batches = pa.ipc.open_stream(path.open("rb"))
-            rows = [row for batch in islice(batches, GROUPS) for row in batch.to_pylist()]
-            return Rows(path=path, rows=[*enumerate(rows, 1)])
-        file = pq.ParquetFile(path)
-        count, total = file.metadata.num_row_groups, file.metadata.num_rows
-        first, found = 1, list[tuple[int | None, Mapping[str, Any]]]()
-        is_small = path.stat().st_size <= most
-        every = 1 if is_small else max(1, count * files // GROUPS)
-        chosen = {0, count - 1, *range(0, count, every)}
-        size = min(GROUP_ROWS, max(50, GROUPS * GROUP_ROWS // files // len(chosen)))
-        leaves = map(file.schema.column, range(len(file.schema)))
-        texts = [
-            leaf.path
-            for leaf in leaves
-            if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
-        ]
-        for group in range(count):
-            if group in chosen:
-                batches = file.iter_batches(size, row_groups=[group], columns=texts)
-                taken = [
-                    row
-                    for batch in islice(batches, None if is_small else 1)
-                    for row in batch.to_pylist()
-                ]
-                found += enumerate(taken, first)
-            first += file.metadata.row_group(group).num_rows
-    except (pa.ArrowException, OSError) as error:
-        wrong = f"is not a valid {kind} file: {error}"
-        raise refusal(f"dataset-{kind}", key, path, wrong, "copy it again") from None
-    return Rows(path=path, rows=found, total=total)
-
-
-def _refuse_broken_parquet(key: str, path: Path) -> None:
-    with path.open("rb") as handle:
-        first = handle.read(4)
-        handle.seek(max(0, path.stat().st_size - 4))
-        last = handle.read(4)
-    if first not in _MAGIC or last not in _MAGIC:
-        where = "beginning" if first not in _MAGIC else "end: it is truncated"
-        wrong = f"is not a valid parquet file: PAR1 is missing at its {where}"
-        raise refusal("dataset-parquet", key, path, wrong, "copy it again")
+    return isinstance(text, str) and bool(_NUMBER.fullmatch(text.strip()))
 
 
 def _refuse_other_columns(key: str, folder: Path, found: Sequence[Rows]) -> None:

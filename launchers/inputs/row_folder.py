@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ _SPLITS = (
 _SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-\d{5}-of-\d{5}[^/]*\.[^/]*")
 Shape = Any
 """Keys of a map with the shape of each; a list of one shape; True for others; None for null."""
+_METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_MEDIA = "png jpg jpeg gif bmp webp tif tiff wav mp3 flac ogg m4a mp4 mkv avi mov webm pdf nii"
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
@@ -57,6 +59,9 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
             "was written by save_to_disk, which load_dataset does not read",
             "write it as parquet: dataset.to_parquet('pairs.parquet')",
         )
+    if f"{folder.name}.py" in names:
+        wrong = f"holds {folder.name}.py, a script that datasets no longer runs"
+        raise refusal("dataset-script", key, folder, wrong, "name the file of rows, or remove it")
     chosen = _configured(key, folder, shown)
     if isinstance(chosen, str):
         return chosen
@@ -65,29 +70,54 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
     if not data or not splits:
         raise refusal("dataset-no-files", key, folder, "has no files", "use a folder with data")
     if "train" not in splits:
-        named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
-        raise refusal(
-            "dataset-no-train",
-            key,
-            folder,
-            f"has no split train; its splits are {named}",
-            f"name one file in place of the folder: .../{splits[max(splits, key=_is_train)][0]}",
-        )
+        raise _no_train(key, folder, splits)
     known = {**readers, "tsv": "tsv", "ndjson": "json"}  # packaged_modules/__init__.py
-    kinds = {n: _kind(n, known) for n in splits["train"]}
-    common = Counter(filter(None, kinds.values())).most_common(1)
-    if not common:
-        return "its files have suffixes that are not judged"
-    return [(folder / name, kind) for name, kind in kinds.items() if kind == common[0][0]]
+    kinds = {split: _kind(files, known) for split, files in splits.items()}
+    kind = kinds["train"]
+    if kind in _MEDIA.split():
+        wrong = f"has mostly .{kind} files, so that datasets reads no rows of it"
+        raise refusal("dataset-media", key, folder, wrong, "name the file of rows in its place")
+    if len({*kinds.values()}) > 1:
+        wrong = "has splits of other formats: " + ", ".join(f"{s} {k}" for s, k in kinds.items())
+        remedy = f"name one file in its place: .../{splits['train'][0]}"
+        raise refusal("dataset-formats-differ", key, folder, wrong, remedy)
+    files = [(folder / name, known.get(_kind([name], known), "")) for name in splits["train"]]
+    found = [each for each in files if each[1] == known.get(kind)]
+    return found or "its files have suffixes that are not judged"
+
+
+def _no_train(key: str, folder: Path, splits: Mapping[str, Sequence[str]]) -> LaunchError:
+    named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
+    return refusal(
+        "dataset-no-train",
+        key,
+        folder,
+        f"has no split train; its splits are {named}",
+        f"name one file in place of the folder: .../{splits[max(splits, key=_is_train)][0]}",
+    )
 
 
 def _is_train(split: str) -> bool:
     return "train" in split
 
 
-def _kind(name: str, known: Mapping[str, str]) -> str:
-    suffixes = name.rpartition("/")[2].split(".")[1:]
-    return next((known[each] for each in suffixes if each in known), "")
+def _kind(names: Iterable[str], known: Mapping[str, str]) -> str:
+    """Return the suffix that decides about the reader of files; empty if none is known.
+
+    As ``datasets/load.py: infer_module_for_data_files_list`` (4.8.4).
+
+    >>> _kind(["LICENSE.txt", "a.jsonl"], {"txt": "text", "jsonl": "json"})
+    'jsonl'
+    """
+    bases = [name.rpartition("/")[2] for name in names]
+    counts = Counter((s.lower(), b in _METADATA) for b in bases for s in b.split(".")[1:])
+    favorites = ("parquet", "jsonl", "json", "csv")
+
+    def key(each: tuple[str, bool]) -> tuple[Any, ...]:
+        return (not each[1], counts[each], *(each[0] == name for name in favorites), each[0])
+
+    ordered = [suffix for suffix, _ in sorted(counts, key=key, reverse=True)]
+    return next((s for s in ordered if s in known or s in _MEDIA.split()), "")
 
 
 def _splits(names: Sequence[str]) -> dict[str, list[str]]:
@@ -123,15 +153,7 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
         LaunchError: DATA when there are several subsets and none is called default, the one that
             ms-swift asks for.
     """
-    if "README.md" not in names:
-        return None
-    text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
-    parts = text.split("---\n", 2)
-    try:
-        document = yaml.safe_load(parts[1]) if len(parts) == 3 and not parts[0] else None
-    except yaml.YAMLError:
-        document = None
-    configs = document.get("configs") if isinstance(document, dict) else None
+    configs = _card(folder).get("configs")
     if not isinstance(configs, list) or not configs:
         return None
     maps = [each for each in configs if isinstance(each, dict)]
@@ -147,6 +169,13 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
         )
     given = named["default"].get("data_files")
     of_splits = given if isinstance(given, list) else [given]
+    named_splits = {
+        str(each.get("split")): [str(each.get("path"))] if isinstance(each, dict) else [""]
+        for each in of_splits
+        if isinstance(each, dict) and each.get("split")
+    }
+    if named_splits and "train" not in named_splits and len(named_splits) == len(of_splits):
+        raise _no_train(key, folder, named_splits)
     paths = [
         each.get("path") if isinstance(each, dict) else each
         for each in of_splits
@@ -155,6 +184,35 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
     patterns = [p for each in paths for p in (each if isinstance(each, list) else [each])]
     found = [n for n in names if any(isinstance(p, str) and _fits(p, n) for p in patterns)]
     return found or "its README chooses the files"
+
+
+def _card(folder: Path) -> dict[str, Any]:
+    """Return the metadata of a folder's README; empty without."""
+    file = folder / "README.md"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    parts = text.split("---\n", 2)
+    try:
+        document = yaml.safe_load(parts[1]) if len(parts) == 3 and not parts[0] else None
+    except yaml.YAMLError:
+        document = None
+    return document if isinstance(document, dict) else {}
+
+
+def refuse_features(key: str, folder: Path, columns: Collection[str]) -> None:
+    """Refuse columns that the README's ``dataset_info`` lacks (``datasets``: CastError).
+
+    Raises:
+        LaunchError: DATA, naming the columns.
+    """
+    given = _card(folder).get("dataset_info")
+    infos = [each for each in (given if isinstance(given, list) else [given]) if each]
+    known = [each for each in infos if isinstance(each, dict) and each.get("features")]
+    if len(known) != 1 or known[0].get("config_name", "default") != "default":
+        return
+    names = {str(each.get("name")) for each in known[0]["features"] if isinstance(each, dict)}
+    if names and (more := {*columns} - names):
+        wrong = f"has the columns {', '.join(sorted(more))}, which dataset_info of its README lacks"
+        raise refusal("dataset-readme", key, folder, wrong, "correct dataset_info, or remove it")
 
 
 def _fits(pattern: str, name: str) -> bool:

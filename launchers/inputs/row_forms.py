@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from launchers.inputs.form_table import FORMS
-from launchers.inputs.row_pairs import QUERIES
+from launchers.inputs.form_table import FORMS, QUERIES
 
 FILE = Path(__file__).with_name("form_table.py")
 LOOKED_AT = 200
@@ -23,7 +22,8 @@ _TURN = re.compile(r"\n\n(Human|Assistant):[ ]?")
 _ROLES = {
     **dict.fromkeys(("system", "user", "assistant", "tool", "tool_call", "tool_response"), ""),
     **dict.fromkeys(("human", "prompter"), "user"),
-    **dict.fromkeys(("gpt", "bot", "model", "chatgpt"), "assistant"),
+    **dict.fromkeys(("gpt", "bot", "model", "chatgpt", "ai"), "assistant"),
+    "developer": "system",
     **dict.fromkeys(("function_call", "function-call"), "tool_call"),
     **dict.fromkeys(("observation", "observations", "function_response"), "tool_response"),
 }
@@ -55,7 +55,7 @@ class Form:
 
     def _is_of(self, row: Mapping[str, Any]) -> bool:
         return all(
-            any(_is(kind, row.get(column(name, row))) for kind in kinds)
+            any(_is(kind, _cell(name, row)) for kind in kinds)
             for name, kinds in self.columns.items()
         )
 
@@ -107,6 +107,11 @@ def column(name: str, row: Mapping[str, Any]) -> str:
     return found[0] if len(found) == 1 else ""
 
 
+def _cell(name: str, row: Mapping[str, Any]) -> Any:
+    place = column(name, row)
+    return row[place] if place else None
+
+
 def _is(kind: str, value: object) -> bool:
     if kind in ("text", "transcript"):
         if not isinstance(value, str) or value.startswith(("[{", '{"messages"')):  # JSON as text
@@ -123,7 +128,16 @@ def _is(kind: str, value: object) -> bool:
 
 def _role(turn: object) -> str:
     given = turn.get("role", turn.get("from")) if isinstance(turn, Mapping) else None
-    return (_ROLES[given] or given) if isinstance(given, str) and given in _ROLES else ""
+    name = given.lower() if isinstance(given, str) else ""
+    return (_ROLES[name] or name) if name in _ROLES else ""
+
+
+def roles(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the roles of rows that have another name in a form, with that name."""
+    lists = (value for row in rows for value in row.values() if isinstance(value, list))
+    turns = [turn for value in lists for turn in value if _role(turn)]
+    named = {turn.get("role", turn.get("from")): _role(turn) for turn in turns}
+    return {given: role for given, role in named.items() if given != role}
 
 
 def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
@@ -156,7 +170,7 @@ def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
 def value(name: str, row: Mapping[str, Any]) -> Any:
     """Return what a row has for a part of a form."""
     place = name.partition("[")[2]
-    found: Any = row.get(column(name, row))
+    found = _cell(name, row)
     return found[int(place[0])] if place else found
 
 

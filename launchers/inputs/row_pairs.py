@@ -10,47 +10,25 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from launchers.system import lookup
+from launchers.inputs.form_table import ANSWERS, MEDIA, QUERIES, SYSTEMS, TALKS
+from launchers.inputs.rows import columns
+from launchers.inputs.rows.columns import JSON_TEXTS, Dropped
 
 CALLS = (4, 5, 3)
 """Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
-JSON_TEXTS = (4, 6, 0)
-"""Release from which messages that are one text are read as JSON; before, as Python."""
-QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
-"""Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
-ANSWERS = (
-    "response",
-    "answer",
-    "output",
-    "targets",
-    "target",
-    "answer_key",
-    "answers",
-    "solution",
-    "text",
-    "completion",
-    "content",
-)
-"""The same for the answer."""
-_SYSTEMS = ("system", "system_prompt")
-_TALKS = ("messages", "conversation", "conversations")
-_MEDIA = ("image", "images"), ("video", "videos"), ("audio", "audios")
-_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}
-_ROLES |= dict.fromkeys(("function_call", "function-call"), "tool_call")
-_ROLES |= dict.fromkeys(
+ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}
+ROLES |= dict.fromkeys(("function_call", "function-call"), "tool_call")
+ROLES |= dict.fromkeys(
     ("function_response", "function-response", "observation", "observations"), "tool_response"
 )
+_PARTS = ("text", "image", "audio", "video")
 _KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
-_IMAGE_BYTES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", b"MM\0*")
-"""First bytes of PNG, JPEG, GIF, WebP, BMP and TIFF."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +50,6 @@ class Side:
     def answer(self) -> str:
         """Return the text behind ``asked``."""
         return "\n".join(text for _, text in self.turns[len(self.asked) :])
-
-
-class Dropped(Exception):  # noqa: N818 - a verdict on a row, not an error
-    """ms-swift drops the row."""
-
-    def __init__(self, id: str, why: str) -> None:
-        """Keep the id of the refusal and the reason in words."""
-        super().__init__(why)
-        self.id = id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +102,12 @@ class Reader:
         """Return the name that each column has for ms-swift's reader."""
         first = _renames(self.columns, self.mapped)
         names = {name: first.get(name, name) for name in self.columns}
-        own = dict(_MEDIA)
+        own = dict(MEDIA)
         if self.is_auto:
-            if any(name in _TALKS for name in names.values()):
-                own |= dict.fromkeys(_TALKS, "messages") | dict.fromkeys(_SYSTEMS, "system")
+            if any(name in TALKS for name in names.values()):
+                own |= dict.fromkeys(TALKS, "messages") | dict.fromkeys(SYSTEMS, "system")
             else:
-                own |= dict.fromkeys(_SYSTEMS, "system") | dict.fromkeys(QUERIES, "query")
+                own |= dict.fromkeys(SYSTEMS, "system") | dict.fromkeys(QUERIES, "query")
                 own |= dict.fromkeys(ANSWERS, "response")
         second = _renames(list(names.values()), own)
         return {old: second.get(new, new) for old, new in names.items()}
@@ -146,7 +115,7 @@ class Reader:
     def _pair(self, given: Mapping[str, Any]) -> Pair:
         names = self.names()
         row = {names[old]: value for old, value in given.items()}
-        if any(name in _TALKS for name in row):
+        if any(name in TALKS for name in row):
             messages = _standard(row.get("messages"), row.get("system"), self.release)
             rejected = row.get("rejected_messages")
             if rejected is not None:
@@ -155,10 +124,11 @@ class Reader:
             messages, rejected = _joined(row), row.get("rejected_messages")
         if not messages:
             raise Dropped("dataset-messages", "no messages")
+        columns.check(row, self.release)
         _check_rejected(row, messages)
         _check(messages, self.release)
         pair = _pair(row, messages, rejected, self.release)
-        wrong = dict(islice(_images(row, self.images), 1))
+        wrong = dict(islice(columns.images(row, self.images), 1))
         return replace(pair, faults={**pair.faults, **wrong})
 
 
@@ -177,7 +147,7 @@ def _joined(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         parts = [row["instruction"], row["input"]]
         query = "\n".join(parts) if all(parts) else parts[0] or parts[1]
         if not isinstance(query, str):
-            raise Dropped("dataset-content", f"a prompt that is {_kind(query)}")
+            raise Dropped("dataset-content", f"a prompt that is {kind_of(query)}")
         response = response if row.get("output") is None else row["output"]
     if isinstance(response, list):
         response = response[0]
@@ -208,7 +178,7 @@ def _standard(messages: Any, system: Any, release: tuple[int, ...]) -> list[dict
     if found[0]["role"] != "system" and system is not None:
         found.insert(0, {"role": "system", "content": system})
     for turn in found:
-        turn["role"] = _ROLES.get(turn["role"], turn["role"])
+        turn["role"] = ROLES.get(turn["role"], turn["role"])
     return found
 
 
@@ -216,7 +186,7 @@ def _rounds(rounds: Sequence[Mapping[str, Any]], system: Any) -> list[dict[str, 
     """Return the messages of ``[{"human": ..., "assistant": ...}]``."""
     found = [] if system is None else [{"role": "system", "content": system}]
     for each in rounds:
-        turn = {_ROLES.get(key, key): value for key, value in each.items()}
+        turn = {ROLES.get(key, key): value for key, value in each.items()}
         found += [{"role": role, "content": turn[role]} for role in ("user", "assistant")]
     return found
 
@@ -237,7 +207,7 @@ def _check_rejected(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]
     if isinstance(rejected, list) and not all(isinstance(turn, Mapping) for turn in rejected):
         raise Dropped("dataset-rejected-list", "a list of texts as rejected_response")
     if not isinstance(rejected, str | list):
-        raise Dropped("dataset-content", f"a rejected_response that is {_kind(rejected)}")
+        raise Dropped("dataset-content", f"a rejected_response that is {kind_of(rejected)}")
 
 
 def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> None:
@@ -305,22 +275,31 @@ def _pair(
     tools = row.get("rejected_tools", None if is_messages else row.get("tools"))
     other = _side(rejected, tools, release)
     faults = dict(_faults(chosen, other, messages, release))
+    for name, turns in (("chosen", messages), ("rejected", rejected)):
+        if _is_untrained(turns):
+            faults["dataset-no-answer"] = f"no {name} answer to train on: its loss is false or 0"
     return Pair(chosen=chosen, rejected=other, faults=faults)
 
 
+def _is_untrained(turns: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether ``loss`` or ``loss_scale`` of the answer's turns leave no token to train."""
+    last = max((n for n, turn in enumerate(turns) if turn["role"] == "user"), default=-1)
+    answers = [turn for turn in turns[last + 1 :] if turn["role"] == "assistant"]
+    off = [t for t in answers if t.get("loss") in (False,) or t.get("loss_scale") in (0,)]
+    return len(off) == len(answers) > 0
+
+
 def _side(messages: Sequence[Mapping[str, Any]], tools: Any, release: tuple[int, ...]) -> Side:
-    turns = [
-        (turn["role"], _content(turn["role"], turn.get("content"), turn.get("tool_calls")))
-        for turn in messages
-    ]
+    turns = [(turn["role"], _content(turn, release)) for turn in messages]
     if not turns:
         raise Dropped("dataset-messages", "no messages")
     system = turns.pop(0)[1] if turns[0][0] == "system" else None
     return Side(turns=turns, system=system, tools=tools or None)
 
 
-def _content(role: str, content: Any, calls: Any) -> str:
+def _content(turn: Mapping[str, Any], release: tuple[int, ...]) -> str:
     """Return a turn's text as ``remove_messages_media`` joins it."""
+    role, content, calls = turn["role"], turn.get("content"), turn.get("tool_calls")
     if calls:
         return f"{content or ''}{json.dumps(calls)}"
     if isinstance(content, str):
@@ -328,9 +307,14 @@ def _content(role: str, content: Any, calls: Any) -> str:
     if role in ("tool_call", "tool", "tool_response"):
         return json.dumps(content)
     if not isinstance(content, list):
-        raise Dropped("dataset-content", f"a content that is {_kind(content)}")
+        raise Dropped("dataset-content", f"a content that is {kind_of(content)}")
     if any(not isinstance(part, Mapping) or "type" not in part for part in content):
         raise Dropped("dataset-content", "a content that is a list of texts")
+    known = _PARTS if release < CALLS else (*_PARTS, "tool_use", "tool_result")
+    for part in content:
+        if part["type"].removesuffix("_url") not in known:
+            shown = f"a part of type {part['type']}"[:60]
+            raise Dropped("dataset-part", f"{shown}, in place of which ms-swift writes its name")
     return "".join(p["text"] if p["type"] == "text" else f"<{p['type']}>" for p in content)
 
 
@@ -348,6 +332,9 @@ def _faults(
             return
     if (chosen.turns, chosen.system) == (rejected.turns, rejected.system):
         yield "dataset-same-answers", "equal sides"
+    elif not (chosen.answer.strip() and rejected.answer.strip()):
+        empty = "rejected" if chosen.answer.strip() else "chosen"
+        yield "dataset-empty-answer", f"an empty {empty} answer"
     elif chosen.system != rejected.system:
         yield "dataset-sides-differ", "a system prompt that only one side has"
     elif chosen.tools != rejected.tools:
@@ -366,33 +353,8 @@ def _is_loose(side: Side) -> bool:
     return bool(answer) and answer[0][0] in ("tool", "tool_response")
 
 
-def _images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
-    """Yield id and words of what is wrong with the images that a row names."""
-    given = row.get("images")
-    for each in given if isinstance(given, list) else [given] if given else []:
-        place = each.get("path") if isinstance(each, Mapping) else each
-        if isinstance(each, Mapping) and each.get("bytes"):
-            if isinstance(each["bytes"], bytes) and not each["bytes"].startswith(_IMAGE_BYTES):
-                yield "dataset-image", "an image whose bytes are of no known format"
-        elif not isinstance(place, str) or place.startswith(("http", "data:")) or len(place) >= 500:
-            continue  # an address, or base64
-        elif not looks:
-            yield "dataset-image-unseen", "an image that is not looked at outside the pods"
-        elif wrong := _wrong_image(place):
-            yield "dataset-image", wrong
-
-
-def _wrong_image(place: str) -> str:
-    """Return what is wrong with an image's file, in the same words for all, which are counted."""
-    folders = ("", os.environ.get("ROOT_IMAGE_DIR", ""))  # vision_utils.py: _check_path
-    begins = [lookup.begin(Path(each, place), 8) for each in folders]
-    found = begins[0] if begins[0] is not None else begins[1]
-    if found is None:
-        return "an image that does not exist here"
-    return "" if found.startswith(_IMAGE_BYTES) else "an image whose file is no image"
-
-
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Return the kind of a value in words."""
     names = {bool: "true or false", int: "a number", float: "a number", dict: "a map"} | {
         list: "a list"
     }

@@ -229,6 +229,14 @@ SOURCES: Mapping[str, Read] = {
     "e8019c1c9df8acd7": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    }
   },
+  "swift.pipelines.train.kto": {
+   "_get_kl_dataset": {
+    "e385aedbf94f7382": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
+   },
+   "prepare_kto_dataset": {
+    "7be22f91b4f62da3": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
+   }
+  },
   "swift.pipelines.train.sft": {
    "SwiftSft.__init__": {
     "4c19b33726559097": "4.4.1, 4.4.2",

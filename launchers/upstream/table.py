@@ -10,7 +10,6 @@ _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
 _HF = "transformers.trainer:Trainer"
-_FLOW = "swift.megatron.callbacks.default_flow:DefaultFlowCallback"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer:MegatronDPOTrainer"
 _HF_DPO = "swift.rlhf_trainers.dpo_trainer:DPOTrainer"
@@ -291,7 +290,8 @@ PATCHES = (
     Patch(
         "tokens",
         "speed",
-        functions(_SFT, "_prepare_dataset _get_dataset _encode_dataset _post_process_datasets"),
+        functions(_SFT, "_prepare_dataset _get_dataset _encode_dataset _post_process_datasets")
+        + functions("swift.pipelines.train.kto", "_get_kl_dataset prepare_kto_dataset"),
     ),
     Patch(
         "packing",
@@ -337,7 +337,7 @@ PATCHES = (
             ),
             # its sampler is that of the patch packing
             *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),
-            *functions(_FLOW, "on_step_end"),
+            *functions("swift.megatron.callbacks.default_flow:DefaultFlowCallback", "on_step_end"),
             *functions(_HF_DPO, "dpo_loss"),
             *functions("megatron.core.pipeline_parallel.schedules", "forward_step_calc_loss"),
         ),

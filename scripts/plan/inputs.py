@@ -18,7 +18,8 @@ from launchers.inputs import dataset_check, row_files, row_forms
 from launchers.inputs.dataset_check import Dataset
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_forms import COLUMNS as FORM_COLUMNS
-from launchers.inputs.row_pairs import Dropped, Reader
+from launchers.inputs.row_pairs import Reader
+from launchers.inputs.rows.columns import Dropped
 from launchers.plan import model_config
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import TOKENS, Data

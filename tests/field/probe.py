@@ -27,8 +27,11 @@ PARTLY = (
     "dataset-columns-unknown",
     "dataset-too-few",
     "dataset-tool-calls",
+    "dataset-empty-answer",
+    "dataset-part",
 )
-"""Refusals of datasets of which ms-swift trains on a part; its tokens don't show dropped calls."""
+"""Refusals of datasets of which ms-swift trains on a part, or on what its tokens don't show:
+dropped calls, a placeholder in place of a text, an answer that is its end alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,9 @@ class Recorder:
         self.open: list[torch.Tensor] = []
         self.steps: list[tuple[int, list[list[int]], Sequence[int], torch.Tensor]] = []
         self.warned: set[str] = set()
+        self.numbers: tuple[Any, Any] | None = None
+        """Row and file of each pair of the dataset, read once."""
+        self.files: list[str] = []
         self._writes(self.parts.cut)
 
     def measuring(self, inner: Callable[..., Any], trains: Callable[[], bool]) -> Any:
@@ -103,11 +106,13 @@ class Recorder:
         columns = dict(joined(kept))
         _, step = np.unique(columns["step"], return_inverse=True)
         columns["weight"] /= np.bincount(step, columns["weight"])[step]
-        table = texts.select_columns([ROW, FILE]).with_format("arrow")[:]
-        named = table[FILE].combine_chunks().dictionary_encode()
-        columns["row"] = table[ROW].to_numpy()[columns["pair"]]
-        columns["file"] = named.indices.to_numpy()[columns["pair"]]
-        self.parts.write(columns, named.dictionary.to_pylist(), len(table))
+        if self.numbers is None:
+            table = texts.select_columns([ROW, FILE]).with_format("arrow")[:]
+            named = table[FILE].combine_chunks().dictionary_encode()
+            self.files = named.dictionary.to_pylist()
+            self.numbers = table[ROW].to_numpy(), named.indices.to_numpy()
+        columns["row"], columns["file"] = (each[columns["pair"]] for each in self.numbers)
+        self.parts.write(columns, self.files, len(texts))
 
     def _columns(
         self, step: int, drawn: list[list[int]], epochs: Sequence[int], values: torch.Tensor

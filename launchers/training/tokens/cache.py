@@ -12,6 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 from datasets import Dataset
+from swift.pipelines.train import kto
 from swift.pipelines.train.sft import SwiftSft
 from swift.utils import get_logger
 
@@ -29,6 +30,7 @@ SPLITS = ("train", "val")
 _get = SwiftSft._get_dataset
 _encode = SwiftSft._encode_dataset
 _post_process = SwiftSft._post_process_datasets
+_kl_dataset = kto._get_kl_dataset
 _logger = get_logger()
 
 
@@ -64,6 +66,13 @@ def post_process_datasets(self: Any, datasets: Any) -> Any:
     return made
 
 
+def kl_dataset(dataset: Any, *args: Any) -> Any:
+    """Return rows of the cache unchanged; they have the answers of KTO's KL term."""
+    if dataset is not None and FILE in dataset.column_names:
+        return dataset
+    return _kl_dataset(dataset, *args)
+
+
 def _stored(row: dict[str, Any], return_length: bool = False) -> dict[str, Any]:
     """Return a stored row as the template's ``encode`` returned it, without columns it lacked."""
     own = (ROW, FILE)
@@ -82,7 +91,7 @@ def _unfit(args: Any, template: Any) -> str:
         "predict_with_generate": getattr(args, "predict_with_generate", False),
         "remove_unused_columns false": not template.remove_unused_columns,
         "a multimodal model": args.model_meta.is_multimodal,
-        f"rlhf_type {kind}": kind is not None and kind not in PAIRED,
+        f"rlhf_type {kind}": kind not in (None, "kto", *PAIRED),
         "no DPO_RUN_FOLDER": not os.environ.get("DPO_RUN_FOLDER"),
         "a dataset on a hub": not all(fingerprint.path_of(each).exists() for each in given),
     }
@@ -132,3 +141,4 @@ def install() -> None:
     SwiftSft._get_dataset = get_dataset
     SwiftSft._encode_dataset = encode_dataset
     SwiftSft._post_process_datasets = post_process_datasets
+    kto._get_kl_dataset = kl_dataset

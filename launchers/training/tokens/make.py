@@ -87,9 +87,16 @@ def _inputs(args: Any) -> dict[str, object]:
 
 
 def _mode(args: Any) -> list[str]:
-    names = ("task_type", "rlhf_type", "model_type", "new_special_tokens")
+    names = ["task_type", "rlhf_type", "model_type", "new_special_tokens"]
+    if _is_kto(args):  # the batches whose answers its KL term exchanges
+        names += ["loss_type", "global_batch_size", "per_device_train_batch_size"]
+        names += ["gradient_accumulation_steps", "global_world_size"]
     env = os.environ.get("RANDOM_DATASET_RESPONSE", "")
     return [*(str(getattr(args, name, None)) for name in names), env]
+
+
+def _is_kto(args: Any) -> bool:
+    return getattr(args, "rlhf_type", None) == "kto"
 
 
 def _tokenise(self: Any, partial: Path) -> Made:
@@ -100,7 +107,7 @@ def _tokenise(self: Any, partial: Path) -> Made:
     args.load_from_cache_file, template.model = False, None
     self.makes_tokens = True
     is_left_cut = args.truncation_strategy == "left"
-    account = Account(partial / "rows.jsonl", is_left_cut=is_left_cut)
+    account = Account(partial / "rows.jsonl", is_left_cut=is_left_cut, is_kto=_is_kto(args))
     try:
         with disable_safe_ddp_context_use_barrier(), counting(account):
             train, val = self._get_dataset()

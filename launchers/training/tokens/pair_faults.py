@@ -1,4 +1,4 @@
-"""What is wrong with a pair that ms-swift has encoded, whatever made its row. Pure."""
+"""What is wrong with a row that ms-swift has read or encoded, whatever made it. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ IGNORED = -100
 SIDES = ("chosen", "rejected")
 WARNED = ("a tool turn that only one side has",)
 """Faults that are a warning in all pairs too: upstream's way to write a trajectory."""
+NO_ANSWER = "no token of the answer to train on"
 
 
 def faults(
     encoded: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], *, is_left_cut: bool = False
 ) -> Iterator[str]:
-    """Yield what is wrong with a pair, in words.
+    """Yield what is wrong with a pair, or with the answer of a row without pairs, in words.
 
     Args:
         encoded: tokens and labels of both sides, as the template's ``encode`` returns them; a row
@@ -24,6 +25,9 @@ def faults(
         is_left_cut: whether a long text is cut at its beginning: of two prompts the ends count.
     """
     if f"{SIDES[0]}_input_ids" not in encoded or "label" in encoded:  # SFT, PT, KTO: no pair
+        own = encoded.get("labels", encoded.get(f"{SIDES[0]}_labels"))
+        if isinstance(own, list) and _begin(own) is None:
+            yield NO_ANSWER
         return
     tokens = [encoded.get(f"{side}_input_ids") or [] for side in SIDES]
     if tokens[0] == tokens[1]:
@@ -49,6 +53,18 @@ def faults(
         yield WARNED[0]
     else:
         yield "prompts that differ between the sides"
+
+
+def unlabelled(row: Mapping[str, Any]) -> str:
+    """Return why KTO cannot use a row as its reader yields it; empty if it can.
+
+    ms-swift takes any value but 0 and null for "desirable", and ends with an AssertionError where a
+    conversation ends with another role (``swift/pipelines/train/kto.py``).
+    """
+    if row.get("label") not in (0, 1):  # False, True
+        return "a label that is neither true nor false"
+    is_answered = row.get("messages") and row["messages"][-1]["role"] == "assistant"
+    return "" if is_answered else "a conversation that does not end with the assistant"
 
 
 def _begin(labels: Sequence[int]) -> int | None:

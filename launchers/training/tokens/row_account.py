@@ -45,9 +45,9 @@ _logger = get_logger()
 class Account:
     """The counts of one dataset while it is tokenised."""
 
-    def __init__(self, path: Path, *, is_left_cut: bool) -> None:
-        """Take the file of the counts and whether long texts are cut at their beginning."""
-        self.path, self.is_left_cut = path, is_left_cut
+    def __init__(self, path: Path, *, is_left_cut: bool, is_kto: bool) -> None:
+        """Take the file of the counts, whether long texts are cut at their beginning, and KTO."""
+        self.path, self.is_left_cut, self.is_kto = path, is_left_cut, is_kto
         self.file = ""
         self.found: dict[str, dict[str, Any]] = {}
 
@@ -130,16 +130,23 @@ def _each(
         one = {name: [value] for name, value in row.items()}
         read += not encodes
         try:
+            if encodes and account.is_kto:  # as upstream, which keeps the texts
+                self._check_rejected_response(row)
             result = _batched(self, one, strict=True, ignore_max_length_error=False)
         except Exception as error:
             if strict:
                 raise
-            account.note(_reason(error), file, number, dropped=True, text=str(error))
+            why = _reason(error, is_kto=account.is_kto)
+            account.note(why, file, number, dropped=True, text=str(error))
             _say(self, error)
             continue
         found = RowPreprocessor.batched_to_rows(result)
         if not found:
             account.note("no messages", file, number, dropped=True)
+        for each in [*found] if account.is_kto and not encodes else ():
+            if why := pair_faults.unlabelled(each):
+                account.note(why, file, number, dropped=True)
+                found.remove(each)
         if encodes:
             kept += bool(found)
             for encoded in found:
@@ -154,12 +161,14 @@ def _each(
     return RowPreprocessor.rows_to_batched(made) or {"messages": []}
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, *, is_kto: bool) -> str:
     """Return a reason that rows of one kind share: no text of the row is part of it."""
     if isinstance(error, MaxLengthError):
         return "longer than max_length"
     frames = traceback.extract_tb(error.__traceback__)
     known = [_WORDS[frame.name] for frame in frames if frame.name in _WORDS]
+    if known and is_kto and "rejected" in known[-1]:
+        return "the answer of the row before it, or the only row of its batch (KTO's KL term)"
     if known:
         return known[-1]
     last = frames[-1]

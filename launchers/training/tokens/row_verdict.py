@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import Exit, LaunchError
-from launchers.training.tokens.pair_faults import WARNED
+from launchers.training.tokens.pair_faults import NO_ANSWER, WARNED
 
 KEY = "rows_read"
 TOO_LONG = "longer than max_length"
@@ -40,8 +40,11 @@ def refuse(found: Mapping[str, Any], limit: float) -> None:
         if not each["dropped"] and why not in WARNED and each["count"] == kept:
             raise LaunchError(
                 Exit.DATA,
-                f"recipe.dataset: {words({why: each})} in all {kept} pairs",
-                "give both sides one prompt and an answer of their own (megatron-dpo data FILE)",
+                f"recipe.dataset: {words({why: each})} in all {kept} rows",
+                "end each row with the assistant's answer"
+                if why == NO_ANSWER
+                else "give both sides one prompt and an answer of their own "
+                "(megatron-dpo data FILE)",
                 id="tokens-pairs",
             )
 

@@ -305,3 +305,35 @@ print("read", pa.default_memory_pool().max_memory() == before)
 @needs_training
 def test_parquet_is_read_without_the_bytes_of_images(tmp_path: Path) -> None:
     assert fake_upstream.run(tmp_path, PARQUET) == "read True"
+
+
+COLUMNAR = """
+from pathlib import Path
+import pyarrow as pa
+import pyarrow.parquet as pq
+from launchers.inputs import row_files
+
+file = Path.cwd() / f"pairs.{kind.partition('-')[0]}"
+text = "t" * 50_000  # 500 of them in each of 20 batches: 500 MB
+table = pa.table({"query": pa.DictionaryArray.from_arrays([0] * 500, [text])})
+texts = table.cast(pa.schema({"query": pa.string()}))
+if kind == "parquet":  # 20 KB on the disk
+    pq.write_table(pa.concat_tables([texts] * 20), file, row_group_size=500)
+else:
+    make = pa.ipc.new_stream if kind == "arrow-stream" else pa.ipc.new_file
+    with make(file, texts.schema) as writer:
+        for _ in range(20):
+            writer.write_table(texts)
+del texts
+[found] = row_files.read("recipe.dataset[0]", file, 10_000_000)
+numbers = [number for number, _ in found.rows]
+assert (found.total, numbers[0], numbers[-1] > 9500, found.is_whole) == (10_000, 1, True, False)
+assert all(row["query"] == text for _, row in found.rows)
+print(sum(len(row["query"]) for _, row in found.rows) <= 11_000_000)
+"""
+
+
+@needs_training
+@pytest.mark.parametrize("kind", ["parquet", "arrow-stream", "arrow-file"])
+def test_rows_of_columns_are_read_up_to_the_limit_in_bytes(tmp_path: Path, kind: str) -> None:
+    assert fake_upstream.run(tmp_path, f"kind = {kind!r}{COLUMNAR}") == "True"

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from launchers.inputs.row_advice import remedy
+from launchers.inputs.row_pairs import Reader
+from launchers.inputs.rows.columns import Dropped
 
 ASKED = {"role": "user", "content": "q"}
 GOOD, BAD = ({"role": "assistant", "content": text} for text in ("good", "bad"))
@@ -50,3 +52,23 @@ def test_a_map_by_which_the_prompt_is_lost_is_not_advised(row: dict[str, Any]) -
 )
 def test_a_map_with_the_pairs_of_the_form_is_advised(row: dict[str, Any], wanted: str) -> None:
     assert remedy([row]) == f"set recipe.args.columns: {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("tools", "releases"),
+    [([{"name": "a"}], 3), ('{"name": "a"}', 3), ({"name": "a"}, 1), ("", 2), ("null", 0)],
+)
+def test_tools_are_read_as_each_release_reads_them(tools: Any, releases: int) -> None:
+    row = {"messages": [ASKED, GOOD], "rejected_response": "bad", "tools": tools}
+    kept = 0
+    for release in ((4, 4, 1), (4, 5, 3), (4, 6, 0)):
+        try:
+            kept += bool(Reader(columns=[*row], release=release).pair(row))
+        except Dropped as drop:
+            assert drop.id == "dataset-tools"
+    assert kept == releases
+
+
+def test_a_number_is_named_and_a_map_is_found_for_names_in_capitals() -> None:
+    assert "make chosen a text" in remedy([{**TEXTS, "chosen": 1.5}])
+    assert "{chosen: response" in remedy([{name.title(): text for name, text in TEXTS.items()}])

@@ -11,6 +11,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from scripts import cli
+from scripts.data import command
 from scripts.data.measure import measure
 from scripts.helm import ROOT
 
@@ -95,3 +96,55 @@ def test_lengths_in_tokens_give_the_share_that_is_cut() -> None:
     ]
     found = measure(pairs, None, lambda texts: [len(text.split()) for text in texts], 10)
     assert (found.unit, found.cut, found.chosen.max) == ("tokens", 0.25, 40)
+
+
+def sides(n: int) -> dict[str, Any]:
+    """Return a pair of conversations; one in five has a system prompt on one side alone."""
+    user = {"role": "user", "content": f"question {n}"}
+    good, bad = ([user, {"role": "assistant", "content": f"{side} {n}"}] for side in ("yes", "no"))
+    system = [{"role": "system", "content": "be terse"}] if n % 5 == 0 else []
+    return {"messages": [*system, *good], "rejected_messages": bad}
+
+
+def near(n: int) -> dict[str, str]:
+    """Return a pair with long chosen answers, one in four near-equal."""
+    found = row(n, good="well " * 30)
+    return {**found, "rejected": found["chosen"].upper()} if n % 4 == 0 else found
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbers", "faults"),
+    [
+        ([sides(n) for n in range(50)], {}, "a system prompt that only one side has in 10 of 50"),
+        (
+            [row(n, good="word " * (60 if n % 10 < 3 else 5)) for n in range(50)],
+            {"cut": 0.3},
+            "",
+        ),
+        (
+            [row(n % 45) for n in range(50)],
+            {"duplicates": 5, "held_out": 2, "repeated_prompts": 0},
+            "",
+        ),
+        ([near(n) for n in range(40)], {"near_equal": 10, "longer_chosen": 0.75}, ""),
+    ],
+    ids=["system on one side", "too long", "duplicates and leaks", "length bias and near-equal"],
+)
+def test_what_was_planted_is_found(
+    rows: list[Any],
+    numbers: dict[str, Any],
+    faults: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def words(texts: Any) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    monkeypatch.setattr(command, "tokenizer", lambda _: (words, ""))
+    held_out = write(tmp_path / "b.jsonl", row(4), row(7), row(99))
+    files = [write(tmp_path / "a.jsonl", *rows), "--held-out", held_out]
+    code, found = document(capsys, *files, "--set", "recipe.args.max_length=50")
+    assert code == 0 and found["pairs"] == len(rows)
+    assert {name: found[name] for name in numbers} == pytest.approx(numbers)
+    assert faults in found["datasets"][0]["faults"]

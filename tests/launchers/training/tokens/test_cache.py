@@ -45,15 +45,17 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
 def ended(
     made: Path, model: str = "model", dataset: str = "pairs.jsonl", **env: str
 ) -> tuple[int, str]:
+    task = env.pop("task", "dpo")
     flags = {
-        "rlhf_type": "dpo",
+        **({} if task == "sft" else {"rlhf_type": task}),
         "model": made / model,
-        "ref_model": made / "model",
+        **({"ref_model": made / "model"} if task in ("dpo", "kto") else {}),
         "model_type": "qwen3",
         "template": "qwen3_nothinking",
         "tuner_type": "full",
         "torch_dtype": "float32",
         "use_cpu": "true",
+        "gradient_accumulation_steps": 4,
         "dataset": made / dataset,
         "max_length": 256,
         "split_dataset_ratio": 0.5,
@@ -176,6 +178,59 @@ def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Pa
     assert "3 of 100 rows are dropped" in log and "maxDroppedRows 0.01" in log
 
 
+def labelled(n: int, task: str) -> dict[str, Any]:
+    """Return a row of a task; those of some numbers are dropped."""
+    row: dict[str, Any] = {"messages": [*asked(n), assistant(f"good {n}")]}
+    if task != "sft":
+        row["rejected_response" if task != "kto" else "label"] = n % 2 == 0
+    if task in ("orpo", "rm"):
+        row["rejected_response"] = f"bad {n}"
+    if n == 2:
+        row["messages"][1]["content"] = "long " * 400
+    elif n in (4, 6):
+        row["messages"][0]["role"] = "customer"
+    return row
+
+
+@pytest.mark.parametrize(
+    ("task", "too_long"),
+    [("kto", 2), ("sft", 1), ("orpo", 1), ("rm", 1)],  # KTO: the long text is a KL answer too
+)
+def test_rows_of_each_task_are_counted(made: Path, task: str, too_long: int) -> None:
+    rows = [labelled(n, task) for n in range(1, 103)]
+    (made / f"{task}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    attempt = made / f"attempt-{task}"
+    attempt.mkdir()
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "task": task}
+    home |= {"DPO_ATTEMPT_FOLDER": str(attempt), "dataset": f"{task}.jsonl"}
+    found, _ = probe(made, **home, DPO_MAX_DROPPED_ROWS="0.05")
+    counts = json.loads((attempt / "packing.json").read_text())
+    assert counts["rows_dropped"] == {
+        "a turn of an unknown role or without content": 2,
+        "longer than max_length": too_long,
+    }
+    assert (counts["rows_read"], counts["rows_kept"]) == (102, 100 - too_long)
+    assert not counts["pairs_doubtful"]
+    assert sum(found["rows"]) == found["equal"] == found["compared"] == 100 - too_long
+    assert all(found["same_batch"].values())
+    _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
+    assert f"{2 + too_long} of 102 rows are dropped" in log
+    assert f"content: 2 ({task}.jsonl rows 4, 6)" in log
+
+
+def test_rows_that_kto_cannot_use_are_counted(made: Path) -> None:
+    rows = [labelled(n, "kto") for n in range(11, 111)]
+    rows[1]["label"] = rows[2]["label"] = None
+    rows[4]["messages"] += asked(5, "and then")
+    rows[6]["messages"] = rows[7]["messages"] = [*asked(8), assistant("yes")]
+    (made / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "task": "kto"}
+    code, log = ended(made, **home, dataset="bad.jsonl", DPO_MAX_DROPPED_ROWS="0.01")
+    assert code == 1 and " of 100 rows are dropped" in log
+    assert "neither true nor false: 2 (bad.jsonl rows 2, 3)" in log
+    assert "not end with the assistant: 1 (bad.jsonl rows 5)" in log
+
+
 def test_pairs_without_any_preference_end_the_run(made: Path) -> None:
     pair = {
         "messages": [*asked(1), assistant("good")],
@@ -185,7 +240,7 @@ def test_pairs_without_any_preference_end_the_run(made: Path) -> None:
     home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "ties.jsonl"}
     code, log = ended(made, **home)
     assert code == 1
-    assert "equal sides: 8 (ties.jsonl rows 1, 2, 3) in all 8 pairs" in log
+    assert "equal sides: 8 (ties.jsonl rows 1, 2, 3) in all 8 rows" in log
 
 
 @pytest.mark.parametrize("text, why", [("", "or without content"), ("long " * 400, "max_length")])

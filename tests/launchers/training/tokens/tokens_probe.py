@@ -18,9 +18,10 @@ FIELDS = ("chosen_input_ids", "chosen_labels", "rejected_input_ids", "rejected_l
 
 def main() -> None:
     """Prepare, and say what is there."""
-    from swift.pipelines.train.rlhf import SwiftRLHF
+    from swift.pipelines.train import rlhf, sft
 
-    pipeline = SwiftRLHF(sys.argv[1:])
+    kind = rlhf.SwiftRLHF if "--rlhf_type" in sys.argv else sft.SwiftSft
+    pipeline: Any = kind(sys.argv[1:])
     feature: Any = sys.modules["launchers.training.tokens.cache"]
     maker: Any = sys.modules["launchers.training.tokens.make"]
     if os.environ.get("PROBE_NEVER"):
@@ -35,9 +36,10 @@ def main() -> None:
         "shared": len({*trained} & {*held_out}),
     }
     if not os.environ.get("PROBE_NEVER"):
-        kind = feature.SwiftSft
-        kind._get_dataset, kind._encode_dataset = feature._get, feature._encode
-        kind._post_process_datasets = feature._post_process
+        feature.SwiftSft._get_dataset = feature._get
+        feature.SwiftSft._encode_dataset = feature._encode
+        feature.SwiftSft._post_process_datasets = feature._post_process
+        feature.kto._get_kl_dataset = feature._kl_dataset
         theirs = pipeline._prepare_dataset()
         equal = [
             _same(one, other)
@@ -51,7 +53,7 @@ def main() -> None:
         found |= {
             "equal": sum(equal),
             "compared": len(equal),
-            "same_batch": {k: bool((v == collated[1][k]).all()) for k, v in collated[0].items()},
+            "same_batch": {k: _equal(v, collated[1][k]) for k, v in collated[0].items()},
             "texts": (maker.Path(pipeline.args.output_dir) / maker.TEXTS).exists(),
         }
     else:
@@ -62,12 +64,17 @@ def main() -> None:
 
 
 def _text(row: dict[str, Any]) -> str:
-    return json.dumps([row[field] for field in FIELDS[:4]])
+    return json.dumps([row.get(field) for field in FIELDS[:4]])
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     wanted = {key: value for key, value in other.items() if value is not None}
-    return one == wanted and all(one.get(field) for field in FIELDS)
+    fields = [field for field in FIELDS if field in wanted] or ["input_ids", "labels"]
+    return one == wanted and all(one.get(field) for field in fields)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool((one == other).all()) if hasattr(one, "all") else one == other
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+"""The rows of a parquet or Arrow file, in part where there are many.
+
+Both need pyarrow, which the training image has. Rows are read up to a limit in bytes of their
+texts; the bytes of images in parquet are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from launchers.inputs.row_folder import refusal
+
+GROUPS, GROUP_ROWS = 16, 2000
+"""Row groups of a large parquet file of which rows are read, with the first and the last; rows of
+each. Several files share the product."""
+BATCH_ROWS = 500
+"""Rows that are read of a parquet file at a time, before their bytes are counted."""
+BUFFER_BYTES = 1024**2
+"""Part of a column that is read at a time."""
+_MAGIC = (b"PAR1", b"PARE")
+"""First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
+Numbered = list[tuple[int | None, Mapping[str, Any]]]
+Batches = Callable[[int], Iterable[Any]]
+
+
+def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Numbered, int] | str:
+    """Return rows of the first and the last row group or batch, and of some between; and how many.
+
+    Args:
+        key: its key in the values, for messages.
+        path: the file.
+        kind: ``parquet`` or ``arrow``.
+        most: bytes of texts that are read.
+        files: files that share the limits.
+
+    Returns:
+        Numbered rows and their number in the file; or why none was read.
+
+    Raises:
+        LaunchError: DATA when it is not such a file.
+    """
+    if kind == "parquet":
+        _refuse_broken_parquet(key, path)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return "pyarrow is missing: pip install pyarrow"
+    try:
+        sizes, whole, batches = (_parquet if kind == "parquet" else _arrow)(path)
+        is_small, count = whole <= most, len(sizes)
+        every = 1 if is_small else max(1, count * files // GROUPS)
+        chosen = {0, count - 1, *range(0, count, every)}
+        left, share = (most, 0) if is_small else (0, most // len(chosen))
+        size = min(GROUP_ROWS, max(50, GROUPS * GROUP_ROWS // files // len(chosen)))
+        first, found = 1, Numbered()
+        for group, rows in enumerate(sizes):
+            if group in chosen:
+                limit = rows if is_small else size
+                taken, left = _taken(batches(group), left + share, limit)
+                found += enumerate(taken, first)
+            first += rows
+    except (pa.ArrowException, OSError) as error:
+        wrong = f"is not a valid {kind} file: {error}"
+        raise refusal(f"dataset-{kind}", key, path, wrong, "copy it again") from None
+    return found, first - 1
+
+
+def _taken(batches: Iterable[Any], most: int, rows: int) -> tuple[list[Mapping[str, Any]], int]:
+    """Return the first rows of record batches, one at least, and the bytes that are left."""
+    found: list[Mapping[str, Any]] = []
+    for batch in batches:
+        part = batch.slice(0, rows - len(found))
+        while part.nbytes > most and len(part) > 1:
+            part = part.slice(0, len(part) // 2)
+        found += part.to_pylist()
+        most -= part.nbytes
+        if most <= 0 or len(part) < len(batch) or len(found) == rows:
+            break
+    return found, max(0, most)
+
+
+def _parquet(path: Path) -> tuple[list[int], int, Batches]:
+    """Return the rows of each row group, the bytes of all, and a reader; no bytes of images."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES)  # or it reads whole columns of a group
+    leaves = [
+        n
+        for n, leaf in enumerate(map(file.schema.column, range(len(file.schema))))
+        if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
+    ]
+    texts = [file.schema.column(n).path for n in leaves]
+    groups = [*map(file.metadata.row_group, range(file.metadata.num_row_groups))]
+    whole = sum(group.column(n).total_uncompressed_size for group in groups for n in leaves)
+
+    def batches(group: int) -> Iterable[Any]:
+        found: Iterable[Any] = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=texts)
+        return found
+
+    return [group.num_rows for group in groups], max(whole, path.stat().st_size), batches
+
+
+def _arrow(path: Path) -> tuple[list[int], int, Batches]:
+    """Return the rows of each batch of a stream or a file of Arrow, its bytes, and a reader."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[Any]:
+        data = pa.memory_map(str(path))
+        try:
+            yield from pa.ipc.open_stream(data)
+        except pa.ArrowInvalid:  # as ``datasets`` (``packaged_modules/arrow/arrow.py``)
+            data.seek(0)
+            file = pa.ipc.open_file(data)
+            yield from map(file.get_batch, range(file.num_record_batches))
+
+    sizes = [len(batch) for batch in batches()]
+    return sizes, path.stat().st_size, lambda at: islice(batches(), at, at + 1)
+
+
+def _refuse_broken_parquet(key: str, path: Path) -> None:
+    with path.open("rb") as handle:
+        first = handle.read(4)
+        handle.seek(max(0, path.stat().st_size - 4))
+        last = handle.read(4)
+    if first not in _MAGIC or last not in _MAGIC:
+        where = "beginning" if first not in _MAGIC else "end: it is truncated"
+        wrong = f"is not a valid parquet file: PAR1 is missing at its {where}"
+        raise refusal("dataset-parquet", key, path, wrong, "copy it again")

@@ -1,0 +1,188 @@
+"""What rows have next to their messages, and what stands in place of rows or of a folder's rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.field.case import KEPT, TEXTS, WHOLE, Case
+from tests.field.rows import (
+    COUNT,
+    asked,
+    bad,
+    folder_of,
+    good,
+    lines,
+    pair,
+    parquet,
+    raw,
+    several,
+    talk,
+    texts,
+    turn,
+)
+
+CSV = "query,response,rejected_response\n"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+CONFIG = """---
+configs:
+- config_name: default
+  data_files:
+  - split: test
+    path: a.jsonl
+---
+"""
+INFO = "---\ndataset_info:\n  features:\n  - name: messages\n    dtype: string\n---\n"
+
+
+def columns(**more: Any) -> Any:
+    """Return the writer of pairs with more columns."""
+    return lines(lambda n: pair(n, **more))
+
+
+def with_parts(*parts: dict[str, Any]) -> Any:
+    """Return the writer of pairs whose prompt has parts."""
+    return lines(
+        lambda n: {
+            "messages": [turn("user", [*parts]), turn("assistant", good(n))],
+            "rejected_response": bad(n),
+        }
+    )
+
+
+def spoken(user: str, assistant: str) -> Any:
+    """Return the writer of conversations with these roles."""
+    return lines(
+        lambda n: {
+            side: [turn(user, asked(n)), turn(assistant, text(n))]
+            for side, text in (("chosen", good), ("rejected", bad))
+        }
+    )
+
+
+def table(row: Any, head: str = CSV) -> Any:
+    """Return the writer of a csv."""
+    return raw("pairs.csv", (head + "".join(row(n) + "\n" for n in range(COUNT))).encode())
+
+
+def of_folder(*writers: Any, name: str = "") -> Any:
+    return folder_of(several(*writers), name)
+
+
+def case(what: str, right: str, write: Any, **more: Any) -> Case:
+    return Case(id="", what=what, right=right, write=write, **more)
+
+
+COLUMNS = (
+    ("a margin of words", "dataset-margin", {"margin": "high"}),
+    ("a column named objects", "dataset-objects", {"objects": ["x"]}),
+    ("tools that are no JSON", "dataset-tools", {"tools": "{x"}),
+    ("names as tools", "dataset-tools", {"tools": ["clock"]}),
+    ("an image without a path", "dataset-image", {"images": ""}),
+)
+FOLDERS = (
+    ("a license next to the rows", KEPT, (lines(pair), raw("LICENSE.txt", b"free"))),
+    ("an empty file next to the rows", KEPT, (lines(pair), raw("z.jsonl", b""))),
+    (
+        "a folder of images",
+        "refused dataset-media",
+        (lines(pair), raw("1.png", b""), raw("2.png", b"")),
+    ),
+    (
+        "splits of two formats",
+        "refused dataset-formats-differ",
+        (lines(pair, "train.jsonl"), raw("test.csv", CSV.encode())),
+    ),
+    (
+        "a README with a test split alone",
+        "refused dataset-no-train",
+        (lines(pair, "a.jsonl"), raw("README.md", CONFIG.encode())),
+    ),
+    (
+        "a README without a column",
+        "refused dataset-readme",
+        (lines(pair), raw("README.md", INFO.encode())),
+    ),
+)
+CASES = (
+    *(case(what, f"refused {id}", columns(**more)) for what, id, more in COLUMNS),
+    *(case(what, right, of_folder(*writers)) for what, right, writers in FOLDERS),
+    case(
+        "rows as jsonl and as parquet",
+        TEXTS,
+        of_folder(lines(pair), parquet(texts)),
+    ),
+    case(
+        "a folder with a script",
+        "refused dataset-script",
+        of_folder(lines(pair), raw("mine.py", b""), name="mine"),
+    ),
+    case("a name with brackets", "refused dataset-path", lines(pair, "a [v2].jsonl")),
+    case("a pointer of git-lfs", "refused dataset-lfs-pointer", raw("a.jsonl", POINTER)),
+    case("a web page", "refused dataset-web-page", raw("a.csv", b"<!DOCTYPE html>\n<html></html>")),
+    case(
+        "a key that is there twice",
+        "refused dataset-json",
+        raw("a.jsonl", b'{"query": "q", "query": "z", "rejected_response": "b"}\n' * COUNT),
+    ),
+    case(
+        "an answer whose loss is off",
+        "refused dataset-no-answer",
+        lines(
+            lambda n: {
+                "messages": [turn("user", asked(n)), turn("assistant", good(n), loss=True)],
+                "rejected_messages": [
+                    turn("user", asked(n)),
+                    turn("assistant", bad(n), loss=False),
+                ],
+            }
+        ),
+    ),
+    case(
+        "empty answers",
+        "refused dataset-empty-answer",
+        lines(lambda n: {**texts(n), "chosen": " \n"}),
+    ),
+    case(
+        "one empty answer of 40",
+        "warned dataset-empty-answer",
+        lines(lambda n: {**texts(n), **({"chosen": ""} if n == 3 else {})}, count=40),
+    ),
+    case(
+        "parts that ms-swift writes as their name",
+        "refused dataset-part",
+        with_parts({"type": "input_text", "text": "how"}),
+    ),
+    case("capital roles", WHOLE, spoken("User", "Assistant")),
+    case("the roles human and ai", WHOLE, spoken("human", "ai")),
+    case(
+        "the role developer",
+        WHOLE,
+        lines(
+            lambda n: {
+                side: [turn("developer", "be terse"), *talk(n, text(n))]
+                for side, text in (("chosen", good), ("rejected", bad))
+            }
+        ),
+    ),
+    case(
+        "a csv with the index of pandas",
+        TEXTS,
+        table(lambda n: f"{n},{asked(n)},{good(n)},{bad(n)}", ",prompt,chosen,rejected\n"),
+    ),
+    case(
+        "a csv with semicolons",
+        "refused dataset-csv",
+        table(lambda n: f"{asked(n)};{good(n)};{bad(n)}", CSV.replace(",", ";")),
+    ),
+    case(
+        "a csv of decimals",
+        "refused dataset-content",
+        table(lambda n: f"{asked(n)},{good(n)},.{n}5"),
+    ),
+    case(
+        "names with capitals and a map",
+        KEPT,
+        lines(lambda n: {"Prompt": asked(n), "Chosen": good(n), "Rejected": bad(n)}),
+        columns={"chosen": "response", "rejected": "rejected_response"},
+    ),
+)
