@@ -111,6 +111,17 @@ def _has_grouped_experts(recipe: Recipe) -> bool:
     return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
+def _stacks_adapters(recipe: Recipe) -> bool:
+    """Return whether an adapter of grouped experts is trained whose state can be stacked.
+
+    Not with an optimizer that treats matrices in another way than stacks of them, nor with formats
+    of checkpoints that cut each weight by itself.
+    """
+    fits = recipe.arg("optimizer", "adam") in ("adam", "sgd")
+    is_cut = any(map(recipe.is_on, ("dist_ckpt_save_pre_mcore_014", "use_megatron_fsdp")))
+    return recipe.trains_adapter and _has_grouped_experts(recipe) and fits and not is_cut
+
+
 def _merges_last(recipe: Recipe) -> bool:
     """Return whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
@@ -294,6 +305,13 @@ FEATURES = (
         module="training.experts.grouped_product",
         backend="megatron",
         wanted=_has_grouped_experts,
+    ),
+    # after ``grouped_product``, whose frozen experts it uses
+    Feature(
+        name="stacked_adapters",
+        module="training.experts.stacked_adapters",
+        backend="megatron",
+        wanted=_stacks_adapters,
     ),
     Feature(
         name="pack_lengths",

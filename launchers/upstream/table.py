@@ -25,6 +25,7 @@ _OPTIMIZER = "megatron.core.optimizer.optimizer"
 _CLIP = "megatron.core.optimizer.clip_grads"
 _MOE = "megatron.core.transformer.moe"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
+_GROUPED = "megatron.core.extensions.transformer_engine:TEGroupedLinear"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _BY_PACK = "set recipe.pairWeights: pack"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
@@ -249,13 +250,30 @@ PATCHES = (
         "speed",  # other kernels for the same products: they round as much as upstream's
         (
             *functions(_UTILS, "wrap_model"),
-            *functions("megatron.core.extensions.transformer_engine:TEGroupedLinear", "forward"),
+            *functions(_GROUPED, "forward"),
             *functions(
                 "megatron.core.distributed.distributed_data_parallel:DistributedDataParallel",
                 "_make_backward_post_hook",
             ),
             *functions(_BUCKETS, "register_grad_ready"),
             *functions("transformer_engine.pytorch.cpp_extensions.gemm", "general_grouped_gemm"),
+        ),
+    ),
+    Patch(
+        "stacked_adapters",
+        "speed",  # each expert's adapter keeps its values; without it stacks cannot be resumed
+        (
+            *functions(
+                "mcore_bridge.tuners.lora:LoraParallelLinear",
+                "update_layer forward sharded_state_dict get_delta_weights",
+            ),
+            *functions(_UTILS, "get_sharded_sd_metadata save_mcore_checkpoint"),
+            *functions(_GROUPED, "_sharded_state_dict_grouped"),
+            *functions(
+                _DISTRIBUTED,
+                "sharded_param_state_dp_reshardable load_parameter_state_from_dp_reshardable "
+                "_compute_per_buffer_param_layout",
+            ),
         ),
     ),
     Patch(

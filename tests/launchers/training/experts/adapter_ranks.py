@@ -1,0 +1,373 @@
+"""Ranks with mcore-bridge's adapters of experts and megatron-core's distributed optimizer, on CPU.
+
+``-m tests.launchers.training.experts.adapter_ranks FOLDER ENGINE EP``: trains adapters as upstream
+makes them and stacked, saves both, and loads each in both forms. ENGINE is a folder with the source
+of a release of Transformer Engine, EP the number of ranks that share the experts. Adapters, DDP,
+optimizer, checkpoints and ``TEGroupedLinear`` with its parts of a checkpoint are upstream's own.
+Transformer Engine's ``GroupedLinear`` below it is a stand-in, and both forms multiply expert by
+expert, so that equal bits are expected. Each rank prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import json
+import sys
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from launchers.stop import finished
+from tests.launchers.training.optimizer import narrow_moments_ranks
+from tests.launchers.training.saving.save_ranks import strategies
+
+BF16 = torch.bfloat16
+EXPERTS, IN, MIDDLE, RANK = 8, 32, 16, 8
+GROUPED = ("TEGroupedLinear", "TEColumnParallelGroupedLinear", "TERowParallelGroupedLinear")
+METADATA = {"distrib_optim_sharding_type": "dp_reshardable", "singleton_local_shards": False}
+STEPS = 3
+CASES: dict[str, dict[str, Any]] = {
+    "shipped": {},
+    "scaling of 3": {"scaling": 3.0},
+    # gradients are reduced while others are computed, so that a buffer has several buckets
+    "buckets": {"overlaps": True},
+    # the norm is a sum over other tensors
+    "clipped": {"clip": 0.5},
+}
+
+
+class GroupedLinear(torch.nn.Module):  # type: ignore[misc]
+    """Stands for Transformer Engine's."""
+
+    def __init__(self, num_gemms: int, in_features: int, out_features: int, **named: Any) -> None:
+        super().__init__()
+        self.num_gemms, self.use_bias = num_gemms, named["bias"]
+        self.in_features, self.out_features = in_features, out_features
+        self.wgrad_store = SimpleNamespace(delay_wgrad_compute=lambda: False)
+        self.fp8 = self.fp8_calibration = False
+        self.fp8_meta = {"fp8_checkpoint": False}
+        for n in range(num_gemms):
+            weight = torch.empty(out_features, in_features, dtype=named["params_dtype"])
+            self.register_parameter(f"weight{n}", torch.nn.Parameter(weight))
+            named["init_method"](weight)
+
+    def forward(self, rows: Any, splits: list[int], **_: Any) -> Any:
+        """Multiply expert by expert."""
+        weights = [getattr(self, f"weight{n}") for n in range(self.num_gemms)]
+        parts = zip(weights, rows.split(splits), strict=True)
+        return torch.cat([part @ weight.T for weight, part in parts])
+
+    def init_fp8_metadata(self, **_: Any) -> None:
+        """Nothing is quantized."""
+
+    def get_extra_state(self) -> torch.Tensor:
+        """Return an empty state, as without FP8."""
+        return torch.empty(0, dtype=torch.uint8)
+
+    def set_extra_state(self, _: Any) -> None:
+        """Nothing is kept."""
+
+
+def grouped(a: torch.Tensor, b: torch.Tensor, *, offs: torch.Tensor) -> torch.Tensor:
+    """Stand for ``torch._grouped_mm``: expert by expert, NaN where compute capability 10 has it."""
+    ends = offs.tolist()
+    spans = list(zip([0, *ends[:-1]], ends, strict=True))
+    if b.dim() == 3:
+        return torch.cat([a[i:j] @ each for (i, j), each in zip(spans, b, strict=True)])
+    empty = torch.full((a.shape[0], b.shape[1]), float("nan"), dtype=a.dtype)
+    return torch.stack([a[:, i:j] @ b[i:j] if j > i else empty for i, j in spans])
+
+
+def enter(engine: Path) -> None:
+    """Define megatron-core's grouped layers above the stand-in, then enter."""
+    importlib.import_module("peft.tuners.lora")
+    core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
+    tree = ast.parse(Path(core.__file__).read_text())
+    classes = [
+        each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name in GROUPED
+    ]
+    core.te = SimpleNamespace(pytorch=SimpleNamespace(GroupedLinear=GroupedLinear))
+    exec(compile(ast.Module(classes, []), core.__file__, "exec"), vars(core))
+    narrow_moments_ranks.enter(engine)
+    products: Any = types.ModuleType("transformer_engine.pytorch.cpp_extensions")
+    products.general_grouped_gemm = None
+    sys.modules[products.__name__] = products
+    adapters: Any = importlib.import_module("mcore_bridge.tuners.lora")
+    for name in [name for name in vars(adapters) if name.startswith("TE")]:
+        if not isinstance(getattr(adapters, name), type):
+            setattr(adapters, name, type(name, (torch.nn.Module,), {}))
+    cuda: Any = torch.cuda
+    cuda.get_device_capability, cuda.synchronize = (lambda *_: (9, 0)), (lambda *_: None)
+    vars(torch)["_grouped_mm"] = grouped
+
+
+class Model(torch.nn.Module):  # type: ignore[misc]
+    """Frozen experts with adapters, and a weight that all ranks have."""
+
+    def __init__(self, config: Any, scaling: float) -> None:
+        super().__init__()
+        core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
+        lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
+        self.config = config
+        local = EXPERTS // config.expert_model_parallel_size
+        shared = {"config": config, "bias": False, "skip_bias_add": False, "is_expert": True}
+        shared["init_method"] = lambda weight: torch.nn.init.normal_(weight, std=0.2)
+        self.first = torch.nn.Parameter(torch.randn(IN, IN).to(BF16))
+        for name, kind, sizes in (
+            ("linear_fc1", core.TEColumnParallelGroupedLinear, (IN, 2 * MIDDLE)),
+            ("linear_fc2", core.TERowParallelGroupedLinear, (MIDDLE, IN)),
+        ):
+            base = kind(local, *sizes, **shared)
+            base.requires_grad_(False)
+            base.is_expert = True  # as mcore_bridge/model/register.py
+            alpha = {"r": RANK, "lora_alpha": scaling * RANK}
+            setattr(self, name, lora.LoraParallelLinear(base, "default", **alpha))
+
+    def forward(self, rows: Any, splits: list[int]) -> Any:
+        """Return the experts' outputs of rows that are sorted."""
+        gate, up = self.linear_fc1(rows @ self.first, splits)[0].chunk(2, -1)
+        return self.linear_fc2(torch.nn.functional.silu(gate) * up, splits)[0]
+
+    def sharded_state_dict(self, prefix: str = "", metadata: Any = None) -> dict[str, Any]:
+        """Return what ms-swift saves of an adapter."""
+        core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+        whole = core.ShardedTensor.from_rank_offsets(
+            "first", self.first, replica_id=(0, 0, dist.get_rank())
+        )
+        found = {"first": whole}
+        for name in ("linear_fc1", "linear_fc2"):
+            module = getattr(self, name)
+            found |= module.sharded_state_dict(f"{name}.", (), metadata)
+        return {name: each for name, each in found.items() if ".base_layer." not in name}
+
+
+def make(
+    ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0
+) -> tuple[Any, Any]:
+    """Return megatron-core's optimizer and DDP model."""
+    core: Any = importlib.import_module("megatron.core.distributed")
+    optimizers: Any = importlib.import_module("megatron.core.optimizer")
+    configs: Any = importlib.import_module("megatron.core.transformer")
+    trainer: Any = importlib.import_module("swift.megatron.trainers.base")
+    config = configs.TransformerConfig(
+        **{"num_layers": 1, "hidden_size": IN, "num_attention_heads": 1, "bf16": True},
+        **{"params_dtype": BF16, "use_cpu_initialization": True, "gated_linear_unit": True},
+        **{"num_moe_experts": EXPERTS, "expert_model_parallel_size": ep},
+        **{"gradient_accumulation_fusion": False, "add_bias_linear": False},
+    )
+    torch.manual_seed(1)
+    module = Model(config, scaling)
+    ddp = core.DistributedDataParallelConfig(
+        **{"use_distributed_optimizer": True, "grad_reduce_in_fp32": True},
+        **{"overlap_grad_reduce": overlaps, "bucket_size": 3000 if overlaps else None},
+    )
+    trainer.made = core.DistributedDataParallel(config, ddp, module)
+    [model] = trainer.wrap_model()
+    chosen = optimizers.OptimizerConfig(
+        **{"optimizer": "adam", "lr": 1e-2, "bf16": True, "use_distributed_optimizer": True},
+        **{"weight_decay": 0.1, "clip_grad": clip, "params_dtype": BF16},
+    )
+    return optimizers.get_megatron_optimizer(chosen, [model]), model
+
+
+def train(optimizer: Any, model: Any, steps: int, seed: int) -> list[float]:
+    """Train on random rows, with experts that get none; return each step's gradient norm."""
+    torch.manual_seed(seed)
+    local, norms = model.module.linear_fc1.base_layer.num_gemms, []
+    for _ in range(steps):
+        model.zero_grad_buffer()
+        for last in (False, True):
+            splits = [int(each) for each in torch.randint(0, 6, (local,))]
+            splits[1] = 0
+            rows = torch.randn(sum(splits), IN).to(BF16)
+            with contextlib.nullcontext() if last else model.no_sync():
+                (model(rows, splits).float() ** 2).sum().backward()
+        model.finish_grad_sync()
+        is_done, norm, _ = optimizer.step()
+        assert is_done
+        norms.append(float(norm))
+    return norms
+
+
+def kept(optimizer: Any, model: Any) -> dict[str, torch.Tensor]:
+    """Return adapters and what this rank has of the optimizer's state, by expert's name."""
+    found = {}
+    names = {weight: name for name, weight in model.module.named_parameters()}
+    for part in getattr(optimizer, "chained_optimizers", [optimizer]):
+        for weight in getattr(part, "model_param_gbuf_map", ()):
+            ranges = part._get_model_param_range_map(weight)["param"]
+            for name, value in part._get_main_param_and_optimizer_states(weight).items():
+                whole = torch.full((weight.numel(),), float("nan"))
+                whole[ranges.start : ranges.end] = value
+                found |= split(f"{name} of {names[weight]}", whole.view(weight.shape))
+    for name, weight in model.module.named_parameters():
+        if weight.requires_grad:
+            found |= split(name, weight.detach().clone())
+    # the ranks have other parts of both forms
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, found)
+    return merged(every, int(model.config.expert_model_parallel_size))
+
+
+def merged(every: list[dict[str, torch.Tensor]], ep: int) -> dict[str, torch.Tensor]:
+    """Return the states of all ranks: of two parts the one that is there."""
+    found: dict[str, torch.Tensor] = {}
+    for rank, own in enumerate(every):
+        for name, value in own.items():
+            key = f"{name} on {rank}" if ep > 1 and "lora" in name else name
+            found[key] = (
+                torch.where(found[key].isnan(), value, found[key]) if key in found else value
+            )
+    assert not any(value.isnan().any() for value in found.values())
+    return found
+
+
+def split(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return a stack by upstream's names."""
+    return (
+        {f"{name}{n}": each for n, each in enumerate(value)} if value.dim() == 3 else {name: value}
+    )
+
+
+def save(optimizer: Any, model: Any, folder: Path) -> int:
+    """Save as ms-swift does; return the number of the model's entries."""
+    core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
+    utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
+    metadata = utils.get_sharded_sd_metadata(None) | {"dp_cp_group": dist.group.WORLD}
+    folder.mkdir(exist_ok=True)
+    dist.barrier()
+    state = {"model": model.module.sharded_state_dict(metadata=metadata)}
+    state["optimizer"] = optimizer.sharded_state_dict(state, metadata=metadata)
+    entries = len(state["model"])
+    core.save(state, str(folder), strategies()[0])
+    if dist.get_rank() == 0:
+        (folder / "form.json").write_text(json.dumps(bool(metadata.get(state_module.MARK))))
+    dist.barrier()
+    return entries
+
+
+def load(optimizer: Any, model: Any, folder: Path) -> None:
+    """Load as ms-swift does."""
+    core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
+    marks = {state_module.MARK: True} if json.loads((folder / "form.json").read_text()) else {}
+    metadata = METADATA | marks | {"dp_cp_group": dist.group.WORLD}
+    wanted = {"model": model.module.sharded_state_dict(metadata=metadata)}
+    wanted["optimizer"] = optimizer.sharded_state_dict(wanted, metadata=metadata, is_loading=True)
+    found = core.load(wanted, str(folder), strategies()[1])
+    model.module.load_state_dict(found["model"], strict=False)
+    optimizer.load_state_dict(found["optimizer"])
+
+
+def spoil(model: Any) -> None:
+    """Fill the trained weights with what no checkpoint has."""
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data.fill_(7.0)
+
+
+def equal(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+    """Return whether all tensors have the same bits."""
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def start(engine: Path, ep: int) -> Any:
+    """Join the other rank; return the patch, which is not installed."""
+    enter(engine)
+    finished.end_at_exit()
+    dist.init_process_group("gloo")
+    state: Any = importlib.import_module("megatron.core.parallel_state")
+    state.initialize_model_parallel(expert_model_parallel_size=ep)
+    utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
+    utils.get_sharded_sd_metadata = lambda _: dict(METADATA)
+    trainer: Any = importlib.import_module("swift.megatron.trainers.base")
+    trainer.wrap_model = lambda: [trainer.made]
+    importlib.import_module("launchers.training.experts.grouped_product").install()
+    return importlib.import_module("launchers.training.experts.stacked_adapters")
+
+
+class Case:
+    """The same training in both forms, and a load of each of both checkpoints in each form."""
+
+    def __init__(self, ours: Any, ep: int, folder: Path, options: dict[str, Any]) -> None:
+        self.ours, self.ep, self.folder, self.options = ours, ep, folder, options
+        self.middle: dict[bool, Any] = {}
+        self.after: dict[bool, Any] = {}
+        self.first: dict[bool, Any] = {}
+        self.norms: dict[bool, list[float]] = {}
+        self.entries: dict[bool, int] = {}
+        folder.mkdir(exist_ok=True)
+
+    def switch(self, is_stacked: bool) -> None:
+        """Stack; otherwise behave as on a GPU without the kernel."""
+        self.ours.adapter_state.STACKS.are_made = is_stacked
+        vars(torch.cuda)["get_device_capability"] = lambda *_: (9 if is_stacked else 8, 0)
+
+    def run(self, is_stacked: bool) -> None:
+        """Train, save in the middle, and train on."""
+        optimizer, model = make(self.ep, **self.options)
+        self.first[is_stacked] = kept_weights(model)
+        self.norms[is_stacked] = train(optimizer, model, STEPS, seed=dist.get_rank())
+        self.middle[is_stacked] = kept(optimizer, model)
+        self.entries[is_stacked] = save(optimizer, model, self.folder / str(is_stacked))
+        self.norms[is_stacked] += train(optimizer, model, STEPS, 10 + dist.get_rank())
+        self.after[is_stacked] = kept(optimizer, model)
+
+    def resume(self, source: bool, is_stacked: bool) -> list[bool]:
+        """Return whether the state that is loaded, and the course from there, are the source's."""
+        self.switch(is_stacked)
+        optimizer, model = make(self.ep, **self.options)
+        spoil(model)
+        load(optimizer, model, self.folder / str(source))
+        is_same = equal(kept(optimizer, model), self.middle[source])
+        train(optimizer, model, STEPS, 10 + dist.get_rank())
+        return [is_same, equal(kept(optimizer, model), self.after[source])]
+
+    def result(self) -> dict[str, Any]:
+        """Return what was seen; the first run has upstream's code alone."""
+        self.run(False)
+        if not hasattr(self.ours, "is_installed"):
+            self.ours.install()
+            self.ours.is_installed = True
+        self.switch(True)
+        self.run(True)
+        forms = (False, True)
+        loaded = {f"{a} in {b}": self.resume(a, b) for a in forms for b in forms}
+        self.switch(False)
+        return {
+            "first": equal(self.first[False], self.first[True]),
+            "trained": equal(self.after[False], self.after[True]),
+            "norms": [self.norms[form] for form in forms],
+            "entries": [self.entries[form] for form in forms],
+            "loaded": loaded,
+        }
+
+
+def main() -> None:
+    """Train, save and load in both forms."""
+    folder, ep = Path(sys.argv[1]), int(sys.argv[3])
+    ours = start(Path(sys.argv[2]), ep)
+    found = {
+        name: Case(ours, ep, folder / name, options).result() for name, options in CASES.items()
+    }
+    print(json.dumps(found), flush=True)
+
+
+def kept_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return copies of the trained weights by upstream's names."""
+    found: dict[str, torch.Tensor] = {}
+    for name, weight in model.module.named_parameters():
+        if weight.requires_grad:
+            found |= split(name, weight.detach().clone())
+    return found
+
+
+if __name__ == "__main__":
+    main()
