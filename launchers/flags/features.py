@@ -297,6 +297,7 @@ FEATURES = (
         function="install_device_read",
         backend="megatron",
     ),
+    Feature(name="shard_writes", module="training.saving.shard_writes", backend="megatron"),
     Feature(name="checked_read", module="training.checked_read", backend="megatron"),
     Feature(name="fused_norm", module="training.optimizer.fused_norm", backend="megatron"),
     Feature(name="grad_check", module="training.optimizer.grad_check", backend="megatron"),

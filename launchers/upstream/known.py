@@ -314,9 +314,17 @@ SOURCES: Mapping[str, Read] = {
    "GPTBridge._set_mlp_state": {
     "b40091930b635c00": "1.6.0 to 1.6.5"
    },
+   "GPTBridge.export_weights": {
+    "3ea0e658c553a866": "1.6.0 to 1.6.4",
+    "c5ab2c8c31296afe": "1.6.5"
+   },
    "GPTBridge.load_weights": {
     "8f407d3c46596ec6": "1.6.0, 1.6.1",
     "8b09ded1be8a3f1c": "1.6.2 to 1.6.5"
+   },
+   "GPTBridge.save_weights": {
+    "83a4ba6478e6ca1b": "1.6.0, 1.6.1",
+    "33a82a4f57fbb0e1": "1.6.2 to 1.6.5"
    }
   },
   "mcore_bridge.config.model_config": {
@@ -358,6 +366,9 @@ SOURCES: Mapping[str, Read] = {
    "SafetensorLazyLoader": {
     "8d7dc8412500e222": "1.6.0 to 1.6.4",
     "418ea5e090af8b6d": "1.6.5"
+   },
+   "StreamingSafetensorSaver": {
+    "0b45ae13ad887893": "1.6.0 to 1.6.5"
    }
   }
  },

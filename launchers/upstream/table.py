@@ -210,6 +210,14 @@ PATCHES = (
         ),
     ),
     Patch(
+        "shard_writes",
+        "speed",  # the same files
+        (
+            *functions(_BRIDGE, "export_weights save_weights"),
+            *functions("mcore_bridge.utils.safetensors", "StreamingSafetensorSaver"),
+        ),
+    ),
+    Patch(
         "checked_read",
         "numbers",  # without it tensors that could not be read keep their initial values
         functions("swift.megatron.init", "_patch_torch_FileSystemReader"),

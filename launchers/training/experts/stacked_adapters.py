@@ -158,7 +158,7 @@ class Stacked:
 
 
 @cache
-def _stacked(kind: type) -> type:
+def _stacked(kind: Any) -> Any:
     return type(f"Stacked{kind.__name__}", (Stacked, kind), {})
 
 
@@ -236,7 +236,7 @@ def sharded_state_dict(
     is_stacked = (metadata or {}).get(adapter_state.MARK)
     if not is_stacked or not isinstance(self.base_layer, TEGroupedLinear):
         return _sharded(self, prefix, sharded_offsets, metadata)
-    found = {}
+    found: dict[str, Any] = {}
     for side in ("lora_A", "lora_B"):
         for name, module in getattr(self, side).items():
             own = f"{prefix}{side}.{name}."

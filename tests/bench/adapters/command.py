@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import json
 import math
 import shutil
@@ -29,7 +30,6 @@ from launchers.config.flag_value import Value
 from launchers.exits import LaunchError
 from scripts.dev import results
 from tests.bench import host, side_by_side
-from tests.bench.adapters import exported
 from tests.bench.gradients import errors
 from tests.bench.speed import command as speed
 from tests.bench.speed import options as bench_options
@@ -114,8 +114,13 @@ def command(bench: Bench, profile: Profile, number: int) -> side_by_side.Command
         over |= {"finetune": "false", "no_load_optim": "false", "no_load_rng": "false"}
     folder = folder_of(bench, profile.name)
     words, env = bench_run.alone(
-        *(bench, profile, folder),
-        **{"number": number, "caches": bench.home / "caches", "probes": [PROBE], "over": over},
+        bench,
+        profile,
+        folder,
+        number=number,
+        caches=bench.home / "caches",
+        probes=[PROBE],
+        over=over,
     )
     return side_by_side.Command(name=profile.name, words=words, env=env, log=folder / "log")
 
@@ -131,7 +136,8 @@ def main(words: Sequence[str]) -> int:
         return 2
     speed.prepare(bench, options)
     shutil.rmtree(bench.home / "adapters", ignore_errors=True)
-    begun, ended = time.monotonic(), {}
+    begun = time.monotonic()
+    ended: dict[str, side_by_side.Ended] = {}
     for names in ([*FIRST, "upstream"], [*THEN]):
         ended |= side_by_side.run(
             [command(bench, profiles[name], [*profiles].index(name)) for name in names],
@@ -160,6 +166,7 @@ def conclude(bench: Bench, ended: Mapping[str, side_by_side.Ended]) -> dict[str,
         if "single" in found and name != "single"
     }
     saved = f"out/checkpoint-{SAVED}"
+    exported: Any = importlib.import_module("tests.bench.adapters.exported")  # it needs torch
     files = {
         name: exported.compare(folder_of(bench, "single") / saved, folder_of(bench, name) / saved)
         for name in ("again", "stacked")

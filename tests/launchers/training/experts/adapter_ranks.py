@@ -89,7 +89,7 @@ def enter(engine: Path) -> None:
     importlib.import_module("peft.tuners.lora")
     core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
     tree = ast.parse(Path(core.__file__).read_text())
-    classes = [
+    classes: list[ast.stmt] = [
         each for each in ast.walk(tree) if isinstance(each, ast.ClassDef) and each.name in GROUPED
     ]
     core.te = SimpleNamespace(pytorch=SimpleNamespace(GroupedLinear=GroupedLinear))
@@ -197,7 +197,7 @@ def train(optimizer: Any, model: Any, steps: int, seed: int) -> list[float]:
 
 def kept(optimizer: Any, model: Any) -> dict[str, torch.Tensor]:
     """Return adapters and what this rank has of the optimizer's state, by expert's name."""
-    found = {}
+    found: dict[str, torch.Tensor] = {}
     names = {weight: name for name, weight in model.module.named_parameters()}
     for part in getattr(optimizer, "chained_optimizers", [optimizer]):
         for weight in getattr(part, "model_param_gbuf_map", ()):
