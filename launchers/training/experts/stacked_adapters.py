@@ -185,7 +185,8 @@ def stack(module: Any) -> None:
     vars(weight).update(vars(own[0]))
     nn.Module.register_parameter(module, "weight", weight)
     module.single_grouped_weight = True  # for the hooks that read a state
-    module.__class__ = _stacked(type(module))
+    kind: Any = type(module)
+    module.__class__ = _stacked(kind)
 
 
 def update_layer(self: Any, adapter_name: str, *given: Any, **named: Any) -> None:

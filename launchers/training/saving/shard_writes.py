@@ -31,7 +31,6 @@ TYPES = {
     torch.uint8: "U8",
 }
 _save_file, _export = upstream.save_file, gpt_bridge.GPTBridge.export_weights
-_Saver = gpt_bridge.StreamingSafetensorSaver
 
 
 def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
@@ -87,7 +86,7 @@ class Writes:
 WRITES = Writes()
 
 
-class Saver(_Saver):  # type: ignore[misc]
+class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
     """Renames and lists the shards when they are written."""
 
     def finalize(self) -> None:

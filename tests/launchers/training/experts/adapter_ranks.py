@@ -147,20 +147,25 @@ class Model(torch.nn.Module):  # type: ignore[misc]
         return {name: each for name, each in found.items() if ".base_layer." not in name}
 
 
+def configured(ep: int) -> Any:
+    """Return megatron-core's configuration."""
+    configs: Any = importlib.import_module("megatron.core.transformer")
+    return configs.TransformerConfig(
+        **{"num_layers": 1, "hidden_size": IN, "num_attention_heads": 1, "bf16": True},
+        **{"params_dtype": BF16, "use_cpu_initialization": True, "gated_linear_unit": True},
+        **{"num_moe_experts": EXPERTS, "expert_model_parallel_size": ep},
+        **{"gradient_accumulation_fusion": False, "add_bias_linear": False},
+    )
+
+
 def make(
     ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0
 ) -> tuple[Any, Any]:
     """Return megatron-core's optimizer and DDP model."""
     core: Any = importlib.import_module("megatron.core.distributed")
     optimizers: Any = importlib.import_module("megatron.core.optimizer")
-    configs: Any = importlib.import_module("megatron.core.transformer")
     trainer: Any = importlib.import_module("swift.megatron.trainers.base")
-    config = configs.TransformerConfig(
-        **{"num_layers": 1, "hidden_size": IN, "num_attention_heads": 1, "bf16": True},
-        **{"params_dtype": BF16, "use_cpu_initialization": True, "gated_linear_unit": True},
-        **{"num_moe_experts": EXPERTS, "expert_model_parallel_size": ep},
-        **{"gradient_accumulation_fusion": False, "add_bias_linear": False},
-    )
+    config = configured(ep)
     torch.manual_seed(1)
     module = Model(config, scaling)
     ddp = core.DistributedDataParallelConfig(
@@ -303,6 +308,7 @@ class Case:
         self.first: dict[bool, Any] = {}
         self.norms: dict[bool, list[float]] = {}
         self.entries: dict[bool, int] = {}
+        self.merged: dict[bool, dict[str, torch.Tensor]] = {}
         folder.mkdir(exist_ok=True)
 
     def switch(self, is_stacked: bool) -> None:
@@ -319,6 +325,10 @@ class Case:
         self.entries[is_stacked] = save(optimizer, model, self.folder / str(is_stacked))
         self.norms[is_stacked] += train(optimizer, model, STEPS, 10 + dist.get_rank())
         self.after[is_stacked] = kept(optimizer, model)
+        for module in (model.module.linear_fc1, model.module.linear_fc2):
+            module.merge()
+        names = model.module.named_parameters()
+        self.merged[is_stacked] = {n: w.detach().clone() for n, w in names if "base_layer" in n}
 
     def resume(self, source: bool, is_stacked: bool) -> list[bool]:
         """Return whether the state that is loaded, and the course from there, are the source's."""
@@ -344,10 +354,49 @@ class Case:
         return {
             "first": equal(self.first[False], self.first[True]),
             "trained": equal(self.after[False], self.after[True]),
+            "merged": equal(self.merged[False], self.merged[True]),
             "norms": [self.norms[form] for form in forms],
             "entries": [self.entries[form] for form in forms],
             "loaded": loaded,
         }
+
+
+def layer(rank: int = RANK, bias: bool = False, **changes: Any) -> Any:
+    """Return a layer with an adapter, of which something may be different."""
+    core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
+    lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
+    shared = {"config": configured(1), "skip_bias_add": False, "is_expert": True, "bias": False}
+    base = core.TEColumnParallelGroupedLinear(
+        EXPERTS, IN, 2 * MIDDLE, init_method=torch.nn.init.zeros_, **shared
+    )
+    base.is_expert = True
+    vars(base.config).update(changes)
+    return lora.LoraParallelLinear(base, "default", r=rank, lora_bias=bias)
+
+
+def sides(module: Any) -> list[Any]:
+    """Return the two products of a layer's adapter."""
+    return [module.lora_A["default"], module.lora_B["default"]]
+
+
+def left(ours: Any) -> dict[str, Any]:
+    """Return which layers are left to upstream, and whether a view is of the stack."""
+    ours.adapter_state.STACKS.are_made = True
+    layers = {
+        "shipped": layer(),
+        "a rank of 12": layer(rank=12),
+        "a bias": layer(bias=True),
+        "fp8": layer(fp8="hybrid"),
+        "not bf16": layer(bf16=False),
+    }
+    found: dict[str, Any] = {
+        name: [isinstance(side, ours.Stacked) for side in sides(each)]
+        for name, each in layers.items()
+    }
+    module = layers["shipped"].lora_A["default"]
+    module.weight3.data.copy_(torch.ones(RANK, IN))  # as mcore-bridge reads an adapter
+    found["view"] = bool((module.weight[3] == 1).all()) and not hasattr(module, "weightless")
+    return found
 
 
 def main() -> None:
@@ -357,7 +406,7 @@ def main() -> None:
     found = {
         name: Case(ours, ep, folder / name, options).result() for name, options in CASES.items()
     }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(found | {"left": left(ours)}), flush=True)
 
 
 def kept_weights(model: Any) -> dict[str, torch.Tensor]:

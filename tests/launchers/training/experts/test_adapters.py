@@ -18,6 +18,14 @@ from tests.launchers.training_environment import IMAGE, NEXT, Stack
 RELEASE = "2.16.1"
 CASES, EXPERTS = ("shipped", "scaling of 3", "buckets", "clipped"), 8
 """As of ``adapter_ranks.py``."""
+LEFT = {
+    "shipped": [True, True],
+    "a rank of 12": [False, False],
+    "a bias": [False, False],
+    "fp8": [False, False],
+    "not bf16": [False, False],
+    "view": True,
+}
 FORMS = ("False in False", "False in True", "True in False", "True in True")
 pytestmark = [
     pytest.mark.skipif(
@@ -56,9 +64,11 @@ def test_both_forms_have_the_same_bits_and_each_resumes_the_other(
     ranks = found(stack, ep, tmp_path)
     assert len(ranks) == 2
     for rank in ranks:
+        assert rank.pop("left") == LEFT
         assert tuple(rank) == CASES
         for case, seen in rank.items():
             assert seen["first"], case
+            assert seen["merged"] or case == "clipped", case
             assert all(same for same, _ in seen["loaded"].values()), case
             # weights and extra states of four layers' experts, and a weight
             assert seen["entries"] == [4 * 2 * EXPERTS // ep + 1, 4 + 1]
