@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
-from launchers.flags import equal_packs, first_step
+from launchers.flags import equal_packs, first_step, grouped_experts
 from launchers.flags.code_files import ROW_MAKERS
 
 VARIABLE = "DPO_FEATURES"
@@ -104,22 +104,6 @@ def _has_packs(recipe: Recipe) -> bool:
 def _has_no_padding(recipe: Recipe) -> bool:
     """Return whether sequences are concatenated without padding."""
     return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
-
-
-def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Return whether the experts of a layer use grouped GEMMs and their weights stay on the GPU."""
-    return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
-
-
-def _stacks_adapters(recipe: Recipe) -> bool:
-    """Return whether an adapter of grouped experts is trained whose state can be stacked.
-
-    Not with an optimizer that treats matrices in another way than stacks of them, nor with formats
-    of checkpoints that cut each weight by itself.
-    """
-    fits = recipe.arg("optimizer", "adam") in ("adam", "sgd")
-    is_cut = any(map(recipe.is_on, ("dist_ckpt_save_pre_mcore_014", "use_megatron_fsdp")))
-    return recipe.trains_adapter and _has_grouped_experts(recipe) and fits and not is_cut
 
 
 def _merges_last(recipe: Recipe) -> bool:
@@ -305,14 +289,14 @@ FEATURES = (
         name="grouped_product",
         module="training.experts.grouped_product",
         backend="megatron",
-        wanted=_has_grouped_experts,
+        wanted=grouped_experts.wanted,
     ),
     # after ``grouped_product``, whose frozen experts it uses
     Feature(
         name="stacked_adapters",
         module="training.experts.stacked_adapters",
         backend="megatron",
-        wanted=_stacks_adapters,
+        wanted=grouped_experts.stacks_adapters,
     ),
     Feature(
         name="pack_lengths",

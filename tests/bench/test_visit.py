@@ -40,7 +40,7 @@ def test_every_line_is_accepted_where_it_is_meant_to_run(
     if program == "adapters":
         given = adapters.arguments(["t", "r", *words])
         sides = adapters.sides(given)
-        bench_options.refuse(adapters.setting(given, ["NVIDIA H100, 580.1"]), [*sides.values()])
+        bench_options.refuse(adapters.setting(given, ["NVIDIA H200, 580.1"]), [*sides.values()])
         return
     options = bench_options.arguments(["t", "r", *words])
     gpus = ["NVIDIA H200, 580.1"] * int(name.removesuffix("gpu"))

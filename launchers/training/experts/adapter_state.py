@@ -182,8 +182,13 @@ def get_sharded_sd_metadata(args: Any) -> dict[str, Any]:
     return found | ({MARK: True} if STACKS.are_made else {})
 
 
-def install() -> None:
-    """Replace the state's parts of a checkpoint, their load, and the checkpoint's form."""
+def install(*, stacks: bool) -> None:
+    """Replace the state's parts of a checkpoint, their load, and the checkpoint's form.
+
+    Args:
+        stacks: whether adapters are stacked.
+    """
+    STACKS.are_made = stacks
     DistributedOptimizer.sharded_param_state_dp_reshardable = sharded_param_state
     DistributedOptimizer.load_parameter_state_from_dp_reshardable = load_parameter_state
     megatron_lm_utils.get_sharded_sd_metadata = get_sharded_sd_metadata

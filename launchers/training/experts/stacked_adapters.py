@@ -247,10 +247,10 @@ def sharded_state_dict(
 
 def install() -> None:
     """Stack adapters on GPUs that have the kernel; elsewhere only read checkpoints with stacks."""
-    adapter_state.STACKS.are_made = torch.cuda.get_device_capability()[0] in ARCHITECTURES
-    if not adapter_state.STACKS.are_made:
+    has_kernels = torch.cuda.get_device_capability()[0] in ARCHITECTURES
+    if not has_kernels:
         _warn("a GPU without grouped kernels")
     LoraParallelLinear.update_layer = update_layer
     LoraParallelLinear.forward = forward
     LoraParallelLinear.sharded_state_dict = sharded_state_dict
-    adapter_state.install()
+    adapter_state.install(stacks=has_kernels)

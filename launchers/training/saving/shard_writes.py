@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from mcore_bridge.bridge import gpt_bridge
 from mcore_bridge.utils import safetensors as upstream
+from safetensors.torch import save_file
 
 WRITERS = 2
 TYPES = {
@@ -30,11 +31,19 @@ TYPES = {
     torch.float16: "F16",
     torch.uint8: "U8",
 }
-_save_file, _export = upstream.save_file, gpt_bridge.GPTBridge.export_weights
+_export = gpt_bridge.GPTBridge.export_weights
 
 
 def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
-    """Write a file of safetensors; the writes themselves do not hold the interpreter's lock."""
+    """Write a file of safetensors; the writes themselves do not hold the interpreter's lock.
+
+    Args:
+        tensors: on the host; types that are not in ``TYPES`` are left to safetensors.
+        path: of the file.
+    """
+    if any(each.dtype not in TYPES for each in tensors.values()):
+        save_file(dict(tensors), path)
+        return
     order = list(TYPES)
     names = sorted(tensors, key=lambda name: (order.index(tensors[name].dtype), name))
     header, at = {}, 0
@@ -55,45 +64,41 @@ def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
             stream.write(tensors[name].reshape(-1).view(torch.uint8).numpy())
 
 
-class Writes:
-    """The shards that are being written."""
+class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
+    """Writes shards in threads; renames and lists them when all are written."""
 
-    def __init__(self) -> None:
-        """Start no thread yet."""
-        self._pool: ThreadPoolExecutor | None = None
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Prepare the folder."""
+        super().__init__(*given, **named)
+        self._pool = ThreadPoolExecutor(WRITERS)  # threads begin with the first shard
         self._begun: deque[Future[None]] = deque()
 
-    def submit(self, tensors: Mapping[str, torch.Tensor], path: str) -> None:
-        """Write a shard, as ``save_file``; wait where enough are being written."""
-        if any(each.dtype not in TYPES for each in tensors.values()):
-            _save_file(tensors, path)
+    def _save_current_shard(self, shard_filename: str | None = None) -> None:
+        """Write a shard; wait where enough are being written."""
+        if not self.current_shard:
             return
-        self._pool = self._pool or ThreadPoolExecutor(WRITERS)
+        usual = f"model-{self.shard_index:05d}-of-?????.safetensors"
+        name = shard_filename or ("adapter_model.safetensors" if self.peft_format else usual)
         while len(self._begun) >= WRITERS:
             self._begun.popleft().result()
-        self._begun.append(self._pool.submit(write, tensors, path))
+        path = str(Path(self.save_dir) / name)
+        self._begun.append(self._pool.submit(write, self.current_shard, path))
+        self.weight_map |= dict.fromkeys(self.current_shard, name)
+        self.total_size += self.current_shard_size
+        self.current_shard, self.current_shard_size = {}, 0
+        self.shard_index += 1
 
-    def finish(self) -> None:
-        """Wait until all are written.
+    def finalize(self) -> None:
+        """Write what is left, wait for all, and end as upstream does.
 
         Raises:
             OSError: of a write.
         """
+        if self.is_save_rank:
+            self._save_current_shard()
         while self._begun:
             self._begun.popleft().result()
-
-
-WRITES = Writes()
-
-
-class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
-    """Renames and lists the shards when they are written."""
-
-    def finalize(self) -> None:
-        """Write what is left, wait for all, and end as upstream does."""
-        if self.is_save_rank and self.current_shard:
-            self._save_current_shard()
-        WRITES.finish()
+        self._pool.shutdown()
         super().finalize()
 
 
@@ -110,6 +115,5 @@ def export_weights(self: Any, mg_models: Any, target_device: Any = None, **named
 
 def install() -> None:
     """Replace the writes of shards, and where weights lie before."""
-    upstream.save_file = WRITES.submit
     gpt_bridge.StreamingSafetensorSaver = Saver
     gpt_bridge.GPTBridge.export_weights = export_weights
