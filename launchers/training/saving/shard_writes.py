@@ -67,6 +67,9 @@ def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
 class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
     """Writes shards in threads; renames and lists them when all are written."""
 
+    current_shard: dict[str, torch.Tensor]
+    current_shard_size: int
+
     def __init__(self, *given: Any, **named: Any) -> None:
         """Prepare the folder."""
         super().__init__(*given, **named)

@@ -101,17 +101,22 @@ def folder_of(bench: Bench, name: str) -> Path:
     return bench.home / "adapters" / name / "runs" / name
 
 
-def command(bench: Bench, profile: Profile, number: int) -> side_by_side.Command:
-    """Return the command of a run; one that resumes reads the checkpoint of another."""
+def flags(bench: Bench, name: str) -> dict[str, Value]:
+    """Return the flags of a run that override its profile's; one that resumes reads another's."""
     over: dict[str, Value] = {
         key: str(value).lower()
         for key, value in resumable_flags(STEPS, SAVED).items()
         if value is not None
     }
     over["merge_lora"] = "false"
-    if source := THEN.get(profile.name):
+    if source := THEN.get(name):
         over["mcore_adapter"] = str(folder_of(bench, source) / "out" / f"checkpoint-{SAVED}")
         over |= {"finetune": "false", "no_load_optim": "false", "no_load_rng": "false"}
+    return over
+
+
+def command(bench: Bench, profile: Profile, number: int) -> side_by_side.Command:
+    """Return the command of a run."""
     folder = folder_of(bench, profile.name)
     words, env = bench_run.alone(
         bench,
@@ -120,7 +125,7 @@ def command(bench: Bench, profile: Profile, number: int) -> side_by_side.Command
         number=number,
         caches=bench.home / "caches",
         probes=[PROBE],
-        over=over,
+        over=flags(bench, profile.name),
     )
     return side_by_side.Command(name=profile.name, words=words, env=env, log=folder / "log")
 
