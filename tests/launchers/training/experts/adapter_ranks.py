@@ -105,6 +105,7 @@ def make(
     )
     trainer.made = core.DistributedDataParallel(config, ddp, module)
     [model] = trainer.wrap_model()
+    assert vars(module.linear_fc1.base_layer)["one_product"], "the frozen experts are not prepared"
     chosen = optimizers.OptimizerConfig(
         **{"optimizer": "adam", "lr": 1e-2, "bf16": True, "use_distributed_optimizer": True},
         **{"weight_decay": 0.1, "clip_grad": clip, "params_dtype": BF16},
