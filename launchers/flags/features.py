@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
-from launchers.flags import equal_packs, first_step
+from launchers.flags import equal_packs, first_step, grouped_experts
 from launchers.flags.code_files import ROW_MAKERS
 
 VARIABLE = "DPO_FEATURES"
@@ -108,11 +108,6 @@ def _has_packs(recipe: Recipe) -> bool:
 def _has_no_padding(recipe: Recipe) -> bool:
     """Return whether sequences are concatenated without padding."""
     return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
-
-
-def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Return whether the experts of a layer use grouped GEMMs and their weights stay on the GPU."""
-    return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
 def _merges_last(recipe: Recipe) -> bool:
@@ -290,6 +285,7 @@ FEATURES = (
         function="install_device_read",
         backend="megatron",
     ),
+    Feature(name="shard_writes", module="training.saving.shard_writes", backend="megatron"),
     Feature(name="checked_read", module="training.checked_read", backend="megatron"),
     Feature(name="fused_norm", module="training.optimizer.fused_norm", backend="megatron"),
     Feature(name="grad_check", module="training.optimizer.grad_check", backend="megatron"),
@@ -297,7 +293,14 @@ FEATURES = (
         name="grouped_product",
         module="training.experts.grouped_product",
         backend="megatron",
-        wanted=_has_grouped_experts,
+        wanted=grouped_experts.wanted,
+    ),
+    # after ``grouped_product``, whose frozen experts it uses
+    Feature(
+        name="stacked_adapters",
+        module="training.experts.stacked_adapters",
+        backend="megatron",
+        wanted=grouped_experts.stacks_adapters,
     ),
     Feature(
         name="pack_lengths",

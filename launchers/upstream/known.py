@@ -201,6 +201,10 @@ SOURCES: Mapping[str, Read] = {
    "get_batch_on_this_cp_rank": {
     "281a335cea3e46ae": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
+   "get_sharded_sd_metadata": {
+    "9727221fa58ce503": "4.4.1, 4.4.2",
+    "56ee5c4a94aebd6a": "4.5.3, 4.6.0"
+   },
    "save_mcore_checkpoint": {
     "9c71dae097761257": "4.4.1",
     "61125332c0ea3150": "4.4.2",
@@ -318,9 +322,17 @@ SOURCES: Mapping[str, Read] = {
    "GPTBridge._set_mlp_state": {
     "b40091930b635c00": "1.6.0 to 1.6.5"
    },
+   "GPTBridge.export_weights": {
+    "3ea0e658c553a866": "1.6.0 to 1.6.4",
+    "c5ab2c8c31296afe": "1.6.5"
+   },
    "GPTBridge.load_weights": {
     "8f407d3c46596ec6": "1.6.0, 1.6.1",
     "8b09ded1be8a3f1c": "1.6.2 to 1.6.5"
+   },
+   "GPTBridge.save_weights": {
+    "83a4ba6478e6ca1b": "1.6.0, 1.6.1",
+    "33a82a4f57fbb0e1": "1.6.2 to 1.6.5"
    }
   },
   "mcore_bridge.config.model_config": {
@@ -340,10 +352,31 @@ SOURCES: Mapping[str, Read] = {
     "a77ea8b63176d09b": "1.6.0 to 1.6.5"
    }
   },
+  "mcore_bridge.tuners.lora": {
+   "LoraParallelLinear.forward": {
+    "33936a670af5508b": "1.6.0 to 1.6.2",
+    "aba90c29264c3435": "1.6.3, 1.6.4",
+    "8c2bd3ccb404b795": "1.6.5"
+   },
+   "LoraParallelLinear.get_delta_weights": {
+    "bf07f2346543c357": "1.6.0 to 1.6.5"
+   },
+   "LoraParallelLinear.sharded_state_dict": {
+    "615eb51ae0ef4472": "1.6.0 to 1.6.5"
+   },
+   "LoraParallelLinear.update_layer": {
+    "8b2f419daafa9505": "1.6.0 to 1.6.2",
+    "fa81e590c2a586a2": "1.6.3, 1.6.4",
+    "dbdafda8ece60966": "1.6.5"
+   }
+  },
   "mcore_bridge.utils.safetensors": {
    "SafetensorLazyLoader": {
     "8d7dc8412500e222": "1.6.0 to 1.6.4",
     "418ea5e090af8b6d": "1.6.5"
+   },
+   "StreamingSafetensorSaver": {
+    "0b45ae13ad887893": "1.6.0 to 1.6.5"
    }
   }
  },
@@ -400,6 +433,10 @@ SOURCES: Mapping[str, Read] = {
    }
   },
   "megatron.core.extensions.transformer_engine": {
+   "TEGroupedLinear._sharded_state_dict_grouped": {
+    "cbd7a1de87b3b069": "0.18.0, 0.18.1, 0.18.2",
+    "77510958bcfa2582": "0.19.0 to 0.19.2"
+   },
    "TEGroupedLinear.forward": {
     "8c81986769a44b61": "0.18.0 to 0.19.2"
    }
@@ -414,6 +451,10 @@ SOURCES: Mapping[str, Read] = {
    }
   },
   "megatron.core.optimizer.distrib_optimizer": {
+   "DistributedOptimizer._compute_per_buffer_param_layout": {
+    "57475f72074773fb": "0.18.0, 0.18.1, 0.18.2",
+    "68d85cf9f1fefde2": "0.19.0 to 0.19.2"
+   },
    "DistributedOptimizer._get_main_param_and_optimizer_states": {
     "ea8b605c28eb3e20": "0.18.0, 0.18.1, 0.18.2",
     "716bb81f0fcd1852": "0.19.0 to 0.19.2"
@@ -422,9 +463,15 @@ SOURCES: Mapping[str, Read] = {
     "ad03a66fb809b872": "0.18.0, 0.18.1, 0.18.2",
     "40cab784659711a8": "0.19.0 to 0.19.2"
    },
+   "DistributedOptimizer.load_parameter_state_from_dp_reshardable": {
+    "79cddb4c716f13c2": "0.18.0 to 0.19.2"
+   },
    "DistributedOptimizer.load_state_dict": {
     "5c1ad081423b1d1c": "0.18.0, 0.18.1, 0.18.2",
     "7e5f988b86b48501": "0.19.0 to 0.19.2"
+   },
+   "DistributedOptimizer.sharded_param_state_dp_reshardable": {
+    "5e103700ca80a82a": "0.18.0 to 0.19.2"
    },
    "DistributedOptimizer.sharded_state_dict": {
     "8beb5164ba90f3f9": "0.18.0 to 0.19.2"

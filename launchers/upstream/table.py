@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from launchers.upstream import weight_patches
 from launchers.upstream.patches import ACCEPT, Patch, Verdict, functions, judge
 
 _SFT = "swift.pipelines.train.sft:SwiftSft"
@@ -16,7 +17,6 @@ _HF_DPO = "swift.rlhf_trainers.dpo_trainer:DPOTrainer"
 _SAMPLERS = "swift.megatron.trainers.batch_sampler"
 _ARGUMENTS = "swift.megatron.arguments.megatron_args:MegatronArguments"
 _UTILS = "swift.megatron.utils.megatron_lm_utils"
-_BRIDGE = "mcore_bridge.bridge.gpt_bridge:GPTBridge"
 _BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketGroup"
 _DISTRIBUTED = "megatron.core.optimizer.distrib_optimizer:DistributedOptimizer"
 _SAVES = "megatron.core.dist_checkpointing.strategies"
@@ -28,6 +28,7 @@ _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _BY_PACK = "set recipe.pairWeights: pack"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
 PATCHES = (
+    *weight_patches.PATCHES,
     Patch(
         "startup_megatron",
         "speed",  # it measures only: without it the phases of the start are not known
@@ -191,30 +192,6 @@ PATCHES = (
         ),
     ),
     Patch(
-        "one_read",
-        "speed",
-        (
-            *functions(_BRIDGE, "load_weights"),
-            *functions(_TRAINER, "_prepare_peft_model"),
-            *functions(_RLHF, "prepare_model"),
-        ),
-    ),
-    Patch(
-        "device_read",
-        "speed",
-        (
-            *functions(_BRIDGE, "load_weights _set_mlp_state"),
-            *functions("mcore_bridge.utils.safetensors", "SafetensorLazyLoader"),
-        ),
-    ),
-    Patch(
-        "checked_read",
-        "numbers",  # without it tensors that could not be read keep their initial values
-        functions("swift.megatron.init", "_patch_torch_FileSystemReader"),
-        fixed=("0ac105a7ad1fae1a",),
-        fixed_by="ms-swift asks its threads for their result (issue 10045)",
-    ),
-    Patch(
         "fused_norm",
         "speed",
         (
@@ -241,20 +218,6 @@ PATCHES = (
             ),
             *functions(f"{_OPTIMIZER}:MegatronOptimizer", "clip_grad_norm"),
             *functions(f"{_OPTIMIZER}:ChainedOptimizer", "step"),
-        ),
-    ),
-    Patch(
-        "grouped_product",
-        "speed",  # other kernels for the same products: they round as much as upstream's
-        (
-            *functions(_UTILS, "wrap_model"),
-            *functions("megatron.core.extensions.transformer_engine:TEGroupedLinear", "forward"),
-            *functions(
-                "megatron.core.distributed.distributed_data_parallel:DistributedDataParallel",
-                "_make_backward_post_hook",
-            ),
-            *functions(_BUCKETS, "register_grad_ready"),
-            *functions("transformer_engine.pytorch.cpp_extensions.gemm", "general_grouped_gemm"),
         ),
     ),
     Patch(

@@ -26,6 +26,7 @@ LAUNCHED = ("matrix", "saves", "train", "rehearse")
 PROGRAMS = {
     "speed": "speed.command",
     "gradients": "gradients.command",
+    "adapters": "adapters.command",
     **{name: f"launcher.{name}" for name in LAUNCHED},
 }
 """Modules by the first word of a line."""

@@ -21,11 +21,8 @@ import torch
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
-from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
+from launchers.training.experts.grouped_weights import ARCHITECTURES, Frozen, Trained, prepared
 
-ARCHITECTURES = (9, 10)
-"""Major compute capabilities with a grouped kernel (PyTorch,
-``ATen/native/cuda/GroupedBlas.cpp``)."""
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from transformer_engine.pytorch.cpp_extensions import general_grouped_gemm
 
+ARCHITECTURES = (9, 10)
+"""Major compute capabilities with a grouped kernel (PyTorch,
+``ATen/native/cuda/GroupedBlas.cpp``)."""
 ALIGNED = 8
 """Elements to whose multiple ``torch._grouped_mm`` needs rows: 16 bytes are 8 bf16 numbers."""
 
@@ -29,8 +32,8 @@ def ends(rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
 
 
 def weights(module: Any) -> list[Any]:
-    """Return the weights of a layer of experts."""
-    return [getattr(module, f"weight{n}", None) for n in range(module.num_gemms)]
+    """Return the weights of a layer of experts; None for each if they are one stack."""
+    return [module._parameters.get(f"weight{n}") for n in range(module.num_gemms)]
 
 
 def product(rows: torch.Tensor, side: torch.Tensor, splits: list[int]) -> torch.Tensor:
@@ -38,6 +41,20 @@ def product(rows: torch.Tensor, side: torch.Tensor, splits: list[int]) -> torch.
     if not len(rows):  # no token was routed to this GPU
         return rows.new_empty(0, side.shape[-1])
     return torch._grouped_mm(rows, side, offs=ends(rows, splits))
+
+
+def weight_gradients(rows: torch.Tensor, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
+    """Return each expert's grads^T rows, [experts, out, in]; zeros for one without rows.
+
+    Without rows the product is not zero on every GPU (pytorch #172439, compute capability 10).
+    """
+    if not len(rows):
+        return rows.new_zeros(len(splits), grads.shape[-1], rows.shape[-1])
+    found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
+    for number, count in enumerate(splits):
+        if not count:
+            found[number].zero_()
+    return found
 
 
 class Frozen:

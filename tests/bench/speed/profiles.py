@@ -5,7 +5,8 @@ is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG
 launcher's own functions translate the values into flags.
 
 ``features=NAME+NAME`` installs only these features of the launcher in the training processes, and
-``features=none`` none, so that upstream runs with the same flags and without our plugins.
+``features=none`` none, so that upstream runs with the same flags and without our plugins;
+``features=all-NAME`` leaves one out.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ REPLACED = ("external_plugins", "callbacks", "num_train_epochs", "max_epochs", "
 FEATURES = "features"
 """Key of a profile that names the launcher's features to keep; no flag of ms-swift."""
 NONE = "none"
+ALL = "all"
+ALL_BUT = "-"
+"""Before the name of a feature that is left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +48,16 @@ class Profile:
     changes: Mapping[str, Any]
     """Flags or paths of values that override the files; None removes one."""
     kept: tuple[str, ...] | None = None
-    """The launcher's features to install; None for those that the recipe asks for."""
+    """The launcher's features to install, or after ``ALL_BUT`` those to leave out; None for those
+    that the recipe asks for."""
 
     def features(self, parsed: Recipe) -> list[str]:
         """Return the launcher's features that the training processes install, in their order."""
         if self.kept is None:
             return features.names(parsed, on_cpu=False)
+        if left_out := [name[1:] for name in self.kept if name.startswith(ALL_BUT)]:
+            names = features.names(parsed, on_cpu=False)
+            return [name for name in names if name not in left_out]
         return [each.name for each in features.FEATURES if each.name in self.kept]
 
     def values(self) -> dict[str, Any]:
@@ -126,18 +134,22 @@ def kept(text: Any) -> tuple[str, ...]:
 
     >>> kept("none"), kept("chunked_adam+fused_norm")
     ((), ('chunked_adam', 'fused_norm'))
+    >>> kept("all-fused_norm")
+    ('-fused_norm',)
 
     Raises:
         ValueError: a name is not a feature of the launcher.
     """
-    found = () if text == NONE else tuple(str(text).split("+"))
+    first, *left_out = str(text).split(ALL_BUT)
+    is_most = first == ALL and bool(left_out)
+    found = () if text == NONE else tuple(left_out if is_most else str(text).split("+"))
     known = [each.name for each in features.FEATURES]
     if unknown := sorted(set(found) - set(known)):
         raise ValueError(
             f"{FEATURES}={text}: {unknown[0]} is not a feature; write {NONE}, or "
-            f"{', '.join(known)} with + between"
+            f"{', '.join(known)} with + between, or {ALL}{ALL_BUT}NAME"
         )
-    return found
+    return tuple(ALL_BUT + name for name in found) if is_most else found
 
 
 def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -212,7 +224,7 @@ def refuse_kept(profile: Profile, parsed: Recipe) -> None:
         **dict.fromkeys(("equal_packs", "rank_order"), f"{equal_packs.DISPATCHER}=alltoall"),
     }
     for name, is_needed in needed.items():
-        if is_needed and name not in profile.kept:
+        if is_needed and name not in profile.features(parsed):
             raise ValueError(
                 f"{profile.name}: its flags need the feature {name}, which {FEATURES} leaves out; "
                 f"keep it, or write {remedy[name]}"

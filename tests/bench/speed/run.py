@@ -146,7 +146,8 @@ def alone(
     """
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(profile.values(), bench.own_flags)
-    given = {**flags(bench, parsed, folder, probes, kept=profile.kept), **(over or {})}
+    own = None if profile.kept is None else profile.features(parsed)
+    given = {**flags(bench, parsed, folder, probes, kept=own), **(over or {})}
     place = Place(
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=PORT + 10 * number, source="single"
     )
@@ -187,7 +188,8 @@ def run(
     place = Place(
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
-    given = flags(bench, parsed, folder, kept=profile.kept)
+    own = None if profile.kept is None else profile.features(parsed)
+    given = flags(bench, parsed, folder, kept=own)
     command = torchrun(bench, parsed, place, folder, given)
     env = environment(bench, profile, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()

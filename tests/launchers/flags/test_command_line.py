@@ -75,6 +75,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "stop_megatron",
         "one_read",
         "device_read",
+        "shard_writes",
         "checked_read",
         "fused_norm",
         "grad_check",

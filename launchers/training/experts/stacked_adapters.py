@@ -1,0 +1,256 @@
+"""Keep the adapters of a layer's experts as one parameter for each product.
+
+mcore-bridge makes one weight for each expert (``tuners/lora.py``): Qwen3-30B-A3B with
+``all-linear`` has 24,576 of them. Each is a tensor for the optimizer, a hook for DDP, and an entry
+of the checkpoint, which is read at 1.7 ms an entry. Here they are stacked after upstream has
+initialised each, so that values and random states are upstream's: [experts, r, in] and
+[experts, out, r]. A checkpoint has the stack under upstream's key and global shape, of which
+upstream writes each expert as a part; the optimizer's state is in ``adapter_state.py``.
+``weight0`` and so on are views, by which mcore-bridge merges, reads and exports.
+
+A frozen layer and its adapter are one autograd function. A scaling that is a power of two (32 / 8)
+multiplies the r columns between the adapter's products instead of all outputs: the same bits, as
+such a factor moves exponents alone. The sum with the layer's output is made in place.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import torch
+from mcore_bridge.tuners.lora import LoraParallelLinear
+from megatron.core import parallel_state
+from megatron.core.dist_checkpointing import ShardedTensor
+from megatron.core.extensions.transformer_engine import TEGroupedLinear
+from torch import nn
+
+from launchers import logs
+from launchers.training.experts import adapter_state
+from launchers.training.experts.grouped_weights import (
+    ALIGNED,
+    ARCHITECTURES,
+    Frozen,
+    product,
+    weight_gradients,
+)
+
+_update, _forward = LoraParallelLinear.update_layer, LoraParallelLinear.forward
+_sharded = LoraParallelLinear.sharded_state_dict
+
+
+class Grouped(torch.autograd.Function):  # type: ignore[misc]
+    """The products of rows with a stack."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, stack: torch.Tensor, splits: list[int]) -> Any:
+        """Return [tokens, out] of rows, [tokens, in], which are sorted by expert."""
+        ctx.save_for_backward(rows, stack)
+        ctx.splits = splits
+        return product(rows, stack.transpose(-2, -1), splits)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Return the gradients of rows and stack."""
+        (rows, stack), grad, needed = ctx.saved_tensors, grads[0].contiguous(), ctx.needs_input_grad
+        below = product(grad, stack, ctx.splits) if needed[0] else None
+        own = weight_gradients(rows, grad, ctx.splits) if needed[1] else None
+        return below, own, None
+
+
+class Adapted(torch.autograd.Function):  # type: ignore[misc]
+    """The outputs of frozen experts with their adapters."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,
+        dropped: torch.Tensor | None,
+        a: torch.Tensor,
+        b: torch.Tensor,
+        frozen: Frozen,
+        splits: list[int],
+        scaling: float,
+    ) -> torch.Tensor:
+        """Return [tokens, out].
+
+        Args:
+            ctx: autograd's context.
+            rows: [tokens, in], sorted by expert.
+            dropped: the rows after dropout; None if there is none.
+            a: [experts, r, in].
+            b: [experts, out, r].
+            frozen: the layer's own weights.
+            splits: number of rows of each expert.
+            scaling: of the adapter's output.
+        """
+        seen = rows if dropped is None else dropped
+        ctx.inner, ctx.outer = factors(scaling)
+        low = _times(product(seen, a.transpose(-2, -1), splits), ctx.inner)
+        ctx.save_for_backward(seen, low, a, b)
+        ctx.frozen, ctx.splits, ctx.is_dropped = frozen, splits, dropped is not None
+        out = frozen.outputs(rows, splits)
+        return out.add_(_times(product(low, b.transpose(-2, -1), splits), ctx.outer))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Return the gradients of the rows, the rows after dropout, and both stacks."""
+        seen, low, a, b = ctx.saved_tensors
+        grad, splits, needed = grads[0].contiguous(), ctx.splits, ctx.needs_input_grad
+        scaled = _times(grad, ctx.outer)
+        of_b = weight_gradients(low, scaled, splits) if needed[3] else None
+        below = _times(product(scaled, b, splits), ctx.inner)
+        of_a = weight_gradients(seen, below, splits) if needed[2] else None
+        of_rows = ctx.frozen.inputs(grad, splits) if needed[0] else None
+        of_dropped = None
+        if ctx.is_dropped:
+            of_dropped = product(below, a, splits) if needed[1] else None
+        elif of_rows is not None:
+            of_rows.add_(product(below, a, splits))
+        return of_rows, of_dropped, of_a, of_b, None, None, None
+
+
+def factors(scaling: float) -> tuple[float, float]:
+    """Return by what the r columns between both products are multiplied, and the outputs.
+
+    >>> factors(4.0), factors(3.0)
+    ((4.0, 1.0), (1.0, 3.0))
+    """
+    is_power = scaling > 0 and math.frexp(scaling)[0] == 0.5
+    return (scaling, 1.0) if is_power else (1.0, scaling)
+
+
+def _times(rows: torch.Tensor, factor: float) -> torch.Tensor:
+    return rows if factor == 1.0 else rows * factor
+
+
+class Stacked:
+    """What replaces a ``TEGroupedLinear`` with a weight for each expert."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a view of one expert's weight by upstream's name for it."""
+        if name.startswith("weight") and name[6:].isdigit():
+            return self.weight.data[int(name[6:])]
+        return super().__getattr__(name)  # type: ignore[misc]
+
+    def forward(self, rows: torch.Tensor, splits: list[int]) -> tuple[torch.Tensor, None]:
+        """Return the products of all experts, and no bias."""
+        return Grouped.apply(rows, self.weight, splits), None
+
+    def sharded_state_dict(
+        self, prefix: str = "", sharded_offsets: Any = (), metadata: Any = None
+    ) -> dict[str, Any]:
+        """Return the stack as one part of the tensor that upstream's parts make up."""
+        axis, size = len(sharded_offsets), parallel_state.get_expert_model_parallel_world_size()
+        offset = (axis, parallel_state.get_expert_model_parallel_rank(), size)
+        name = f"{prefix}weight"
+        return {
+            name: ShardedTensor.from_rank_offsets(
+                name,
+                self.weight,
+                *sharded_offsets,
+                offset,
+                replica_id=(0, 0, parallel_state.get_expert_data_parallel_rank()),
+                prepend_axis_num=axis,
+            )
+        }
+
+
+@cache
+def _stacked(kind: Any) -> Any:
+    return type(f"Stacked{kind.__name__}", (Stacked, kind), {})
+
+
+def why_not(module: Any) -> str:
+    """Return why a layer's weights cannot be one stack; empty if they can."""
+    config = module.config
+    if module.use_bias:
+        return "a bias"
+    if not config.bf16 or config.fp8 or config.fp4:
+        return "weights that are not bf16"
+    if module.wgrad_store.delay_wgrad_compute():
+        return "gradients of weights that are computed later"
+    if getattr(module.weight0, "is_gtp_weight_remat", False):
+        return "weights that megatron-core shards"
+    if any(side % ALIGNED for side in module.weight0.shape):
+        return f"sizes that are no multiples of {ALIGNED}"
+    return ""
+
+
+def stack(module: Any) -> None:
+    """Make a layer's weights one parameter."""
+    own = [module._parameters.pop(f"weight{n}") for n in range(module.num_gemms)]
+    weight = nn.Parameter(torch.stack([each.data for each in own]), own[0].requires_grad)
+    vars(weight).update(vars(own[0]))
+    nn.Module.register_parameter(module, "weight", weight)
+    module.single_grouped_weight = True  # for the hooks that read a state
+    kind: Any = type(module)
+    module.__class__ = _stacked(kind)
+
+
+def update_layer(self: Any, adapter_name: str, *given: Any, **named: Any) -> None:
+    """Add an adapter as upstream does, then stack it."""
+    _update(self, adapter_name, *given, **named)
+    for module in (self.lora_A[adapter_name], self.lora_B[adapter_name]):
+        if not isinstance(module, TEGroupedLinear):
+            continue
+        if reason := why_not(module):
+            _warn(reason)
+            continue
+        for n in range(module.num_gemms):
+            setattr(getattr(module, f"weight{n}"), adapter_state.EXPERTS, module.num_gemms)
+        if adapter_state.STACKS.are_made:
+            stack(module)
+
+
+@cache
+def _warn(reason: str) -> None:
+    logs.warning("adapters of experts are not stacked", reason=reason)
+
+
+def forward(self: Any, x: torch.Tensor, *given: Any, **named: Any) -> Any:
+    """Return a layer's outputs: frozen experts with one adapter as one function."""
+    names = [name for name in self.active_adapters if name in self.lora_A]
+    frozen = vars(self.base_layer).get("one_product")
+    if self.disable_adapters or self.merged or len(names) != 1 or not isinstance(frozen, Frozen):
+        return _forward(self, x, *given, **named)
+    a, b = self.lora_A[names[0]], self.lora_B[names[0]]
+    if not (isinstance(a, Stacked) and isinstance(b, Stacked)):
+        return _forward(self, x, *given, **named)
+    for module in (a, b):  # DDP's, which wait for weights that are gathered
+        for hook in module._forward_pre_hooks.values():
+            hook(module, ())
+    dropout = self.lora_dropout[names[0]]
+    dropped = None if isinstance(dropout, nn.Identity) else dropout(x)
+    splits, scaling = (*given, *named.values())[0], self.scaling[names[0]]
+    return Adapted.apply(x, dropped, a.weight, b.weight, frozen, splits, scaling), None
+
+
+def sharded_state_dict(
+    self: Any, prefix: str = "", sharded_offsets: Any = (), metadata: Any = None
+) -> Any:
+    """Return a layer's part of a checkpoint; one of stacks has adapters alone.
+
+    Upstream makes the entries of frozen experts, too, and drops them.
+    """
+    is_stacked = (metadata or {}).get(adapter_state.MARK)
+    if not is_stacked or not isinstance(self.base_layer, TEGroupedLinear):
+        return _sharded(self, prefix, sharded_offsets, metadata)
+    found: dict[str, Any] = {}
+    for side in ("lora_A", "lora_B"):
+        for name, module in getattr(self, side).items():
+            own = f"{prefix}{side}.{name}."
+            found |= module.sharded_state_dict(own, sharded_offsets, metadata)
+    return {name: each for name, each in found.items() if "_extra_state" not in name}
+
+
+def install() -> None:
+    """Stack adapters on GPUs that have the kernel; elsewhere only read checkpoints with stacks."""
+    has_kernels = torch.cuda.get_device_capability()[0] in ARCHITECTURES
+    if not has_kernels:
+        _warn("a GPU without grouped kernels")
+    LoraParallelLinear.update_layer = update_layer
+    LoraParallelLinear.forward = forward
+    LoraParallelLinear.sharded_state_dict = sharded_state_dict
+    adapter_state.install(stacks=has_kernels)

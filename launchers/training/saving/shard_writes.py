@@ -1,0 +1,122 @@
+"""Write a model's safetensors while its next weights are gathered.
+
+mcore-bridge copies each weight to the host, once more there (``gpt_bridge.py: _set_mlp_state``:
+``clone``), and writes a shard of 5 GB whenever so much is there, all in one thread: 1.5 s for a
+layer of Qwen3-30B-A3B. Here the second copy is made on the GPU, and threads write the shards, two
+at most at a time, so that host memory holds three. The files have the bytes of
+``safetensors.torch.save_file``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from mcore_bridge.bridge import gpt_bridge
+from mcore_bridge.utils import safetensors as upstream
+from safetensors.torch import save_file
+
+WRITERS = 2
+TYPES = {
+    # safetensors' own order: widest first
+    torch.int64: "I64",
+    torch.float32: "F32",
+    torch.int32: "I32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.uint8: "U8",
+}
+_export = gpt_bridge.GPTBridge.export_weights
+
+
+def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
+    """Write a file of safetensors; the writes themselves do not hold the interpreter's lock.
+
+    Args:
+        tensors: on the host; types that are not in ``TYPES`` are left to safetensors.
+        path: of the file.
+    """
+    if any(each.dtype not in TYPES for each in tensors.values()):
+        save_file(dict(tensors), path)
+        return
+    order = list(TYPES)
+    names = sorted(tensors, key=lambda name: (order.index(tensors[name].dtype), name))
+    header, at = {}, 0
+    for name in names:
+        tensor = tensors[name]
+        end = at + tensor.nbytes
+        offsets, at = [at, end], end
+        header[name] = {
+            "dtype": TYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": offsets,
+        }
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with Path(path).open("wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            stream.write(tensors[name].reshape(-1).view(torch.uint8).numpy())
+
+
+class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
+    """Writes shards in threads; renames and lists them when all are written."""
+
+    current_shard: dict[str, torch.Tensor]
+    current_shard_size: int
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """Prepare the folder."""
+        super().__init__(*given, **named)
+        self._pool = ThreadPoolExecutor(WRITERS)  # threads begin with the first shard
+        self._begun: deque[Future[None]] = deque()
+
+    def _save_current_shard(self, shard_filename: str | None = None) -> None:
+        """Write a shard; wait where enough are being written."""
+        if not self.current_shard:
+            return
+        usual = f"model-{self.shard_index:05d}-of-?????.safetensors"
+        name = shard_filename or ("adapter_model.safetensors" if self.peft_format else usual)
+        while len(self._begun) >= WRITERS:
+            self._begun.popleft().result()
+        path = str(Path(self.save_dir) / name)
+        self._begun.append(self._pool.submit(write, self.current_shard, path))
+        self.weight_map |= dict.fromkeys(self.current_shard, name)
+        self.total_size += self.current_shard_size
+        self.current_shard, self.current_shard_size = {}, 0
+        self.shard_index += 1
+
+    def finalize(self) -> None:
+        """Write what is left, wait for all, and end as upstream does.
+
+        Raises:
+            OSError: of a write.
+        """
+        if self.is_save_rank:
+            self._save_current_shard()
+        while self._begun:
+            self._begun.popleft().result()
+        self._pool.shutdown()
+        super().finalize()
+
+
+def export_weights(self: Any, mg_models: Any, target_device: Any = None, **named: Any) -> Any:
+    """Export as upstream does; what is saved is copied to the host when it is complete.
+
+    mcore-bridge 1.6.5 gathers to the host in chunks, to need no room on the GPU: that stays.
+    """
+    is_free = torch.cuda.is_available() and not hasattr(self, "_stream_to_cpu")
+    if named.get("_is_saving") and is_free:
+        target_device = None
+    return _export(self, mg_models, target_device, **named)
+
+
+def install() -> None:
+    """Replace the writes of shards, and where weights lie before."""
+    gpt_bridge.StreamingSafetensorSaver = Saver
+    gpt_bridge.GPTBridge.export_weights = export_weights

@@ -1,0 +1,1 @@
+"""Stacked adapters of experts compared with upstream's."""

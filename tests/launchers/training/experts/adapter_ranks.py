@@ -1,0 +1,354 @@
+"""Ranks with mcore-bridge's adapters of experts and megatron-core's distributed optimizer, on CPU.
+
+``-m tests.launchers.training.experts.adapter_ranks FOLDER ENGINE EP``: trains adapters as upstream
+makes them and stacked, saves both, and loads each in both forms. ENGINE is a folder with the source
+of a release of Transformer Engine, EP the number of ranks that share the experts. Adapters, DDP,
+optimizer, checkpoints and ``TEGroupedLinear`` with its parts of a checkpoint are upstream's own.
+Transformer Engine's ``GroupedLinear`` below it is a stand-in, and both forms multiply expert by
+expert, so that equal bits are expected. Each rank prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from launchers.stop import finished
+from tests.launchers.training.experts import grouped_on_cpu
+from tests.launchers.training.saving.save_ranks import strategies
+
+BF16 = torch.bfloat16
+EXPERTS, IN, MIDDLE, RANK = 8, 32, 16, 8
+METADATA = {"distrib_optim_sharding_type": "dp_reshardable", "singleton_local_shards": False}
+STEPS = 3
+CASES: dict[str, dict[str, Any]] = {
+    "shipped": {},
+    "scaling of 3": {"scaling": 3.0},
+    # gradients are reduced while others are computed, so that a buffer has several buckets
+    "buckets": {"overlaps": True},
+    # the norm is a sum over other tensors
+    "clipped": {"clip": 0.5},
+}
+
+
+class Model(torch.nn.Module):  # type: ignore[misc]
+    """Frozen experts with adapters, and a weight that all ranks have."""
+
+    def __init__(self, config: Any, scaling: float) -> None:
+        super().__init__()
+        core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
+        lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
+        self.config = config
+        local = EXPERTS // config.expert_model_parallel_size
+        shared = {"config": config, "bias": False, "skip_bias_add": False, "is_expert": True}
+        shared["init_method"] = lambda weight: torch.nn.init.normal_(weight, std=0.2)
+        self.first = torch.nn.Parameter(torch.randn(IN, IN).to(BF16))
+        for name, kind, sizes in (
+            ("linear_fc1", core.TEColumnParallelGroupedLinear, (IN, 2 * MIDDLE)),
+            ("linear_fc2", core.TERowParallelGroupedLinear, (MIDDLE, IN)),
+        ):
+            base = kind(local, *sizes, **shared)
+            base.requires_grad_(False)
+            base.is_expert = True  # as mcore_bridge/model/register.py
+            alpha = {"r": RANK, "lora_alpha": scaling * RANK}
+            setattr(self, name, lora.LoraParallelLinear(base, "default", **alpha))
+
+    def forward(self, rows: Any, splits: list[int]) -> Any:
+        """Return the experts' outputs of rows that are sorted."""
+        gate, up = self.linear_fc1(rows @ self.first, splits)[0].chunk(2, -1)
+        return self.linear_fc2(torch.nn.functional.silu(gate) * up, splits)[0]
+
+    def sharded_state_dict(self, prefix: str = "", metadata: Any = None) -> dict[str, Any]:
+        """Return what ms-swift saves of an adapter."""
+        core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+        whole = core.ShardedTensor.from_rank_offsets(
+            "first", self.first, replica_id=(0, 0, dist.get_rank())
+        )
+        found = {"first": whole}
+        for name in ("linear_fc1", "linear_fc2"):
+            module = getattr(self, name)
+            found |= module.sharded_state_dict(f"{name}.", (), metadata)
+        return {name: each for name, each in found.items() if ".base_layer." not in name}
+
+
+def configured(ep: int) -> Any:
+    """Return megatron-core's configuration."""
+    configs: Any = importlib.import_module("megatron.core.transformer")
+    return configs.TransformerConfig(
+        **{"num_layers": 1, "hidden_size": IN, "num_attention_heads": 1, "bf16": True},
+        **{"params_dtype": BF16, "use_cpu_initialization": True, "gated_linear_unit": True},
+        **{"num_moe_experts": EXPERTS, "expert_model_parallel_size": ep},
+        **{"gradient_accumulation_fusion": False, "add_bias_linear": False},
+    )
+
+
+def make(
+    ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0
+) -> tuple[Any, Any]:
+    """Return megatron-core's optimizer and DDP model."""
+    core: Any = importlib.import_module("megatron.core.distributed")
+    optimizers: Any = importlib.import_module("megatron.core.optimizer")
+    trainer: Any = importlib.import_module("swift.megatron.trainers.base")
+    config = configured(ep)
+    torch.manual_seed(1)
+    module = Model(config, scaling)
+    ddp = core.DistributedDataParallelConfig(
+        **{"use_distributed_optimizer": True, "grad_reduce_in_fp32": True},
+        **{"overlap_grad_reduce": overlaps, "bucket_size": 3000 if overlaps else None},
+    )
+    trainer.made = core.DistributedDataParallel(config, ddp, module)
+    [model] = trainer.wrap_model()
+    assert vars(module.linear_fc1.base_layer)["one_product"], "the frozen experts are not prepared"
+    chosen = optimizers.OptimizerConfig(
+        **{"optimizer": "adam", "lr": 1e-2, "bf16": True, "use_distributed_optimizer": True},
+        **{"weight_decay": 0.1, "clip_grad": clip, "params_dtype": BF16},
+    )
+    return optimizers.get_megatron_optimizer(chosen, [model]), model
+
+
+def train(optimizer: Any, model: Any, steps: int, seed: int) -> list[float]:
+    """Train on random rows, with experts that get none; return each step's gradient norm."""
+    torch.manual_seed(seed)
+    local, norms = model.module.linear_fc1.base_layer.num_gemms, []
+    for _ in range(steps):
+        model.zero_grad_buffer()
+        for last in (False, True):
+            splits = [int(each) for each in torch.randint(0, 6, (local,))]
+            splits[1] = 0
+            rows = torch.randn(sum(splits), IN).to(BF16)
+            with contextlib.nullcontext() if last else model.no_sync():
+                (model(rows, splits).float() ** 2).sum().backward()
+        model.finish_grad_sync()
+        is_done, norm, _ = optimizer.step()
+        assert is_done
+        norms.append(float(norm))
+    return norms
+
+
+def kept(optimizer: Any, model: Any) -> dict[str, torch.Tensor]:
+    """Return adapters and what this rank has of the optimizer's state, by expert's name."""
+    found: dict[str, torch.Tensor] = {}
+    names = {weight: name for name, weight in model.module.named_parameters()}
+    for part in getattr(optimizer, "chained_optimizers", [optimizer]):
+        for weight in getattr(part, "model_param_gbuf_map", ()):
+            ranges = part._get_model_param_range_map(weight)["param"]
+            for name, value in part._get_main_param_and_optimizer_states(weight).items():
+                whole = torch.full((weight.numel(),), float("nan"))
+                whole[ranges.start : ranges.end] = value
+                found |= split(f"{name} of {names[weight]}", whole.view(weight.shape))
+    for name, weight in model.module.named_parameters():
+        if weight.requires_grad:
+            found |= split(name, weight.detach().clone())
+    # the ranks have other parts of both forms
+    every: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(every, found)
+    return merged(every, int(model.config.expert_model_parallel_size))
+
+
+def merged(every: list[dict[str, torch.Tensor]], ep: int) -> dict[str, torch.Tensor]:
+    """Return the states of all ranks: of two parts the one that is there."""
+    found: dict[str, torch.Tensor] = {}
+    for rank, own in enumerate(every):
+        for name, value in own.items():
+            key = f"{name} on {rank}" if ep > 1 and "lora" in name else name
+            found[key] = (
+                torch.where(found[key].isnan(), value, found[key]) if key in found else value
+            )
+    assert not any(value.isnan().any() for value in found.values())
+    return found
+
+
+def split(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return a stack by upstream's names."""
+    return (
+        {f"{name}{n}": each for n, each in enumerate(value)} if value.dim() == 3 else {name: value}
+    )
+
+
+def save(optimizer: Any, model: Any, folder: Path) -> int:
+    """Save as ms-swift does; return the number of the model's entries."""
+    core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
+    utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
+    metadata = utils.get_sharded_sd_metadata(None) | {"dp_cp_group": dist.group.WORLD}
+    folder.mkdir(exist_ok=True)
+    dist.barrier()
+    state = {"model": model.module.sharded_state_dict(metadata=metadata)}
+    state["optimizer"] = optimizer.sharded_state_dict(state, metadata=metadata)
+    entries = len(state["model"])
+    core.save(state, str(folder), strategies()[0])
+    if dist.get_rank() == 0:
+        (folder / "form.json").write_text(json.dumps(bool(metadata.get(state_module.MARK))))
+    dist.barrier()
+    return entries
+
+
+def load(optimizer: Any, model: Any, folder: Path) -> None:
+    """Load as ms-swift does."""
+    core: Any = importlib.import_module("megatron.core.dist_checkpointing")
+    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
+    marks = {state_module.MARK: True} if json.loads((folder / "form.json").read_text()) else {}
+    metadata = METADATA | marks | {"dp_cp_group": dist.group.WORLD}
+    wanted = {"model": model.module.sharded_state_dict(metadata=metadata)}
+    wanted["optimizer"] = optimizer.sharded_state_dict(wanted, metadata=metadata, is_loading=True)
+    found = core.load(wanted, str(folder), strategies()[1])
+    model.module.load_state_dict(found["model"], strict=False)
+    optimizer.load_state_dict(found["optimizer"])
+
+
+def spoil(model: Any) -> None:
+    """Fill the trained weights with what no checkpoint has."""
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data.fill_(7.0)
+
+
+def equal(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
+    """Return whether all tensors have the same bits."""
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def start(engine: Path, ep: int) -> Any:
+    """Join the other rank; return the patch, which is not installed."""
+    grouped_on_cpu.enter(engine)
+    finished.end_at_exit()
+    dist.init_process_group("gloo")
+    state: Any = importlib.import_module("megatron.core.parallel_state")
+    state.initialize_model_parallel(expert_model_parallel_size=ep)
+    utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
+    utils.get_sharded_sd_metadata = lambda _: dict(METADATA)
+    trainer: Any = importlib.import_module("swift.megatron.trainers.base")
+    trainer.wrap_model = lambda: [trainer.made]
+    importlib.import_module("launchers.training.experts.grouped_product").install()
+    return importlib.import_module("launchers.training.experts.stacked_adapters")
+
+
+class Case:
+    """The same training in both forms, and a load of each of both checkpoints in each form."""
+
+    def __init__(self, ours: Any, ep: int, folder: Path, options: dict[str, Any]) -> None:
+        self.ours, self.ep, self.folder, self.options = ours, ep, folder, options
+        self.middle: dict[bool, Any] = {}
+        self.after: dict[bool, Any] = {}
+        self.first: dict[bool, Any] = {}
+        self.norms: dict[bool, list[float]] = {}
+        self.entries: dict[bool, int] = {}
+        self.merged: dict[bool, dict[str, torch.Tensor]] = {}
+        folder.mkdir(exist_ok=True)
+
+    def switch(self, is_stacked: bool) -> None:
+        """Stack; otherwise behave as on a GPU without the kernel."""
+        self.ours.adapter_state.STACKS.are_made = is_stacked
+        vars(torch.cuda)["get_device_capability"] = lambda *_: (9 if is_stacked else 8, 0)
+
+    def run(self, is_stacked: bool) -> None:
+        """Train, save in the middle, and train on."""
+        optimizer, model = make(self.ep, **self.options)
+        self.first[is_stacked] = kept_weights(model)
+        self.norms[is_stacked] = train(optimizer, model, STEPS, seed=dist.get_rank())
+        self.middle[is_stacked] = kept(optimizer, model)
+        self.entries[is_stacked] = save(optimizer, model, self.folder / str(is_stacked))
+        self.norms[is_stacked] += train(optimizer, model, STEPS, 10 + dist.get_rank())
+        self.after[is_stacked] = kept(optimizer, model)
+        for module in (model.module.linear_fc1, model.module.linear_fc2):
+            module.merge()
+        names = model.module.named_parameters()
+        self.merged[is_stacked] = {n: w.detach().clone() for n, w in names if "base_layer" in n}
+
+    def resume(self, source: bool, is_stacked: bool) -> list[bool]:
+        """Return whether the state that is loaded, and the course from there, are the source's."""
+        self.switch(is_stacked)
+        optimizer, model = make(self.ep, **self.options)
+        spoil(model)
+        load(optimizer, model, self.folder / str(source))
+        is_same = equal(kept(optimizer, model), self.middle[source])
+        train(optimizer, model, STEPS, 10 + dist.get_rank())
+        return [is_same, equal(kept(optimizer, model), self.after[source])]
+
+    def result(self) -> dict[str, Any]:
+        """Return what was seen; the first run has upstream's code alone."""
+        self.run(False)
+        if not hasattr(self.ours, "is_installed"):
+            self.ours.install()
+            self.ours.is_installed = True
+        self.switch(True)
+        self.run(True)
+        forms = (False, True)
+        loaded = {f"{a} in {b}": self.resume(a, b) for a in forms for b in forms}
+        self.switch(False)
+        return {
+            "first": equal(self.first[False], self.first[True]),
+            "trained": equal(self.after[False], self.after[True]),
+            "merged": equal(self.merged[False], self.merged[True]),
+            "norms": [self.norms[form] for form in forms],
+            "entries": [self.entries[form] for form in forms],
+            "loaded": loaded,
+        }
+
+
+def layer(rank: int = RANK, bias: bool = False, **changes: Any) -> Any:
+    """Return a layer with an adapter, of which something may be different."""
+    core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
+    lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
+    shared = {"config": configured(1), "skip_bias_add": False, "is_expert": True, "bias": False}
+    base = core.TEColumnParallelGroupedLinear(
+        EXPERTS, IN, 2 * MIDDLE, init_method=torch.nn.init.zeros_, **shared
+    )
+    base.is_expert = True
+    vars(base.config).update(changes)
+    return lora.LoraParallelLinear(base, "default", r=rank, lora_bias=bias)
+
+
+def sides(module: Any) -> list[Any]:
+    """Return the two products of a layer's adapter."""
+    return [module.lora_A["default"], module.lora_B["default"]]
+
+
+def left(ours: Any) -> dict[str, Any]:
+    """Return which layers are left to upstream, and whether a view is of the stack."""
+    ours.adapter_state.STACKS.are_made = True
+    layers = {
+        "shipped": layer(),
+        "a rank of 12": layer(rank=12),
+        "a bias": layer(bias=True),
+        "fp8": layer(fp8="hybrid"),
+        "not bf16": layer(bf16=False),
+    }
+    found: dict[str, Any] = {
+        name: [isinstance(side, ours.Stacked) for side in sides(each)]
+        for name, each in layers.items()
+    }
+    module = layers["shipped"].lora_A["default"]
+    module.weight3.data.copy_(torch.ones(RANK, IN))  # as mcore-bridge reads an adapter
+    found["view"] = bool((module.weight[3] == 1).all()) and not hasattr(module, "weightless")
+    return found
+
+
+def main() -> None:
+    """Train, save and load in both forms."""
+    folder, ep = Path(sys.argv[1]), int(sys.argv[3])
+    ours = start(Path(sys.argv[2]), ep)
+    found = {
+        name: Case(ours, ep, folder / name, options).result() for name, options in CASES.items()
+    }
+    print(json.dumps(found | {"left": left(ours)}), flush=True)
+
+
+def kept_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return copies of the trained weights by upstream's names."""
+    found: dict[str, torch.Tensor] = {}
+    for name, weight in model.module.named_parameters():
+        if weight.requires_grad:
+            found |= split(name, weight.detach().clone())
+    return found
+
+
+if __name__ == "__main__":
+    main()

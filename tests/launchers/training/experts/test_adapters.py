@@ -1,0 +1,80 @@
+"""Stacked adapters train, save and resume as one weight an expert does, bit by bit, on CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.preflight.gang_probes import free_port
+from scripts.helm import ROOT
+from tests.engines.fetch import ENGINES, FILE
+from tests.launchers.training_environment import IMAGE, NEXT, Stack
+
+RELEASE = "2.16.1"
+CASES, EXPERTS = ("shipped", "scaling of 3", "buckets", "clipped"), 8
+"""As of ``adapter_ranks.py``."""
+LEFT = {
+    "shipped": [True, True],
+    "a rank of 12": [False, False],
+    "a bias": [False, False],
+    "fp8": [False, False],
+    "not bf16": [False, False],
+    "view": True,
+}
+FORMS = ("False in False", "False in True", "True in False", "True in True")
+pytestmark = [
+    pytest.mark.skipif(
+        not all(stack.is_installed for stack in (IMAGE, NEXT))
+        or not (ENGINES / RELEASE / FILE).exists(),
+        reason="no .tools/train-4.5.3, .tools/train-4.6.0 or .tools/engines: run `make setup`",
+    ),
+    pytest.mark.timeout(600),
+]
+
+
+def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
+    """Return what two ranks found."""
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--redirects", "1"]
+    words += ["--master-port", str(free_port()), "--log-dir", str(folder / "log")]
+    words += ["-m", "tests.launchers.training.experts.adapter_ranks"]
+    path = f"{ROOT}:{stack.oracle}"
+    env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [stack.python, *words, str(folder), str(ENGINES / RELEASE), str(ep)],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    printed = "".join(path.read_text() for path in (folder / "log").rglob("stdout.log"))
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+# replicas of all experts, whose weights share a buffer with others, and shared experts
+@pytest.mark.parametrize(("stack", "ep"), [(IMAGE, 1), (NEXT, 2)], ids=["replicas", "shared"])
+def test_both_forms_have_the_same_bits_and_each_resumes_the_other(
+    stack: Stack, ep: int, tmp_path: Path
+) -> None:
+    ranks = found(stack, ep, tmp_path)
+    assert len(ranks) == 2
+    for rank in ranks:
+        assert rank.pop("left") == LEFT
+        assert tuple(rank) == CASES
+        for case, seen in rank.items():
+            assert seen["first"], case
+            assert seen["merged"] or case == "clipped", case
+            assert all(same for same, _ in seen["loaded"].values()), case
+            # weights and extra states of four layers' experts, and a weight
+            assert seen["entries"] == [4 * 2 * EXPERTS // ep + 1, 4 + 1]
+            if case != "clipped":  # where the norm's last bit scales all gradients
+                assert seen["trained"], case
+                assert seen["loaded"] == dict.fromkeys(FORMS, [True, True]), case
+        one, other = rank["clipped"]["norms"]
+        assert one == pytest.approx(other, rel=1e-6)
+        assert min(one) > 1

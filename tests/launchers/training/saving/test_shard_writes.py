@@ -1,0 +1,102 @@
+"""Safetensors that threads write have the bytes of upstream's, and no error of theirs is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import ORACLE, needs_oracle
+
+pytestmark = needs_oracle
+
+BRIDGE = """
+class GPTBridge:
+    def export_weights(self, mg_models, target_device=None, _is_saving=False):
+        yield target_device
+from mcore_bridge.utils.safetensors import StreamingSafetensorSaver
+"""
+ENV = """
+def is_master(): return True
+def is_last_rank(): return True
+"""
+BEGIN = """
+import json, pathlib, torch
+from mcore_bridge.bridge import gpt_bridge
+from mcore_bridge.utils import safetensors as upstream
+types = (torch.bfloat16, torch.float32, torch.int64, torch.uint8, torch.float16, torch.int32)
+weights = {f"layers.{n}.w{n % 3}": torch.randn(3 + n, 700).to(types[n % len(types)])
+           for n in range(24)} | {"scalar": torch.tensor(2.0), "none": torch.empty(0, 4)}
+
+def save(folder):
+    saver = gpt_bridge.StreamingSafetensorSaver(folder, "1GB")
+    saver.max_shard_size = 60_000
+    for name, tensor in weights.items():
+        saver.add_tensor(name, tensor)
+    saver.finalize()
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+before = save("upstream")
+from launchers.training.saving import shard_writes
+shard_writes.install()
+"""
+
+
+def seen(folder: Path, program: str) -> str:
+    """Run a program with the stand-ins of a bridge and upstream's own writer of safetensors."""
+    source = ORACLE / "mcore_bridge/utils/safetensors.py"
+    files = {
+        "mcore_bridge/bridge/gpt_bridge.py": BRIDGE,
+        "mcore_bridge/utils/env.py": ENV,
+        "mcore_bridge/utils/safetensors.py": source.read_text(),
+    }
+    fake_upstream.lay(folder, files)
+    return fake_upstream.run(folder, BEGIN + program)
+
+
+def test_the_files_have_the_bytes_of_upstreams(tmp_path: Path) -> None:
+    program = """
+after = save("ours")
+print(json.dumps([len(before), before == after]))
+"""
+    count, is_same = json.loads(seen(tmp_path, program))
+    assert is_same
+    assert count > 5  # several shards and their index
+
+
+def test_a_type_that_is_not_known_is_written_by_upstream(tmp_path: Path) -> None:
+    program = """
+weights["narrow"] = torch.ones(8).to(torch.float8_e4m3fn)
+after = save("ours")
+from safetensors.torch import load_file
+found = {}
+for path in pathlib.Path("ours").glob("*.safetensors"):
+    found |= load_file(path)
+print(all(torch.equal(found[n].float(), weights[n].float()) for n in weights))
+"""
+    assert seen(tmp_path, program) == "True"
+
+
+def test_an_error_of_a_write_ends_the_save(tmp_path: Path) -> None:
+    program = """
+def write(tensors, path):
+    raise OSError("no space left")
+shard_writes.write = write
+try:
+    save("ours")
+except OSError as error:
+    print(error)
+"""
+    assert seen(tmp_path, program) == "no space left"
+
+
+def test_what_is_saved_is_complete_on_the_gpu_before_it_is_copied(tmp_path: Path) -> None:
+    program = """
+bridge = gpt_bridge.GPTBridge()
+def devices():
+    return [next(bridge.export_weights([], target_device="cpu", _is_saving=s)) for s in (1, 0)]
+found = devices()
+torch.cuda.is_available = lambda: True
+print(json.dumps([found, devices()]))
+"""
+    assert json.loads(seen(tmp_path, program)) == [["cpu", "cpu"], [None, "cpu"]]
