@@ -366,6 +366,24 @@ PATCHES = (
         otherwise=_ALLTOALL,
     ),
     Patch(
+        "prompt_once",
+        "numbers",  # packs and kernels
+        (
+            *functions(_SFT, "_encode_dataset _post_process_datasets"),
+            *functions("swift.dataset.packing:PackingDataset", "__init__ create_packed_idx"),
+            *functions("swift.template.base:Template", "_rlhf_data_collator packing_row"),
+            *functions(_TRAINER, "_get_data_collator _prepare_batch"),
+            *functions("swift.megatron.trainers.utils", "prepare_batch"),
+            *functions("mcore_bridge.model.gpt_model:GPTModel", "_get_rotary_pos_emb forward"),
+            *functions("mcore_bridge.patcher", "_patch_mrope"),
+            *functions("megatron.core.transformer.attention:Attention", "forward"),
+            *functions(
+                "megatron.core.extensions.transformer_engine:TEDotProductAttention", "forward"
+            ),
+        ),
+        otherwise="set recipe.promptOnce: false",
+    ),
+    Patch(
         "filler_mask",
         "numbers",  # without it the balancing loss includes filler
         (

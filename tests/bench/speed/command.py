@@ -86,7 +86,8 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
         took["model_s"] = round(time.monotonic() - begin, 1)
     begin = time.monotonic()
     if not bench.data.exists():
-        pairs.write(bench.data, options.tokenizer, options.pairs)
+        given = {} if options.prompt is None else {"sizes": pairs.medians(options.prompt)}
+        pairs.write(bench.data, options.tokenizer, options.pairs, **given)
         took["pairs_s"] = round(time.monotonic() - begin, 1)
     return took
 

@@ -99,6 +99,7 @@ CHOICES = {
     "reference": (*("online",) * 4, "precomputed"),
     "export": (*("last",) * 4, "best"),
     "pairWeights": ("equal", "pack"),
+    "promptOnce": ("false", "false", "true"),
     "adapterReference": ("adapter", "adapter", "base"),
 }
 """Texts of the recipe's own keys, likely ones several times."""
