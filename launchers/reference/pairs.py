@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
 SIZE = 16
 """Bytes of an id; the chance that two of 10^9 pairs share one is 10^-21."""
@@ -41,10 +42,10 @@ def pair_id(row: Mapping[str, Sequence[int]]) -> bytes:
     return digest.digest()
 
 
-def tokens(row: Mapping[str, Sequence[int]]) -> int:
+def tokens(row: Mapping[str, Any]) -> int:
     """Return a pair's real tokens that are computed, of the chosen and of the rejected text."""
     whole = len(row["chosen_input_ids"]) + len(row["rejected_input_ids"])
-    return whole - int(row.get(SHARED, 0))  # type: ignore[call-overload]
+    return whole - int(row.get(SHARED, 0))
 
 
 def rows_of(batch: Sequence[object]) -> list[Mapping[str, Sequence[int]]]:

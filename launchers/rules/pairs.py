@@ -138,12 +138,6 @@ ONCE: tuple[Rule, ...] = (
         "MB patcher.py:_patch_mtp takes the positions of whole texts",
         given("mtp_num_layers"),
     ),
-    _once_conflict(
-        "prompt-once-overlap",
-        "cannot be combined with overlap_moe_expert_parallel_comm: true",
-        "MC model_chunk_schedule_plan.py runs parts of a layer that were not compared",
-        on("overlap_moe_expert_parallel_comm"),
-    ),
 )
 """Rules of the Megatron backend."""
 ONCE_ELSEWHERE: tuple[Rule, ...] = (

@@ -74,7 +74,7 @@ class Reading:
         data = next(self._inner)
         self._tally.seconds += time.perf_counter() - began
         if self._counts and isinstance(data, dict):
-            lengths = next(filter(None, map(data.get, LENGTHS)), [])
+            lengths: list[int] = next(filter(None, map(data.get, LENGTHS)), [])
             self._tally.add(lengths, data.get(SHARED, ()))
         return data
 

@@ -90,7 +90,7 @@ class Collator:
 
     def __call__(self, batch: list[Any]) -> dict[str, Any]:
         """Collate a microbatch and say where attention finds the keys of each text."""
-        rows = rows_of(batch)
+        rows: list[Any] = [*rows_of(batch)]
         cuts = [row.get(SHARED, 0) for row in rows]
         made: dict[str, Any] = self.inner([[without_shared(row) for row in rows]])
         places = made["position_ids"]

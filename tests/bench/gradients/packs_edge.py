@@ -33,7 +33,7 @@ def lengths(tokenizer: Path, folder: Path) -> dict[str, list[int]]:
     for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines():
         row = template.encode(json.loads(line))
         texts = [len(row[f"{side}_input_ids"]) for side in ("chosen", "rejected")]
-        assert max(texts) <= int(_flag("max_length")), texts
+        assert max(texts) <= int(_flag("max_length", ONCE)), texts
         found.append(row)
     rows = importlib.import_module("datasets").Dataset.from_list(found)
     both = zip(rows["chosen_length"], rows["rejected_length"], strict=True)

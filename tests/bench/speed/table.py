@@ -21,8 +21,8 @@ COLUMNS = (
     "loss",
     "end",
 )
-"""``overall``: all tokens over all seconds; ``one epoch``: the same with the reference's pass; ``pairs/s``: pairs of all GPUs over all
-seconds."""
+"""``overall``: all tokens over all seconds; ``pairs/s``: all pairs over them; ``one epoch``: tokens
+with the reference's pass."""
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
