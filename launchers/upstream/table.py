@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from launchers.upstream.patches import ACCEPT, Patch, Verdict, functions, judge
+from launchers.upstream.prompt_patch import PROMPT_ONCE
 
 _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
 _HF = "transformers.trainer:Trainer"
-_FLOW = "swift.megatron.callbacks.default_flow:DefaultFlowCallback"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer:MegatronDPOTrainer"
 _HF_DPO = "swift.rlhf_trainers.dpo_trainer:DPOTrainer"
@@ -335,9 +335,8 @@ PATCHES = (
                 "train_step _all_reduce_metric _aggregated_metrics "
                 "_log_callback _prepare_dataloader _create_dataloader",
             ),
-            # its sampler is that of the patch packing
-            *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),
-            *functions(_FLOW, "on_step_end"),
+            *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),  # that of packing
+            *functions("swift.megatron.callbacks.default_flow:DefaultFlowCallback", "on_step_end"),
             *functions(_HF_DPO, "dpo_loss"),
             *functions("megatron.core.pipeline_parallel.schedules", "forward_step_calc_loss"),
         ),
@@ -365,24 +364,7 @@ PATCHES = (
         ),
         otherwise=_ALLTOALL,
     ),
-    Patch(
-        "prompt_once",
-        "numbers",  # packs and kernels
-        (
-            *functions(_SFT, "_encode_dataset _post_process_datasets"),
-            *functions("swift.dataset.packing:PackingDataset", "__init__ create_packed_idx"),
-            *functions("swift.template.base:Template", "_rlhf_data_collator packing_row"),
-            *functions(_TRAINER, "_get_data_collator _prepare_batch"),
-            *functions("swift.megatron.trainers.utils", "prepare_batch"),
-            *functions("mcore_bridge.model.gpt_model:GPTModel", "_get_rotary_pos_emb forward"),
-            *functions("mcore_bridge.patcher", "_patch_mrope"),
-            *functions("megatron.core.transformer.attention:Attention", "forward"),
-            *functions(
-                "megatron.core.extensions.transformer_engine:TEDotProductAttention", "forward"
-            ),
-        ),
-        otherwise="set recipe.promptOnce: false",
-    ),
+    PROMPT_ONCE,
     Patch(
         "filler_mask",
         "numbers",  # without it the balancing loss includes filler
