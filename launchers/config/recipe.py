@@ -33,7 +33,7 @@ OWN = "recipe."
 """The recipe's own keys begin with it where they stand among the flags, for rules that ask for
 them."""
 TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
-PAIR_WEIGHTS = f"{OWN}pairWeights"
+PAIR_WEIGHTS, PROMPT_ONCE = f"{OWN}pairWeights", f"{OWN}promptOnce"
 ADAPTER_REFERENCE = f"{OWN}adapterReference"
 TRAINS = f"{OWN}trains"
 """``adapter`` or ``full``: what Megatron's trainer trains, a fact that follows from flags."""
@@ -41,7 +41,10 @@ _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 """Trackers that are sent the curves, with the variable of their API key."""
-SWITCHES = {"allowVersionChange": False, "checkFirstStep": True, "pairLedger": True}
+SWITCHES = {
+    **{"promptOnce": False, "allowVersionChange": False},
+    **{"checkFirstStep": True, "pairLedger": True},
+}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
@@ -98,6 +101,8 @@ class Recipe:
     pair_weights: PairWeights = "equal"
     """Weights of the pairs of a step in packed DPO. ``equal``: all the same; ``pack``: as ms-swift
     does, packs weigh the same and the pairs of a pack share its weight."""
+    prompt_once: bool = False
+    """Whether the texts of a pair share the computation of their prompt in a pack."""
     saving: Saving = "background"
     """How Megatron's checkpoints of all parameters are written: in the ``background``, from a copy
     in host memory, or ``blocking`` training until they are complete. Not part of ``digest``."""
@@ -131,6 +136,7 @@ class Recipe:
         # a run that began before there were equal weights has the digest of ``pack``
         fields += ["equal pair weights"] if self.weighs_pairs_equally else []
         fields += [["script", *self.script]] if self.script else []
+        fields += ["prompt once"] if self.prompt_once else []  # its packs hold other pairs
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -153,6 +159,7 @@ class Recipe:
             REFERENCE: self.reference,
             EXPORT: self.export,
             PAIR_WEIGHTS: self.pair_weights,
+            PROMPT_ONCE: str(self.prompt_once).lower(),
             ADAPTER_REFERENCE: self.adapter_reference,
         }
 
@@ -279,6 +286,7 @@ def parse(document: object) -> Recipe:
         reference=cast(Reference, given["reference"]),
         export=cast(Export, given["export"]),
         pair_weights=cast(PairWeights, given["pairWeights"]),
+        prompt_once=_switch("recipe-prompt-once", document, "promptOnce"),
         saving=cast(Saving, given["saving"]),
         save_minutes=_number("saveMinutes", given.get("saveMinutes", SAVE_MINUTES)),
         max_dropped_rows=_number("maxDroppedRows", given.get("maxDroppedRows", MAX_DROPPED_ROWS)),

@@ -343,6 +343,13 @@ FEATURES = (
         backend="megatron",
         wanted=equal_packs.wanted,
     ),
+    # after ``equal_packs`` and ``tokens``: it shortens what they return
+    Feature(
+        name="prompt_once",
+        module="training.packs.prompt_once",
+        backend="megatron",
+        wanted=attrgetter("prompt_once"),
+    ),
     Feature(
         name="filler_mask",
         module="training.experts.filler_mask",

@@ -110,7 +110,7 @@ LATER = (
     "moe_router_load_balancing_type",
 )
 """Arguments of ms-swift that change the numbers, and that stores had not had at first."""
-FEATURES = ("equal_packs", "grouped_product", "pack_lengths", "rank_order")
+FEATURES = ("equal_packs", "grouped_product", "pack_lengths", "prompt_once", "rank_order")
 """The launcher's features that compute the forward pass with other kernels, or on other padding."""
 _KERNELS = re.compile(
     r"NVTE_(?!DEBUG)\w+|NCCL_(ALGO|PROTO|NVLS_ENABLE)|CUBLAS_WORKSPACE_CONFIG"

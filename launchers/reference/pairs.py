@@ -11,11 +11,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
 SIZE = 16
 """Bytes of an id; the chance that two of 10^9 pairs share one is 10^-21."""
 FIELDS = ("chosen_input_ids", "chosen_labels", "rejected_input_ids", "rejected_labels")
 """Keys of a pair as ms-swift's template encodes it (``swift/template/base.py: _rlhf_encode``)."""
+SHARED = "shared_tokens"
+"""Key of a pair whose rejected text does not compute this many first tokens of the prompt, and of a
+batch the list of these (``training/packs/prompt_layout.py``)."""
 ROUND = 16
 """Micro-batches of the pass between two checks for results of an earlier pass."""
 
@@ -38,9 +42,10 @@ def pair_id(row: Mapping[str, Sequence[int]]) -> bytes:
     return digest.digest()
 
 
-def tokens(row: Mapping[str, Sequence[int]]) -> int:
-    """Return a pair's real tokens: chosen and rejected, each once."""
-    return len(row["chosen_input_ids"]) + len(row["rejected_input_ids"])
+def tokens(row: Mapping[str, Any]) -> int:
+    """Return a pair's real tokens that are computed, of the chosen and of the rejected text."""
+    whole = len(row["chosen_input_ids"]) + len(row["rejected_input_ids"])
+    return whole - int(row.get(SHARED, 0))
 
 
 def rows_of(batch: Sequence[object]) -> list[Mapping[str, Sequence[int]]]:

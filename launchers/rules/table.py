@@ -23,7 +23,7 @@ from launchers.rules.evaluation import EVALUATION, ON_MEGATRON, ON_TRANSFORMERS
 from launchers.rules.model import READ, Known
 from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules.pair_weights import WEIGHTS, WEIGHTS_ELSEWHERE
+from launchers.rules.pairs import ONCE, ONCE_ELSEWHERE, WEIGHTS, WEIGHTS_ELSEWHERE
 from launchers.rules.parallelism import (
     DENSE,
     GBS,
@@ -71,6 +71,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *ELSEWHERE,
         *REFERENCES,
         *WEIGHTS,
+        *ONCE,
         *GATHER,
         *ADAPTER,
         *EVALUATION,
@@ -84,6 +85,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *ELSEWHERE,
         *REFERENCES_ELSEWHERE,
         *WEIGHTS_ELSEWHERE,
+        *ONCE_ELSEWHERE,
         *EVALUATION,
         *ON_TRANSFORMERS,
         *SHARDING,

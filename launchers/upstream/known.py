@@ -25,6 +25,14 @@ SOURCES: Mapping[str, Read] = {
   "swift.dataset.packing": {
    "PackingDataset.__getitem__": {
     "ee71a185c1d1fd51": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
+   },
+   "PackingDataset.__init__": {
+    "22c45c840670b905": "4.4.1, 4.4.2",
+    "c03a4db2dd7010a1": "4.5.3, 4.6.0"
+   },
+   "PackingDataset.create_packed_idx": {
+    "938eecefe86f6325": "4.4.1, 4.4.2",
+    "cb3c86c965f50da8": "4.5.3, 4.6.0"
    }
   },
   "swift.dataset.preprocessor.core": {
@@ -292,6 +300,16 @@ SOURCES: Mapping[str, Read] = {
     "f959022801925c5f": "4.6.0"
    }
   },
+  "swift.template.base": {
+   "Template._rlhf_data_collator": {
+    "f9cb38a491d9baff": "4.4.1, 4.4.2",
+    "464a27b8f60921a0": "4.5.3, 4.6.0"
+   },
+   "Template.packing_row": {
+    "2935381dd18cafbc": "4.4.1, 4.4.2, 4.5.3",
+    "81aa584cf4d3099d": "4.6.0"
+   }
+  },
   "swift.trainers.mixin": {
    "DataLoaderMixin.get_train_dataloader": {
     "5d2aeed447b35058": "4.4.1, 4.4.2",
@@ -341,6 +359,18 @@ SOURCES: Mapping[str, Read] = {
     "523aa781a3fcc85b": "1.6.5"
    }
   },
+  "mcore_bridge.model.gpt_model": {
+   "GPTModel._get_rotary_pos_emb": {
+    "85a6eaf0d374b772": "1.6.0, 1.6.1, 1.6.2, 1.6.3, 1.6.4",
+    "9435e91157068360": "1.6.5"
+   },
+   "GPTModel.forward": {
+    "75cf0e1fd24e048a": "1.6.0, 1.6.1, 1.6.2",
+    "10aee35662900071": "1.6.3",
+    "0a50c8a7def40f32": "1.6.4",
+    "4b77b6bad561c8b4": "1.6.5"
+   }
+  },
   "mcore_bridge.model.modules.topk_router": {
    "TopKRouter._apply_expert_bias": {
     "955dd3d96cac9c1a": "1.6.0 to 1.6.4",
@@ -350,6 +380,12 @@ SOURCES: Mapping[str, Read] = {
   "mcore_bridge.model.modules.transformer_layer": {
    "TransformerLayer.forward": {
     "a77ea8b63176d09b": "1.6.0 to 1.6.5"
+   }
+  },
+  "mcore_bridge.patcher": {
+   "_patch_mrope": {
+    "364f6aa9f9eaa166": "1.6.0, 1.6.1",
+    "220bdc469980649f": "1.6.2, 1.6.3, 1.6.4, 1.6.5"
    }
   },
   "mcore_bridge.tuners.lora": {
@@ -433,6 +469,10 @@ SOURCES: Mapping[str, Read] = {
    }
   },
   "megatron.core.extensions.transformer_engine": {
+   "TEDotProductAttention.forward": {
+    "52433b62e8a3fda4": "0.18.0, 0.18.1, 0.18.2",
+    "83470b9732d24e90": "0.19.0, 0.19.2"
+   },
    "TEGroupedLinear._sharded_state_dict_grouped": {
     "cbd7a1de87b3b069": "0.18.0, 0.18.1, 0.18.2",
     "77510958bcfa2582": "0.19.0 to 0.19.2"
@@ -497,6 +537,12 @@ SOURCES: Mapping[str, Read] = {
    "forward_step_calc_loss": {
     "24757f83c3ded7a4": "0.18.0, 0.18.1, 0.18.2",
     "9990d300271b7dfc": "0.19.0 to 0.19.2"
+   }
+  },
+  "megatron.core.transformer.attention": {
+   "Attention.forward": {
+    "3c1526e57c197f2d": "0.18.0, 0.18.1, 0.18.2",
+    "b144e903f3ca6d8f": "0.19.0, 0.19.2"
    }
   },
   "megatron.core.transformer.moe.moe_layer": {

@@ -6,6 +6,7 @@ import os
 
 from launchers.upstream import weight_patches
 from launchers.upstream.patches import ACCEPT, Patch, Verdict, functions, judge
+from launchers.upstream.prompt_patch import PROMPT_ONCE
 
 _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
@@ -298,8 +299,7 @@ PATCHES = (
                 "train_step _all_reduce_metric _aggregated_metrics "
                 "_log_callback _prepare_dataloader _create_dataloader",
             ),
-            # its sampler is that of the patch packing
-            *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),
+            *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),  # that of packing
             *functions("swift.megatron.callbacks.default_flow:DefaultFlowCallback", "on_step_end"),
             *functions(_HF_DPO, "dpo_loss"),
             *functions("megatron.core.pipeline_parallel.schedules", "forward_step_calc_loss"),
@@ -328,6 +328,7 @@ PATCHES = (
         ),
         otherwise=_ALLTOALL,
     ),
+    PROMPT_ONCE,
     Patch(
         "filler_mask",
         "numbers",  # without it the balancing loss includes filler

@@ -55,6 +55,9 @@ class Numbers:
     prompt: Spread
     chosen: Spread
     rejected: Spread
+    shared: float
+    """Share of the sampled pairs' tokens or characters that ``recipe.promptOnce`` leaves out: their
+    prompts, once; the template's own tokens are not counted."""
     cut: float | None
     """Share of the sampled pairs longer than max_length, without the template's own tokens; None in
     characters."""
@@ -93,6 +96,8 @@ def measure(
     asked = Counter(prompt for prompt, _, _ in whole)
     leaked = {_prompt(pair.chosen) for pair in held_out} if held_out is not None else None
     total = max(1, len(sample))
+    is_common = [_prompt(pair.chosen) == _prompt(pair.rejected) for pair in sample]
+    once = sum(n for n, holds in zip(prompts, is_common, strict=True) if holds)
     return Numbers(
         pairs=len(pairs),
         sampled=len(sample),
@@ -100,6 +105,7 @@ def measure(
         prompt=Spread.of(prompts),
         chosen=Spread.of(chosen),
         rejected=Spread.of(rejected),
+        shared=once / max(1, 2 * sum(prompts) + sum(chosen) + sum(rejected)),
         cut=sum(n > limit for n in longest) / total if lengths else None,
         duplicates=len(pairs) - len(whole),
         repeated_prompts=sum(n - 1 for n in asked.values()),

@@ -74,6 +74,9 @@ def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     repeated = document["repeated_prompts"]
     shared = "; rows held out at random share prompts with training" if repeated else ""
     yield "prompts", f"{repeated:,} pairs repeat a prompt{shared}"
+    part = document["shared"]
+    gain = f"recipe.promptOnce trains up to {1 / (1 - part):.2f} times as many pairs a second"
+    yield "prompt", f"{part:.0%} of the {document['unit']} are prompts computed again: {gain}"
     yield "near-equal", f"{document['near_equal']:,} pairs ({document['near_equal'] / pairs:.1%})"
     ratio = document["bias"]
     is_biased = not 1 / BIAS <= ratio <= BIAS

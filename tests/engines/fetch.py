@@ -91,6 +91,9 @@ _CORE = {
     "megatron/core/pipeline_parallel/schedules.py": (
         "946a71d2fd69dfebaceab461bd8e01a37cc4797221651d64943c2c5c9c4e6f0a"
     ),
+    "megatron/core/transformer/attention.py": (
+        "5f335eb39883b7d99a8a770ff3b6ed3ce96df16360edc7285a23d8e4524e9b7a"
+    ),
     "megatron/core/transformer/moe/moe_layer.py": (
         "680e0efc3d6e51e167934fc52002c762ce32448d12fbaf3f6ddba2ec6c316fe4"
     ),

@@ -19,6 +19,9 @@ export: {{ .export | quote }}
 {{- if ne .pairWeights "equal" }}
 pairWeights: {{ .pairWeights | quote }}
 {{- end }}
+{{- if .promptOnce }}
+promptOnce: true
+{{- end }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}

@@ -45,7 +45,7 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- $new := fromYaml $text }}
 {{- $old := fromYaml $before }}
 {{- $keys := list }}
-{{- range $key := list "backend" "task" "model" "dataset" "reference" "pairWeights" "export" "saving" "saveMinutes" "maxDroppedRows" "adapterReference" "allowVersionChange" "checkFirstStep" "pairLedger" "script" }}
+{{- range $key := list "backend" "task" "model" "dataset" "reference" "pairWeights" "promptOnce" "export" "saving" "saveMinutes" "maxDroppedRows" "adapterReference" "allowVersionChange" "checkFirstStep" "pairLedger" "script" }}
 {{- if ne (get $new $key | toJson) (get $old $key | toJson) }}{{ $keys = append $keys $key }}{{ end }}
 {{- end }}
 {{- $flags := $old.args | default dict }}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from launchers.reference.pairs import SHARED
 
 LENGTHS = ("seq_lens", "completion_seq_lens")
 """Keys of the lengths in ms-swift's Megatron batches; the second is KTO's (4.4.1
@@ -19,14 +21,23 @@ class Tally:
 
     tokens: int = 0
     squares: int = 0
+    """Of the lengths; of a text whose first tokens are computed in another one, the square of all
+    its tokens less that of the first ones, so that attention's cost is half of it, too."""
     sequences: int = 0
     seconds: float = 0.0
     """Time waited for data."""
 
-    def add(self, lengths: list[int]) -> None:
-        """Add sequences, given their lengths without padding."""
+    def add(self, lengths: list[int], shared: Sequence[int] = ()) -> None:
+        """Add sequences.
+
+        Args:
+            lengths: tokens that are computed, without padding.
+            shared: of the last sequences, tokens before those, which another one computes.
+        """
         self.tokens += sum(lengths)
         self.squares += sum(length * length for length in lengths)
+        last = lengths[len(lengths) - len(shared) :]
+        self.squares += sum(2 * n * more for n, more in zip(last, shared, strict=True))
         self.sequences += len(lengths)
 
     def clear(self) -> None:
@@ -63,7 +74,8 @@ class Reading:
         data = next(self._inner)
         self._tally.seconds += time.perf_counter() - began
         if self._counts and isinstance(data, dict):
-            self._tally.add(next(filter(None, map(data.get, LENGTHS)), []))
+            lengths: list[int] = next(filter(None, map(data.get, LENGTHS)), [])
+            self._tally.add(lengths, data.get(SHARED, ()))
         return data
 
 

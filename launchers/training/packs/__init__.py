@@ -1,1 +1,1 @@
-"""Distribute packs over data-parallel ranks, report how full they are, and pad them to one size."""
+"""Distribute packs over replicas, report how full they are, pad them, compute a prompt once."""

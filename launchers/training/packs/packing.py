@@ -23,6 +23,7 @@ from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
 from launchers.progress.training import PACKING
+from launchers.reference.pairs import SHARED
 from launchers.system.atomic_file import read_object, replace
 from launchers.training.installed import INSTALLED
 from launchers.training.packs import dealing
@@ -137,7 +138,10 @@ def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
 
 def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
     lengths = [n if isinstance(n, list) else [n] for n in dataset.dataset["lengths"]]
-    packs = Packs(texts=lengths, packs=dataset.packed_idx, length=dataset.packing_length)
+    lazy, packed = dataset.dataset, dataset.packed_idx
+    names = getattr(getattr(lazy, "dataset", None), "column_names", ())
+    cuts = list(lazy[SHARED]) if SHARED in names else ()
+    packs = Packs(texts=lengths, packs=packed, length=dataset.packing_length, shared=cuts)
     _compare(packs.digest())
     try:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")

@@ -28,18 +28,24 @@ class Packs:
     """Row indices of each pack."""
     length: int
     """Tokens of a full pack (``packing_length``)."""
+    shared: Sequence[int] = ()
+    """For each row the tokens before its rejected text that only the chosen one computes."""
 
     def tokens(self) -> list[int]:
         """Return the tokens of each pack."""
         return [sum(sum(self.texts[row]) for row in pack) for pack in self.packs]
 
     def costs(self, cost: Cost) -> list[float]:
-        """Return the cost of each pack."""
-        return [sum(cost.of(self.texts[row]) for row in pack) for pack in self.packs]
+        """Return the cost of each pack; attention to shared tokens is ``2 n s`` of its squares."""
+        of_row = [cost.of(texts) for texts in self.texts]
+        for row, more in enumerate(self.shared):
+            of_row[row] += cost.square * 2 * self.texts[row][-1] * more
+        return [sum(of_row[row] for row in pack) for pack in self.packs]
 
     def digest(self) -> str:
         """Return the SHA-256 of lengths and packs: ranks with equal digests see the same data."""
         seen = [[list(row) for row in self.texts], [list(pack) for pack in self.packs]]
+        seen += [[list(self.shared)]] if self.shared else []
         return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
 
@@ -113,6 +119,9 @@ class Report:
     """Tokens of the longest pack, which determines memory."""
     s_eff: float
     """``sum(L^2) / sum(L)`` over the texts' lengths L."""
+    shared: float
+    """Tokens of prompts that are not computed again for the rejected text, over all tokens of whole
+    texts; 0 unless prompts are computed once."""
     token_imbalance: float
     cost_imbalance: float
     """Fraction of the time that replicas wait for the slowest, in the first epoch."""
@@ -174,7 +183,7 @@ def report(
     """
     tokens = packs.tokens()
     costs = packs.costs(cost)
-    texts = [n for row in packs.texts for n in row]
+    squares, once = Cost(token=0.0, square=1.0), sum(tokens)
     used = sum(len(each) for batches in dealt for each in batches)
     return Report(
         rows=len(packs.texts),
@@ -183,7 +192,8 @@ def report(
         real=sum(min(n, packs.length) for n in tokens) / (len(tokens) * packs.length),
         too_long=sum(n > packs.length for n in tokens),
         longest=max(tokens),
-        s_eff=sum(n * n for n in texts) / sum(texts),
+        s_eff=sum(packs.costs(squares)) / once,
+        shared=sum(packs.shared) / (once + sum(packs.shared)),
         token_imbalance=imbalance(dealt, [float(n) for n in tokens]),
         cost_imbalance=imbalance(dealt, costs),
         cost_imbalance_undealt=imbalance(undealt, costs),

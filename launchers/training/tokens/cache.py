@@ -38,7 +38,7 @@ def get_dataset(self: Any) -> Any:
     """Return the tokenised rows of the cache, or upstream's rows as texts if there is no cache."""
     if getattr(self, "makes_tokens", False):
         return _get(self)
-    if reason := _unfit(self.args, self.template):
+    if reason := unfit(self.args, self.template):
         _logger.info("tokens are not kept: %s", reason)
         return _get(self)
     found = _agree(self)
@@ -79,7 +79,7 @@ def _stored(row: dict[str, Any], return_length: bool = False) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value is not None and key not in own}
 
 
-def _unfit(args: Any, template: Any) -> str:
+def unfit(args: Any, template: Any) -> str:
     """Return why the rows of a run cannot be cached; empty if they can."""
     given = [*args.dataset, *args.val_dataset]
     kind = getattr(args, "rlhf_type", None)

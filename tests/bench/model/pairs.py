@@ -85,7 +85,28 @@ def text(chance: random.Random, known: Sequence[Word], tokens: int) -> str:
     return " ".join(chosen)
 
 
-def write(path: Path, tokenizer: Path, pairs: int, *, seed: int = 7, pack: int = 8192) -> None:
+def medians(share: float) -> tuple[int, int]:
+    """Return the median tokens of prompts and answers.
+
+    Args:
+        share: of the prompt in the tokens of a pair whose prompt is there once.
+
+    >>> medians(0.4)
+    (343, 257)
+    """
+    both = PROMPT + ANSWER
+    return round(both * 2 * share / (1 + share)), round(both * (1 - share) / (1 + share))
+
+
+def write(
+    path: Path,
+    tokenizer: Path,
+    pairs: int,
+    *,
+    seed: int = 7,
+    pack: int = 8192,
+    sizes: tuple[int, int] = (PROMPT, ANSWER),
+) -> None:
     """Write pairs; deterministic for the same arguments.
 
     Args:
@@ -94,14 +115,15 @@ def write(path: Path, tokenizer: Path, pairs: int, *, seed: int = 7, pack: int =
         pairs: number of pairs.
         seed: random seed.
         pack: maximum tokens of the two sequences of a pair together.
+        sizes: median tokens of prompts and answers.
     """
     known, chance = words(tokenizer), random.Random(seed)
     longest = pack // 4 - TEMPLATE
     with path.open("w", encoding="utf-8") as stream:
         for _ in range(pairs):
-            prompt = text(chance, known, length(chance, PROMPT, longest))
+            prompt = text(chance, known, length(chance, sizes[0], longest))
             chosen, rejected = (
-                text(chance, known, length(chance, ANSWER, longest)) for _ in range(2)
+                text(chance, known, length(chance, sizes[1], longest)) for _ in range(2)
             )
             turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": chosen}]
             stream.write(json.dumps({"messages": turns, "rejected_response": rejected}) + "\n")

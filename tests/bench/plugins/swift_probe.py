@@ -69,6 +69,10 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
         self.sequences += len(lengths)
         self.tokens += sum(map(int, lengths))
         self.squares += sum(int(each) ** 2 for each in lengths)
+        # tokens of prompts that only the chosen text computes (recipe.promptOnce)
+        shared = data.get("shared_tokens", ())
+        last = list(lengths)[len(lengths) - len(shared) :]
+        self.squares += sum(2 * n * more for n, more in zip(last, shared, strict=True))
 
     def on_step_begin(self) -> None:
         """Forget what was read outside a step."""

@@ -86,7 +86,9 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
         took["model_s"] = round(time.monotonic() - begin, 1)
     begin = time.monotonic()
     if not bench.data.exists():
-        pairs.write(bench.data, options.tokenizer, options.pairs)
+        usual = (pairs.PROMPT, pairs.ANSWER)
+        sizes = usual if options.prompt is None else pairs.medians(options.prompt)
+        pairs.write(bench.data, options.tokenizer, options.pairs, sizes=sizes)
         took["pairs_s"] = round(time.monotonic() - begin, 1)
     return took
 

@@ -103,6 +103,7 @@ def overall(
         "tokens": tokens,
         "seconds": round(seconds, 3),
         "tokens_per_second_per_gpu": round(rate, 1),
+        "pairs_per_second": round(sum(s.sequences for s in steps) / 2 / seconds, 3),
         "mfu": round(work / gpu.peak_tflops, 4),
     }
 

@@ -37,6 +37,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--steps", type=int, default=30, help="that are measured, after the warm-up")
     add("--warm-up", type=int, default=figures.WARM_UP, help="steps that are not measured")
     add("--pairs", type=int, default=12_000, help="of the data; six fill a pack of 8,192 tokens")
+    add("--prompt", type=float, help="share of the prompt in a pair's tokens, the prompt once")
     add("--gpus", type=int, default=0, help="of this host; all by default")
     add("--limit", type=float, default=280, help="seconds of one run")
     add("--total", type=float, default=585, help="seconds of all runs")
@@ -91,13 +92,22 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     return Bench(
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
-        data=options.home / f"pairs-{options.pairs}.jsonl",
+        data=options.home / f"pairs-{options.pairs}{shares(options.prompt)}.jsonl",
         model_config=model_config.parse_config(random_model.config(random_config(options))),
         gpu=host.gpu_model(seen),
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,
         warm_up=0 if options.start else options.warm_up,
     )
+
+
+def shares(prompt: float | None) -> str:
+    """Return the end of the name of a file of pairs; the usual prompts have none.
+
+    >>> shares(None), shares(0.4)
+    ('', '-prompt-0.4')
+    """
+    return "" if prompt is None else f"-prompt-{prompt:g}"
 
 
 def random_config(options: argparse.Namespace) -> random_model.Config:

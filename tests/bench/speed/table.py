@@ -13,6 +13,7 @@ COLUMNS = (
     "±MAD",
     "tok/s/GPU",
     "overall",
+    "pairs/s",
     "one epoch",
     "MFU",
     "GiB",
@@ -20,7 +21,8 @@ COLUMNS = (
     "loss",
     "end",
 )
-"""``overall``: all tokens over all seconds; ``one epoch``: the same with the reference's pass."""
+"""``overall``: all tokens over all seconds; ``pairs/s``: all pairs over them; ``one epoch``: tokens
+with the reference's pass."""
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -50,7 +52,7 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
     loss = run.get("first_loss", {}).get("first")
     first = "-" if loss is None else f"{loss:.6f}{'' if run['first_loss']['ok'] else ' WRONG'}"
     if not run.get("steps"):
-        return (name, "0", *("-" * 7), _number(run.get("reserved_gib"), 1), "-", first, end)
+        return (name, "0", *("-" * 8), _number(run.get("reserved_gib"), 1), "-", first, end)
     seconds, rate = run["seconds"], run["tokens_per_second_per_gpu"]
     return (
         name,
@@ -60,6 +62,7 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{seconds['mad']:.3f}",
         f"{rate['median']:.0f}",
         _number(run.get("overall", {}).get("tokens_per_second_per_gpu"), 0),
+        _number(run.get("overall", {}).get("pairs_per_second"), 2),
         _number((run.get("reference_pass") or {}).get("over_one_epoch"), 0),
         f"{run['mfu']:.1%}",
         f"{run['reserved_gib']:.1f}",

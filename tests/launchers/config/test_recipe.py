@@ -54,6 +54,12 @@ def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect
     assert not sft.weighs_pairs_equally
 
 
+def test_a_run_does_not_resume_with_packs_of_other_pairs() -> None:
+    twice, once = parse(RECIPE), parse(RECIPE | {"promptOnce": True})
+    assert not twice.prompt_once and once.prompt_once
+    assert twice.identity != once.identity
+
+
 @pytest.mark.parametrize(
     ("task", "args", "preference", "has_reference"),
     [
@@ -97,6 +103,7 @@ def test_the_ms_swift_whose_flags_were_checked_is_no_part_of_the_digest() -> Non
         ({"pairWeights": "token"}, "recipe.pairWeights='token'; use equal or pack"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"adapterReference": "no"}, "recipe.adapterReference='no'; use adapter or base"),
+        ({"promptOnce": "once"}, "recipe.promptOnce='once'; use true or false"),
         ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
         ({"saveMinutes": -1}, "recipe.saveMinutes=-1; use minutes, e.g. 15"),
         ({"maxDroppedRows": 5}, "recipe.maxDroppedRows=5; use a share from 0 to 1"),

@@ -99,6 +99,7 @@ CHOICES = {
     "reference": (*("online",) * 4, "precomputed"),
     "export": (*("last",) * 4, "best"),
     "pairWeights": ("equal", "pack"),
+    "promptOnce": ("false", "false", "true"),
     "adapterReference": ("adapter", "adapter", "base"),
 }
 """Texts of the recipe's own keys, likely ones several times."""
@@ -394,7 +395,6 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
     ):
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
         given |= {"reference": "online", "export": "last", "pairWeights": "equal"}
-        given |= {"allowVersionChange": False, "checkFirstStep": True}
-        given |= {"checkFlags": check, "swiftVersion": STACK.swift}
-        document = {**given, "args": {flag: value}}
+        given |= {"checkFirstStep": True, "checkFlags": check, "swiftVersion": STACK.swift}
+        document = {**given, "args": {flag: value}, "allowVersionChange": False}
         assert judge.is_valid(document) == right, (check, flag)

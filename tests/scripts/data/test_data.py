@@ -66,6 +66,17 @@ def test_duplicates_near_equal_pairs_and_leaks_are_counted(
     assert found["near_equal"] == 1 and found["held_out"] == 1
 
 
+def test_the_gain_of_prompts_once_follows_from_their_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": "p" * 35 + str(n), "chosen": "c" * 10, "rejected": "r" * 18} for n in (1, 2)]
+    path = write(tmp_path / "a.jsonl", *rows)
+    _, found = document(capsys, path)
+    prompt = found["prompt"]["median"]
+    assert found["shared"] == pytest.approx(prompt / (2 * prompt + 28))
+    assert f"up to {1 / (1 - found['shared']):.2f} times as many pairs" in said(capsys, path)[1]
+
+
 def test_what_a_run_refuses_is_shown_with_its_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,150 @@
+"""Rules of packed pairs: ``recipe.pairWeights`` and ``recipe.promptOnce``.
+
+Sources are abbreviated as in ``rules/parallelism.py``; ``training/packs/prompt_once.py`` judges the
+built model too.
+"""
+
+from __future__ import annotations
+
+from launchers.config.recipe import PAIR_WEIGHTS, PROMPT_ONCE
+from launchers.rules.engine import (
+    NOT_RLHF,
+    RLHF,
+    Conflict,
+    Rule,
+    When,
+    given,
+    has,
+    none_of,
+    off,
+    on,
+    one_of,
+    over,
+)
+
+
+def _equal_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
+    return Conflict(
+        id=id,
+        flag=PAIR_WEIGHTS,
+        when=(
+            one_of(PAIR_WEIGHTS, "equal"),
+            RLHF,
+            one_of("rlhf_type", "dpo"),
+            on("packing"),
+            *when,
+        ),
+        says=f"equal {says}; use pack",
+        source=source,
+    )
+
+
+WEIGHTS: tuple[Rule, ...] = tuple(
+    _equal_conflict(
+        "pair-weights-order",
+        f"requires that the packs of a step are known before it, which {flag} prevents",
+        "training/packs/packing.py deals packs that ms-swift shuffles as a whole",
+        condition,
+    )
+    for flag, condition in (
+        ("streaming: true", on("streaming")),
+        ("data_sharding: true", on("data_sharding")),
+        ("train_dataloader_shuffle: false", off("train_dataloader_shuffle")),
+    )
+)
+"""Rules of the Megatron backend."""
+WEIGHTS_ELSEWHERE: tuple[Rule, ...] = (
+    *(
+        _equal_conflict(
+            "pair-weights-loss",
+            f"cannot be combined with loss_type {loss}, which compares the pairs of a pack with "
+            "each other",
+            "SW rlhf_trainers/dpo_trainer.py:dpo_loss sorts them, or takes their running mean",
+            has("loss_type", loss),
+        )
+        for loss in ("aot", "aot_unpaired", "bco_pair")
+    ),
+    _equal_conflict(
+        "pair-weights-ld-alpha",
+        "cannot be combined with ld_alpha and rpo_alpha: the log-probability of an answer then "
+        "does not give its likelihood",
+        "SW rlhf_trainers/dpo_trainer.py:concatenated_forward scales the end of the longer answer",
+        given("ld_alpha"),
+        given("rpo_alpha"),
+    ),
+    _equal_conflict(
+        "pair-weights-sequence-parallel",
+        "is untested with sequence_parallel_size {sequence_parallel_size}",
+        "SW rlhf_mixin.py:get_per_token_logps gathers the parts of a sequence",
+        over("sequence_parallel_size", "1"),
+    ),
+)
+"""Rules of the transformers backend."""
+
+_ONCE = one_of(PROMPT_ONCE, "true")
+
+
+def _once_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
+    return Conflict(
+        id=id, flag=PROMPT_ONCE, when=(_ONCE, *when), says=f"true {says}; use false", source=source
+    )
+
+
+ONCE: tuple[Rule, ...] = (
+    _once_conflict(
+        "prompt-once-task",
+        "requires task rlhf, not {recipe.task}",
+        "only pairs have a prompt in common",
+        NOT_RLHF,
+    ),
+    _once_conflict(
+        "prompt-once-loss",
+        "is untested with rlhf_type {rlhf_type}; it requires dpo",
+        "SW dpo_trainer.py is the trainer whose steps were compared",
+        RLHF,
+        none_of("rlhf_type", "dpo"),
+    ),
+    _once_conflict(
+        "prompt-once-packing",
+        "requires packing: true",
+        "the texts of a pair are in one sequence only if rows are packed",
+        off("packing"),
+    ),
+    _once_conflict(
+        "prompt-once-context",
+        "cannot be combined with context_parallel_size {context_parallel_size}",
+        "TE utils.py:get_attention_backend has no bottom-right mask for a divided sequence",
+        over("context_parallel_size", "1"),
+    ),
+    *(
+        _once_conflict(
+            "prompt-once-rows",
+            f"requires rows that are tokenised and cached before training, which {flag} prevents",
+            "training/tokens/cache.py keeps no tokens then; packs are made by the lengths of rows",
+            condition,
+        )
+        for flag, condition in (
+            ("streaming: true", on("streaming")),
+            ("lazy_tokenize: true", on("lazy_tokenize")),
+            ("cached_dataset", given("cached_dataset")),
+            ("cached_val_dataset", given("cached_val_dataset")),
+            ("truncation_strategy: split", one_of("truncation_strategy", "split")),
+            ("load_from_cache_file: false", one_of("load_from_cache_file", "false")),
+        )
+    ),
+    _once_conflict(
+        "prompt-once-predictions",
+        "cannot be combined with mtp_num_layers {mtp_num_layers}",
+        "MB patcher.py:_patch_mtp takes the positions of whole texts",
+        given("mtp_num_layers"),
+    ),
+)
+"""Rules of the Megatron backend."""
+ONCE_ELSEWHERE: tuple[Rule, ...] = (
+    _once_conflict(
+        "prompt-once-backend",
+        "requires backend megatron",
+        "transformers' attention has as many keys as queries in a pack",
+    ),
+)
+"""Rules of the transformers backend."""
