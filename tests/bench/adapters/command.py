@@ -75,8 +75,8 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     Raises:
         ValueError: there are no GPUs, or the model is unknown.
     """
-    given = argparse.Namespace(**vars(options), gpus=0, steps=STEPS, warm_up=0, start=False)
-    return bench_options.bench(given, seen)
+    fixed = {"gpus": 0, "steps": STEPS, "warm_up": 0, "start": False, "prompt": None}
+    return bench_options.bench(argparse.Namespace(**vars(options), **fixed), seen)
 
 
 def side(base: Profile, name: str, kept: tuple[str, ...] | None) -> Profile:
