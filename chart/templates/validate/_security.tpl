@@ -25,8 +25,9 @@
 - {{ .path }}: runAsUser 0 with runAsNonRoot true, which the kubelet refuses; set runAsNonRoot: false for root, or another runAsUser [root-non-root]
 {{- end }}
 {{- range $path, $add := .add }}
+{{- $id := ternary "ptrace-not-root" "capability-not-root" (eq $path "debug.ptrace") }}
 {{- if and $add (not $isRoot) }}
-- {{ $path }}: {{ join ", " $add }} has no effect as user {{ include "megatron-dpo.scalar" ($one.user.runAsUser | default "(the image's)") }}, since only root gets the capabilities; set {{ $one.use }} [{{ ternary "ptrace-not-root" "capability-not-root" (eq $path "debug.ptrace") }}]
+- {{ $path }}: {{ join ", " $add }} has no effect as user {{ include "megatron-dpo.scalar" ($one.user.runAsUser | default "(the image's)") }}, since only root gets the capabilities; set {{ $one.use }} [{{ $id }}]
 {{- end }}
 {{- end }}
 {{- end }}
