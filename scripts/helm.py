@@ -72,7 +72,7 @@ def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> s
     release_of = Release(helm=find_helm(), name=release, files=files, sets=sets)
     done = release_of.render(CHART)
     found = [f"- {line}" for file in files for line in _of_text(file)]
-    found += _mistakes(release_of, done) if done.returncode else []
+    found += _mistakes(release_of, done)
     if found:
         raise Problem("the chart refuses these values:\n" + "\n".join(found))
     return done.stdout
@@ -100,10 +100,11 @@ class Release:
         """Return what another chart renders with the user's values; empty if Helm refuses them."""
         return self.render(chart).stdout
 
-    def refusal(self, values: str) -> str:
-        """Return the chart's refusal of other values, by its templates alone; empty if none."""
+    def rendered(self, values: str) -> tuple[str, str]:
+        """Render the chart with other values, without the schema: manifests, or a refusal."""
         more = ("--skip-schema-validation", "--values", "-")
-        return self._call(CHART, *more, given=values).stderr
+        done = self._call(CHART, *more, given=values)
+        return ("", done.stderr) if done.returncode else (done.stdout, "")
 
     def _call(self, chart: Path, *more: str, given: str = "") -> subprocess.CompletedProcess[str]:
         # After -- a release named --help is refused as a name, not read as an option.
@@ -113,11 +114,12 @@ class Release:
 
 def _mistakes(release: Release, done: subprocess.CompletedProcess[str]) -> Sequence[str]:
     """Return all mistakes of a release's values; Helm's own words where the judge finds none."""
-    from scripts.values import judge  # jsonschema takes 0.1 s, which few calls need
+    from scripts.values import judge  # which reads manifests, and imports jsonschema for 0.1 s
 
+    manifests = "" if done.returncode else done.stdout
     with tempfile.TemporaryDirectory() as folder:
-        found = judge.lines(release, judge.printer(Path(folder)))
-    if found:
+        found = judge.lines(release, judge.printer(Path(folder)), manifests)
+    if found or manifests:
         return [f"- {line}" for line in found]
     own = "\n".join(line for line in done.stderr.splitlines() if not NOISE.search(line))
     return [own.strip()]

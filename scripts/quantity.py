@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -11,6 +12,23 @@ from scripts.problem import Problem
 
 Object = Mapping[str, Any]
 UNITS = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+_WORD = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_RESOURCE = re.compile(
+    r"cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i|"
+    r"(?!requests[.]|([a-z0-9.-]*[.])?kubernetes[.]io/|[^/]{245})"
+    rf"{_WORD}([.]{_WORD})*/[A-Za-z0-9]([-A-Za-z0-9._]{{0,61}}[A-Za-z0-9])?"
+)
+"""The name of a quota, ``requests.NAME``, must be valid too: 253 characters before the slash."""
+
+
+def is_resource(name: str) -> bool:
+    """Return whether a container can request a resource of this name.
+
+    >>> [is_resource(name) for name in ("cpu", "rdma/hca", "gpu", "kubernetes.io/x")]
+    [True, True, False, False]
+    """
+    return _RESOURCE.fullmatch(name) is not None
 
 
 def parse_quantity(written: object) -> Decimal:

@@ -2,7 +2,7 @@
 
 ms-swift repairs text that is not JSON and reads a file that it names
 (``swift/utils/utils.py:json_parse_to_dict``): rules would see none of those keys, so that such text
-is refused. ``chart/templates/recipe/_overrides.tpl`` says the same.
+is refused.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def secret(recipe: Recipe) -> list[Refusal]:
 def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
     """Return a message for each dataset that is evaluated on too, whatever names its file has.
 
-    The chart compares the texts (``rules/data.py``), which a link or another mount makes different.
+    ``plan`` compares the texts (``scripts/values``), which a link or another mount makes different.
     """
     given = recipe.args.get("val_dataset", [])
     evaluated = {

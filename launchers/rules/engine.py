@@ -1,8 +1,8 @@
 """Rules as rows of data, the conditions that they consist of, and the facts that they judge.
 
-``make flags`` writes the rows into the chart's table. ``chart/templates/recipe`` prints the same
-messages, or ``values.schema.json`` holds the same bounds; tests compare both sides. To add a kind
-of rule: a class here and a template there.
+``make flags`` writes the rows of ``Multiple`` and ``Conflict`` into the chart's table, of which
+``chart/templates/recipe`` prints the same messages, and whole bounds into ``values.schema.json``;
+tests compare both sides. ``scripts/values/relations.py`` judges all rows before submission.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ class Local(Rule):
     instead: str
     """Further remedy, appended to the message."""
     evaluates: bool = False
-    """True if training evaluates on the files: the chart refuses those of ``recipe.dataset``
+    """True if training evaluates on the files: ``plan`` refuses those of ``recipe.dataset``
     by their text, the launcher by their file."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:

@@ -1,6 +1,6 @@
 """All rules of a backend: what Megatron and ms-swift refuse, checked before GPUs are reserved.
 
-To add a rule: a row in the module of its subject, which the chart judges too after `make flags`, or
+To add a rule: a row in the module of its subject, which the chart may judge too (`make flags`), or
 a function in ``rules/model.py`` if it needs the model's sizes, or in ``rules/warnings.py`` if the
 setting is valid but almost certainly unintended.
 """
@@ -247,7 +247,7 @@ def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:
 
 
 def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
-    """Return a message for each rule that a recipe breaks, as the chart prints it.
+    """Return a message for each rule that a recipe breaks.
 
     Args:
         args: the recipe's flags.
@@ -293,7 +293,7 @@ def ranged(backend: str) -> frozenset[str]:
 
 
 def empty(args: Mapping[str, Value]) -> list[Refusal]:
-    """Return a message for each flag that is given without a value, as the chart does."""
+    """Return a message for each flag that is given without a value."""
     says = 'empty; use null to remove it, or [""] for an empty value'
     return [
         Refusal(id="flag-empty", path=f"recipe.args.{name}", says=says)

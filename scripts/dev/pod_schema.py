@@ -3,7 +3,7 @@
 Fields and types come from the OpenAPI of the lowest supported Kubernetes (``kubeVersion`` in
 Chart.yaml), as the package kubernetes-validate ships it. What the API server checks beyond them
 is in ``pod_rules``, ``volume_rules`` and ``pod_forms``. Relations that draft-07 cannot express are
-in ``chart/templates/validate``.
+in ``scripts/values``.
 """
 
 from __future__ import annotations

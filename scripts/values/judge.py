@@ -10,21 +10,24 @@ import base64
 import copy
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
 
-from scripts.values import schema
-from scripts.values.flags import CHART, tables
+from launchers.rules import table
+from launchers.rules.engine import Multiple
+from scripts.values import relations, rendered, schema
+from scripts.values.flags import CHART
 
 Values = dict[str, Any]
 OURS = "the values cannot work:"
 """The chart's words before its lines (templates/validate/_validate.tpl)."""
-FIRST = re.compile(r"\[(character(-blank)?|secret-[a-z-]+)\]$")
+FIRST = re.compile(r"\[(character|secret-[a-z-]+)\]$")
 """Ids of what the templates refuse before they judge a relation."""
+OWNED = "[pod-spec-owned]"
 _CREDENTIAL = re.compile(r"secret[a-z-]*\]$")
 _PATH = re.compile(r"[^:]+")
 _PRINTED = re.compile(r"^values: (\S+)$", re.MULTILINE)
@@ -52,8 +55,12 @@ class Engine(Protocol):
     def merged(self, chart: Path) -> str:
         """Return what another chart renders with the user's values; empty if Helm refuses them."""
 
-    def refusal(self, values: str) -> str:
-        """Return the chart's refusal of other values, by its templates alone; empty if none."""
+    def rendered(self, values: str) -> tuple[str, str]:
+        """Render the chart with other values, without the schema.
+
+        Returns:
+            The manifests, and the refusal of the templates; one of them is empty.
+        """
 
 
 def printer(folder: Path) -> Path:
@@ -66,12 +73,13 @@ def printer(folder: Path) -> Path:
     return folder
 
 
-def lines(engine: Engine, chart: Path) -> list[str]:
+def lines(engine: Engine, chart: Path, manifests: str = "") -> list[str]:
     """Return every mistake of a user's values as ``path: cause; remedy [id]``.
 
     Args:
         engine: Helm with these values.
         chart: what ``printer`` wrote.
+        manifests: what the chart renders of the values; empty if Helm refuses them.
 
     Returns:
         Nothing if Helm cannot read the values, or refuses them for another reason.
@@ -79,19 +87,37 @@ def lines(engine: Engine, chart: Path) -> list[str]:
     printed = _PRINTED.search(engine.merged(chart))
     if printed is None:
         return []
-    return judge(json.loads(base64.b64decode(printed[1])), engine)
+    values = json.loads(base64.b64decode(printed[1]))
+    return _related(with_defaults(values), manifests) if manifests else judge(values, engine)
+
+
+def _related(values: Values, manifests: str) -> list[str]:
+    """Return the relations that neither schema nor templates judge.
+
+    Args:
+        values: with the chart's defaults.
+        manifests: what the chart renders of them; empty if its templates refuse them.
+    """
+    found = relations.refusals(values)
+    found += rendered.refusals(values, manifests) if manifests else []
+    return list(map(str, found))
 
 
 def judge(values: Values, engine: Engine) -> list[str]:
     """Return every mistake of merged values as ``path: cause; remedy [id]``."""
     given = _with_nulls(values, _defaults())
-    said = _said(engine.refusal(encoded(given)))
+    manifests, refusal = engine.rendered(encoded(given))
+    said = _said(refusal)
     first = [line for line in said if FIRST.search(line)]
+    hidden = [each for each in relations.blanks(values) if not _holds(map(_path, first), each.path)]
+    first += map(str, hidden)
     replaced = [_path(line) for line in first]
     judged = schema.mistakes(with_defaults(values))
     wrong = [each for each in judged if not each.is_relation]
     kept = [each for each in wrong if each.is_unknown_key or not _holds(replaced, each.path)]
-    unknown = [each.path for each in wrong if each.is_unknown_key]
+    # what the chart decides has any type here, and is said by itself
+    owned = [each.path for each in judged if each.line.endswith(OWNED)]
+    unknown = [*owned, *(each.path for each in wrong if each.is_unknown_key)]
     replaced += [each.path for each in wrong if not each.is_unknown_key]
     for path in (*replaced, *unknown):
         reset(values, path)
@@ -100,11 +126,13 @@ def judge(values: Values, engine: Engine) -> list[str]:
         replaced.append(key)
         del values[key]
         given.pop(key, None)
-    if first or wrong:
-        said = _said(engine.refusal(encoded(given)))
+    if first or wrong or owned:
+        manifests, refusal = engine.rendered(encoded(given))
+        said = _said(refusal)
     said = [*(each.line for each in judged if each.is_relation), *said]
-    relations = [line for line in said if line not in first and _is_own(line, replaced)]
-    return [*first, *(each.line for each in kept), *relations]
+    said += _related(with_defaults(values), manifests)
+    own = [line for line in said if line not in first and _is_own(line, replaced)]
+    return [*first, *(each.line for each in kept), *dict.fromkeys(own)]
 
 
 def reset(values: Values, path: str) -> None:
@@ -213,17 +241,10 @@ def _is_own(line: str, replaced: Collection[str]) -> bool:
 
 @cache
 def _read_by_rule() -> Mapping[str, frozenset[str]]:
-    """Return the flags and keys that each rule of the chart's tables reads, by the rule's id."""
+    """Return the flags and keys that each rule reads, by the rule's id."""
     found: dict[str, set[str]] = {}
-    for table in tables().values():
-        for backend in table["backends"].values():
-            for rule in backend["rules"]:
-                found.setdefault(rule["id"], set()).update(_read(rule))
+    for rule in (rule for rows in table.ROWS.values() for rule in rows):
+        gang = ("nodes", "gpusPerNode") if isinstance(rule, Multiple) else ()
+        own = (condition.flag for condition in rule.when)
+        found.setdefault(rule.id, set()).update((*gang, *own, *rule.flags()))
     return {id: frozenset(read) for id, read in found.items()}
-
-
-def _read(rule: Mapping[str, Any]) -> Sequence[str]:
-    gang = ("nodes", "gpusPerNode") if rule["kind"] == "Multiple" else ()
-    single = [rule[key] for key in ("flag", "total", "least", "most") if key in rule]
-    several = [*rule.get("factors", ()), *(rule.get("replica") or ())]
-    return [*gang, *single, *several, *(each["flag"] for each in rule.get("when") or ())]

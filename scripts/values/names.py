@@ -73,6 +73,17 @@ def elsewhere(level: str, key: str) -> str:
     return next((says for path, says in renames()["keys"].items() if _plain(path) == wanted), "")
 
 
+def of_owned(path: str, keys: Collection[str]) -> str:
+    """Return what to write instead of a field that the chart sets.
+
+    >>> of_owned("podSpec.containers[0].env", ["affinity"]), of_owned("podSpec.os", ["affinity"])
+    ('use extraEnv', 'remove it')
+    """
+    last = path.rpartition(".")[2]
+    same = f"use {last}" if last in keys else "remove it"
+    return renames()["owned"].get(re.sub(r"\[\d+\]", "", path), same)
+
+
 def remedy(
     level: str, key: str, own: Mapping[str, Collection[str]], values: Mapping[str, Any]
 ) -> str:

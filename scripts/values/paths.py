@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 
 def path(parts: Iterable[str | int], level: str = "") -> str:
@@ -27,3 +28,18 @@ def path(parts: Iterable[str | int], level: str = "") -> str:
 def quoted(text: str) -> str:
     """Return a text in quotes, with what is not ASCII escaped."""
     return json.dumps(text)
+
+
+def walk(value: object, level: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield path, last key and value of everything below a value, itself first.
+
+    >>> [each[:2] for each in walk({"a": [{"b": 1}]})]
+    [('', ''), ('a', 'a'), ('a[0]', 'a'), ('a[0].b', 'b')]
+    """
+    yield level, key, value
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from walk(each, path([name], level), name)
+    elif isinstance(value, list):
+        for position, each in enumerate(value):
+            yield from walk(each, f"{level}[{position}]", key)

@@ -13,6 +13,8 @@ from typing import Any
 
 from jsonschema import ValidationError
 
+from launchers.config.sources import parse_source
+from launchers.exits import LaunchError
 from launchers.suggestion import nearest
 from scripts.values import names
 from scripts.values.paths import path, quoted
@@ -24,6 +26,9 @@ SECRET = re.compile(r"(secret|token|passw|credential|auth|key)[^.]*$", re.IGNORE
 """Paths whose values are not shown."""
 _ID = re.compile(r" \[[a-z0-9-]+\]$")
 _PLACE = re.compile(r"\{([A-Za-z.]*)\}")
+_PAGE = r"^https?://(?:www\.)?(?:huggingface\.co|hf\.co)/(?:datasets/)?"
+_ROWS = r"\.(arrow|csv|jsonl?|parquet|tsv|txt)$"
+"""Ends of the names of files with rows."""
 _TYPES = {
     "object": "a map",
     "array": "a list",
@@ -48,13 +53,21 @@ def is_relation(error: ValidationError) -> bool:
 
 
 def relation(error: ValidationError, values: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the path and the line of a relation: {} is the value, {a.b} that of another key."""
+    """Return the path and the line of a relation.
+
+    Of its words {} is the value, {a.b} that of another key, {near} the source that a text means,
+    {use} what sets a field that the chart decides.
+    """
     where = path(error.absolute_path)
     value = error.message if error.validator == "name" else error.instance
     if error.validator == "missing":
         where = path([error.message], where)
 
     def text(found: re.Match[str]) -> str:
+        if found[1] == "near":
+            return near(str(value))
+        if found[1] == "use":
+            return names.of_owned(where, values)
         other: Any = values
         for key in found[1].split("."):
             other = other.get(key, {}) if found[1] else value
@@ -62,6 +75,30 @@ def relation(error: ValidationError, values: Mapping[str, Any]) -> tuple[str, st
 
     assert isinstance(error.schema, Mapping)
     return where, f"{where}: {_PLACE.sub(text, said(error.schema))}"
+
+
+def near(text: str) -> str:
+    """Return the source that a text probably means, as a remedy begins; empty if there is none.
+
+    >>> near("org/name"), near("https://huggingface.co/datasets/o/n/tree/v1#5"), near("a.jsonl")
+    ('the nearest is hf://org/name@main; ', 'the nearest is hf://o/n@v1#5; ', '')
+    """
+    rest = re.sub(r"#[1-9][0-9]*$", "", text)
+    found = re.sub(_PAGE, "hf://", rest)
+    found = re.sub(r"^https?://(?:www\.)?modelscope\.(?:cn|ai)/(models|datasets)/", "ms://", found)
+    found = re.sub(r"^((?:hf|ms)://[^/@]+/[^/@]+)/tree/([^/@]+)/?$", r"\1@\2", found).rstrip("/")
+    if found[:1] == "/" != found[1:2]:
+        found = f"file://{found}"
+    # the name of a file is not the name of a dataset on a hub
+    elif re.search(r"^\w[\w.-]*/\w[\w.-]*(@\S+)?$", found) and not re.search(_ROWS, found):
+        found = f"hf://{found}"
+    if re.search(r"^(hf|ms)://[^/@]+/[^/@]+$", found):
+        found += "@main" if found.startswith("hf:") else "@master"
+    try:
+        is_source = found != rest and parse_source(found, "recipe.model").hub != "code"
+    except LaunchError:
+        is_source = False
+    return f"the nearest is {found}{text.removeprefix(rest)}; " if is_source else ""
 
 
 def line(error: ValidationError, resolve: Resolve) -> tuple[str, str]:

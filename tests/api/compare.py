@@ -32,7 +32,8 @@ class Outcome:
     section: str
     values: Document
     chart: str
-    """Reasons of the chart's refusal: ids and paths; empty if it renders."""
+    """Reasons of the refusal by the chart, or by the values' judge of what the server refuses: ids
+    and paths; empty if there are none."""
     server: str | None
     """The server's message, empty if it accepts; None where it was not asked: the chart refuses
     parts that it would change on the way into a pod."""
@@ -89,6 +90,7 @@ class Comparison:
         else:
             messages = map(server.refusal, objects(answer.objects))
             said = next(filter(None, messages), "")
+            refused = _by_judge(merged(values)) if said else ""
         return Outcome(section=name, values=values, chart=refused, server=said)
 
 
@@ -115,11 +117,19 @@ def _with_account(pod: Document) -> Document:
 
 
 def _ids(refusal: str, values: Document) -> str:
-    found = printed.by_helm(refusal)
     if BY_SCHEMA in refusal:
-        found = printed.by_plan(judged.lines(values))
+        return _by_judge(values)
+    found = printed.by_helm(refusal)
     if not found:
         raise AssertionError(f"the chart refuses in Helm's words: {refusal}")
+    return _listed(found)
+
+
+def _by_judge(values: Document) -> str:
+    return _listed(printed.by_plan(judged.lines(values)))
+
+
+def _listed(found: Sequence[printed.Refused]) -> str:
     return ", ".join(sorted({f"{each.id} at {_plain(each.path)}" for each in found}))
 
 

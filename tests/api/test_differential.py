@@ -1,4 +1,4 @@
-"""The chart refuses what the API server would refuse of a pod, before Kueue reserves GPUs.
+"""Chart or judge refuse what the API server would refuse of a pod, before Kueue reserves GPUs.
 
 ``make differential-api CASES=5000`` compares more; README.md has its results.
 """
@@ -29,7 +29,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
 
 
 @pytest.mark.timeout(0)
-def test_the_server_refuses_nothing_that_the_chart_accepts(running: Comparison) -> None:
+def test_the_server_refuses_nothing_that_chart_and_judge_accept(running: Comparison) -> None:
     outcomes = list(running.of(range(SEED, SEED + CASES)))
     assert [outcome for outcome in outcomes if outcome.verdict == "server"] == []
     # Parts that are all refused, or all accepted, would show nothing.

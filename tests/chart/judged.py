@@ -27,18 +27,26 @@ class Engine:
         """See ``scripts.values.judge.Engine``."""
         return template(judge.encoded(self.values), name=self.name, helm=self.helm, chart=chart)
 
-    def refusal(self, values: str) -> str:
+    def rendered(self, values: str) -> tuple[str, str]:
         """See ``scripts.values.judge.Engine``."""
-        try:
-            template(values, SKIP, name=self.name, helm=self.helm, chart=self.chart)
-        except Refused as refused:
-            return str(refused)
-        return ""
+        return _rendered(self, values, SKIP)
+
+
+def _rendered(engine: Engine, values: str, *flags: str) -> tuple[str, str]:
+    try:
+        return (
+            template(values, *flags, name=engine.name, helm=engine.helm, chart=engine.chart),
+            "",
+        )
+    except Refused as refused:
+        return "", str(refused)
 
 
 def lines(values: Mapping[str, Any], *, name: str = "run", chart: Path = CHART) -> list[str]:
     """Return each mistake as ``path: cause; remedy [id]``."""
-    return judge.lines(Engine(values=values, name=name, chart=chart), _printer())
+    engine = Engine(values=values, name=name, chart=chart)
+    manifests, _ = _rendered(engine, judge.encoded(values))
+    return judge.lines(engine, _printer(), manifests)
 
 
 @cache

@@ -11,13 +11,14 @@ import yaml
 
 from launchers.rules.table import SWIFT
 from scripts import archive
+from tests.chart import judged
 from tests.chart.helm import CHART, Document, Refused, merged, template
 from tests.chart.test_values import SCHEMA, VALUES
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(Refused) as refused:
-        template(merged({"network": {"profile": "x"}, "recipe": {"model": "m"}}), name="1a")
+        template(merged({"network": {"profile": "x"}, "recipe": {"model": ""}}), name="1a")
     lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
     assert lines == ["release name", "recipe.model", "network.profile"]
 
@@ -226,14 +227,14 @@ def init(**more: object) -> Document:
         ),
     ],
 )
-def test_what_is_too_large_is_refused(id: str, path: str, layer: Document) -> None:
-    with pytest.raises(Refused, match=rf"- {path}: .* \[{id}\]"):
-        template(merged(layer))
+def test_what_is_too_large_is_said_by_the_judge(id: str, path: str, layer: Document) -> None:
+    said = judged.lines(merged(layer))
+    assert any(re.fullmatch(rf"{path}: .* \[{id}\]", line) for line in said), said
 
 
-def test_what_is_just_small_enough_renders() -> None:
+def test_what_is_just_small_enough_is_accepted() -> None:
     texts = {"a": "x" * 124_000, "b": "x" * 124_000}
-    assert template(
+    assert not judged.lines(
         merged(
             {
                 "podAnnotations": texts,

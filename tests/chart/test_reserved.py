@@ -99,11 +99,13 @@ REFS = [
 
 
 def refusal(values: Document) -> str:
+    """Return what Helm prints if it refuses values, and what the judge says."""
+    said = "\n".join(f"- {line}" for line in judged.lines(merged(values)))
     try:
         template(merged(values))
     except Refused as refused:
-        return "\n".join((str(refused), *(f"- {line}" for line in judged.lines(merged(values)))))
-    return ""
+        return f"{refused}\n{said}"
+    return said
 
 
 @pytest.mark.parametrize("key", ["extraEnv", "network.env"])

@@ -8,6 +8,7 @@ import pytest
 
 from launchers.config.sources import parse_source
 from launchers.exits import LaunchError
+from tests.chart import judged
 from tests.chart.helm import Document, Refused, env, merged, render, template
 
 TEXTS = [
@@ -61,16 +62,17 @@ CODE: Document = {"code": {"url": "https://git.example.com/a", "ref": "v1"}}
 
 
 def refusals(layer: Document) -> str:
+    """Return the judge's lines of what Helm refuses by the schema."""
     try:
         template(merged(CODE, layer))
-    except Refused as refused:
-        return str(refused)
+    except Refused:
+        return "\n".join(judged.lines(merged(CODE, layer)))
     return ""
 
 
 def test_a_dataset_is_taken_by_both_or_by_none() -> None:
     reported = re.findall(
-        r"^- recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$",
+        r"^recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$",
         refusals({"recipe": {"dataset": TEXTS}}),
         re.M,
     )

@@ -86,7 +86,7 @@ def test_each_sound_setting_renders(layer: Document, renderer: Renderer, chart: 
     [
         ("jobset.yaml", "kind: JobSet", "kind: JobSet\nkind: JobSet", "no YAML"),
         ("jobset.yaml", "\nspec:", "\nspec:\n  suspendd: true", "suspendd"),
-        ("validate/_sources.tpl", "with .Values.code", "with .Values.code.no.where", "not ours"),
+        ("validate/_release.tpl", ".Values.recipe.model", ".Values.recipe.model.no", "not ours"),
         ("pod/_pod.tpl", "enableServiceLinks: false", "enableServiceLinks:", "null"),
     ],
 )

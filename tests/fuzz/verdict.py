@@ -26,7 +26,10 @@ _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/
 
 
 def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with an answer; a refusal by the schema or in our words is right."""
+    """Return what is wrong with an answer; a refusal in our words or by the schema is right.
+
+    What the API would refuse of manifests, the values' judge must say.
+    """
     found = list(answer.broken)
     if answer.refusal:
         if OURS not in answer.refusal and BY_SCHEMA not in answer.refusal:
@@ -47,7 +50,8 @@ def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
     for document in answer.objects:
         nulls = [path for path, node in walk(document) if node is None]
         found += [f"{document['kind']}: null at {path}" for path in nulls]
-    return found + list(refused_by_the_api(answer.objects))
+    refused = list(refused_by_the_api(answer.objects))
+    return found + (refused if refused and not judged.lines(values) else [])
 
 
 def with_forms(refusal: str, values: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@
 
 {{/*
 Names of a map of variables in the order of the env list, as JSON: Kubernetes replaces $(NAME) by a variable that
-stands above only. A variable that refers back to itself is left out (validate.env refuses it).
+stands above only. Variables that refer to each other come last.
 */}}
 {{- define "megatron-dpo.env.order" -}}
 {{- $env := . -}}
@@ -31,7 +31,7 @@ stands above only. A variable that refers back to itself is left out (validate.e
 {{- end }}
 {{- $left = $waiting }}
 {{- end }}
-{{- toJson $order }}
+{{- concat $order $left | uniq | toJson }}
 {{- end }}
 
 {{/* Names in the $(NAME) of a variable's value, as a JSON list; $$(NAME) is text. */}}

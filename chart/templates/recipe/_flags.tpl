@@ -19,9 +19,6 @@ accepts. No flag is named here.
 {{- range $flag, $value := $recipe.args }}
 {{- if not (kindIs "invalid" $value) }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
-{{- if has (toJson $value) (list "\"\"" "[]") }}
-- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty value [flag-empty]
-{{- end }}
 {{- end }}
 {{- end }}
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}

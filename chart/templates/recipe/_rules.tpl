@@ -30,12 +30,11 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- range .backend.adapters }}{{ if get $texts . }}{{ $trains = "adapter" }}{{ end }}{{ end }}
 {{- $_ := set $texts "recipe.trains" $trains }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
-{{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
-{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) "args" $recipe.args "dataset" $recipe.dataset -}}
+{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
 {{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}
-{{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
-{{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}
+{{- if eq .kind (ternary .kind "Multiple" $recipe.checkFlags) }}
+{{- $read := concat (list .flag .total) (.factors | default list) (.replica | default list) }}
 {{- if eq .kind "Multiple" }}{{ $read = concat $read (list "nodes" "gpusPerNode") }}{{ end }}
 {{- $silent := include "megatron-dpo.isInactive" (dict "when" .when "texts" $texts) }}
 {{- range .when }}{{ $read = append $read .flag }}{{ end }}

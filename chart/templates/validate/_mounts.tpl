@@ -14,22 +14,12 @@ programs and libraries a single file (subPath) may be mounted. Takes (folder, mo
 {{- end }}
 {{- end }}
 
-{{/* Mounts of the launcher's container: none over files that it needs, none twice. Takes (root, taken: names of volumes). */}}
-{{- define "megatron-dpo.validate.mountPaths" -}}
-{{- $v := .root.Values -}}
-{{- $taken := .taken -}}
-{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .root) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" "/local-checkpoints" $v.workspace.mountPath }}
-{{- if $v.monitoring.events }}{{ $paths = append $paths "/var/run/secrets/kubernetes.io/serviceaccount" }}{{ end }}
-{{- if $v.code.existingSecret }}{{ $paths = append $paths "/etc/megatron-dpo/code-secret" }}{{ end }}
-{{- range (include "megatron-dpo.network" .root | fromJson).volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
+{{/* Mounts of the launcher's container: none over files that it needs. */}}
+{{- define "megatron-dpo.validate.mounts" -}}
 {{- $volumes := dict -}}
-{{- range $v.extraVolumes }}{{ $_ := set $volumes .name . }}{{ end }}
-{{- if and (contains "subPathExpr" (toJson $v.extraVolumeMounts)) (not $v.envFrom) }}
-{{- $known := include "megatron-dpo.env.map" (dict "root" .root "role" "node") | fromJson | keys }}
-{{- include "megatron-dpo.validate.subPathExpr" (dict "path" "extraVolumeMounts" "mounts" $v.extraVolumeMounts "known" $known) }}
-{{- end }}
-{{- $workspace := clean $v.workspace.mountPath | regexQuoteMeta }}
-{{- range $v.extraVolumeMounts }}
+{{- range .Values.extraVolumes }}{{ $_ := set $volumes .name . }}{{ end }}
+{{- $workspace := clean .Values.workspace.mountPath | regexQuoteMeta }}
+{{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
 {{- if include "megatron-dpo.isSystemFolder" (dict "folder" $folder "mount" . "volume" (get $volumes .name | default dict)) }}
 - extraVolumeMounts: {{ $folder }} would hide the system's or the chart's files; use a folder of its own [mount-path-system]
@@ -37,33 +27,6 @@ programs and libraries a single file (subPath) may be mounted. Takes (folder, mo
 - extraVolumeMounts: {{ $folder }} would hide files of the runs on the workspace; use another path [mount-path-runs]
 {{- else if and .readOnly (regexMatch (printf "^%s/cache$" $workspace) $folder) }}
 - extraVolumeMounts: {{ $folder }} is where the run writes downloads and kernels, and the mount is read-only; use another path, such as {{ $folder }}/huggingface/hub/NAME [mount-path-cache]
-{{- else if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
-- extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
-{{- end }}
-{{- $paths = append $paths $folder }}
-{{- if not (has .name $taken) }}
-- extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{/* An emptyDir of huge pages requires them in each pod that has the volume: the kubelet could not mount it. */}}
-{{- define "megatron-dpo.validate.hugePages" -}}
-{{- if contains "\"HugePages" (toJson .Values.extraVolumes) }}
-{{- $roles := dict "resources" "node" "test.resources" "test" -}}
-{{- if eq .Values.stages.placement "jobs" }}{{ $_ := set $roles "stages.resources" "clone" }}{{ end }}
-{{- if kindIs "map" .Values.workspace.emptyDir }}{{ $_ := unset $roles "test.resources" }}{{ end }}
-{{- range $path, $role := $roles }}
-{{- $limits := (include "megatron-dpo.resources" (dict "root" $ "role" $role) | fromYaml).limits }}
-{{- range $position, $volume := $.Values.extraVolumes }}
-{{- $medium := (.emptyDir | default dict).medium | default "" }}
-{{- $size := trimPrefix "HugePages" $medium | trimPrefix "-" }}
-{{- $given := list }}
-{{- range $name, $_ := $limits }}{{ if hasPrefix "hugepages-" $name }}{{ $given = append $given (trimPrefix "hugepages-" $name) }}{{ end }}{{ end }}
-{{- if and (hasPrefix "HugePages" $medium) (not (ternary (has $size $given) (eq (len $given) 1) (ne $size ""))) }}
-- extraVolumes[{{ $position }}].emptyDir.medium: {{ $medium }} requires huge pages{{ with $size }} of {{ . }}{{ else }} of one size{{ end }}, and {{ $path }} has {{ join " and " $given | default "none" }}; set {{ $path }}.limits.hugepages-{{ $size | default "2Mi" }}, or another medium [volume-huge-pages]
-{{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

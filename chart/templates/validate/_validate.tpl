@@ -5,7 +5,7 @@ together. To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- include "megatron-dpo.defaults" (dict "values" .Values "defaults" (.Files.Get "defaults.yaml" | fromYaml)) -}}
-{{- $stages := list (list "characters" "secrets") (list "launchers" "name" "nodes" "workspace" "resources" "code" "recipe" "kueue" "network" "env" "security" "labels" "volumes" "containers" "podSpec" "objects" "sizes" "flags") -}}
+{{- $stages := list (list "characters" "secrets") (list "launchers" "name" "required" "files" "env" "security" "mounts" "flags") -}}
 {{- range $stages }}
 {{- $messages := "" }}
 {{- range $subject := . }}

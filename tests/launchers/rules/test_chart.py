@@ -28,7 +28,7 @@ from launchers.rules.engine import (
     Words,
 )
 from launchers.rules.engine import facts as facts_of
-from scripts.dev.flags import is_bound
+from scripts.dev.flags import IN_TEMPLATES, is_bound
 from scripts.values.flags import table_of
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
@@ -166,11 +166,11 @@ def type_of(backend: str, flag: str) -> FlagType | None:
     return None if words is None else FlagType(type="choice", choices=tuple(words[:-1]))
 
 
-def bounded(messages: list[str], backend: str) -> list[str]:
-    """Return the launcher's messages of what the chart's schema refuses."""
-    rules = [rule for rule in table.rows(backend, STACK.swift) if is_bound(rule)]
-    ends = [(f"recipe.args.{rule.flag}: ", f" [{rule.id}]") for rule in rules]
-    return [m for m in messages if any(m.startswith(a) and m.endswith(z) for a, z in ends)]
+def in_templates(messages: list[str], backend: str) -> list[str]:
+    """Return the launcher's messages of the rules that the chart's templates judge."""
+    rules = table.rows(backend, STACK.swift)
+    ids = {rule.id for rule in rules if isinstance(rule, IN_TEMPLATES)}
+    return [each for each in messages if each.rpartition("[")[2].rstrip("]") in ids]
 
 
 def case_of(backend: str, args: Case, own: Case, gang: tuple[int, int] = (2, 8)) -> Case:
@@ -266,31 +266,31 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
     reported: set[str] = set()
     for case, (said, args) in zip(cases, said_by_the_chart(cases, judge), strict=True):
         launcher = said_by_the_launcher(case, args)
-        schema = bounded(launcher, case["backend"])
-        assert said == [message for message in launcher if message not in schema], case
+        assert said == in_templates(launcher, case["backend"]), case
         reported |= {re.sub(r"[0-9.e+-]+|\"[^\"]*\"", "_", message) for message in said}
-    assert len(reported) > 120, "the cases do not reach the rules any more"
+    assert len(reported) > 100, "the cases do not reach the rules any more"
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
-def test_every_rule_can_be_broken_and_is_reported_by_both(judge: Path, backend: str) -> None:
+def test_every_rule_can_be_broken_and_is_reported(judge: Path, backend: str) -> None:
     rows = [rule for rule in table.rows(backend, STACK.swift) if not is_bound(rule)]
     cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)
-    for rule, case, (said, args) in zip(rows, cases, answers, strict=True):
-        assert said == said_by_the_launcher(case, args), case
+    for rule, case, (chart, args) in zip(rows, cases, answers, strict=True):
+        said = said_by_the_launcher(case, args)
+        assert chart == in_templates(said, backend), case
         paths = [message.partition(": ")[0] for message in said if f"[{rule.id}]" in message]
         named = [*rule.flags(), *(w.flag.removeprefix("recipe.") for w in rule.when)]
         assert paths, (rule, said)
         assert {path.rpartition(".")[2] for path in paths} & {*named, "args"}, (rule, said)
 
 
-def test_the_table_holds_every_rule() -> None:
+def test_the_table_holds_every_rule_of_the_templates() -> None:
     for backend in table.ROWS:
         rows = table.rows(backend, STACK.swift)
         held = [(r["kind"], r["id"]) for r in TABLE["backends"][backend]["rules"]]
-        ours = [(type(rule).__name__, rule.id) for rule in rows if not is_bound(rule)]
+        ours = [(type(rule).__name__, rule.id) for rule in rows if isinstance(rule, IN_TEMPLATES)]
         assert sorted(held) == sorted(ours)
         bounds = properties(f"{backend}Sizes")
         assert set(bounds) == {rule.flag for rule in rows if isinstance(rule, Range) and rule.whole}
@@ -373,7 +373,7 @@ def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[
         "properties": {"recipes": {"items": recipe_schema}},
     }
     (folder / "values.schema.json").write_text(json.dumps(schema))
-    given: Case = {"backend": backend, "task": "rlhf", "model": "m", "dataset": []}
+    given: Case = {"backend": backend, "task": "rlhf", "model": "file:///m", "dataset": []}
     given |= {"reference": "online", "pairWeights": "equal"}
     given |= {"checkFlags": True, "swiftVersion": STACK.swift}
     recipes = [{**given, "args": args} for args in cases]
@@ -393,7 +393,7 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "optimizer", ["adam"], False),  # a flag of one value takes no list
         (True, "no_such_flag", [], True),
     ):
-        given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
+        given: Case = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": []}
         given |= {"reference": "online", "export": "last", "pairWeights": "equal"}
         given |= {"checkFirstStep": True, "checkFlags": check, "swiftVersion": STACK.swift}
         document = {**given, "args": {flag: value}, "allowVersionChange": False}

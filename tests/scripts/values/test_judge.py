@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scripts.helm import CHART
-from scripts.values import judge, names, schema, wording
+from scripts.values import judge, names, relations, schema, wording
 
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 
@@ -30,11 +30,25 @@ class Templates:
         """Not asked."""
         raise AssertionError(chart)
 
-    def refusal(self, values: str) -> str:
-        """Return the next refusal."""
+    def rendered(self, values: str) -> tuple[str, str]:
+        """Return no manifests, and the next refusal."""
         self.given.append(json.loads(values))
         lines = self.refusals.pop(0)
-        return f"Error: {judge.OURS}\n{lines}" if lines else ""
+        return "", f"Error: {judge.OURS}\n{lines}" if lines else ""
+
+
+@pytest.fixture(autouse=True)
+def templates_alone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Leave out the relations in Python, of which tests/refusals has the cases."""
+    if "relations" not in request.node.name:
+        monkeypatch.setattr(relations, "refusals", lambda _: [])
+
+
+def test_relations_are_said_with_the_lines_of_the_templates_and_no_line_twice() -> None:
+    line = "recipe.args.num_train_epochs: missing, and so is train_iters; set the number of epochs"
+    said = judge.judge(values(monitoring={"port": 29400}), Templates(f"- {line} [epochs-missing]"))
+    ids = [each.rpartition(" ")[2] for each in said]
+    assert ids == ["[epochs-missing]", "[monitoring-port]"]
 
 
 def values(**more: object) -> dict[str, Any]:

@@ -1,0 +1,161 @@
+"""The fabric of values as the chart merges it, and what its parts require of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from launchers.refusal import Refusal
+from scripts.quantity import is_resource
+from scripts.values.flags import CHART
+
+Values = Mapping[str, Any]
+_MAPS = ("annotations", "env", "resources")
+_LISTS = ("initContainers", "libraryPath", "volumes", "volumeMounts")
+_NOT_FIELDS = ("profile", "resourceName", "resourceCount", "floorGBs", "imageRegistry")
+_HOST_PORTS = (2379, 2380, 2381, 6443, 10248, 10249, 10250, 10256, 10257, 10259)
+"""Of the kubelet, kube-proxy, the API server and etcd."""
+_TAKEN = range(30000, 61000)
+"""NodePorts, and Linux's range of outgoing connections."""
+
+
+def fabric(values: Values) -> dict[str, Any]:
+    """Return the profile with ``network.*`` over it, as templates/pod/_network.tpl merges them.
+
+    An unknown profile, which the chart refuses, has no fields. ``devices`` are the names of device
+    plugins' resources.
+    """
+    user = values["network"]
+    file = CHART / "networks" / f"{user['profile']}.yaml"
+    profile = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    found: dict[str, Any] = {**{key: {} for key in _MAPS}, **{key: [] for key in _LISTS}, **profile}
+    for field, given in user.items():
+        if field in _NOT_FIELDS or given is None:
+            continue
+        below = found.get(field)
+        if isinstance(given, Mapping) and isinstance(below, Mapping):
+            given = {key: value for key, value in {**below, **given}.items() if value is not None}
+        found[field] = given
+    extra = {each["name"]: each for each in values["extraInitContainers"]}
+    own = [{**each, **extra.pop(each["name"], {})} for each in found["initContainers"]]
+    return {**found, "initContainers": [*own, *extra.values()], **_devices(found, user)}
+
+
+def _devices(found: Values, user: Values) -> Values:
+    resources = dict(found["resources"])
+    devices = sorted(name for name in resources if "/" in name)
+    name = user["resourceName"] or (devices[0] if devices else "")
+    if len(devices) <= 1 and name:
+        count = resources.pop(devices[0], None) if devices else None
+        given = user["resourceCount"]
+        resources[name] = count if given is None else given
+        devices = [name]
+    return {"resources": resources, "devices": devices}
+
+
+def refusals(values: Values, network: Values) -> Iterator[Refusal]:
+    """Yield what cannot work with this fabric.
+
+    Args:
+        values: with the chart's defaults.
+        network: what ``fabric`` returns for them.
+    """
+    yield from _counts(values["network"], network)
+    for name, count in sorted(network["resources"].items()):
+        if name == values["gpuResource"]:
+            says = "is gpuResource, whose count is gpusPerNode; use the fabric's device or"
+            said = f'{name} {says} network.resourceName: ""'
+            yield Refusal(id="network-device-is-gpu", path="network.resourceName", says=said)
+        elif "/" not in name and not name.startswith("hugepages-"):
+            says = f"{name} is not a device; use resources.limits.{name}"
+            yield Refusal(id="network-resource-no-device", path="network.resources", says=says)
+        elif not is_resource(name):
+            says = f"{name} is not a resource; use the name of a device plugin, such as rdma/hca"
+            yield Refusal(id="resource-name", path="network.resources", says=says)
+        elif str(count or 0) == "0":
+            profile = values["network"]["profile"]
+            says = (
+                f'{name} has no count with profile {profile}; set network.resourceName: "" if the '
+                "fabric needs no device, or network.resourceCount: 1"
+            )
+            yield Refusal(id="network-device-no-count", path="network.resourceName", says=says)
+    yield from _volumes(values, network)
+    if network.get("hostNetwork"):
+        yield from _host(values, network)
+
+
+def _counts(user: Values, network: Values) -> Iterator[Refusal]:
+    devices, attachment = network["devices"], network.get("attachment")
+    listed = f"is ambiguous: the devices are {', '.join(devices)}"
+    for key in ("resourceName", "resourceCount"):
+        if len(devices) > 1 and user[key]:
+            says = f"{user[key]} {listed}; use network.resources: {{NAME: COUNT}}"
+            yield Refusal(id="network-device-ambiguous", path=f"network.{key}", says=says)
+    if attachment and len(devices) > 1:
+        use = "use network.annotations: {k8s.v1.cni.cncf.io/networks: ...}"
+        says = f"{attachment} {listed}; {use}"
+        yield Refusal(id="network-attachment-ambiguous", path="network.attachment", says=says)
+    elif attachment and not devices:
+        says = (
+            f"{attachment} requires a device, and none is set; set network.resourceName and "
+            "resourceCount, or network.annotations"
+        )
+        yield Refusal(id="network-attachment-no-device", path="network.attachment", says=says)
+    if user["resourceCount"] and not devices:
+        says = f"{user['resourceCount']} without a resource; set network.resourceName or "
+        path = "network.resourceCount"
+        yield Refusal(id="network-count-no-device", path=path, says=f"{says}{path}: null")
+
+
+def _volumes(values: Values, network: Values) -> Iterator[Refusal]:
+    """Yield containers without an image, and those that mount a volume which is not there."""
+    known = {"launchers", "workspace", "shm", "tmp"}
+    known |= {"code-secret"} if values["code"]["existingSecret"] else set()
+    known |= {"local-checkpoints"} if any(values["localCheckpoints"].values()) else set()
+    known |= {each["name"] for each in (*network["volumes"], *values["extraVolumes"])}
+    extra = {each["name"]: each for each in values["extraInitContainers"]}
+    for container in network["initContainers"]:
+        name = container["name"]
+        if not container.get("image"):
+            says = (
+                f"{name} has no image, and profile {values['network']['profile']} has no such "
+                "container; set its image"
+            )
+            yield Refusal(id="init-container-image-missing", path="extraInitContainers", says=says)
+        for mount in container.get("volumeMounts") or ():
+            if mount["name"] not in known:
+                is_extra = mount in (extra.get(name, {}).get("volumeMounts") or ())
+                path = "extraInitContainers" if is_extra else "network.initContainers"
+                says = f"{name} mounts {mount['name']}, and there is no such volume; add it to "
+                yield Refusal(id="network-init-volume", path=path, says=f"{says}extraVolumes")
+
+
+def _host(values: Values, network: Values) -> Iterator[Refusal]:
+    """Yield what pods on the host network cannot have."""
+    on = f"the host network (profile {values['network']['profile']})"
+    shared = f"the host, whose network the pods share (profile {values['network']['profile']})"
+    if network.get("attachment"):
+        says = f"true, and pods on the host network do not get {network['attachment']}; set "
+        path = "network.hostNetwork"
+        yield Refusal(id="network-host-attachment", path=path, says=f"{says}{path}: false")
+    if values["hostUsers"] is False:
+        says = f"false, and pods on {on} must use the host's users; set hostUsers: null"
+        yield Refusal(id="host-users", path="hostUsers", says=says)
+    if values["networkPolicy"]["enabled"]:
+        path = "networkPolicy.enabled"
+        says = f"true, and a NetworkPolicy does not apply to pods on {on}; set {path}: false"
+        yield Refusal(id="network-policy-host", path=path, says=says)
+    if values["podSpec"].get("dnsPolicy") == "ClusterFirst":
+        says = (
+            f"ClusterFirst uses the host's servers on {on}, which do not know the ranks; use "
+            "ClusterFirstWithHostNet or remove it"
+        )
+        yield Refusal(id="pod-spec-dns-host", path="podSpec.dnsPolicy", says=says)
+    for path in ("monitoring.port", "rendezvous.gangPort", "rendezvous.masterPort"):
+        group, _, key = path.partition(".")
+        port = int(values[group][key])
+        if port in _TAKEN or port in _HOST_PORTS:
+            says = f"{port} may be in use on {shared}; use a port from 20000 to 29999"
+            yield Refusal(id="host-port", path=path, says=says)
