@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from launchers.exits import Exit
-from tests.launchers.pods import Pods, end
+from tests.launchers import warm
+from tests.launchers.pods import PYTHONPATH, Pods, end
 
 JOBSET = ("JOB_COMPLETION_INDEX", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_NODES")
 
@@ -23,7 +23,7 @@ def pods(tmp_path: Path) -> Pods:
 def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
     env = {key: value for key, value in pods.env(0).items() if key not in JOBSET}
     return subprocess.Popen(
-        [sys.executable, "-m", "launchers", "run"],
+        [warm.launcher(PYTHONPATH), "-m", "launchers", "run"],
         env=env | {"DPO_POD_NAME": name},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

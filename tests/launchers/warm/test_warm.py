@@ -28,6 +28,7 @@ CASES = {
     "a message": ["-c", "import sys; sys.exit('stopped')"],
     "at its end": ["-c", "import atexit; atexit.register(print, 'last'); print('first')"],
     "a signal": ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
+    "a kill": ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"],
     "a module that is absent": ["-m", "tests.no_such"],
     "ms-swift": ["-c", "import swift, sys; print('swift.trainers' in sys.modules or 'early')"],
 }
