@@ -89,6 +89,19 @@ def python(*, oracle: bool = False) -> Path:
     )
 
 
+def printed(*words: str | Path, **env: str) -> str:
+    """Return what the training Python prints, on CPU and with the launcher on its path.
+
+    Raises:
+        AssertionError: it failed; with the end of its standard error.
+    """
+    inside = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **env}
+    command = [python(), *words]
+    done = subprocess.run(command, cwd=ROOT, env=inside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 def launcher(path: str) -> Path:
     """Return a program that runs ``-m launchers`` as the tests' Python would, but sooner.
 
