@@ -1,7 +1,7 @@
 """Processor time of each file of tests, against its budget: ``make durations`` rewrites those.
 
 The time is that of the test's process and of the children that it waited for, so that a busy
-machine makes no test too long.
+machine makes no test too long. A file of real trainings is judged once it has a budget.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 FILE = Path(__file__).with_name("durations.json")
-"""Path of a file of tests to its budget in seconds; those of less than ``SHORT`` are left out."""
+"""Path of a file of tests to its budget in seconds; those of ``SHORT`` or less are left out."""
 SHORT = 3
 FACTOR, MARGIN = 3, 10
 """A file is too long above so many times its budget and so many seconds more."""
@@ -50,6 +50,8 @@ class Durations:
         self._is_rewritten = bool(config.getoption("--update-durations"))
         self._fails = bool(config.getoption("--keep-durations"))
         self._found: dict[str, float] = defaultdict(float)
+        self._real: set[str] = set()
+        self._lines: list[str] = []
         self._mark = spent()
 
     def pytest_runtest_logstart(self) -> None:
@@ -68,6 +70,8 @@ class Durations:
         """Add up."""
         file = report.nodeid.partition("::")[0]
         self._found[file] += getattr(report, "processor_seconds", 0.0)
+        if "real" in report.keywords:
+            self._real.add(file)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Rewrite the budgets of the files that ran, or compare."""
@@ -76,9 +80,11 @@ class Durations:
         budgets = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
         if self._is_rewritten:
             budgets |= {file: math.ceil(seconds) for file, seconds in self._found.items()}
-            kept = {f: s for f, s in sorted(budgets.items()) if s >= SHORT}
+            root = FILE.parents[1]
+            kept = {f: s for f, s in sorted(budgets.items()) if s > SHORT and (root / f).exists()}
             FILE.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
-        self._lines = too_long(self._found, budgets) if FILE.exists() else []
+        judged = self._found.keys() - (self._real - budgets.keys())
+        self._lines = too_long({file: self._found[file] for file in judged}, budgets)
         if self._fails and self._lines and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

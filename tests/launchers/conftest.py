@@ -1,4 +1,4 @@
-"""Fixtures of the tests of stages and hubs."""
+"""Fixtures of the tests of stages, hubs and whole runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from launchers.system import retry as retry_module
 from tests.launchers import git_server
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.git_server import GitServer
+from tests.launchers.pods import Pods
 from tests.launchers.sources import MODEL, PAIRS
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Workspace:
     return Workspace(root=tmp_path / "ws", run="r")
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,11 @@ from typing import Any
 import yaml
 
 from launchers.preflight.gang_probes import free_port
-from tests.launchers import model_folder
+from tests.launchers import model_folder, warm
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
+PYTHONPATH = f"{ROOT}:{FAKES}"
 PAIR = (
     '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], '
     '"rejected_response": "b"}\n'
@@ -65,7 +65,7 @@ class Pods:
         """Return the environment of a pod."""
         return {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": f"{ROOT}:{FAKES}",
+            "PYTHONPATH": PYTHONPATH,
             "DPO_RUN": "r",
             "DPO_WORKSPACE": str(self.folder / "workspace"),
             "DPO_RECIPE": str(self.folder / "recipe.yaml"),
@@ -87,7 +87,7 @@ class Pods:
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
         """Start the launcher of a pod."""
         return subprocess.Popen(
-            [sys.executable, "-m", "launchers", command],
+            [warm.launcher(PYTHONPATH), "-m", "launchers", command],
             cwd=self.folder,
             env=self.env(rank, **change),
             stdout=subprocess.PIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ import yaml
 
 from launchers.preflight.gang_probes import free_port
 from tests.chart.helm import Document, env, merged, objects, recipe
+from tests.launchers import warm
 from tests.launchers.fake_hub import serve
-from tests.launchers.pods import FAKES, ROOT
+from tests.launchers.pods import PYTHONPATH
 from tests.refusals.cases import Case
 
 PATIENCE = 40.0
@@ -104,7 +104,7 @@ def run(case: Case, manifests: str, folder: Path) -> End:
             **hubs,
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
-            "PYTHONPATH": f"{ROOT}:{FAKES}",
+            "PYTHONPATH": PYTHONPATH,
             "DPO_RECIPE": str(folder / "recipe.yaml"),
             **case.env,
         }
@@ -128,7 +128,7 @@ def _downward(folder: Path) -> dict[str, str]:
 
 def _end(given: Mapping[str, str], folder: Path) -> End:
     begin = time.monotonic()
-    command = [sys.executable, "-m", "launchers", "run"]
+    command = [str(warm.launcher(PYTHONPATH)), "-m", "launchers", "run"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=folder, env=given, text=True, **pipes) as pod:
         try:

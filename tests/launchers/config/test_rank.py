@@ -34,22 +34,20 @@ def test_a_bare_host_gives_its_rank_itself() -> None:
     assert (place.rank, place.nodes, place.master_addr, place.master_port) == (3, 4, "host0", 1234)
 
 
-def test_slurm_gives_rank_and_rank_zeros_host() -> None:
-    env = {"SLURM_NODEID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"}
-    place = place_of(env)
-    assert (place.rank, place.nodes, place.master_addr) == (1, 2, "gpu07")
+STEP = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "gpu[03-04]"}
 
 
-def test_a_slurm_step_counts_its_own_nodes() -> None:
-    job = {"SLURM_JOB_NUM_NODES": "4", "SLURM_JOB_NODELIST": "gpu[01-04]"}
-    step = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "gpu[03-04]", "SLURM_NODEID": "1"}
-    place = place_of(job | step)
-    assert (place.rank, place.nodes, place.master_addr) == (1, 2, "gpu03")
-
-
-def test_slurm_without_a_number_of_nodes_gives_its_node_list() -> None:
-    place = place_of({"SLURM_NODEID": "0", "SLURM_JOB_NODELIST": "gpu[07-08]"})
-    assert (place.rank, place.nodes, place.master_addr) == (0, 2, "gpu07")
+@pytest.mark.parametrize(
+    ("nodes", "env", "master"),
+    [
+        ("gpu[07-08]", {"SLURM_JOB_NUM_NODES": "2"}, "gpu07"),
+        ("gpu[01-04]", {"SLURM_JOB_NUM_NODES": "4"} | STEP, "gpu03"),  # a step counts its own nodes
+        ("gpu[07-08]", {}, "gpu07"),
+    ],
+)
+def test_slurm_gives_rank_and_rank_zeros_host(nodes: str, env: dict[str, str], master: str) -> None:
+    place = place_of({"SLURM_NODEID": "1", "SLURM_JOB_NODELIST": nodes, **env})
+    assert (place.rank, place.nodes, place.master_addr) == (1, 2, master)
 
 
 def test_one_host_alone_needs_no_variables() -> None:

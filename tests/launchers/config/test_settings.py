@@ -37,7 +37,7 @@ def test_the_world_is_nodes_times_gpus() -> None:
 
 
 def test_each_stage_has_a_skip_switch() -> None:
-    env = ENV | {"SKIP_CLONE": "1", "SKIP_CONVERT": "1", "SKIP_TRAIN": "0"}
+    env = ENV | {"SKIP_CLONE": "1", "SKIP_CONVERT": "1", "SKIP_TRAIN": "0", "SKIP_DOWNLOAD": ""}
     assert from_env(env).stages.skips == {"clone", "convert"}
 
 
@@ -62,10 +62,6 @@ def test_a_wrong_setting_is_refused_by_name(change: dict[str, str], named: str) 
         from_env(ENV | change)
     assert named in str(refusal.value)
     assert refusal.value.code == Exit.CONFIG
-
-
-def test_an_empty_switch_is_the_default() -> None:
-    assert from_env(ENV | {"SKIP_CLONE": ""}).stages.skips == frozenset()
 
 
 def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:

@@ -18,6 +18,7 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Connection, Hello, StartMessage
 from launchers.preflight.gang_probes import free_port
+from tests.launchers.waiting import eventually
 
 OWN = Hello(run="r", rank=0, nodes=3, processes=8, digest="d" * 64, pod="r-node-0-0", node="n0")
 
@@ -62,15 +63,6 @@ def started(lead: Leader, join: Callable[[int], Member], nodes: int = 3) -> list
     for thread in threads:
         thread.join(5)
     return members
-
-
-def eventually(happens: Callable[[], bool]) -> bool:
-    stop = soon()
-    while time.monotonic() < stop:
-        if happens():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_all_ranks_start_together_and_get_what_was_prepared() -> None:

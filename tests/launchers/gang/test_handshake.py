@@ -8,7 +8,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.gang_probes import free_port
+from tests.launchers.waiting import eventually
 
 OWN = Hello(run="r", rank=0, nodes=2, processes=8, digest="d" * 64, pod="r-node-0-0", node="n0")
 PEER = replace(OWN, rank=1, pod="r-node-0-1")
@@ -52,13 +53,6 @@ def seconds_to_start(leader: Leader, port: int) -> float:
     leader.start(StartMessage(attempt=1), time.monotonic() + 60)
     thread.join(60)
     return time.monotonic() - begun
-
-
-def eventually(happens: Callable[[], bool], seconds: float = 20) -> bool:
-    stop = time.monotonic() + seconds
-    while not happens() and time.monotonic() < stop:
-        time.sleep(0.02)
-    return happens()
 
 
 def connect(port: int, stack: ExitStack, content: bytes) -> socket.socket:

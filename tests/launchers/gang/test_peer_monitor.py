@@ -10,7 +10,8 @@ import pytest
 
 from launchers.gang import peer_monitor
 from launchers.gang.protocol import Connection, Message
-from tests.launchers.gang.test_barrier import eventually, led, started
+from tests.launchers.gang.test_barrier import led, started
+from tests.launchers.waiting import eventually
 
 
 def fail(*_: object) -> None:

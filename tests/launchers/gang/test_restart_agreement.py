@@ -22,7 +22,8 @@ from launchers.gang.restart_agreement import (
     RestartAgreement,
     first_of,
 )
-from tests.launchers.gang.test_barrier import eventually, led, started
+from tests.launchers.gang.test_barrier import led, started
+from tests.launchers.waiting import eventually
 
 KILLED = Ended(who="rank 1", code=1, cause="killed by SIGKILL", is_cascade=False)
 CASCADE = Ended(who="rank 2", code=1, cause="Connection closed by peer", is_cascade=True)
@@ -62,16 +63,6 @@ def test_all_ranks_begin_again_with_the_same_attempt_twice() -> None:
             assert answers == [BEGIN] * 3
             assert not any(p.restarts.is_asked for p in (lead.peers, *(m.peers for m in members)))
         assert seen == [KILLED, KILLED]
-
-
-def test_a_failure_makes_all_ranks_end_their_processes() -> None:
-    with led() as (lead, join):
-        members = started(lead, join)
-        one, other = (member.peers.restarts for member in members)
-        threading.Thread(
-            target=one.agree, args=(KILLED, members[0].peers.lost, lambda _: BEGIN), daemon=True
-        ).start()
-        assert eventually(lambda: lead.peers.restarts.is_asked and other.is_asked)
 
 
 @pytest.mark.parametrize("failing", [0, 1])

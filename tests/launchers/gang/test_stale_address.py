@@ -15,7 +15,8 @@ from launchers.gang import member
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.preflight.gang_probes import free_port
-from tests.launchers.gang.test_barrier import OWN, eventually, led, peer, soon, started
+from tests.launchers.gang.test_barrier import OWN, led, peer, soon, started
+from tests.launchers.waiting import eventually
 
 
 @pytest.mark.parametrize(("run", "gang"), [("b", "uid/0"), ("r", "other/0"), ("r", "uid/1")])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from launchers.hang import alive
+from tests.launchers.waiting import eventually
 
 
 def test_the_file_is_renewed_and_left_at_the_end(
@@ -17,10 +17,8 @@ def test_the_file_is_renewed_and_left_at_the_end(
     file = tmp_path / "alive"
     with alive.beating(file):
         file.write_text("0.00\n")
-        stop = time.monotonic() + 5
-        while (beat := float(file.read_text())) == 0:
-            assert time.monotonic() < stop
-            time.sleep(0.01)
+        assert eventually(lambda: float(file.read_text()) > 0)
+        beat = float(file.read_text())
         assert 0 <= float(alive.UPTIME.read_text().split()[0]) - beat < 5
 
 

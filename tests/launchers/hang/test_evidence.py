@@ -17,6 +17,7 @@ from launchers.hang import evidence, stacks
 from launchers.hang.evidence import Scene
 from launchers.system.step_board import VARIABLE, Phase, StepBoard
 from scripts.helm import ROOT
+from tests.launchers.waiting import eventually
 
 Processes = list[subprocess.Popen[bytes]]
 PROCESS = """
@@ -52,10 +53,7 @@ def scene(folder: Path, processes: int = 2) -> Iterator[tuple[Scene, Processes]]
         for number in range(processes)
     ]
     try:
-        stop = time.monotonic() + 60
-        while not all(each.loads for each in board.read()):
-            assert time.monotonic() < stop
-            time.sleep(0.02)
+        assert eventually(lambda: all(each.loads for each in board.read()), 60)
         yield Scene(board=board, node=1, local=local, attempt=attempt), running
     finally:
         for each in running:

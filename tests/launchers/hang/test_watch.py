@@ -25,7 +25,7 @@ from launchers.hang.settings import FLOORS, Hang
 from launchers.hang.silence import StepTimes
 from launchers.hang.watch import _looking, watching
 from launchers.system.step_board import Phase, StepBoard
-from tests.launchers.gang.test_barrier import eventually
+from tests.launchers.waiting import eventually
 
 SHORT = dict.fromkeys(FLOORS, 0)
 SETTINGS = from_env({"DPO_RUN": "r", "DPO_WORKSPACE": "/w"})

@@ -48,11 +48,6 @@ HEADS = "[tp-heads]"
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Pods:
-    return Pods(tmp_path)
-
-
-@pytest.fixture
 def hub(tmp_path: Path) -> Iterator[FakeHub]:
     model = model_folder.write(tmp_path / "hub", model_folder.tensors(6), **SIZES)
     with serve() as state:
@@ -72,6 +67,13 @@ def write(pods: Pods, model: str = "", **args: Any) -> dict[str, str]:
         "SKIP_PREFLIGHT": "1",
         "HOME": str(pods.folder),
     }
+
+
+def alone(pods: Pods, hub: FakeHub, env: dict[str, str]) -> tuple[int, str]:
+    """Run the pod of a gang of one, with a hub; return its exit code and output."""
+    pods.nodes = 1
+    hubs = {"HF_ENDPOINT": hub.url, "MODELSCOPE_ENDPOINT": hub.url}
+    return end(pods.start(0, **env, **hubs))
 
 
 def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:
@@ -99,8 +101,7 @@ def test_a_hubs_model_that_cannot_be_trained_is_not_fetched(pods: Pods, hub: Fak
     quantized = SIZES | {"quantization_config": {"quant_method": "gptq"}}
     hub.repos["models/o/m"]["config.json"] = json.dumps(quantized).encode()
     env = write(pods, "hf://o/m@main", tensor_model_parallel_size=1, sequence_parallel=False)
-    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
-    code, output = end(pods.start(0, **env, **alone))
+    code, output = alone(pods, hub, env)
     assert (code, pods.message(0)["id"]) == (Exit.DATA, "model-quantized"), output
     assert not hub.gets("model.safetensors")
 
@@ -111,9 +112,7 @@ def test_of_a_hubs_model_only_the_small_file_is_fetched(
 ) -> None:
     env = write(pods, model)
     begin = time.monotonic()
-    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1"}
-    hubs = {"HF_ENDPOINT": hub.url, "MODELSCOPE_ENDPOINT": hub.url}
-    code, output = end(pods.start(0, **env, **alone, **hubs))
+    code, output = alone(pods, hub, env)
     assert time.monotonic() - begin < LIMIT
     assert code == Exit.CONFIG, output
     assert HEADS in pods.message(0)["cause"]
@@ -125,8 +124,7 @@ def test_of_a_hubs_model_only_the_small_file_is_fetched(
 def test_a_hubs_model_has_a_whole_plan_before_it_is_fetched(pods: Pods, hub: FakeHub) -> None:
     fitting = {"tensor_model_parallel_size": 1, "sequence_parallel": False, "global_batch_size": 4}
     env = write(pods, "hf://o/m@main", **fitting)
-    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
-    code, output = end(pods.start(0, **env, **alone))
+    code, output = alone(pods, hub, env)
     assert code == Exit.DATA, output  # one pair is too few: found before the model is fetched
     assert not hub.gets("model.safetensors")
     plan = json.loads((pods.folder / "workspace/runs/r/plan.json").read_text())
@@ -139,8 +137,7 @@ def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
 ) -> None:
     env = write(pods, "hf://o/m@main", global_batch_size=1)
     hub.faults["list"] = ["500"]
-    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
-    code, output = end(pods.start(0, **env, **alone))
+    code, output = alone(pods, hub, env)
     assert code == Exit.CONFIG, output
     assert output.count("model not checked yet") == 1
     assert "HTTP 500" in output
@@ -151,8 +148,7 @@ def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
 
 def test_a_hub_that_is_not_there_is_reported_by_the_download(pods: Pods, hub: FakeHub) -> None:
     env = write(pods, "hf://o/other@main", global_batch_size=1)
-    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
-    code, output = end(pods.start(0, **env, **alone))
+    code, output = alone(pods, hub, env)
     assert code == Exit.INPUT_MISSING, output
     assert pods.message(0)["stage"] == "download"
     assert "model not checked yet" in output

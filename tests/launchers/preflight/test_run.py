@@ -27,11 +27,6 @@ UNFIT = "driver,shm,collective"
 """Checks that a machine without GPUs cannot pass: the fake torch has no CUDA."""
 
 
-@pytest.fixture
-def pods(tmp_path: Path) -> Pods:
-    return Pods(tmp_path)
-
-
 def gpus(pods: Pods, rank: int, *parts: str, **change: str) -> dict[str, str]:
     """Return the environment of a pod with GPUs."""
     folder = nvidia_smi.install(pods.folder / f"smi-{rank}", nvidia_smi.answer(parts))

@@ -24,6 +24,7 @@ from launchers.progress import notify
 from launchers.progress.notify import notice, notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.system.retry import RetryPolicy
+from tests.launchers.waiting import eventually
 
 SECRET = "T0000-B0000-canary-of-the-url"
 QUICK = RetryPolicy(limit=20.0, first=0.05, longest=0.1)
@@ -201,9 +202,7 @@ def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
         reports = replace(known.reports, webhook_url=server.url)
         with notifying(known.launch, reports):
             progress.begin("train")
-            limit = time.monotonic() + 60
-            while not server.bodies and time.monotonic() < limit:
-                time.sleep(0.1)
+            assert eventually(lambda: server.bodies, 60)
             time.sleep(0.5)
         [body] = server.bodies
     assert body["reason"] == "Waiting" and "megatron-dpo why dpo-42" in body["text"]
@@ -233,9 +232,7 @@ def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_pat
             progress.begin_training(3)
             progress.mark("gang")
             progress.write()
-            limit = time.monotonic() + 60
-            while not server.bodies and time.monotonic() < limit:
-                time.sleep(0.05)
+            assert eventually(lambda: server.bodies, 60)
             progress.restart(4, failed=time.time(), why="rank 1 ended")
             time.sleep(0.3)  # several looks: a restart in the same pods is not sent
             progress.end("done")
@@ -288,15 +285,6 @@ def test_without_an_account_the_run_continues(
     with caplog.at_level(logging.INFO):
         run(settings(tmp_path, DPO_EVENTS="1"))
     assert "event not sent cause=FileNotFoundError" in caplog.text
-
-
-def test_the_training_processes_do_not_get_the_url(tmp_path: Path) -> None:
-    from launchers import PACKAGE
-    from launchers.flags.command_line import environment
-
-    place = settings(tmp_path).launch.place
-    found = environment({"DPO_WEBHOOK_URL": SECRET, "A": "b"}, place, nproc=1, package=PACKAGE)
-    assert "DPO_WEBHOOK_URL" not in found and found["A"] == "b"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from launchers.progress import startup
 from launchers.progress.phases import Marks, durations, marks_of, merge, process_start, read
 from launchers.progress.progress import Progress
 from launchers.progress.startup import following
+from tests.launchers.waiting import eventually
 
 
 def reported(path: Path) -> dict[str, float]:
@@ -77,15 +78,11 @@ def test_the_start_is_reported_once_the_first_step_is_seen(
     of, saved = progress(tmp_path), []
     with caplog.at_level("INFO"), following(of, tmp_path, 4, lambda: saved.append(1)):
         training(tmp_path, imports=110.0, first_step=160.5)
-        deadline = time.monotonic() + 10
-        while not of.path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert eventually(of.path.exists)
         assert reported(of.path) == {"container": 100.0, "imports": 110.0, "first_step": 160.5}
         assert not saved
         training(tmp_path, imports=110.0, first_step=160.5, second_step=162.0)
-        while not saved and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert saved == [1]
+        assert eventually(lambda: saved == [1])
     assert "first step after=60.5 imports=10 first_step=50.5" in caplog.text
     assert reported(of.path)["second_step"] == 162.0
     assert saved == [1]

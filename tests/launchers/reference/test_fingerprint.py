@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from launchers.config.workspace import Workspace
 from launchers.flags import external_plugins, installed
 from launchers.reference.fingerprint import (
@@ -21,11 +23,20 @@ from launchers.reference.fingerprint import (
     store_name,
 )
 from launchers.stages.attempt import keep_identity
+from launchers.upstream import code_identity
 from launchers.upstream.record import PACKAGES
 from tests.launchers.reference.references import MACHINE, arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 
 
+@pytest.fixture
+def same_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the installed code once: the test changes other facts only."""
+    found = code_identity.identity(PACKAGES)
+    monkeypatch.setattr(code_identity, "identity", lambda *_, **__: dict(found))
+
+
+@pytest.mark.usefixtures("same_code")
 def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
     def name(**changed: Any) -> str:
         return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, MACHINE))
@@ -52,6 +63,7 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
     assert len({base, *seen}) == len(seen) + 1
 
 
+@pytest.mark.usefixtures("same_code")
 def test_facts_follow_what_rounds_the_numbers(tmp_path: Path) -> None:
     def name(**changed: Any) -> str:
         return store_name(facts_of(arguments(tmp_path), tmp_path, replace(MACHINE, **changed)))

@@ -99,13 +99,6 @@ def test_other_code_begins_another_store_and_a_resumed_run_keeps_its_own(
     assert "launcher was" in caplog.text
 
 
-def test_a_fresh_run_with_other_facts_begins_another_store(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
-    done = finish(home, arguments(tmp_path))
-    other = open_store(home, arguments(tmp_path, max_length=4096), 0, MACHINE)
-    assert (other.complete, other.folder != done.folder) == (False, True)
-
-
 def test_a_torn_note_counts_as_none(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     home.mkdir(parents=True)

@@ -34,7 +34,6 @@ from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
 from tests.launchers.training_environment import STACK
 
-TABLE = table_of(STACK.swift)
 FLAGS = SCHEMA["definitions"]["flags"]["definitions"]
 CASES = 700
 GANGS = ((1, 8), (2, 8), (3, 4), (1, 1), (2, 7))
@@ -113,7 +112,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (chart / "templates").mkdir()
     for folder in ("recipe", "lib"):
         shutil.copytree(CHART / "templates" / folder, chart / "templates" / folder)
-    (chart / "table.yaml").write_text(yaml.safe_dump(TABLE, sort_keys=False))
+    (chart / "table.yaml").write_text(yaml.safe_dump(table_of(STACK.swift), sort_keys=False))
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     (chart / "templates" / "judge.yaml").write_text(JUDGE)
     return chart
@@ -287,9 +286,10 @@ def test_every_rule_can_be_broken_and_is_reported(judge: Path, backend: str) -> 
 
 
 def test_the_table_holds_every_rule_of_the_templates() -> None:
+    backends = table_of(STACK.swift)["backends"]
     for backend in table.ROWS:
         rows = table.rows(backend, STACK.swift)
-        held = [(r["kind"], r["id"]) for r in TABLE["backends"][backend]["rules"]]
+        held = [(r["kind"], r["id"]) for r in backends[backend]["rules"]]
         ours = [(type(rule).__name__, rule.id) for rule in rows if isinstance(rule, IN_TEMPLATES)]
         assert sorted(held) == sorted(ours)
         bounds = properties(f"{backend}Sizes")

@@ -185,31 +185,21 @@ def test_what_fits_passes(args: dict[str, Any]) -> None:
 
 
 BROKEN = [
-    ({"pp": 4, "first": 10}, "pipeline-uneven"),
-    ({"pp": 2, "first": 20, "last": 27}, "pipeline-uneven"),
-    ({"pp": 4, "first": 24, "last": 24}, "pipeline-uneven"),
-    ({"pp": 4, "loss_ends": True}, "pipeline-uneven"),
-    ({"pp": 4, "vpp": 2, "first": 9}, "vpp-uneven"),
-    ({"fp16": True}, "fp16-bf16-model"),
+    ({"pp": 4, "first": 10}, "pipeline-uneven", "48 layers less 10 "),
+    ({"pp": 2, "first": 20, "last": 27}, "pipeline-uneven", "48 layers less 47 "),
+    ({"pp": 4, "first": 24, "last": 24}, "pipeline-uneven", ""),
+    ({"pp": 4, "loss_ends": True}, "pipeline-uneven", "48 layers plus 1 "),
+    ({"pp": 4, "vpp": 2, "first": 9}, "vpp-uneven", ""),
+    ({"fp16": True}, "fp16-bf16-model", ""),
 ]
 
 
-@pytest.mark.parametrize("args, id", BROKEN, ids=str)
-def test_what_the_models_sizes_rule_out_is_reported(args: dict[str, Any], id: str) -> None:
-    assert id in reported(**args)
-
-
-@pytest.mark.parametrize(
-    "args, counted",
-    [
-        ({"pp": 4, "first": 10}, "48 layers less 10 "),
-        ({"pp": 2, "first": 20, "last": 27}, "48 layers less 47 "),
-        ({"pp": 4, "loss_ends": True}, "48 layers plus 1 "),
-    ],
-)
-def test_a_refusal_counts_the_layers_that_are_left(args: dict[str, Any], counted: str) -> None:
+@pytest.mark.parametrize("args, id, counted", BROKEN, ids=str)
+def test_what_the_models_sizes_rule_out_is_reported(
+    args: dict[str, Any], id: str, counted: str
+) -> None:
     found = table.check(read(**args), GANG)
-    assert any(counted in refusal.says for refusal in found), found
+    assert any(counted in refusal.says for refusal in found if refusal.id == id), found
 
 
 def test_one_mistake_is_reported_once() -> None:

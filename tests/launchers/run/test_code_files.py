@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.exits import Exit
+from tests.launchers.git_server import repository
 from tests.launchers.pods import Pods
 
 FILES = ("plugins/pairs.py", "data/val.jsonl")
@@ -17,14 +17,8 @@ FILES = ("plugins/pairs.py", "data/val.jsonl")
 @pytest.fixture
 def code(tmp_path: Path) -> dict[str, str]:
     """Return the variables of a repository with files."""
-    repository = tmp_path / "code"
-    for name in FILES:
-        (repository / name).parent.mkdir(parents=True)
-        (repository / name).touch()
-    for words in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "code"]):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@dpo.test"]
-        subprocess.run(["git", *identity, *words], cwd=repository, check=True)
-    return {"DPO_CODE_URL": f"file://{repository}", "DPO_CODE_REF": "main"}
+    repository(tmp_path / "code", dict.fromkeys(FILES, ""))
+    return {"DPO_CODE_URL": f"file://{tmp_path / 'code'}", "DPO_CODE_REF": "main"}
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from launchers.storage import checkpoint
-from launchers.system.process import descendants
 from tests.launchers.pods import Pods, end
 from tests.launchers.storage.test_node_disk import Run
+from tests.launchers.waiting import eventually
 
 STEP = 6
 
@@ -85,26 +83,13 @@ def test_a_node_that_lost_its_part_leaves_the_one_before(pods: Disks) -> None:
 def test_the_same_pods_complete_it(pods: Disks) -> None:
     pods.train = "0.1:hang,1.1:hang"
     started = [pods.start(rank, DPO_RESTARTS_IN_PLACE="1") for rank in (0, 1)]
-    torchrun = [_torchrun(pods, rank, pod) for rank, pod in enumerate(started)]
+    attempt = pods.run / "attempts" / "1"
+    assert eventually(lambda: len([*attempt.rglob("pid")]) == 2, 60)
     write(pods)
-    os.kill(torchrun[1], signal.SIGKILL)
+    [torchrun] = (attempt / "node-1").rglob("pid")
+    os.kill(int(torchrun.read_text()), signal.SIGKILL)
     ends = [end(pod) for pod in started]
     assert [code for code, _ in ends] == [0, 0], ends
     for rank in (0, 1):
         seen = pods.resumed(rank, 2)
         assert seen == pods.checkpoints.disks[rank] / "resume" / f"checkpoint-{STEP}"
-
-
-def _torchrun(pods: Disks, rank: int, pod: subprocess.Popen[str]) -> int:
-    """Wait until the fake torchrun of a pod trains; return its number."""
-    stop = time.monotonic() + 60
-    node = pods.run / "attempts" / "1" / f"node-{rank}"
-    while not list(node.rglob("env.json")):
-        assert pod.poll() is None and time.monotonic() < stop
-        time.sleep(0.05)
-    [found] = [
-        pid
-        for pid in descendants(pod.pid)
-        if b"torch.distributed.run" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    return found

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from launchers.run import prefetch
 from launchers.run.prefetch import prefetching, weights
+from tests.launchers.waiting import eventually
 
 
 def test_what_training_reads_is_asked_for_in_its_order(tmp_path: Path) -> None:
@@ -68,7 +68,4 @@ def test_the_file_is_asked_for_in_pieces_until_training_ends(
 def test_a_folder_that_is_gone_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a.safetensors").symlink_to(tmp_path / "nowhere")
     with prefetching([tmp_path]):
-        deadline = time.monotonic() + 10
-        while "weights not requested" not in caplog.text and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert "weights not requested" in caplog.text
+        assert eventually(lambda: "weights not requested" in caplog.text)

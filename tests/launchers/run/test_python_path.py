@@ -16,6 +16,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import clone_path, importable, inputs_of, slug
+from tests.launchers.git_server import repository
 from tests.launchers.pods import FAKES, ROOT, Pods
 
 NAMES = ("src", "third_party/megatron")
@@ -24,16 +25,9 @@ NAMES = ("src", "third_party/megatron")
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """Return a repository with a module that Python has as well."""
-    repository = tmp_path / "code"
-    package = repository / "src" / "colorsys"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("patched = True\n")
-    (repository / "third_party" / "megatron").mkdir(parents=True)
-    (repository / "third_party" / "megatron" / "a.py").touch()
-    for words in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "code"]):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@dpo.test"]
-        subprocess.run(["git", *identity, *words], cwd=repository, check=True)
-    return f"file://{repository}"
+    files = {"src/colorsys/__init__.py": "patched = True\n", "third_party/megatron/a.py": ""}
+    repository(tmp_path / "code", files)
+    return f"file://{tmp_path / 'code'}"
 
 
 def code(url: str, *names: str) -> dict[str, str]:

@@ -8,31 +8,21 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from launchers.exits import Exit
 from tests.launchers.pods import Pods, end
 from tests.launchers.processes import is_running
+from tests.launchers.waiting import eventually
 
 
-@pytest.fixture
-def pods(tmp_path: Path) -> Pods:
-    return Pods(tmp_path)
-
-
-def wait_for(pods: Pods, name: str, ranks: int = 2, seconds: float = 30) -> list[Path]:
-    stop = time.monotonic() + seconds
-    while time.monotonic() < stop:
-        found = sorted(pods.run.rglob(name))
-        if len(found) >= ranks:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"no {name} on {ranks} ranks")
+def wait_for(pods: Pods, name: str, ranks: int = 2) -> list[Path]:
+    assert eventually(lambda: len([*pods.run.rglob(name)]) >= ranks)
+    return sorted(pods.run.rglob(name))
 
 
 def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
+    assert "gang started" in ends[0][1] and "train start attempt=1" in ends[1][1]
     progress = pods.progress()
     assert progress["state"] == "succeeded"
     states = {name: s["state"] for name, s in progress["stages"].items()}
@@ -289,12 +279,6 @@ def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
     code, output = end(pods.start(0, "trian"))
     assert code == Exit.USAGE
     assert "run|clone|download|convert|train|check|" in output
-
-
-def test_the_gang_log_shows_the_stage_of_rank_zero(pods: Pods) -> None:
-    ends = pods.all()
-    assert "gang started" in ends[0][1]
-    assert "train start attempt=1" in ends[1][1]
 
 
 def test_secrets_reach_no_training_process_and_no_file(pods: Pods) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from launchers.exits import Exit
-from tests.launchers.pods import Pods, end
+from tests.launchers import warm
+from tests.launchers.pods import PYTHONPATH, Pods, end
+from tests.launchers.waiting import eventually
 
 JOBSET = ("JOB_COMPLETION_INDEX", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_NODES")
 
@@ -23,7 +24,7 @@ def pods(tmp_path: Path) -> Pods:
 def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
     env = {key: value for key, value in pods.env(0).items() if key not in JOBSET}
     return subprocess.Popen(
-        [sys.executable, "-m", "launchers", "run"],
+        [warm.launcher(PYTHONPATH), "-m", "launchers", "run"],
         env=env | {"DPO_POD_NAME": name},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -31,11 +32,8 @@ def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_training(pods: Pods, seconds: float = 30) -> None:
-    stop = time.monotonic() + seconds
-    while not list(pods.run.rglob("argv.json")):
-        assert time.monotonic() < stop, "the first start does not train"
-        time.sleep(0.05)
+def wait_for_training(pods: Pods) -> None:
+    assert eventually(lambda: [*pods.run.rglob("argv.json")]), "the first start does not train"
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -45,9 +43,7 @@ def test_the_second_start_is_refused_with_the_name_of_the_first(pods: Pods, toge
         wait_for_training(pods)
     starts.append(start_on_bare_host(pods, "host-b"))
     wait_for_training(pods)
-    stop = time.monotonic() + 30
-    while all(each.poll() is None for each in starts) and time.monotonic() < stop:
-        time.sleep(0.05)
+    assert eventually(lambda: any(each.poll() is not None for each in starts))
     second, first = sorted(starts, key=lambda each: each.poll() is None)
     code, output = end(second)
     assert code == Exit.CONFIG, output

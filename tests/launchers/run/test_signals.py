@@ -24,11 +24,6 @@ SOON = 2.0
 
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Pods:
-    return Pods(tmp_path)
-
-
-@pytest.fixture
 def silent() -> Iterator[str]:
     """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:

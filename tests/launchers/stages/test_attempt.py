@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +18,6 @@ from tests.launchers.stages.checkpoints import sealed
 RECIPE = parse(
     {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
 )
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Workspace:
-    return Workspace(root=tmp_path, run="r")
 
 
 def test_attempts_count_up_independently_of_kubernetes(work: Workspace) -> None:

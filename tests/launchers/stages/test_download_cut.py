@@ -24,6 +24,7 @@ from tests.launchers.sources import (
     model_at,
     tree,
 )
+from tests.launchers.waiting import eventually
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
 
@@ -50,9 +51,7 @@ def test_a_killed_download_continues_where_it_was(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    stop = time.monotonic() + 20
-    while not hub.gets("model.safetensors") and time.monotonic() < stop:
-        time.sleep(0.01)
+    assert eventually(lambda: hub.gets("model.safetensors"))
     time.sleep(0.4)
     child.kill()
     child.wait()
@@ -80,10 +79,7 @@ def test_a_stopped_download_ends_soon_and_gives_its_lock_back(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    stop = time.monotonic() + 20
-    while not hub.gets("model.safetensors") and time.monotonic() < stop:
-        time.sleep(0.01)
-    assert hub.gets("model.safetensors"), "the download never began"
+    assert eventually(lambda: hub.gets("model.safetensors"))
     child.terminate()
     assert child.wait(timeout=3) != 0
     assert list(work.root.glob("*/*.lock*")) == []

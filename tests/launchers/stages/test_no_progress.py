@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -118,11 +117,6 @@ def test_the_cause_comes_before_its_cascade_and_before_the_sigterm_that_followed
     assert failed(TERMINATED, KILLED).root == KILLED
     assert failed(CASCADE, TERMINATED).root == TERMINATED
     assert failed(CASCADE, USER_ERROR, KILLED).root == USER_ERROR
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Workspace:
-    return Workspace(root=tmp_path, run="r")
 
 
 def test_the_history_is_read_from_the_files_of_the_attempts(work: Workspace) -> None:

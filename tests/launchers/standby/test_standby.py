@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from launchers.system.process import descendants, kill_descendants
 from launchers.system.step_board import Phase, StepBoard
 from scripts.helm import ROOT
 from tests.launchers.processes import is_running
+from tests.launchers.waiting import eventually
 
 SECONDS = 60.0
 WAITS = """
@@ -62,13 +63,6 @@ def standby() -> Iterator[Standby]:
     made.close()
 
 
-def wait_for(holds: Callable[[], object]) -> None:
-    stop = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < stop
-        time.sleep(0.02)
-
-
 def ready(standby: Standby) -> bool:
     return standby._waiting is not None and standby._waiting.said == READY
 
@@ -88,7 +82,7 @@ def test_a_ready_standby_becomes_torchrun(
     standby: Standby, command: Command, board: StepBoard
 ) -> None:
     with standby.during(command, board):
-        wait_for(lambda: ready(standby))
+        assert eventually(lambda: ready(standby))
     [pid] = standby.pids
     process, said = start(standby)
     assert process.pid == pid and process.wait() == 0
@@ -129,19 +123,19 @@ def test_a_new_torchrun_is_started_without_a_ready_standby(
         command = replace(command, env={**command.env, "REPORT": ""})
     if how != "missing":
         with standby.during(command, board):
-            wait_for(lambda: standby.pids)
+            assert eventually(lambda: standby.pids)
             if how != "not ready":
-                wait_for(lambda: ready(standby))
+                assert eventually(lambda: ready(standby))
     waiting = [*standby.pids]
     if how == "killed":
         os.kill(waiting[0], signal.SIGKILL)
-        wait_for(lambda: not ready(standby) or standby._waiting.popen.poll() is not None)  # type: ignore[union-attr]
+        assert eventually(lambda: not ready(standby) or standby._waiting.popen.poll() is not None)  # type: ignore[union-attr]
     if how == "stopped before use":
         standby.close()
     process, said = start(standby)
     assert process.pid not in waiting and "Beautiful is better" in said
     assert process.wait() == 0 and standby.pids == frozenset()
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in waiting))
+    assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in waiting))
 
 
 def test_one_that_reports_a_failure_is_ended_at_once(
@@ -149,9 +143,9 @@ def test_one_that_reports_a_failure_is_ended_at_once(
 ) -> None:
     command = replace(command, env={**command.env, "REPORT": "ImportError: no swift"})
     with standby.during(command, board):
-        wait_for(lambda: standby.pids)
+        assert eventually(lambda: standby.pids)
         [pid] = standby.pids
-        wait_for(lambda: not standby.pids)
+        assert eventually(lambda: not standby.pids)
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -159,7 +153,7 @@ def test_one_of_another_environment_is_not_used(
     standby: Standby, command: Command, board: StepBoard, tmp_path: Path
 ) -> None:
     with standby.during(command, board):
-        wait_for(lambda: ready(standby))
+        assert eventually(lambda: ready(standby))
     other = replace(command, env={**command.env, "NCCL_DEBUG": "INFO"})
     with standby.during(other, StepBoard.make(tmp_path / "fresh", 1)):
         assert standby.pids == frozenset()
@@ -169,7 +163,7 @@ def test_the_end_of_an_attempt_spares_it_and_close_ends_all_of_it(
     standby: Standby, command: Command, board: StepBoard
 ) -> None:
     with standby.during(command, board):
-        wait_for(lambda: ready(standby))
+        assert eventually(lambda: ready(standby))
     [pid] = standby.pids
     below = descendants(pid)
     assert len(below) == 1
@@ -178,7 +172,7 @@ def test_the_end_of_an_attempt_spares_it_and_close_ends_all_of_it(
     assert not is_running(rank.pid)
     assert ready(standby) and descendants(pid) == below
     standby.close()
-    wait_for(lambda: not any(is_running(each) for each in [pid, *below]))
+    assert eventually(lambda: not any(is_running(each) for each in [pid, *below]))
 
 
 def test_a_waiting_process_ends_with_its_launcher(command: Command) -> None:

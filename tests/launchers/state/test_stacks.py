@@ -13,6 +13,7 @@ from launchers import PACKAGE
 from launchers.hang import stacks
 from launchers.state.stacks import OWN_SECONDS
 from launchers.system.step_board import VARIABLE, StepBoard
+from tests.launchers.waiting import eventually
 
 TRAINS = """
 import os, time
@@ -42,8 +43,7 @@ def test_each_process_writes_its_stacks_and_goes_on(tmp_path: Path) -> None:
     ]
     try:
         files = [stacks.path_of(tmp_path, local) for local in range(2)]
-        while not all(each.exists() and each.stat().st_size for each in files):
-            time.sleep(0.05)
+        assert eventually(lambda: all(each.exists() and each.stat().st_size for each in files), 60)
         time.sleep(OWN_SECONDS + 0.1)
         running[1].send_signal(signal.SIGSTOP)
         out = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -20,6 +19,7 @@ from launchers.system.step_board import (
     end_of_step,
 )
 from tests.launchers.gang.test_barrier import led, started
+from tests.launchers.waiting import eventually
 
 
 def reading(boundary: int, phase: Phase = Phase.STEP, step: float = 1, save: float = 0) -> Reading:
@@ -88,7 +88,7 @@ def test_all_ranks_stop_where_the_last_of_them_is(asks: int) -> None:
             )
         agreements[asks].ask(100)
         agreements[asks].ask(100)  # a second signal's request joins the first
-        wait_until(lambda: len(released) == 3)
+        assert eventually(lambda: len(released) == 3)
         assert released == {0: 14, 1: 14, 2: 14}
 
 
@@ -97,7 +97,7 @@ def test_a_gang_without_training_stops_nowhere() -> None:
         [follower] = started(lead, join, nodes=2)
         lead.peers.agreement.attach(lambda: Answer(boundary=4), lambda _: None)
         lead.peers.agreement.ask(100)
-        wait_until(lambda: follower.peers.agreement.boundary != 0)
+        assert eventually(lambda: follower.peers.agreement.boundary != 0)
         assert lead.peers.agreement.boundary == NOWHERE
         assert "rank 1: nothing is trained" in follower.peers.agreement.why
 
@@ -108,11 +108,3 @@ def test_a_rank_that_cannot_save_asks_nobody() -> None:
     agreement.attach(lambda: Answer(boundary=0, why="training has not begun"), lambda _: None)
     agreement.ask(100)
     assert (agreement.boundary, sent) == (NOWHERE, [])
-
-
-def wait_until(holds: object) -> None:
-    stop = time.monotonic() + 5
-    assert callable(holds)
-    while not holds():
-        assert time.monotonic() < stop
-        time.sleep(0.01)

@@ -42,10 +42,3 @@ def test_the_digest_sees_inputs_and_content_but_not_the_time() -> None:
     other_name = Marker(inputs=ONE.inputs, manifest={"b/g": Entry(3, "00")})
     digests = {marker.digest(m) for m in (ONE, other_input, other_content, other_name)}
     assert len(digests) == 4
-
-
-def test_the_digest_survives_the_disk(tmp_path: Path) -> None:
-    marker.write(tmp_path, ONE)
-    there = marker.read(tmp_path)
-    assert there is not None
-    assert marker.digest(there) == marker.digest(ONE)

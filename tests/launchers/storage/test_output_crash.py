@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from launchers.storage import manifest, marker, output
+from tests.launchers import warm
+from tests.launchers.pods import PYTHONPATH, ROOT
 from tests.launchers.storage.producer import FILES, content
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def leftovers(path: Path) -> list[str]:
 def start(path: Path, version: str, pause: str, die_at: str = "0") -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
-            sys.executable,
+            warm.launcher(PYTHONPATH),
             "-m",
             "tests.launchers.storage.producer",
             str(path),
@@ -36,6 +36,7 @@ def start(path: Path, version: str, pause: str, die_at: str = "0") -> subprocess
             die_at,
         ],
         cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -23,6 +23,7 @@ from launchers.storage.output import produce
 from launchers.storage.run_lease import RunLease
 from launchers.system import lookup
 from tests.launchers.storage.quick_locks import QUICK, quick
+from tests.launchers.waiting import eventually
 
 
 def taken_over(path: Path, own: str) -> None:
@@ -149,9 +150,7 @@ def test_the_heartbeat_that_finds_another_owner_or_none_is_the_last(
             taken_over(held.path, held.token)
         else:
             monkeypatch.setattr(lock, "read_chain", _broken)
-        stop = time.monotonic() + 10
-        while not seen and time.monotonic() < stop:
-            time.sleep(0.01)
+        assert eventually(lambda: seen)
         monkeypatch.undo()
         error = seen[0] or lease.loss()
     assert error is not None and error.code == code
@@ -203,10 +202,8 @@ def test_heartbeats_continue_after_a_loss_that_is_not_confirmed(
     with quick(path, on_loss=lose):
         monkeypatch.setattr(lock, "read_chain", lambda path: [])
         assert seen.wait(10)
-        before, stop = path.stat().st_mtime_ns, time.monotonic() + 10
-        while path.stat().st_mtime_ns == before:
-            assert time.monotonic() < stop, "no heartbeat any more"
-            time.sleep(0.01)
+        before = path.stat().st_mtime_ns
+        assert eventually(lambda: path.stat().st_mtime_ns != before), "no heartbeat any more"
 
 
 def test_an_owner_paused_for_longer_than_its_lease_waits_for_no_cache(
@@ -249,9 +246,7 @@ def test_a_lock_that_cannot_be_touched_is_reported(
     seen: list[LaunchError | None] = []
     with quick(tmp_path / "run.lock", on_loss=seen.append):
         monkeypatch.setattr(os, "utime", _broken)
-        stop = time.monotonic() + 10
-        while not seen and time.monotonic() < stop:
-            time.sleep(0.01)
+        assert eventually(lambda: seen)
     assert seen[0] is not None and seen[0].id == "lock-unreadable"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from launchers.system import process
 from launchers.system.process import Child, descendants
+from tests.launchers.waiting import eventually
 
 NAP = [sys.executable, "-c", "import time; print('napping', flush=True); time.sleep(60)"]
 
@@ -20,10 +21,7 @@ def started(output: Path, argv: list[str]) -> Child:
 
 
 def until_written(output: Path, word: str) -> None:
-    stop = time.monotonic() + 20
-    while word not in output.read_text():
-        assert time.monotonic() < stop, output.read_text()
-        time.sleep(0.02)
+    assert eventually(lambda: word in output.read_text()), output.read_text()
 
 
 def test_the_childs_code_and_output_are_kept(tmp_path: Path) -> None:
@@ -106,11 +104,8 @@ def test_grandchildren_are_found_with_odd_names() -> None:
     argv = ["bash", "-c", "exec -a 'odd ) name (' sleep 30 & wait"]
     with subprocess.Popen(argv) as shell:
         try:
-            stop = time.monotonic() + 5
-            while len(found := descendants(os.getpid())) < 2:
-                assert time.monotonic() < stop
-                time.sleep(0.02)
-            assert shell.pid in found
+            assert eventually(lambda: len(descendants(os.getpid())) >= 2)
+            assert shell.pid in descendants(os.getpid())
         finally:
             for pid in descendants(os.getpid()):
                 os.kill(pid, 9)

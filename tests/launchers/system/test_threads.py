@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from launchers.system.threads import each, in_thread, repeat
+from tests.launchers.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,10 +99,6 @@ def test_what_is_repeated_continues_after_an_error(caplog: pytest.LogCaptureFixt
             raise ValueError("seen" if len(calls) < 3 else "another")
 
     with repeat(act, 0.01, "watchdog") as thread:
-        stop = time.monotonic() + 5
-        while len(calls) < 6 and time.monotonic() < stop:
-            time.sleep(0.01)
-        assert thread.is_alive()
-    assert len(calls) >= 6
+        assert eventually(lambda: len(calls) >= 6) and thread.is_alive()
     warnings = [each.message for each in caplog.records if "watchdog" in each.message]
     assert len(warnings) == 2 and "seen" in warnings[0] and "another" in warnings[1]  # once each

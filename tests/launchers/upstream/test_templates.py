@@ -9,9 +9,10 @@ import pytest
 from launchers.upstream import templates
 from scripts.dev.flags import VENVS
 from scripts.dev.templates import TARGET, ask, render
+from tests.launchers.training_environment import TRAIN
 
 
-@pytest.mark.skipif(not all(map(Path.exists, VENVS)), reason="no ms-swift: run `make setup`")
+@pytest.mark.skipif(not all(map(Path.exists, VENVS)), reason=f"no {TRAIN}: run `make setup`")
 @pytest.mark.timeout(300)  # it imports each release
 def test_the_module_is_made_of_all_releases() -> None:
     assert TARGET.read_text(encoding="utf-8") == render(map(ask, VENVS))

@@ -1,4 +1,7 @@
-"""A Python that has imported ms-swift: a server for each session of tests, which forks per case."""
+"""A Python that has imported ms-swift, or the launcher: a server for each session of tests.
+
+It forks a process for each case.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -69,27 +74,85 @@ def python(*, oracle: bool = False) -> Path:
     Args:
         oracle: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
     """
-    return _started(oracle) if SESSION in os.environ else STACK.python
+    if SESSION not in os.environ:
+        return STACK.python
+    return _started(
+        _Warmed(
+            name=f"{STACK.swift}{'-oracle' if oracle else ''}",
+            python=STACK.python,
+            imports=("swift.pipelines", "swift.trainers", "torch"),
+            paths=(f"{ROOT}:{ORACLE}",) if oracle else (str(ROOT), ""),
+            env=(("CUDA_VISIBLE_DEVICES", ""), *HUB.items()),
+            read=READ,
+            free=tuple(HUB),
+        )
+    )
+
+
+def printed(*words: str | Path, **env: str) -> str:
+    """Return what the training Python prints, on CPU and with the launcher on its path.
+
+    Raises:
+        AssertionError: it failed; with the end of its standard error.
+    """
+    inside = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", **env}
+    command = [python(), *words]
+    done = subprocess.run(command, cwd=ROOT, env=inside, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def launcher(path: str) -> Path:
+    """Return a program that runs ``-m launchers`` as the tests' Python would, but sooner.
+
+    Its process is a child of the server: it is no descendant of the program. With another
+    ``PYTHONPATH`` the program is the tests' Python.
+
+    Args:
+        path: the pods' ``PYTHONPATH``.
+    """
+    this = Path(sys.executable)
+    if SESSION not in os.environ:
+        return this
+    return _started(
+        _Warmed(name="launcher", python=this, imports=("launchers.command",), paths=(path,))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Warmed:
+    """A server and the processes that it may fork; the others are started."""
+
+    name: str
+    python: Path
+    imports: tuple[str, ...]
+    paths: tuple[str, ...]
+    """Each ``PYTHONPATH`` of a process; the first one is the server's."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of the server only."""
+    read: tuple[str, ...] = ()
+    """Beginnings of variables that must be the server's, but for ``free``."""
+    free: tuple[str, ...] = ()
 
 
 @cache
-def _started(oracle: bool) -> Path:
+def _started(warmed: _Warmed) -> Path:
     session, _, folder = os.environ[SESSION].partition(":")
-    name = f"{folder}/{STACK.swift}{'-oracle' if oracle else ''}"
+    name = f"{folder}/{warmed.name}"
     program = Path(f"{name}.py")
     with Path(f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.exists():
-            paths = (f"{ROOT}:{ORACLE}",) if oracle else (str(ROOT), "")
-            env = {**os.environ, "PYTHONPATH": paths[0], "CUDA_VISIBLE_DEVICES": "", **HUB}
-            _serve(name, session, env)
+            env = {**os.environ, "PYTHONPATH": warmed.paths[0], **dict(warmed.env)}
+            _serve(name, session, warmed, env)
+            read = {k: v for k, v in env.items() if k.startswith(warmed.read)}
             constants = {
                 "socket": f"{name}.socket",
-                "python": str(STACK.python),
-                "imported": {k: v for k, v in env.items() if k.startswith(READ) and k not in HUB},
-                "read": READ,
-                "hub": [*HUB],
-                "paths": paths,
+                "python": str(warmed.python),
+                "imported": {k: v for k, v in read.items() if k not in warmed.free},
+                "read": warmed.read,
+                "hub": warmed.free,
+                "paths": warmed.paths,
             }
             Path(f"{program}.json").write_text(json.dumps(constants), encoding="utf-8")
             text = Path(__file__).with_name("client.py").read_text(encoding="utf-8")
@@ -98,19 +161,20 @@ def _started(oracle: bool) -> Path:
     return program
 
 
-def _serve(name: str, session: str, env: dict[str, str]) -> None:
+def _serve(name: str, session: str, warmed: _Warmed, env: Mapping[str, str]) -> None:
     """Start a server, which ends with the session; wait until it listens.
 
     It is no descendant of this process: some tests kill all of theirs.
     """
     address, log = Path(f"{name}.socket"), Path(f"{name}.log")
     module = Path(__file__).with_name("server.py")
-    code = f"import runpy; runpy.run_path({str(module)!r})['main']({str(address)!r}, {session})"
+    given = f"{str(address)!r}, {session}, {warmed.imports!r}"
+    code = f"import runpy; runpy.run_path({str(module)!r})['main']({given})"
     prctl, adopts = ctypes.CDLL(None).prctl, ctypes.c_int()
     prctl(37, ctypes.byref(adopts), 0, 0, 0)  # PR_GET_CHILD_SUBREAPER
     prctl(36, 0, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     with log.open("w") as output:
-        detached = ["sh", "-c", '"$@" </dev/null &', "sh", str(STACK.python), "-c", code]
+        detached = ["sh", "-c", '"$@" </dev/null &', "sh", str(warmed.python), "-c", code]
         subprocess.run(detached, cwd=ROOT, env=env, stdout=output, stderr=output, check=True)
     prctl(36, adopts.value, 0, 0, 0)
     end = time.monotonic() + SECONDS

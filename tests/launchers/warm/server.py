@@ -1,4 +1,4 @@
-"""Forks a process that has imported ms-swift for each request of ``client.py``.
+"""Forks a process that has imported modules for each request of ``client.py``.
 
 A request has an argument vector, a folder, an environment, and the three standard streams as
 descriptors; then each byte is a signal for the process, and the end of the connection kills it. The
@@ -8,6 +8,7 @@ answer is the process's status, as of ``os.waitpid``.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import runpy
@@ -18,18 +19,17 @@ import struct
 import sys
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 Request = dict[str, Any]
 
 
-def main(path: str, session: int) -> None:
+def main(path: str, session: int, imports: Sequence[str]) -> None:
     """Serve at a socket until the process of the test session ends; run what is asked for."""
-    import swift.pipelines
-    import swift.trainers  # noqa: F401
-    import torch
-
+    for name in imports:
+        importlib.import_module(name)
     own = set(filter(None, os.environ.get("PYTHONPATH", "").split(":")))
     request = _serve(path, session)
     if request is None:
@@ -41,7 +41,9 @@ def main(path: str, session: int) -> None:
     sys.path[:] = [*filter(None, given), *(each for each in sys.path[1:] if each not in own)]
     tempfile.tempdir = None
     warnings.resetwarnings()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1))
     _run(request["argv"])
 
 

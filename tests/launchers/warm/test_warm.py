@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.waiting import eventually
 
 pytestmark = [needs_training, pytest.mark.timeout(300)]
 
@@ -28,6 +28,7 @@ CASES = {
     "a message": ["-c", "import sys; sys.exit('stopped')"],
     "at its end": ["-c", "import atexit; atexit.register(print, 'last'); print('first')"],
     "a signal": ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
+    "a kill": ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"],
     "a module that is absent": ["-m", "tests.no_such"],
     "ms-swift": ["-c", "import swift, sys; print('swift.trainers' in sys.modules or 'early')"],
 }
@@ -71,16 +72,9 @@ def test_a_signal_ends_the_process(number: signal.Signals, tmp_path: Path) -> No
     code = f"import os, time; open(r'{tmp_path}/pid', 'w').write(f'{{os.getpid()}}\\n')"
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([warm.python(), "-c", f"{code}; time.sleep(100)"], env=env) as process:
-        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()[-1:] == "\n")
+        assert eventually(
+            lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()[-1:] == "\n"
+        )
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
-    until(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
-
-
-def until(condition: Any) -> None:
-    """Wait for a condition at most 20 s."""
-    for _ in range(400):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(condition)
+    assert eventually(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())

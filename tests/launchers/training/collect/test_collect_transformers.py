@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
-from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 
@@ -44,12 +41,7 @@ callback.on_train_end(args, state, None)
 
 @needs_training
 def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
-    more = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "DPO_RUN_FOLDER": str(tmp_path)}
-    command = [str(warm.python()), "-c", EVALUATE]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | more, capture_output=True, timeout=100
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    warm.printed("-c", EVALUATE, DPO_RUN_FOLDER=str(tmp_path))
     assert reader.read(tmp_path / "metrics.jsonl", Row) == []
     [found] = reader.read(tmp_path / "metrics.jsonl", Evaluation)
     assert (found.step, found.total, found.attempt, found.seconds) == (4, 9, 1, 3.0)
@@ -58,9 +50,5 @@ def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
 
 @needs_training
 def test_tokens_are_counted_without_padding_and_in_kto_without_the_kl_rows() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(warm.python()), "-c", COUNT]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(warm.printed("-c", COUNT).splitlines()[-1])
     assert found == [[5.0, 13.0, 2.0], [5.0, 13.0, 2.0], [0.0, 0.0, 0.0]]

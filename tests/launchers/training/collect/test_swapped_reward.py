@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
 
-from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 
@@ -20,11 +17,8 @@ LAYOUTS = {"megatron": 4, "transformers": 2}
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("backend", LAYOUTS)
 def test_every_metric_of_a_reward_model_follows_a_swap(backend: str) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(warm.python()), "-m", "tests.launchers.training.collect.swapped_reward", backend]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    said = warm.printed("-m", "tests.launchers.training.collect.swapped_reward", backend)
+    reported = [json.loads(line) for line in said.splitlines() if line.startswith("[")]
     assert len(reported) == LAYOUTS[backend]
     for before, after in reported:
         assert before["rewards/accuracies"] not in (0.0, 0.5, 1.0), "the case shows nothing"

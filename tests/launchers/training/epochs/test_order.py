@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
 
-from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training.epochs.order_probe import BATCH, ROWS, SKIPPED
 from tests.launchers.training_environment import NEXT, PINNED, STACK, needs_training
@@ -21,15 +18,8 @@ Orders = dict[str, dict[str, list[int]]]
 
 def orders(*features: str) -> Orders:
     """Return the rows that the probe read, by kind of loader."""
-    done = subprocess.run(
-        [str(warm.python()), "-m", "tests.launchers.training.epochs.order_probe", *features],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: Orders = json.loads(done.stdout.splitlines()[-1])
+    said = warm.printed("-m", "tests.launchers.training.epochs.order_probe", *features)
+    found: Orders = json.loads(said.splitlines()[-1])
     return found
 
 

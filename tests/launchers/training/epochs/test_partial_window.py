@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
 
 from scripts.demo import sources
 from scripts.demo.sources import Sources
-from scripts.helm import ROOT
 from tests.launchers import warm
 from tests.launchers.training.epochs.window_probe import MICROBATCHES, WINDOW
 from tests.launchers.training_environment import needs_training
@@ -28,21 +25,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Steps:
     sources.make_model(made, warm.python())
     lines = made.pairs.read_text().splitlines(keepends=True)
     made.pairs.write_text("".join(lines[: 2 * MICROBATCHES]))
-    done = subprocess.run(
-        [str(warm.python()), "-m", "tests.launchers.training.epochs.window_probe", str(folder)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "CUDA_VISIBLE_DEVICES": "",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "MODELSCOPE_CACHE": str(folder / "cache"),
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    line = next(line for line in done.stdout.splitlines() if line.startswith("PROBE "))
+    env = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_CACHE": str(folder / "cache")}
+    said = warm.printed("-m", "tests.launchers.training.epochs.window_probe", folder, **env)
+    line = next(line for line in said.splitlines() if line.startswith("PROBE "))
     steps: Steps = json.loads(line.removeprefix("PROBE "))
     return steps
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from scripts.helm import ROOT
 from tests.launchers import warm
 
 READ = """
@@ -22,7 +20,4 @@ print(json.dumps([files, sorted(rows)]))
 
 def columns(home: Path, *names: str) -> Any:
     """Return the names of the files, and the columns of all pairs, sorted."""
-    words = [str(warm.python()), "-c", READ, str(home), *names]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(warm.printed("-c", READ, home, *names))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from scripts.helm import ROOT
 from scripts.report import facts
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
@@ -20,10 +18,8 @@ FAULTS = 200
 @pytest.mark.timeout(300)
 def test_after_200_kills_each_pair_is_there_once_an_epoch(tmp_path: Path) -> None:
     module = "tests.launchers.training.ledger.faults"
-    words = [str(warm.python()), "-m", module, "1", str(FAULTS), str(tmp_path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    said = warm.printed("-m", module, "1", str(FAULTS), tmp_path)
+    found = json.loads(said.splitlines()[-1])
     assert len(found["epochs"]) == found["steps"] // 10
     assert [
         each

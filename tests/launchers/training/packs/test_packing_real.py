@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 
 from launchers.exits import Exit
 from launchers.system.failures import verdict
-from scripts.helm import ROOT
 from scripts.plan.inputs import known_models
 from tests.launchers import warm
 from tests.launchers.training.packs.packing_probe import LAYOUTS, LENGTHS
@@ -27,18 +24,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config: Path = tmp_path_factory.mktemp("model") / "config.json"
     model = known_models()["Qwen3-30B-A3B"]
     config.write_text(json.dumps(model))
-    probe = ("-m", "tests.launchers.training.packs.packing_probe", str(config))
-    done = subprocess.run(
-        [str(warm.python()), *probe, *(["--without-figures"] if STACK != PINNED else [])],
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{\n") :])
-    refusal = next(line for line in done.stdout.splitlines() if line.startswith("REFUSAL "))
+    options = ["--without-figures"] if STACK != PINNED else []
+    said = warm.printed("-m", "tests.launchers.training.packs.packing_probe", config, *options)
+    document: dict[str, Any] = json.loads(said[said.index("{\n") :])
+    refusal = next(line for line in said.splitlines() if line.startswith("REFUSAL "))
     return document | {"refusal": "".join(json.loads(refusal.removeprefix("REFUSAL ")))}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from scripts.helm import ROOT
 from tests.launchers.processes import is_running
 from tests.launchers.training.ranks_on_cpu import said
 from tests.launchers.training_environment import PYTHON, needs_oracle, needs_training
+from tests.launchers.waiting import eventually
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
 RANKS = "tests.launchers.training.saving.save_ranks"
@@ -65,11 +65,8 @@ def test_a_death_in_each_phase_leaves_the_checkpoint_before(phase: str, tmp_path
     code, lines = alone(phase, tmp_path)
     assert code == -9
     assert newest(tmp_path) == 1
-    for line in lines:  # the process that wrote does not outlive the rank
-        stop = time.monotonic() + 20
-        while is_running(line["writer"]) and time.monotonic() < stop:
-            time.sleep(0.02)
-        assert not is_running(line["writer"])
+    # the process that wrote does not outlive the rank
+    assert eventually(lambda: not any(is_running(line["writer"]) for line in lines))
     assert bool(lines) == (phase == "writing")
 
 

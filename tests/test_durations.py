@@ -1,0 +1,61 @@
+"""Files of tests have a budget of processor time, and `make check` fails over it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import durations
+
+LISTED, NEW, REAL = (f"tests/{name}.py" for name in ("test_listed", "test_new", "test_real"))
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a file of budgets below a root in which only one file of tests exists."""
+    path = tmp_path / LISTED
+    path.parent.mkdir()
+    path.touch()
+    monkeypatch.setattr(durations, "FILE", path.with_name("durations.json"))
+    durations.FILE.write_text(json.dumps({LISTED: 10, "tests/test_gone.py": 10}))
+    return durations.FILE
+
+
+def ended(seconds: dict[str, float], *given: str) -> int:
+    """End a session in which files took some seconds; return its exit status."""
+    config: Any = SimpleNamespace(getoption=lambda option: option in given)
+    plugin = durations.Durations(config)
+    for name, spent in seconds.items():
+        keywords = {"real": 1} if name == REAL else {}
+        for part in (0.25, 0.75):  # phases of a test
+            fields = {"keywords": keywords, "processor_seconds": part * spent}
+            report: Any = SimpleNamespace(nodeid=f"{name}::test", **fields)
+            plugin.pytest_runtest_logreport(report)
+    session: Any = SimpleNamespace(config=config, exitstatus=pytest.ExitCode.OK)
+    plugin.pytest_sessionfinish(session)
+    return int(session.exitstatus)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"),
+    [({LISTED: 40}, 0), ({LISTED: 41}, 1), ({NEW: 19}, 0), ({NEW: 20}, 1), ({REAL: 500}, 0)],
+)
+def test_a_file_far_over_its_budget_fails_the_check(
+    file: Path, seconds: dict[str, float], status: int
+) -> None:
+    assert ended(seconds, "--keep-durations") == status
+    assert ended(seconds) == 0
+
+
+def test_budgets_are_rewritten_without_short_files_and_files_that_are_gone(file: Path) -> None:
+    ended({LISTED: 6.2, NEW: 2.9}, "--update-durations")
+    assert json.loads(file.read_text()) == {LISTED: 7}
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(durations).failed == 0
