@@ -172,15 +172,6 @@ def evaluated(one: Traces, other: Traces) -> Iterator[str]:
             break
 
 
-def merged(one: Traces, other: Traces) -> Iterator[str]:
-    """Yield whether training or adapters differ, or any but the last checkpoint is merged."""
-    yield from same(one, other)
-    whole = [name for name in other[0]["saved"] if name.endswith("-merged")]
-    last = max(one[0]["saved"], key=lambda name: int(name.rpartition("-")[2]))
-    if whole != [f"{last}-merged"]:
-        yield f"merged are {whole}"
-
-
 def unreadable(one: Traces, other: Traces) -> Iterator[str]:
     """Yield whether a load of a damaged checkpoint ended well."""
     if other:
@@ -195,7 +186,6 @@ _EXPERTS = {"model": "{inputs}/experts", "model_type": "qwen3_moe", "moe_aux_los
     "save_safetensors": "false",
     "lr": 0,
 }
-_LORA = {"tuner_type": "lora", "target_modules": "linear_proj", "lora_rank": 4, "lora_dropout": 0}
 _SAME = (
     "startup background_save safetensors_last seal metrics first_step ledger nonfinite stop "
     "one_read device_read grad_check pack_lengths tokens row_forms"
@@ -206,7 +196,6 @@ CASES: Mapping[str, Case] = {
     **{f"{n}_transformers": Case(backend="transformers", check=same) for n in _BOTH},
     "packing": Case(check=packs, ranks=2, flags={"global_batch_size": 4}),
     "reference": Case(check=near),
-    "merge_last": Case(check=merged, flags=_LORA, upstream={"merge_lora": "false"}),
     "checked_read": Case(check=unreadable, flags={"mcore_model": "{damaged}"}),
     "evaluation": Case(
         check=evaluated,
@@ -233,7 +222,12 @@ CASES: Mapping[str, Case] = {
     "partial_window": Case(
         backend="transformers",
         check=windows,
-        flags={"learning_rate": 0, "max_grad_norm": 0, "max_steps": 3, "gradient_accumulation_steps": WINDOW},
+        flags={
+            "learning_rate": 0,
+            "max_grad_norm": 0,
+            "max_steps": 3,
+            "gradient_accumulation_steps": WINDOW,
+        },
         upstream={"gradient_accumulation_steps": 1, "max_steps": 8},
     ),
 }

@@ -74,7 +74,7 @@ def _out_of_reach(verdict: Verdict) -> str:
         if source.file_of(f.module) is None:
             return f"{f.package} is not installed: {f.place}"
     if verdict.patch.feature not in cases.CASES:
-        return "needs a GPU: its packs need a kernel of attention"
+        return "needs a GPU: its adapters or packs need kernels"
     return ""
 
 
