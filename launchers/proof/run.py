@@ -54,7 +54,11 @@ def inputs(folder: Path) -> None:
     tokenizer.chat_template = TEXT
     for name, kind, more in (
         ("dense", "Qwen3", {}),
-        ("experts", "Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 16}),
+        (
+            "experts",
+            "Qwen3Moe",
+            {"num_experts": 4, "moe_intermediate_size": 16} | {"num_experts_per_tok": 2},
+        ),
     ):
         torch.manual_seed(1)
         config = getattr(transformers, f"{kind}Config")(

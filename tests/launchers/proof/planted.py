@@ -36,14 +36,11 @@ def wrapped(module: str, owner: str, name: str, change: Callable[..., Any]) -> N
 
 def scale() -> None:
     """The loss of equal pairs has twice its scale."""
-    # the trainer is a class of ms-swift's, which the patch's own module makes when it is imported
-    importlib.import_module("launchers.training.loading").install("packing")
     wrapped(PAIRS, "EqualPairsDPOTrainer", "_scaled", lambda inner, *given: 2 * inner(*given))
 
 
 def pair() -> None:
     """The gradient of the last pair of a microbatch is dropped."""
-    importlib.import_module("launchers.training.loading").install("packing")
     wrapped(PAIRS, "EqualPairsDPOTrainer", "_scaled", lambda inner, own, all: inner(own, all[:-1]))
 
 
@@ -138,10 +135,10 @@ def epoch() -> None:
 
 
 def held_out() -> None:
-    """An evaluation averages other numbers than the pairs' losses."""
+    """An evaluation leaves out rows."""
 
     def evaluate(inner: Any, self: Any, data: Any) -> Any:
-        next(data)
+        self.args.held_out_microbatches -= 1
         return inner(self, data)
 
     wrapped("launchers.evaluation.evaluation_megatron", "", "evaluate", evaluate)
