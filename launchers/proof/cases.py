@@ -120,7 +120,7 @@ def joint(one: Traces, other: Traces) -> Iterator[str]:
             for name in [name for name in each if "safetensors" in name]:
                 del each[name]
     yield from same(one, other)
-    last = next(reversed(other[0]["saved"].values()), {})
+    last: dict[str, Any] = next(reversed(other[0]["saved"].values()), {})
     if not any("safetensors" in name for name in last):
         yield "the last checkpoint has no safetensors"
 

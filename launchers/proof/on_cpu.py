@@ -264,7 +264,7 @@ def _wrapped(lm: Any) -> Any:
         def forward(self, *given: Any, fp32_output: bool = True, **named: Any) -> Any:
             return self.module(*given, **named)
 
-    class Wrapped(lm.DDP):  # type: ignore[misc, name-defined]
+    class Wrapped(lm.DDP):  # type: ignore[misc]
         def __init__(self, *, config: Any, module: Any, **named: Any) -> None:
             super().__init__(config=config, module=Whole(config, module), **named)
 

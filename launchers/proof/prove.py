@@ -176,5 +176,5 @@ def _last(folder: Path, job: Job) -> str:
         lines = log.read_text(errors="replace").split("\n") if log.exists() else []
         errors = [line for line in lines if "Error" in line]
         if errors:
-            return errors[-1][:300]
+            return str(errors[-1][:300])
     return "no output"

@@ -21,7 +21,7 @@ from typing import Any
 from launchers.preflight.gang_probes import free_port
 from launchers.proof.cases import PAIRS
 
-AT_ONCE = 8
+AT_ONCE = 2
 """Jobs that run at the same time: one for each core of a small host."""
 LIMIT_SECONDS = 600.0
 """A job ends by then, also on a busy machine; it takes about 5 s."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from launchers.flags.features import FEATURES
 from launchers.training import loading
 from launchers.training.installed import INSTALLED
 from launchers.upstream.patches import ACCEPT, Function
@@ -33,12 +34,12 @@ def train(job: Mapping[str, Any], home: Path) -> Trace:
     os.environ |= {ACCEPT: ",".join(patch.name for patch in PATCHES)}
     os.environ |= {"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(home)}
     found: Trace = {"batches": [], "logs": [], "steps": [], "saved": {}}
-    order = [each.name for each in loading.FEATURES]
+    order = [each.name for each in FEATURES]
     calls = {name: _install(name) for name in sorted(job["features"], key=order.index)}
     is_megatron = job["backend"] == "megatron"
     (_observe_megatron if is_megatron else _observe_transformers)(found)
     flags = {**job["flags"], "output_dir": str(home / "out")}
-    own = [feature.callback for feature in loading.FEATURES if feature.name in INSTALLED]
+    own = [feature.callback for feature in FEATURES if feature.name in INSTALLED]
     callbacks = [*filter(None, own), *([] if is_megatron else ["trace"])]
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
     words += ["--callbacks", *callbacks] if callbacks else []

@@ -194,7 +194,8 @@ def main() -> None:
         return
     vars(prove)["RUN"] = "tests.launchers.proof.planted"
     folder, made = Path(sys.argv[1]), prove.jobs
-    cases, all_jobs = {}, []
+    cases: dict[str, Any] = {}
+    all_jobs: list[Any] = []
     for fault, feature in FAULTS.items():
         base, ours = made(folder, [feature])
         name = fault.__name__

@@ -86,7 +86,12 @@ def test_what_only_a_gpu_runs_is_named_and_not_accepted(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(prove, "differentials", lambda *given: tried.extend(given[2]) or [])
+
+    def differentials(folder: Path, env: object, features: list[str]) -> list[object]:
+        tried.extend(features)
+        return []
+
+    monkeypatch.setattr(prove, "differentials", differentials)
     said: list[str] = []
     prove.prove({"DPO_WORKSPACE": str(workspace)}, said.append)
     named = {line.partition(":")[0] for line in said if "not proved: needs a GPU" in line}
