@@ -40,7 +40,7 @@ class Case:
     flags: Mapping[str, Any] = field(default_factory=dict)
     upstream: Mapping[str, Any] = field(default_factory=dict)
     """Other flags of the run without the patch, whose result is the right one."""
-    beside: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     """Features that the patch needs; also flags of the run without them hold."""
     ranks: int = 1
     check: Callable[[Traces, Traces], Iterator[str]]
@@ -202,15 +202,15 @@ CASES: Mapping[str, Case] = {
         flags={"split_dataset_ratio": 0.25, "eval_steps": 2, "lr": 0, **_UNPACKED}
         | {"global_batch_size": 2},
     ),
-    "pair_weights": Case(check=near, flags=_ONE_STEP, upstream=_UNPACKED, beside=("packing",)),
+    "pair_weights": Case(check=near, flags=_ONE_STEP, upstream=_UNPACKED, needs=("packing",)),
     "equal_packs": Case(check=near),
-    "filler_mask": Case(check=near, flags=_EXPERTS, beside=("equal_packs",)),
+    "filler_mask": Case(check=near, flags=_EXPERTS, needs=("equal_packs",)),
     "rank_order": Case(
         check=near,
         flags={**_EXPERTS, "moe_token_dispatcher_type": "allgather"}
         | {"expert_model_parallel_size": 2},
         upstream={"moe_token_dispatcher_type": "alltoall"},
-        beside=("equal_packs", "filler_mask"),
+        needs=("equal_packs", "filler_mask"),
         ranks=2,
     ),
     "epoch_order": Case(

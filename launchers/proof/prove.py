@@ -123,7 +123,7 @@ def jobs(folder: Path, features: list[str]) -> tuple[Job, Job]:
     common = {"dataset": "{inputs}/pairs.jsonl", "model": "{inputs}/dense", **cases.ALL}
     common |= cases.MEGATRON if case.backend == "megatron" else cases.TRANSFORMERS
     made: list[Job] = []
-    for names, flags in ((), case.upstream), ((*case.beside, *features), {}):
+    for names, flags in ((), case.upstream), ((*case.needs, *features), {}):
         of = {**common, **case.flags, **flags}
         if names == () and "{damaged}" in of.values():
             del of["mcore_model"]

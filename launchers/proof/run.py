@@ -1,7 +1,7 @@
 """Runs cases in a process that has imported ms-swift: ``run FOLDER JOBS``, one fork for each rank.
 
 JOBS is a file with a list of jobs (``trace.train``) of one backend. The trace of a rank is in
-``FOLDER/<job>/trace-<rank>.pt``, what it printed beside it.
+``FOLDER/<job>/trace-<rank>.pt``, what it printed is next to it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def inputs(folder: Path) -> None:
     rows = []
     for _ in range(PAIRS):
         ask, good, bad = (" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(3))
-        told = [{"role": "user", "content": ask}, {"role": "assistant", "content": good}]
-        rows.append(json.dumps({"messages": told, "rejected_response": bad}))
+        texts = [{"role": "user", "content": ask}, {"role": "assistant", "content": good}]
+        rows.append(json.dumps({"messages": texts, "rejected_response": bad}))
     (folder / "pairs.jsonl").write_text("\n".join(rows) + "\n")
     marks = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "user", "assistant", "\n", *words]
     model = tokenizers.models.WordLevel({w: n for n, w in enumerate(marks)}, "<|endoftext|>")
