@@ -5,7 +5,8 @@
 refuses a recipe that cannot work and logs the training command; ``check --image`` judges an image.
 ``verify`` waits for the end of a run and verifies its outputs. ``preflight`` checks GPUs and
 network without a run. ``patches`` prints which patches of upstream fit the installed packages;
-``patches --write`` adds their sources to those that were read. ``check --image`` and ``patches``
+``patches --write`` adds their sources to those that were read; ``patches --prove`` proves patches
+on unknown sources by training on CPU. ``check --image`` and ``patches``
 need neither GPU nor settings.
 """
 
@@ -26,6 +27,7 @@ from launchers.hang import alive, workspace_watch
 from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check_model, check_recipe, log_command
 from launchers.metrics.trainer_log import last_step
+from launchers.proof.prove import prove
 from launchers.run.check_image import check_image
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
@@ -41,6 +43,7 @@ from launchers.upstream import digests, patches, record, table
 STEP_SECONDS = 2.0
 """Time for reading the last step from the workspace at the end."""
 CHECK_IMAGE, WRITE_PATCHES = "check --image", "patches --write"
+PROVE_PATCHES = "patches --prove"
 COMMANDS = (
     "run",
     *STAGE_COMMANDS,
@@ -51,6 +54,7 @@ COMMANDS = (
     "preflight",
     "patches",
     WRITE_PATCHES,
+    PROVE_PATCHES,
 )
 
 
@@ -67,6 +71,9 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
             return Exit.OK
         if command == WRITE_PATCHES:
             print(*digests.write(f for each in table.PATCHES for f in each.functions), sep="\n")
+            return Exit.OK
+        if command == PROVE_PATCHES:
+            prove(env, print)
             return Exit.OK
         if command == CHECK_IMAGE:
             check_image(env)

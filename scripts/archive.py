@@ -34,7 +34,16 @@ from launchers.version import digest, sources
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ("launchers.tar.bz2", "training.tar.bz2")
 """Their keys in the ConfigMaps: the second holds the packages ``SECOND``, the first the rest."""
-SECOND = ("evaluation/", "plan/", "reference/", "rules/", "stop/", "training/", "upstream/")
+SECOND = (
+    "evaluation/",
+    "plan/",
+    "proof/",
+    "reference/",
+    "rules/",
+    "stop/",
+    "training/",
+    "upstream/",
+)
 PLACES = tuple(f"charts/launcher-archive/{name}" for name in ARCHIVES)
 """Their paths in the chart."""
 DIGEST = "launchers.digest"

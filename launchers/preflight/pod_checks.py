@@ -254,7 +254,9 @@ def patches(verdicts: Sequence[Verdict]) -> Finding:
         return failed("patches", seen, error.remedy, code=Exit.CONFIG)
     if aside:
         return warning("patches", f"stepped aside: {', '.join(aside)}", "training is slower")
-    return ok("patches", f"{len(verdicts)} fit the image's packages")
+    dates = sorted({each.proved for each in verdicts if each.proved})
+    on = f", {sum(map(bool, (v.proved for v in verdicts)))} proved on {dates[-1]}" if dates else ""
+    return ok("patches", f"{len(verdicts)} fit the image's packages{on}")
 
 
 def stack(never_run: Sequence[str]) -> Finding:

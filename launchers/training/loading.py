@@ -40,7 +40,8 @@ def load(env: Mapping[str, str]) -> None:
     if names and env.get("RANK", "0") == "0":
         print(logs.format_event("features", installed=",".join(INSTALLED)), flush=True)
         for verdict in VERDICTS.values():
-            fields = {"effect": verdict.patch.effect, "state": verdict.state}
+            on = {"proved": verdict.proved} if verdict.proved else {}
+            fields = {"effect": verdict.patch.effect, "state": verdict.state, **on}
             event = logs.format_event(f"patch {verdict.patch.name}", **fields)
             print(f"{event} sources={logs.format_value(verdict.releases)}", flush=True)
         if found := upstream_record.never_run():

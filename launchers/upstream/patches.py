@@ -1,19 +1,20 @@
 """Patches of upstream, and whether each may be installed on the installed sources.
 
 A patch is installed in the training process only on sources that were read (``known.py``). On an
-unknown source it is refused or left out, by its ``effect``; the user may accept it. ``table.py``
-lists the patches.
+unknown source it is refused or left out, by its ``effect``, unless the user accepts it or this
+installation has proved it (``proved.py``). ``table.py`` lists the patches.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.upstream import source
+from launchers.upstream import proved, source
 from launchers.upstream.known import DIGITS, SOURCES
 from launchers.upstream.versions import parse_version
 
@@ -22,7 +23,7 @@ ACCEPT = "DPO_ACCEPT_PATCHES"
 Effect = Literal["numbers", "required", "speed"]
 """``numbers``: it changes results, which could be wrong with no error. ``required``: results do not
 change, but other parts of the run rely on it. ``speed``: it only saves time or memory."""
-State = Literal["installed", "accepted", "not needed", "stepped aside", "refused"]
+State = Literal["installed", "proved", "accepted", "not needed", "stepped aside", "refused"]
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,13 @@ class Verdict:
     """The SHA-256 of each function's installed source, by its place; empty if it is missing."""
     unknown: tuple[Function, ...]
     """Functions whose installed source was not read."""
+    proved: str = ""
+    """The day on which this installation proved it on them, as 2026-11-26."""
 
     @property
     def is_installed(self) -> bool:
         """Return whether the training process installs the patch."""
-        return self.state in ("installed", "accepted")
+        return self.state in ("installed", "proved", "accepted")
 
     @property
     def releases(self) -> str:
@@ -126,7 +129,7 @@ class Verdict:
             f"patch {self.patch.name} was not written for {first.place} of {package}: {what}",
             f"use an image with {first.package} {read}{self._otherwise()}, or set "
             f"extraEnv.{ACCEPT}: {self.patch.name} and compare the first losses with a known "
-            "version's",
+            "version's, or prove it there: python3 -m launchers patches --prove",
             id="patch-unknown-source",
         )
 
@@ -135,7 +138,7 @@ class Verdict:
 
     def log(self) -> None:
         """Warn that the patch is installed on an unknown source, or left out."""
-        if self.unknown:
+        if self.unknown and not self.proved:
             logs.warning(
                 f"patch {self.patch.name} {self.state}",
                 unknown=",".join(f.place for f in self.unknown),
@@ -179,11 +182,14 @@ def judge(patch: Patch, accepted: str) -> Verdict:
         for f in patch.functions
         if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
     )
+    day = proved.date(patch.name, digests, os.environ) if unknown else ""
     if not unknown:
         is_fixed = any(digest[:DIGITS] in patch.fixed for digest in digests.values())
         state: State = "not needed" if is_fixed else "installed"
+    elif day:
+        state = "proved"
     elif patch.name in accepted.replace(" ", "").replace("_", "-").split(","):
         state = "accepted"
     else:
         state = "stepped aside" if patch.effect == "speed" else "refused"
-    return Verdict(patch, state, digests, unknown)
+    return Verdict(patch, state, digests, unknown, day)

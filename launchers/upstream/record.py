@@ -72,6 +72,7 @@ def document(verdicts: Iterable[Verdict]) -> dict[str, dict[str, object]]:
             "effect": each.patch.effect,
             "state": each.state,
             "functions": dict(each.digests),
+            **({"proved": each.proved} if each.proved else {}),
         }
         for each in verdicts
     }
@@ -124,10 +125,13 @@ def _short(digest: str) -> str:
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """Format patches for people, one a line, with the functions whose source is unknown."""
-    lines = [f"{'patch':27}{'effect':10}{'state':15}sources"]
+    lines = [f"{'patch':27}{'effect':10}{'state':22}sources"]
     for each in verdicts:
-        head = f"{each.patch.name:27}{each.patch.effect:10}{each.state:15}{each.releases}"
+        state = f"proved on {each.proved}" if each.proved else each.state
+        head = f"{each.patch.name:27}{each.patch.effect:10}{state:22}{each.releases}"
         lines.append(head.rstrip())
+        if each.proved:
+            continue
         lines += dict.fromkeys(_explain(function, each) for function in each.unknown)
         if each.state == "not needed":
             lines.append(f"  {each.patch.fixed_by}")

@@ -33,7 +33,7 @@ LAYERS = (
 TRAINING = "training"
 """The layer of what runs in ms-swift's processes."""
 PLACED = {
-    **dict.fromkeys(("evaluation", "reference", "stop"), TRAINING),
+    **dict.fromkeys(("evaluation", "proof", "reference", "stop"), TRAINING),
     **dict.fromkeys(("hang.heartbeat", "standby.agent", "standby.worker"), TRAINING),
     "hang.settings": "config",
     "hang.agreement": "gang",

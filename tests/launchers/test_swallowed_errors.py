@@ -22,7 +22,8 @@ ALLOWED: dict[str, str] = {
         storage/run_lease.py:end system/lookup.py:certain system/retry.py:retry
         system/threads.py:each.work reference/forward_pass.py:_from_rank_0
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
-        rehearsal/load_export.py:main stages/export.py:link_or_copy preflight/probes.py:_lacks.tried
+        rehearsal/load_export.py:main stages/export.py:link_or_copy proof/run.py:_rank
+        preflight/probes.py:_lacks.tried
     """,
     "a record: without it the run trains, with a warning": """
         training/ledger/recorder.py:Recorder._writes

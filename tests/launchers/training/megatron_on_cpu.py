@@ -1,26 +1,23 @@
 """megatron-core and mcore-bridge on CPU, for ``*_edge.py``: a GPU's streams stand still.
 
-What stands in is what a CPU lacks: streams and events that wait for nothing, empty classes for
-Transformer Engine's, and attention over the texts of a pack. Model, experts, dispatcher, schedule
-and gradients' buffers are megatron-core's and mcore-bridge's own.
+What stands in is what a CPU lacks (``launchers/proof/on_cpu.py``). Model, experts, dispatcher,
+schedule and gradients' buffers are megatron-core's and mcore-bridge's own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
-import types
 from typing import Any
-from unittest.mock import MagicMock
 
 import torch
-from torch.overrides import TorchFunctionMode
 
+from launchers.proof import on_cpu
+from launchers.proof.on_cpu import enter, name_types_as_on_gpu
 from launchers.stop import finished
 
+__all__ = ["build", "enter", "join", "name_types_as_on_gpu"]
+
 LAYERS, EXPERTS, HIDDEN, WORDS = 3, 8, 32, 128
-CLASSES = ("TEGroupedLinear", "TELayerNormColumnParallelLinear", "TELinear", "TEFusedMLP", "TENorm")
 SIZES: dict[str, Any] = {
     "num_layers": LAYERS,
     "hidden_size": HIDDEN,
@@ -65,40 +62,6 @@ SIZES: dict[str, Any] = {
 """Configuration of a model like Qwen3-MoE."""
 
 
-class Still:
-    """A stream or an event."""
-
-    device, cuda_stream, priority = "cpu", 0, 0
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *_: Still()
-
-
-class OnCpu(TorchFunctionMode):  # type: ignore[misc]
-    """Makes on the CPU what is asked for on a GPU."""
-
-    def __torch_function__(self, call: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = dict(kwargs or {})
-        if "cuda" in str(given.get("device")):
-            given["device"] = "cpu"
-        given.pop("pin_memory", None)
-        return call(*args, **given)
-
-
-class Random:
-    """Stands for the tracker of random states: nothing here draws."""
-
-    def fork(self, *_: Any, **__: Any) -> Any:
-        return contextlib.nullcontext()
-
-    def is_initialized(self) -> bool:
-        return True
-
-
 class Gathered(torch.autograd.Function):  # type: ignore[misc]
     """The parts of all ranks of a group, [ranks, ...]; the gradient is the sum over the ranks."""
 
@@ -130,7 +93,7 @@ def zigzag(bounds: list[int], rank: int, ranks: int) -> list[int]:
     return found
 
 
-class Attention(torch.nn.Module):  # type: ignore[misc]
+class Attention(on_cpu.Attention):
     """Causal attention within each text of a pack, of which each rank of the group has a part."""
 
     def __init__(self, config: Any = None, layer_number: int = 0, **_: Any) -> None:
@@ -147,75 +110,6 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
         order = torch.tensor(sum(places, [])).argsort()
         q, k, v = (Gathered.apply(t, group).flatten(0, 1)[order] for t in (q, k, v))
         return self.whole(q, k, v, bounds)[places[group.rank()]]
-
-    def whole(self, q: Any, k: Any, v: Any, bounds: list[int]) -> Any:
-        """Return the attention of all texts."""
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
-        found = []
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
-            parts = [t[a:b].transpose(0, 1)[None] for t in (q, k, v)]
-            seen = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
-            found.append(seen[0].transpose(0, 1).reshape(b - a, -1))
-        return torch.cat(found)
-
-
-def enter() -> None:
-    """Put the stand-ins in their places; before this nothing of Megatron may be imported."""
-    cuda: Any = torch.cuda
-    cuda.Stream = cuda.Event = Still
-    cuda.current_stream = lambda *_: Still()
-    cuda.stream = lambda _: contextlib.nullcontext()
-    cuda.current_device = lambda: torch.device("cpu")
-    tensor: Any = torch.Tensor
-    tensor.record_stream, tensor.cuda = (lambda *_: None), (lambda self, *_, **__: self)
-    OnCpu().__enter__()
-    importlib.import_module("peft.tuners.lora")  # looks for the real Transformer Engine
-    engine = importlib.import_module("megatron.core.extensions.transformer_engine")
-    for name in ("", ".pytorch", ".pytorch.attention", ".pytorch.utils"):
-        module: Any = types.ModuleType(f"transformer_engine{name}")
-        module.__path__, module.__version__ = [], "2.12.0"
-        module.__getattr__ = _anything
-        sys.modules[module.__name__] = module
-    for name in CLASSES:
-        if getattr(engine, name, None) is None:
-            setattr(engine, name, type(name, (torch.nn.Module,), {}))
-    importlib.import_module("mcore_bridge.model")
-    for name, found in list(sys.modules.items()):
-        for key, value in list(vars(found).items()) if name.startswith("megatron.") else ():
-            if key.startswith("TE") and not isinstance(value, type | types.ModuleType):
-                setattr(found, key, type(key, (torch.nn.Module,), {}))
-    trackers = importlib.import_module("megatron.core.tensor_parallel.random")
-    vars(trackers)["_CUDA_RNG_STATE_TRACKER"] = Random()
-    vars(importlib.import_module("megatron.core.transformer.moe.moe_utils"))["te_general_gemm"] = (
-        None
-    )
-    _convert_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
-
-
-def name_types_as_on_gpu() -> None:
-    """Give tensors the type names of a GPU's, by which the distributed optimizer knows them."""
-    tensor: Any = torch.Tensor
-    kind = tensor.type
-    tensor.type = lambda self, *given: (
-        kind(self, *given) if given else f"torch.cuda.{kind(self).rpartition('.')[2]}"
-    )
-
-
-def _anything(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return MagicMock(name=name)
-
-
-def _convert_splits(dispatcher: Any) -> None:
-    """Hand over sizes as numbers: megatron-core makes them such on their way from the GPU."""
-    inner = dispatcher.all_to_all
-
-    def all_to_all(group: Any, rows: Any, out: Any = None, into: Any = None, **kw: Any) -> Any:
-        sizes = [None if s is None else [int(each) for each in s] for s in (out, into)]
-        return inner(group, rows, *sizes, **kw)
-
-    dispatcher.all_to_all = all_to_all
 
 
 def build(**changes: Any) -> Any:

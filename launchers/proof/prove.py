@@ -1,0 +1,180 @@
+"""``patches --prove``: run the differential of each patch whose sources are unknown."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from launchers import PACKAGE
+from launchers.config.env import required
+from launchers.exits import Exit, LaunchError
+from launchers.proof import cases
+from launchers.upstream import code_identity, proved, source
+from launchers.upstream.patches import Verdict, judge
+from launchers.upstream.table import PATCHES
+
+GPU_ONLY = "transformer-engine"
+"""The distribution whose functions do nothing on a CPU."""
+ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "TORCHDYNAMO_DISABLE": "1"} | {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "MASTER_ADDR": "127.0.0.1",
+}
+RUN = "launchers.proof.run"
+Job = dict[str, Any]
+
+
+def prove(env: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Prove the patches that are neither known nor proved, and record what was proved.
+
+    Args:
+        env: the environment, with ``DPO_WORKSPACE``, where the record is kept.
+        say: prints a line for each patch.
+
+    Raises:
+        LaunchError: CONFIG without a workspace, and naming the patches that were not proved.
+    """
+    required(env, "DPO_WORKSPACE")
+    verdicts = {each.feature: judge(each, "") for each in PATCHES}
+    unknown = {name: v for name, v in verdicts.items() if v.unknown and not v.proved}
+    found = {name: reason for name, v in unknown.items() if (reason := _out_of_reach(v))}
+    tried = {name: v for name, v in unknown.items() if name not in found}
+    wrong: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="prove-") as folder:
+        for name, faults in differentials(Path(folder), env, list(tried)):
+            wrong[name] = faults
+            places = ", ".join(f.place for f in tried[name].unknown)
+            say(f"{name}: {'proved' if not faults else f'{faults[0]}; moved: {places}'}")
+    for name, reason in found.items():
+        say(f"{name}: not proved: {reason}")
+    good = {tried[n].patch.name: tried[n].digests for n, faults in wrong.items() if not faults}
+    bad = [tried[name].patch.name for name, faults in wrong.items() if faults]
+    proved.write(good, bad, env)
+    say(f"{len(good)} proved, {len(bad)} wrong, {len(found)} not tried; {proved.file(env)}")
+    if bad:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"not proved on the installed packages: {', '.join(bad)}",
+            "use an image of a known release, or report the functions that moved",
+            id="patches-not-proved",
+        )
+
+
+def _out_of_reach(verdict: Verdict) -> str:
+    """Return why a patch cannot be proved on a CPU; empty if it can."""
+    for f in verdict.patch.functions:
+        if f.package == GPU_ONLY and f in verdict.unknown:
+            return f"needs a GPU: {f.place}"
+        if source.file_of(f.module) is None:
+            return f"{f.package} is not installed: {f.place}"
+    if verdict.patch.feature not in cases.CASES:
+        return "needs a GPU: its adapters or packs need kernels"
+    return ""
+
+
+def differentials(
+    folder: Path, env: Mapping[str, str], features: list[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Run the cases of features; yield each with what is wrong, empty if nothing is.
+
+    Args:
+        folder: an empty folder for the runs.
+        env: the environment of the runs.
+        features: their names.
+    """
+    groups: dict[Any, list[str]] = {}
+    for name in features:
+        check = cases.CASES[name].check
+        groups.setdefault(check if check in (cases.joint, cases.same) else name, []).append(name)
+    run(folder, env, [job for each in groups.values() for job in jobs(folder, each)])
+    for group in groups.values():
+        if faults := _judge(folder, group):
+            run(folder, env, [job for name in group for job in jobs(folder, [name])])
+        alone = [_judge(folder, [name]) for name in group] if faults else [[] for _ in group]
+        yield from zip(group, alone, strict=True)
+
+
+def _judge(folder: Path, features: list[str]) -> list[str]:
+    """Return what is wrong in the runs of a case; empty if nothing is."""
+    base, ours = jobs(folder, features)
+    one, other = (_traces(folder, job) for job in (base, ours))
+    check = cases.CASES[features[0]].check
+    if not one:
+        return [f"upstream's own run failed: {_last(folder, base)}"]
+    if not other:
+        home = folder / ours["backend"] / ours["name"]
+        text = "".join(log.read_text(errors="replace") for log in home.glob("log-*"))
+        if check is cases.unreadable and "in read_data\n" in text:
+            return []
+        return [f"the run failed: {_last(folder, ours)}"]
+    idle = [at for t in other[:1] for n in features for at in t["idle"][n]]
+    return [*check(one, other), *(f"{at} was not called" for at in idle)]
+
+
+def jobs(folder: Path, features: list[str]) -> tuple[Job, Job]:
+    """Return the run of upstream and the one with the features, of one case."""
+    case = cases.CASES[features[0]]
+    common = {"dataset": "{inputs}/pairs.jsonl", "model": "{inputs}/dense", **cases.ALL}
+    common |= cases.MEGATRON if case.backend == "megatron" else cases.TRANSFORMERS
+    made: list[Job] = []
+    for names, flags in ((), case.upstream), ((*case.needs, *features), {}):
+        of = {**common, **case.flags, **flags}
+        if names == () and "{damaged}" in of.values():
+            del of["mcore_model"]
+        home = folder / case.backend
+        places = {"{inputs}": home, "{base}": home / made[0]["name"] if made else ""}
+        text = json.dumps({name: value for name, value in of.items() if value is not None})
+        for word, place in places.items():
+            text = text.replace(word, str(place))
+        job = {"backend": case.backend, "ranks": case.ranks, "features": [*names]}
+        name = code_identity.name({**job, "flags": text})
+        made.append({**job, "name": name, "flags": json.loads(text)})
+    if "{damaged}" in made[1]["flags"].values():
+        made[1] |= {"damages": made[0]["name"]}
+    return made[0], made[1]
+
+
+def run(folder: Path, env: Mapping[str, str], wanted: Iterable[Job]) -> None:
+    """Run the jobs that have not been run, those of a backend in one process."""
+    todo = {job["name"]: job for job in wanted}
+    paths = [str(PACKAGE.parent), *filter(None, [env.get("PYTHONPATH")])]
+    own, started = {**env, **ON_CPU, "PYTHONPATH": ":".join(paths)}, []
+    for backend in sorted({job["backend"] for job in todo.values()}):
+        home = folder / backend
+        home.mkdir(exist_ok=True)
+        mine = [each for each in todo.values() if each["backend"] == backend]
+        mine = [each for each in mine if not (home / each["name"]).exists()]
+        (home / "jobs.json").write_text(json.dumps(mine))
+        if mine:
+            with (home / "log").open("a") as log:
+                words = [sys.executable, "-m", RUN, str(home), str(home / "jobs.json")]
+                started.append(subprocess.Popen(words, env=own, stdout=log, stderr=log))
+    for each in started:
+        each.wait()
+
+
+def _traces(folder: Path, job: Job) -> list[Any]:
+    """Return the traces of all ranks; none if a rank has none."""
+    torch: Any = importlib.import_module("torch")
+    paths = [
+        folder / job["backend"] / job["name"] / f"trace-{rank}.pt" for rank in range(job["ranks"])
+    ]
+    whole = all(path.exists() for path in paths)
+    return [torch.load(path, weights_only=False) for path in paths] if whole else []
+
+
+def _last(folder: Path, job: Job) -> str:
+    """Return the last line that a failed run printed."""
+    home = folder / job["backend"]
+    for log in (*sorted((home / job["name"]).glob("log-*")), home / "log"):
+        lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+        errors = [line for line in lines if "Error" in line]
+        if errors:
+            return str(errors[-1][:300])
+    return "no output"
