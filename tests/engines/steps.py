@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from launchers.exits import LaunchError
-from tests.launchers.training.megatron_on_cpu import OnCpu
+from launchers.proof.on_cpu import OnCpu
 
 LOADING, PATCH = "launchers.training.loading", "launchers.training.optimizer.chunked_adam"
 INSTALLED = "launchers.training.installed"
