@@ -177,8 +177,7 @@ class Recipe:
     @property
     def holds_out(self) -> bool:
         """Return whether some rows are evaluated and not trained on."""
-        share = self.arg("split_dataset_ratio", "0")
-        is_split = not is_zero(share)
+        is_split = not is_zero(self.arg("split_dataset_ratio", "0"))
         return is_split or any(self.args.get(n) for n in ("val_dataset", "cached_val_dataset"))
 
     @property
@@ -316,12 +315,9 @@ def _number(key: str, given: object) -> float:
 
 def _swift_version(given: object) -> str:
     if not isinstance(given, str) or (given and not _RELEASE.fullmatch(given)):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.swiftVersion={given!r}",
-            'use a release of ms-swift, e.g. "4.4.1"',
-            id="recipe-swift-version",
-        )
+        remedy = 'use a release of ms-swift, e.g. "4.4.1"'
+        cause = f"recipe.swiftVersion={given!r}"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-swift-version")
     return given
 
 

@@ -127,8 +127,8 @@ def said_by_the_chart(cases: list[Case], chart: Path) -> list[tuple[list[str], C
 
 
 def said_by_the_launcher(case: Case, args: Case) -> list[str]:
-    backend = case["backend"]
-    document = {"backend": backend, "model": "m", "dataset": ["d"], **case["own"], "args": args}
+    own = {**case["own"], "promptOnce": case["own"]["promptOnce"] == "true"}
+    document = {"backend": case["backend"], "model": "m", "dataset": ["d"], **own, "args": args}
     read = recipe.parse(document)
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
     context = table.Context.of(read, model_config=None, swift=STACK.swift, **sizes)

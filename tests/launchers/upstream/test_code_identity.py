@@ -38,6 +38,7 @@ NOT_OF_CODE = {
     "stages/clone.py: clone": "a commit of a server",
     "stages/download.py: _one": "files of a hub",
     "stages/local_files.py: copy": "files of the user",
+    "upstream/proved.py: file": "each proof in it names its launcher and its sources",
     "stages/export.py: export": "one run's checkpoint, named by its identity",
 }
 
