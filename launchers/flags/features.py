@@ -53,12 +53,8 @@ class Feature:
 
     def is_enabled(self, recipe: Recipe, *, on_cpu: bool) -> bool:
         """Return whether a run loads it."""
-        fits = (
-            self.backend in (None, recipe.backend)
-            and not recipe.script
-            and (on_cpu or not self.is_for_cpu)
-        )
-        return fits and self.wanted(recipe)
+        fits = self.backend in (None, recipe.backend) and not recipe.script
+        return fits and (on_cpu or not self.is_for_cpu) and self.wanted(recipe)
 
 
 def _has_large_step(recipe: Recipe) -> bool:
