@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 
 from launchers.exits import Exit, LaunchError
 
+GROUPED = (9, 10)
+"""Major compute capabilities with a grouped kernel (PyTorch,
+``ATen/native/cuda/GroupedBlas.cpp``)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuModel:
@@ -34,6 +38,15 @@ class GpuModel:
     """Source of the bandwidths."""
     domain: int = 0
     """GPUs that NVLink joins over several hosts; 0: those of one host."""
+
+    @property
+    def groups(self) -> bool:
+        """Whether PyTorch has a kernel for the products of all experts (``GROUPED``).
+
+        >>> GPU_MODELS["h100-80g"].groups, GPU_MODELS["a100-80g"].groups, GPU_MODELS["b200"].groups
+        (True, False, True)
+        """
+        return int(self.arch.removeprefix("sm")) // 10 in GROUPED
 
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"

@@ -25,16 +25,16 @@ from launchers.plan.training_job import Training
 class Pace:
     """The constants that were fitted."""
 
-    passing: float = 8.32
+    passing: float = 8.04
     """Number of times that one pass moves a layer's saved activations through GPU memory."""
-    host: float = 6.35e-3
+    host: float = 6.16e-3
     """Host seconds to launch one pass of a layer with experts, concurrent with the GPU."""
-    idle: float = 3.456e-3
+    idle: float = 3.56e-3
     """Seconds of such a pass in which the GPU is idle, where the host waits for it in every
     layer (``Training.host_waits``)."""
     host_adam: float = 2.794e9
     """Parameters that a node's CPUs update in a second."""
-    spread: float = 0.17
+    spread: float = 0.16
     """Standard deviation of the logarithm of predicted over measured, each file of rows predicted
     by a fit of the others."""
 
@@ -167,7 +167,7 @@ def _microbatch(
     memory = saved * shard.layers * all_passes
     memory += activations.logits(model, training, shard, local) * model_passes
     again = flops.recomputed(model, training)
-    adapter = adapter_bytes_moved(model, training, shard, local, rows, again)
+    adapter = adapter_bytes_moved(model, training, shard, local, rows, again, stacked=gpu.groups)
     return products + (memory * pace.passing + adapter) / (gpu.hbm_gbs * 1e9)
 
 
@@ -218,7 +218,7 @@ def _step(
     on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (gpu.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
     on_host += ADAPTER_WEIGHT_SECONDS * max(
-        adapter_weights(model, training, part) for part in parts
+        adapter_weights(model, training, part, stacked=gpu.groups) for part in parts
     )
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0
@@ -240,12 +240,15 @@ def adapter_bytes_moved(
     tokens: float,
     rows: float,
     recomputed: float,
+    *,
+    stacked: bool = False,
 ) -> float:
     """Return the memory traffic of the adapter per microbatch, in bytes.
 
     The forward pass reads the input twice and writes it once, and reads and writes the output three
     times (product, scaling, addition). The backward pass reads the input's gradients four times and
-    writes them three times, and reads the output's three times and writes them once.
+    writes them three times, and reads the output's three times and writes them once. Stacked
+    adapters of experts are not scaled at their output's size (``stacked_adapters``).
 
     Args:
         model: sizes of the model.
@@ -254,19 +257,32 @@ def adapter_bytes_moved(
         tokens: tokens of the microbatch on this GPU.
         rows: rows of the microbatch that reach its experts.
         recomputed: share of the layers whose forward pass runs twice.
+        stacked: whether the adapters of a layer's experts are one weight for each product.
     """
     if training.tuner == "full":
         return 0.0
     total = 0.0
     for layer in layers(model, training, shard):
-        forward = (3 * layer.inputs + 6 * layer.outputs) * (1 + recomputed)
         through = rows if layer.owner == EXPERTS else tokens
-        total += layer.number * through * (forward + 7 * layer.inputs + 4 * layer.outputs)
+        scaled = 0 if stacked and layer.owner == EXPERTS else 2
+        forward = (3 * layer.inputs + (4 + scaled) * layer.outputs) * (1 + recomputed)
+        backward = 7 * layer.inputs + (2 + scaled) * layer.outputs
+        total += layer.number * through * (forward + backward)
     return total * BF16
 
 
-def adapter_weights(model: ModelConfig, training: Training, shard: Shard) -> float:
-    """Return the number of adapter weights a GPU steps: two per adapted layer."""
+def adapter_weights(
+    model: ModelConfig, training: Training, shard: Shard, *, stacked: bool = False
+) -> float:
+    """Return the number of adapter weights a GPU steps: two per adapted layer or stack of experts.
+
+    Args:
+        model: sizes of the model.
+        training: the job.
+        shard: parameters of one GPU.
+        stacked: whether the adapters of a layer's experts are one weight for each product.
+    """
     if training.tuner == "full":
         return 0.0
-    return sum(2 * layer.number * layer.experts for layer in layers(model, training, shard))
+    found = layers(model, training, shard)
+    return sum(2 * layer.number * (1.0 if stacked else layer.experts) for layer in found)

@@ -12,9 +12,6 @@ from typing import Any
 import torch
 from transformer_engine.pytorch.cpp_extensions import general_grouped_gemm
 
-ARCHITECTURES = (9, 10)
-"""Major compute capabilities with a grouped kernel (PyTorch,
-``ATen/native/cuda/GroupedBlas.cpp``)."""
 ALIGNED = 8
 """Elements to whose multiple ``torch._grouped_mm`` needs rows: 16 bytes are 8 bf16 numbers."""
 

@@ -66,6 +66,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--limit", type=float, default=150, help="seconds of one run")
     add("--total", type=float, default=400, help="seconds of all")
     add("--home", type=Path, default=bench_options.HOME, help="of model, data and runs")
+    parser.set_defaults(prompt=None)  # pairs of the usual length
     return parser.parse_args(words)
 
 
@@ -75,8 +76,8 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     Raises:
         ValueError: there are no GPUs, or the model is unknown.
     """
-    fixed = {"gpus": 0, "steps": STEPS, "warm_up": 0, "start": False, "prompt": None}
-    return bench_options.bench(argparse.Namespace(**vars(options), **fixed), seen)
+    given = argparse.Namespace(**vars(options), gpus=0, steps=STEPS, warm_up=0, start=False)
+    return bench_options.bench(given, seen)
 
 
 def side(base: Profile, name: str, kept: tuple[str, ...] | None) -> Profile:
@@ -223,7 +224,7 @@ def _seen(folder: Path, end: side_by_side.Ended) -> dict[str, Any]:
         "seconds": end.seconds,
         "why": "",
         "ranks": errors.ranks(folder),
-        "losses": [line for line in log.splitlines() if "'loss'" in line][-STEPS:],
+        "losses": [line for line in log.splitlines() if "{'loss'" in line][-STEPS:],
         "bytes_of_index": index,
         "tail": "" if end.code == 0 else log[-TAIL:],
     }

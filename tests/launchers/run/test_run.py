@@ -32,7 +32,7 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
         "convert": "skipped",
         "train": "done",
     }
-    assert progress["stages"]["convert"]["why"] == "backend transformers reads Hugging Face weights"
+    assert progress["stages"]["convert"]["why"] == "backend transformers reads the downloaded model"
     exported = sorted(p.name for p in (pods.run / "export").iterdir())
     assert exported == [".complete.json", "config.json", "model.safetensors"]
     for rank in (0, 1):

@@ -20,6 +20,7 @@ from scripts.helm import ROOT
 from scripts.plan import command
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
+from tests.chart.helm import layers
 from tests.scripts.plan.values import A100, rendered, request
 
 CONFIG = known_models()["Qwen3-30B-A3B"]
@@ -145,8 +146,7 @@ def test_an_unknown_gpu_model_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
 def test_every_shipped_file_has_a_plan_of_80_columns(file: Path) -> None:
-    laid = ["-f", str(A100), "-f", str(file)] if file.stem == "e2e" else ["-f", str(file)]
-    code, text = screen(*laid)
+    code, text = screen(*layers(file))
     assert code == 0, text
     assert max(map(len, text.splitlines())) <= 80
 

@@ -11,7 +11,8 @@ from launchers.units import GIB
 from scripts.helm import ROOT, template
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem
-from tests.scripts.plan.values import A100, rendered
+from tests.chart.helm import layers
+from tests.scripts.plan.values import rendered
 
 
 def test_the_shipped_values_are_read() -> None:
@@ -46,7 +47,7 @@ def test_the_size_of_a_new_claim_is_known() -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
 def test_every_shipped_file_is_read(file: Path) -> None:
-    files = [A100, file] if file.stem == "e2e" else [file]
+    files = [Path(word) for word in layers(file) if word != "-f"]
     found = read_submission(template("run", files))
     assert found.nodes >= 1
     assert found.recipe.dataset
