@@ -52,7 +52,9 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
         given = {k: _cpu(v) if k == "device" else v for k, v in (kwargs or {}).items()}
         given.pop("pin_memory", None)
         made = call(*map(_cpu, args), **given)
-        return made.zero_() if call is torch.empty else made  # else saves differ in padding
+        if call is torch.empty:  # else saves differ in padding
+            made.detach().zero_()
+        return made
 
 
 def _cpu(given: Any) -> Any:

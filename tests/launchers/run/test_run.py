@@ -15,8 +15,9 @@ from tests.launchers.waiting import eventually
 
 
 def wait_for(pods: Pods, name: str, ranks: int = 2) -> list[Path]:
-    assert eventually(lambda: len([*pods.run.rglob(name)]) >= ranks)
-    return sorted(pods.run.rglob(name))
+    attempts = pods.run / "attempts"  # folders of the preflight beside it come and go
+    assert eventually(lambda: len([*attempts.rglob(name)]) >= ranks)
+    return sorted(attempts.rglob(name))
 
 
 def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
