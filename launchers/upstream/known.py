@@ -366,8 +366,6 @@ SOURCES: Mapping[str, Read] = {
    },
    "GPTModel.forward": {
     "75cf0e1fd24e048a": "1.6.0, 1.6.1, 1.6.2",
-    "10aee35662900071": "1.6.3",
-    "0a50c8a7def40f32": "1.6.4",
     "4b77b6bad561c8b4": "1.6.5"
    }
   },
