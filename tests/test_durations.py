@@ -43,7 +43,7 @@ def ended(seconds: dict[str, float], *given: str) -> int:
 
 @pytest.mark.parametrize(
     ("seconds", "status"),
-    [({LISTED: 40}, 0), ({LISTED: 41}, 1), ({NEW: 19}, 0), ({NEW: 20}, 1), ({REAL: 500}, 0)],
+    [({LISTED: 60}, 0), ({LISTED: 61}, 1), ({NEW: 39}, 0), ({NEW: 40}, 1), ({REAL: 500}, 0)],
 )
 def test_a_file_far_over_its_budget_fails_the_check(
     file: Path, seconds: dict[str, float], status: int
