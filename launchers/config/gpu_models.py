@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from launchers.exits import Exit, LaunchError
 
-GROUPED = (9, 10)
+GROUPED_KERNELS = (9, 10)
 """Major compute capabilities with a grouped kernel (PyTorch,
 ``ATen/native/cuda/GroupedBlas.cpp``)."""
 
@@ -41,12 +41,12 @@ class GpuModel:
 
     @property
     def groups(self) -> bool:
-        """Whether PyTorch has a kernel for the products of all experts (``GROUPED``).
+        """Whether PyTorch has a kernel for the products of all experts (``GROUPED_KERNELS``).
 
         >>> GPU_MODELS["h100-80g"].groups, GPU_MODELS["a100-80g"].groups, GPU_MODELS["b200"].groups
         (True, False, True)
         """
-        return int(self.arch.removeprefix("sm")) // 10 in GROUPED
+        return int(self.arch.removeprefix("sm")) // 10 in GROUPED_KERNELS
 
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"

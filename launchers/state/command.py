@@ -65,7 +65,7 @@ def _request(keys: Mapping[str, tuple[type, ...]], text: str) -> dict[str, Any]:
         for each in (*found.get("patterns", []), found.get("pattern") or ""):
             re.compile(each)
     except (ValueError, TypeError, re.error) as error:
-        raise argparse.ArgumentTypeError(f"{text[:200]} is no request: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text[:200]} is not a request: {error}") from None
     return found
 
 

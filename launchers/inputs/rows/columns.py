@@ -90,4 +90,4 @@ def _wrong_image(place: str) -> str:
     found = begins[0] if begins[0] is not None else begins[1]
     if found is None:
         return "an image that does not exist here"
-    return "" if found.startswith(_IMAGE_BYTES) else "an image whose file is no image"
+    return "" if found.startswith(_IMAGE_BYTES) else "an image whose file is not an image"

@@ -21,7 +21,7 @@ import torch
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
-from launchers.config.gpu_models import GROUPED
+from launchers.config.gpu_models import GROUPED_KERNELS
 from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
 
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
@@ -79,6 +79,6 @@ def wrap_model(*given: Any, **named: Any) -> Any:
 
 def install() -> None:
     """Replace the forward pass of grouped layers, on GPUs that have the kernel."""
-    if torch.cuda.get_device_capability()[0] in GROUPED:
+    if torch.cuda.get_device_capability()[0] in GROUPED_KERNELS:
         trainer.wrap_model = wrap_model
         TEGroupedLinear.forward = forward

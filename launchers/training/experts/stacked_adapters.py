@@ -27,7 +27,7 @@ from megatron.core.extensions.transformer_engine import TEGroupedLinear
 from torch import nn
 
 from launchers import logs
-from launchers.config.gpu_models import GROUPED
+from launchers.config.gpu_models import GROUPED_KERNELS
 from launchers.training.experts import adapter_state
 from launchers.training.experts.grouped_weights import (
     ALIGNED,
@@ -247,7 +247,7 @@ def sharded_state_dict(
 
 def install() -> None:
     """Stack adapters on GPUs that have the kernel; elsewhere only read checkpoints with stacks."""
-    has_kernels = torch.cuda.get_device_capability()[0] in GROUPED
+    has_kernels = torch.cuda.get_device_capability()[0] in GROUPED_KERNELS
     if not has_kernels:
         _warn("a GPU without grouped kernels")
     LoraParallelLinear.update_layer = update_layer

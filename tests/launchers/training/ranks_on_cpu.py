@@ -10,16 +10,25 @@ from tempfile import TemporaryDirectory
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
 from tests.launchers import warm
-from tests.launchers.training_environment import ORACLE
+from tests.launchers.training_environment import ORACLE, Stack
 
 STDOUT = "1"
 """torchrun's number for the stream that each rank writes into a file of its own."""
 
 
-def said(module: str, *given: str, ranks: int = 2) -> list[str]:
-    """Return the lines that the module's ranks printed; all must have ended well."""
-    python = str(warm.python(oracle=True))  # of torchrun, and of its ranks
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
+def said(module: str, *given: str, ranks: int = 2, stack: Stack | None = None) -> list[str]:
+    """Return the lines that the module's ranks printed; all must have ended well.
+
+    Args:
+        module: run by each rank.
+        given: its arguments.
+        ranks: their number.
+        stack: packages that the ranks import anew; the pinned ones by default, imported once.
+    """
+    # of torchrun, and of its ranks
+    python = str(stack.python if stack else warm.python(oracle=True))
+    path = f"{ROOT}:{stack.oracle if stack else ORACLE}"
+    env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     torchrun += ["--master-port", str(free_port()), "--redirects", STDOUT]
     with TemporaryDirectory() as folder:

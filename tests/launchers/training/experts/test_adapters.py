@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.preflight.gang_probes import free_port
-from scripts.helm import ROOT
 from tests.engines.fetch import ENGINES, FILE
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import IMAGE, NEXT, Stack
 
 RELEASE = "2.16.1"
@@ -39,21 +36,16 @@ pytestmark = [
 
 def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
     """Return what two ranks found."""
-    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--redirects", "1"]
-    words += ["--master-port", str(free_port()), "--log-dir", str(folder / "log")]
-    words += ["-m", "tests.launchers.training.experts.adapter_ranks"]
-    path = f"{ROOT}:{stack.oracle}"
-    env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [stack.python, *words, str(folder), str(ENGINES / RELEASE), str(ep)],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
+    given = (
+        "tests.launchers.training.experts.adapter_ranks",
+        str(folder),
+        str(ENGINES / RELEASE),
+        str(ep),
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    printed = "".join(path.read_text() for path in (folder / "log").rglob("stdout.log"))
-    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    printed = ranks_on_cpu.said(
+        "tests.launchers.training.experts.adapter_ranks", *given, stack=stack
+    )
+    return [json.loads(line) for line in printed if line.startswith("{")]
 
 
 # replicas of all experts, whose weights share a buffer with others, and shared experts

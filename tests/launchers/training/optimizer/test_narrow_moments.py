@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.preflight.gang_probes import free_port
-from scripts.helm import ROOT
 from tests.engines.fetch import ENGINES, FILE
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import NEXT
 
 RELEASES = ("2.12.0", "2.16.1", "2.20.2")
@@ -34,21 +31,15 @@ def found(release: str, folder: Path) -> list[dict[str, Any]]:
     megatron-core is that of the second stack: 0.16 of the first hands the state's padding to
     Transformer Engine, which does not take it.
     """
-    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--redirects", "1"]
-    words += ["--master-port", str(free_port()), "--log-dir", str(folder / "log")]
-    words += ["-m", "tests.launchers.training.optimizer.narrow_moments_ranks"]
-    path = f"{ROOT}:{NEXT.oracle}"
-    env = {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [NEXT.python, *words, str(folder), str(ENGINES / release)],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
+    given = (
+        "tests.launchers.training.optimizer.narrow_moments_ranks",
+        str(folder),
+        str(ENGINES / release),
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    printed = "".join(path.read_text() for path in (folder / "log").rglob("stdout.log"))
-    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    printed = ranks_on_cpu.said(
+        "tests.launchers.training.optimizer.narrow_moments_ranks", *given, stack=NEXT
+    )
+    return [json.loads(line) for line in printed if line.startswith("{")]
 
 
 @pytest.mark.parametrize("release", RELEASES)
