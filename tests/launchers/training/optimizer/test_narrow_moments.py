@@ -31,14 +31,8 @@ def found(release: str, folder: Path) -> list[dict[str, Any]]:
     megatron-core is that of the second stack: 0.16 of the first hands the state's padding to
     Transformer Engine, which does not take it.
     """
-    given = (
-        "tests.launchers.training.optimizer.narrow_moments_ranks",
-        str(folder),
-        str(ENGINES / release),
-    )
-    printed = ranks_on_cpu.said(
-        "tests.launchers.training.optimizer.narrow_moments_ranks", *given, stack=NEXT
-    )
+    module = "tests.launchers.training.optimizer.narrow_moments_ranks"
+    printed = ranks_on_cpu.said(module, str(folder), str(ENGINES / release), stack=NEXT)
     return [json.loads(line) for line in printed if line.startswith("{")]
 
 
