@@ -131,7 +131,7 @@ test-real: ## the other tests that need no cluster: real trainings with ms-swift
 
 check: ## lint, types and all tests that need no cluster
 	$(call build,chart lint types $(TESTED) $(REAL))
-	@$(TEST) $(PYTEST)
+	@$(TEST) --keep-durations $(PYTEST)
 
 test-next: ## tests that depend on the ms-swift version, with another one that the chart supports (NEXT=4.5.3)
 	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(HELM))

@@ -42,14 +42,33 @@ def ended(seconds: dict[str, float], *given: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status"),
-    [({LISTED: 60}, 0), ({LISTED: 61}, 1), ({NEW: 39}, 0), ({NEW: 40}, 1), ({REAL: 500}, 0)],
+    ("seconds", "again", "status"),
+    [
+        ({LISTED: 60}, 99, 0),
+        ({LISTED: 61}, 61, 1),
+        ({LISTED: 61}, 60, 0),  # the process of another file was waited for
+        ({NEW: 39}, 99, 0),
+        ({NEW: 40}, 40, 1),
+        ({REAL: 500}, 500, 0),
+    ],
 )
-def test_a_file_far_over_its_budget_fails_the_check(
-    file: Path, seconds: dict[str, float], status: int
+def test_a_file_far_over_its_budget_fails_the_check_if_it_is_alone_too(
+    file: Path,
+    seconds: dict[str, float],
+    again: float,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(durations, "alone", lambda _: again)
     assert ended(seconds, "--keep-durations") == status
     assert ended(seconds) == 0
+
+
+def test_a_file_alone_takes_the_time_of_its_processes(file: Path) -> None:
+    code = "import time\nwhile time.process_time() < 2: pass"
+    test = f"import subprocess, sys\ndef test_x(): subprocess.run([sys.executable, '-c', {code!r}])"
+    (file.parents[1] / LISTED).write_text(test)
+    assert 2 <= durations.alone(LISTED) < 20
 
 
 def test_budgets_are_rewritten_without_short_files_and_files_that_are_gone(file: Path) -> None:
