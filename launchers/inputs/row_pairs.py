@@ -47,6 +47,11 @@ class Side:
         return self.turns[: last + 1]
 
     @property
+    def prompt(self) -> str:
+        """Return the texts of the system prompt and of ``asked``."""
+        return "\n".join([self.system or "", *(text for _, text in self.asked)])
+
+    @property
     def answer(self) -> str:
         """Return the text behind ``asked``."""
         return "\n".join(text for _, text in self.turns[len(self.asked) :])
@@ -60,6 +65,11 @@ class Pair:
     rejected: Side
     faults: Mapping[str, str] = field(default_factory=dict)
     """Words for each id of a fault."""
+
+    @property
+    def has_one_prompt(self) -> bool:
+        """Return whether both sides have the same prompt."""
+        return self.chosen.prompt == self.rejected.prompt
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -141,7 +141,7 @@ class Plan:
         before = 0.0
         if data is not None and data.pairs is not None and model_config is not None:
             before = once(
-                model_config, self.training, self.speed, samples=data.pairs, tokens=data.tokens
+                model_config, self.training, self.speed, samples=data.pairs, tokens=data.computed
             )
         return of_steps(self.training, self.speed, self.length.steps, before)
 

@@ -149,7 +149,7 @@ def evaluations(
     if not rows or not limit:
         return None
     usual = training.microbatches
-    per_round = per_step(training, data.tokens) / usual
+    per_round = per_step(training, data.computed) / usual
     rounds = math.floor(rows / per_round)
     if not rounds:
         raise ValueError(f"{rows} held-out rows are fewer than the {per_round:.0f} of a round")
@@ -184,10 +184,17 @@ class Data:
     """Rows; in DPO each is a chosen and a rejected text. None if only their length is known."""
     tokens: float
     """Mean tokens of a row, all its texts together."""
+    again: float = 0.0
+    """Those of them that are not computed: prompts of pairs (``recipe.promptOnce``)."""
     assumed: bool = False
     """Whether ``tokens`` is the default."""
     source: str
     """Origin of the numbers, for people."""
+
+    @property
+    def computed(self) -> float:
+        """Return the mean tokens of a row in a pack."""
+        return self.tokens - self.again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +234,7 @@ def microbatch_tokens(training: Training, data: Data | None) -> float:
     """Return the real tokens of a microbatch on average; 0 if unknown."""
     if training.packing:
         pack = PACKED * (training.packing_length or training.max_length)
-        return training.micro_batch_size * max(pack, data.tokens if data else 0.0)
+        return training.micro_batch_size * max(pack, data.computed if data else 0.0)
     return training.micro_batch_size * data.tokens if data else 0.0
 
 
@@ -245,7 +252,7 @@ def predict_run_length(recipe: Recipe, training: Training, data: Data | None) ->
             return None
         rows = data.pairs * (1 - a.number("split_dataset_ratio", 0.0))
         epochs = a.number("num_train_epochs", 1)
-        count = steps(training, samples=rows, tokens=data.tokens, epochs=epochs)
+        count = steps(training, samples=rows, tokens=data.computed, epochs=epochs)
         return Length(steps=count, source=data.source)
     if "train_iters" in recipe.args:
         return Length(steps=a.size("train_iters", 1), source="recipe.args.train_iters")

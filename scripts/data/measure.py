@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.inputs.row_pairs import Pair, Side
+from launchers.inputs.row_pairs import Pair
 
 SAMPLED = 4_000
 """Pairs whose texts are tokenised, evenly over the dataset."""
@@ -88,16 +88,15 @@ def measure(
     step = -(-len(pairs) // SAMPLED) or 1
     sample = pairs[::step]
     count = lengths or (lambda texts: [len(text) for text in texts])
-    prompts = count([_prompt(pair.chosen) for pair in sample])
+    prompts = count([pair.chosen.prompt for pair in sample])
     chosen = count([pair.chosen.answer for pair in sample])
     rejected = count([pair.rejected.answer for pair in sample])
     longest = [p + max(c, r) for p, c, r in zip(prompts, chosen, rejected, strict=True)]
-    whole = Counter((_prompt(p.chosen), p.chosen.answer, p.rejected.answer) for p in pairs)
+    whole = Counter((p.chosen.prompt, p.chosen.answer, p.rejected.answer) for p in pairs)
     asked = Counter(prompt for prompt, _, _ in whole)
-    leaked = {_prompt(pair.chosen) for pair in held_out} if held_out is not None else None
+    leaked = {pair.chosen.prompt for pair in held_out} if held_out is not None else None
     total = max(1, len(sample))
-    is_common = [_prompt(pair.chosen) == _prompt(pair.rejected) for pair in sample]
-    once = sum(n for n, holds in zip(prompts, is_common, strict=True) if holds)
+    once = sum(n for n, pair in zip(prompts, sample, strict=True) if pair.has_one_prompt)
     return Numbers(
         pairs=len(pairs),
         sampled=len(sample),
@@ -143,10 +142,6 @@ def _common(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _prompt(side: Side) -> str:
-    return "\n".join([side.system or "", *(text for _, text in side.asked)])
 
 
 def tokenizer(model: Path | None) -> tuple[Lengths | None, str]:

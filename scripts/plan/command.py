@@ -191,7 +191,12 @@ def job_of(found: Submission, request: Request) -> Job:
     given = [f"file://{path.resolve()}" for path in request.data]
     if given:
         judge_rows(found.recipe, request.data)
-    dataset = find_data(given or found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
+    dataset = find_data(
+        given or found.recipe.dataset,
+        pairs=request.pairs,
+        tokens=request.tokens,
+        prompt_once=found.recipe.prompt_once,
+    )
     return job_from(
         settings,
         found.recipe,

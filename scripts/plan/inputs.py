@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from launchers.inputs import dataset_check, row_files, row_forms
 from launchers.inputs.dataset_check import Dataset
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_forms import COLUMNS as FORM_COLUMNS
-from launchers.inputs.row_pairs import Reader
+from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows.columns import Dropped
 from launchers.plan import model_config
 from launchers.plan.model_config import ModelConfig
@@ -98,7 +98,11 @@ def known_models() -> Mapping[str, dict[str, Any]]:
 
 
 def find_data(
-    datasets: Sequence[str], *, pairs: int | None = None, tokens: float | None = None
+    datasets: Sequence[str],
+    *,
+    pairs: int | None = None,
+    tokens: float | None = None,
+    prompt_once: bool = False,
 ) -> Data | None:
     """Measure a dataset.
 
@@ -106,6 +110,7 @@ def find_data(
         datasets: the recipe's sources.
         pairs: number of pairs, if the caller gave it.
         tokens: mean tokens of a pair, if the caller gave it.
+        prompt_once: whether the prompt of a pair is computed once.
 
     Returns:
         None when nothing is given and the rows cannot be counted in a file of this machine; with
@@ -114,18 +119,20 @@ def find_data(
     Raises:
         Problem: a source or a file can't be parsed.
     """
+    unknown = "; prompts counted twice: their part is read from files (--data)"
+    why = unknown if prompt_once else ""
     if pairs is not None:
         source = "" if tokens else " assumed (--tokens)"
-        return replace(_data(pairs, tokens or TOKENS, source), assumed=not tokens)
-    found = _counted(datasets, tokens)
+        return replace(_data(pairs, tokens or TOKENS, source + why), assumed=not tokens)
+    found = _counted(datasets, tokens, prompt_once)
     if found is None and tokens:
-        return Data(pairs=None, tokens=tokens, source=f"pairs of {tokens:,.0f} tokens")
+        return Data(pairs=None, tokens=tokens, source=f"pairs of {tokens:,.0f} tokens{why}")
     return found
 
 
-def _counted(datasets: Sequence[str], tokens: float | None) -> Data | None:
+def _counted(datasets: Sequence[str], tokens: float | None, prompt_once: bool) -> Data | None:
     """Count and measure the rows of files on this machine; None if there are others."""
-    counts, lengths = 0, list[float]()
+    counts, lengths, prompts = 0, list[float](), list[float]()
     for place, text in enumerate(datasets):
         try:
             parsed = sources.parse_source(text, f"recipe.dataset[{place}]")
@@ -143,33 +150,37 @@ def _counted(datasets: Sequence[str], tokens: float | None) -> Data | None:
             return None
         total = sum(row for row in rows if row is not None)
         counts += total if parsed.sample is None else parsed.sample
-        lengths += _lengths(files)
+        for pair in _pairs(files):
+            texts = [text for side in (pair.chosen, pair.rejected) for _, text in side.turns]
+            lengths.append(float(sum(map(len, texts))))
+            asked = pair.chosen.asked if pair.has_one_prompt else ()
+            prompts.append(float(sum(len(text) for _, text in asked)))
     if not counts:
         return None
     mean = sum(lengths) / max(1, len(lengths)) / CHARACTERS_PER_TOKEN or TOKENS
     guessed = "" if tokens else f" by {CHARACTERS_PER_TOKEN:.0f} characters a token"
-    return _data(counts, tokens or mean, guessed)
+    share = sum(prompts) / max(1.0, sum(lengths)) if prompt_once else 0.0
+    once = f"; {share:.0%} of them are prompts computed once" if prompt_once else ""
+    found = _data(counts, tokens or mean, guessed + once)
+    return replace(found, again=share * found.tokens)
 
 
 def _data(pairs: int, tokens: float, why: str) -> Data:
     return Data(pairs=pairs, tokens=tokens, source=f"{pairs:,} pairs of {tokens:,.0f} tokens{why}")
 
 
-def _lengths(files: Sequence[Rows]) -> list[float]:
-    """Return the characters of pairs as ms-swift reads them; the prompt counts with each answer."""
+def _pairs(files: Sequence[Rows]) -> Iterator[Pair]:
+    """Yield pairs as ms-swift reads them; the prompt is in each of both texts."""
     rows = [row for each in files for _, row in each.rows[:SAMPLED_ROWS]]
     form = row_forms.find(rows[: row_forms.LOOKED_AT])
     names = [name for each in files for name in each.columns]
     reader = Reader(columns=FORM_COLUMNS if form else names)
-    found = []
     for row in rows:
         try:
             pair = reader.pair(form.read(row) if form else row)
         except (Dropped, ValueError, KeyError, TypeError, IndexError):
             continue
-        texts = [text for side in (pair.chosen, pair.rejected) for _, text in side.turns]
-        found.append(float(sum(map(len, texts))))
-    return found
+        yield pair
 
 
 def judge_rows(recipe: Recipe, paths: Sequence[Path]) -> None:

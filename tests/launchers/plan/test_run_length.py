@@ -40,6 +40,13 @@ def test_with_packing_as_many_pairs_as_fill_the_packs() -> None:
     assert steps(PAIRS, num_train_epochs=1, packing=True) == int(40_000 / pairs)
 
 
+def test_with_prompts_computed_once_as_many_pairs_as_their_other_tokens_fill() -> None:
+    once = Data(pairs=40_000, tokens=2048, again=512, source="test")
+    assert steps(once, num_train_epochs=1, packing=True) == int(
+        40_000 / (128 * PACKED * 8192 / 1536)
+    )
+
+
 def test_a_pair_longer_than_a_pack_has_one_of_its_own() -> None:
     long = Data(pairs=1280, tokens=16_000, source="test")
     assert steps(long, num_train_epochs=1, packing=True) == 10

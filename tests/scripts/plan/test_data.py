@@ -46,6 +46,16 @@ def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> Non
     assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / CHARACTERS_PER_TOKEN)
 
 
+def test_prompts_that_are_computed_once_fill_packs_once(file: Path) -> None:
+    found = find_data([f"file://{file}"], tokens=140, prompt_once=True)
+    assert found is not None
+    assert (found.tokens, found.computed) == (140, 120)  # 80 of 560 characters
+    assert "14% of them are prompts computed once" in found.source
+    elsewhere = find_data(["hf://o/d@main"], pairs=7, tokens=140, prompt_once=True)
+    assert elsewhere is not None
+    assert elsewhere.computed == 140 and "prompts counted twice" in elsewhere.source
+
+
 def test_a_sample_of_a_file_is_its_number(file: Path) -> None:
     found = find_data([f"file://{file}#50", f"file://{file}"])
     assert found is not None
