@@ -8,7 +8,7 @@ tests compare both sides. ``scripts/values/relations.py`` judges all rows before
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
@@ -378,3 +378,20 @@ class Conflict(Rule):
             says = says.replace(f"{{{condition.flag}}}", facts.text(condition.flag))
         path = f"recipe.args.{self.flag}" if _is_flag(self.flag) else self.flag
         yield self._refusal(path, says)
+
+
+def conflicts(flag: str, form: str, *always: When) -> Callable[..., Conflict]:
+    """Return the maker of a flag's conflicts, which share conditions and a part of the message.
+
+    Args:
+        flag: subject of the messages.
+        form: the message, ``%s`` for the part that differs.
+        always: the conditions that all have.
+    """
+
+    def conflict(id: str, says: str, source: str, *when: When) -> Conflict:
+        return Conflict(
+            id=id, flag=flag, when=(*always, *when), says=form.replace("%s", says), source=source
+        )
+
+    return conflict

@@ -15,8 +15,8 @@ from launchers.rules.engine import (
     Conflict,
     Order,
     Rule,
-    When,
     Words,
+    conflicts,
     given,
     has,
     missing,
@@ -157,11 +157,7 @@ _GATHERS = one_of(DISPATCHER, NAME)
 _LONGER = "SW dataset/packing.py: a longer row is a pack of its own, longer than the others"
 
 
-def _gather_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id, flag=DISPATCHER, when=(_GATHERS, *when), says=f"{NAME} {says}", source=source
-    )
-
+_gather_conflict = conflicts(DISPATCHER, f"{NAME} %s", _GATHERS)
 
 GATHER: tuple[Rule, ...] = (
     _gather_conflict(

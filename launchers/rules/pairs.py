@@ -10,9 +10,8 @@ from launchers.config.recipe import PAIR_WEIGHTS, PROMPT_ONCE
 from launchers.rules.engine import (
     NOT_RLHF,
     RLHF,
-    Conflict,
     Rule,
-    When,
+    conflicts,
     given,
     has,
     none_of,
@@ -22,23 +21,14 @@ from launchers.rules.engine import (
     over,
 )
 
-
-def _equal_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id,
-        flag=PAIR_WEIGHTS,
-        when=(
-            one_of(PAIR_WEIGHTS, "equal"),
-            RLHF,
-            one_of("rlhf_type", "dpo"),
-            on("packing"),
-            *when,
-        ),
-        says=f"equal {says}; use pack",
-        source=source,
-    )
-
-
+_equal_conflict = conflicts(
+    PAIR_WEIGHTS,
+    "equal %s; use pack",
+    one_of(PAIR_WEIGHTS, "equal"),
+    RLHF,
+    one_of("rlhf_type", "dpo"),
+    on("packing"),
+)
 WEIGHTS: tuple[Rule, ...] = tuple(
     _equal_conflict(
         "pair-weights-order",
@@ -81,15 +71,7 @@ WEIGHTS_ELSEWHERE: tuple[Rule, ...] = (
 )
 """Rules of the transformers backend."""
 
-_ONCE = one_of(PROMPT_ONCE, "true")
-
-
-def _once_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id, flag=PROMPT_ONCE, when=(_ONCE, *when), says=f"true {says}; use false", source=source
-    )
-
-
+_once_conflict = conflicts(PROMPT_ONCE, "true %s; use false", one_of(PROMPT_ONCE, "true"))
 ONCE: tuple[Rule, ...] = (
     _once_conflict(
         "prompt-once-task",

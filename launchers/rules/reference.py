@@ -13,6 +13,7 @@ from launchers.rules.engine import (
     Conflict,
     Rule,
     When,
+    conflicts,
     given,
     missing,
     none_of,
@@ -23,18 +24,7 @@ from launchers.rules.engine import (
 )
 
 _ONCE = one_of(REFERENCE, "precomputed")
-
-
-def _precomputed_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id,
-        flag=REFERENCE,
-        when=(_ONCE, *when),
-        says=f"precomputed {says}; use online",
-        source=source,
-    )
-
-
+_precomputed_conflict = conflicts(REFERENCE, "precomputed %s; use online", _ONCE)
 _MERGE = "merge it into recipe.model (swift export --merge_lora true) and remove it"
 _BOTH = "set {0} to the same adapter, or " + _MERGE
 
@@ -136,12 +126,10 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
         source="SW pipelines/train/tuner.py:prepare_model reads adapters only for an adapter, and "
         "SW pipelines/train/rlhf.py:_prepare_single_model loads them into the reference",
     ),
-    Conflict(
-        id="precomputed-transformers",
-        flag=REFERENCE,
-        when=(_ONCE,),
-        says="precomputed requires recipe.backend megatron; use online",
-        source="reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
+    _precomputed_conflict(
+        "precomputed-transformers",
+        "requires recipe.backend megatron",
+        "reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
     ),
 )
 """Rules of the transformers backend."""
