@@ -24,6 +24,7 @@ from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
+from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
 
 app = typer.Typer(
@@ -241,6 +242,7 @@ def plan(
 
 
 data_verb.register(app)
+sweep_verb.register(app)
 
 
 @app.command()

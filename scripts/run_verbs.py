@@ -290,7 +290,7 @@ def _change(
 ) -> NoReturn:
     """Change a run by a function of `scripts.control.command`; exit with its status."""
     target = _target(run, namespace, context, None, Source.API)
-    raise typer.Exit(change(target, terminal(), _asking(yes, as_json), as_data=as_json))
+    raise typer.Exit(change(target, terminal(), asking(yes, as_json), as_data=as_json))
 
 
 def stop(
@@ -352,7 +352,7 @@ def clean(
     first = (runs or [""])[0]
     target = _target(through or first, namespace, context, workspace, source)
     if runs:
-        done = cleaning.remove(target, runs, terminal(), _asking(yes, as_json), as_data=as_json)
+        done = cleaning.remove(target, runs, terminal(), asking(yes, as_json), as_data=as_json)
     else:
         done = cleaning.clean(target, terminal(), as_data=as_json)
     raise typer.Exit(done)
@@ -373,7 +373,7 @@ def _target(
     )
 
 
-def _asking(yes: bool, as_json: bool = False) -> Callable[[str], bool]:
+def asking(yes: bool, as_json: bool = False) -> Callable[[str], bool]:
     """Return the question that a change asks; none may stand in a JSON document."""
     if yes:
         return lambda _: True

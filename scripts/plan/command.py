@@ -27,7 +27,7 @@ from scripts.plan.inputs import find_data, find_model, judge_rows
 from scripts.plan.recipe_args import layout_flags
 from scripts.plan.search import Search, nearest
 from scripts.plan.submission import Submission, read_submission
-from scripts.plan.verdict import judge
+from scripts.plan.verdict import Verdict, judge
 from scripts.problem import Problem
 
 PROPOSED_LAYOUTS = 3
@@ -80,9 +80,7 @@ def run(request: Request, console: Console) -> int:
 def _plan(request: Request, console: Console) -> int:
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
-    found = _read(request)
-    plan = planning.build(job_of(found, request))
-    verdict = judge(found, plan)
+    found, plan, verdict = predict(request)
     searched = _search(found, plan) if verdict.is_too_big and plan.gpu else None
     proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
     if request.as_json:
@@ -92,6 +90,17 @@ def _plan(request: Request, console: Console) -> int:
         if searched:
             console.print(screen.proposed(searched, proposals))
     return 1 if verdict.refusals else 0
+
+
+def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
+    """Return a release, its plan and the verdict on it.
+
+    Raises:
+        Problem: the chart refuses the values, or a needed fact is missing.
+    """
+    found = _read(request)
+    plan = planning.build(job_of(found, request))
+    return found, plan, judge(found, plan)
 
 
 def _rank(request: Request, console: Console) -> int:

@@ -79,8 +79,8 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """
     outcome = Outcome(context=request.target.context, namespace=request.target.namespace)
     if not as_data:
-        return _submit(request, console, outcome)
-    code = _submit(request, terminal(stderr=True), outcome)
+        return submit(request, console, outcome)
+    code = submit(request, terminal(stderr=True), outcome)
     print_json(console, document(request, outcome))
     return code
 
@@ -95,7 +95,12 @@ def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-def _submit(request: Request, console: Console, outcome: Outcome) -> int:
+def submit(request: Request, console: Console, outcome: Outcome) -> int:
+    """Submit a run and note what happened; return the exit code.
+
+    Raises:
+        Problem: the chart refuses the values, or Helm fails.
+    """
     target = request.target
     if not request.files and not request.sets:
         raise Problem("no values given; use e.g. -f values/a100-2node.yaml")

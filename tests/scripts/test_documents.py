@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -212,6 +213,29 @@ def test_submit(
     refused = json.loads(output)
     validate("submit", refused)
     assert (code, refused["refused"], refused["submitted"]) == (1, "doctor", False)
+
+
+def test_sweep(
+    submitting: Report, said: Said, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = SimpleNamespace(duration=None), SimpleNamespace(refusals=())
+    monkeypatch.setattr(planning, "predict", lambda request: (None, *plan))
+    words = ("sweep", "-f", "values.yaml", "--vary", "recipe.args.beta=0.1,0.2", "--json")
+    code, output = said(*words, "--dry-run")
+    document = json.loads(output)
+    validate("sweep", document)
+    assert code == 0 and [each["run"] for each in document["runs"]] == [
+        "dpo-beta-0-1",
+        "dpo-beta-0-2",
+    ]
+    missing = fail("secret", "Secret hf", "does not exist", "create it")
+    monkeypatch.setattr(doctor, "diagnose", lambda request: replace(submitting, findings=[missing]))
+    code, output = said(*words, "--yes")
+    document = json.loads(output)
+    validate("sweep", document)
+    assert code == 1 and not any(each["accepted"] for each in document["runs"])
+    assert document["runs"][0]["says"] == "Secret hf: does not exist; create it"
+    assert said(*words)[0] == 1, "no question in a document"
 
 
 def test_clean(said: Said, tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""sweep: names of the runs, wrong options, and what becomes of each run; submit is tested apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from launchers.plan.run_length import Duration
+from scripts.observe.command import Exit, Target
+from scripts.plan import command as planning
+from scripts.problem import Problem, WrongUse
+from scripts.submit import command as submitting
+from scripts.submit.command import Outcome
+from scripts.sweep import command
+from scripts.sweep.variants import LONGEST, variants
+
+BETA = "recipe.args.beta=0.05,0.1,0.2"
+REQUEST = command.Request(
+    target=Target(run="dpo"), vary=[BETA], files=[Path("values/a100-2node.yaml")], sets=["nodes=2"]
+)
+TIME = Duration(steps=10, hours=2.0, low=1.0, high=3.0, gpu_hours=32.0)
+
+
+def test_each_combination_is_a_run_named_after_its_values() -> None:
+    made = variants("dpo", [BETA, r"recipe.args.target_modules=q_proj\,v_proj,all-linear"])
+    assert len(made) == len({each.run for each in made}) == 6
+    assert made[0].sets == [
+        "recipe.args.beta=0.05",
+        r"recipe.args.target_modules=q_proj\,v_proj",
+    ]
+    more = variants("dpo", ["recipe.args.beta=0.3,0.05"])
+    assert more[1].run == variants("dpo", [BETA])[0].run, "a longer sweep leaves the others"
+
+
+@pytest.mark.parametrize("values", ["1,-1", "a,A", f"{'x' * 30},{'y' * 30}"])
+def test_names_differ_and_are_not_too_long(values: str) -> None:
+    names = [each.run for each in variants("dpo", [f"recipe.args.x={values}"])]
+    assert len({*names}) == 2 and all(len(name) <= LONGEST for name in names)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["beta"],
+        ["=1,2"],
+        ["beta="],
+        ["beta=1,,2"],
+        ["beta=1,1"],
+        ["beta=1", "beta=2"],
+        ["a=1,2,3,4,5,6,7,8,9", "b=1,2,3,4,5,6,7,8"],
+    ],
+)
+def test_wrong_options_are_refused(given: list[str]) -> None:
+    with pytest.raises(WrongUse, match="--vary"):
+        variants("dpo", given)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> list[submitting.Request]:
+    """Return the submissions; the plan refuses beta 0.1, and Helm fails for 0.2."""
+    found: list[submitting.Request] = []
+
+    def predict(request: planning.Request) -> tuple[object, ...]:
+        refused = ("beta: no",) if "recipe.args.beta=0.1" in request.sets else ()
+        return None, SimpleNamespace(duration=TIME), SimpleNamespace(refusals=refused)
+
+    def submit(request: submitting.Request, console: Console, outcome: Outcome) -> int:
+        found.append(request)
+        if "recipe.args.beta=0.2" in request.sets:
+            raise Problem("helm upgrade --install failed")
+        outcome.states.append({"sentence": "Waits in its queue."})
+        return int(Exit.WAITING)
+
+    monkeypatch.setattr(planning, "predict", predict)
+    monkeypatch.setattr(submitting, "submit", submit)
+    return found
+
+
+def swept(request: command.Request, answer: bool = True) -> tuple[int, str, Sequence[str]]:
+    console, asked = Console(width=120), list[str]()
+
+    def asking(question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    with console.capture() as captured:
+        code = command.run(request, console, asking)
+    return code, captured.get(), asked
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_submitted(
+    installed: list[submitting.Request],
+) -> None:
+    code, output, asked = swept(REQUEST)
+    assert code == Exit.FAILED
+    assert asked == ["Submit 2 of 3 runs?"] and "64 GPU-hours" in output
+    assert [each.target.run for each in installed] == ["dpo-beta-0-05", "dpo-beta-0-2"]
+    assert installed[0].sets == ["nodes=2", "recipe.args.beta=0.05"]
+    assert "ok     dpo-beta-0-05: Waits in its queue." in output
+    assert "failed dpo-beta-0-1: beta: no" in output
+    assert "failed dpo-beta-0-2: helm upgrade --install failed" in output
+    assert "megatron-dpo report dpo-beta-0-05\n" in output
+
+
+def test_nothing_is_submitted_without_consent_and_a_dry_run_needs_none(
+    installed: list[submitting.Request],
+) -> None:
+    assert swept(REQUEST, answer=False)[0] == Exit.FAILED
+    assert installed == []
+    one = replace(REQUEST, vary=["recipe.args.beta=0.05"], dry_run=True)
+    code, output, asked = swept(one)
+    assert (code, list(asked), installed[0].dry_run) == (Exit.OK, [], True)
+    assert "megatron-dpo report" not in output
