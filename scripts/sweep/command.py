@@ -92,7 +92,10 @@ def run(
         words.print(line, soft_wrap=True, highlight=False)
     names = [each.planned.variant.run for each in done if each.code != Exit.FAILED]
     if names and not request.dry_run:
-        compared = " ".join(names[:MOST_IN_A_REPORT])
+        target = request.target
+        place = [f"-n {target.namespace}"] if target.namespace else []
+        place += [f"--context {target.context}"] if target.context else []
+        compared = " ".join([*names[:MOST_IN_A_REPORT], *place])
         words.print(f"compare them: megatron-dpo report {compared}", soft_wrap=True)
     if as_data:
         print_json(console, document(request, done))

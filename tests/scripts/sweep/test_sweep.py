@@ -21,7 +21,7 @@ from scripts.sweep.variants import LONGEST, variants
 
 BETA = "recipe.args.beta=0.05,0.1,0.2"
 REQUEST = command.Request(
-    target=Target(run="dpo"), vary=[BETA], files=[Path("values/a100-2node.yaml")], sets=["nodes=2"]
+    target=Target(run="dpo", namespace="team"), vary=[BETA], files=[Path("values/a100-2node.yaml")], sets=["nodes=2"]
 )
 TIME = Duration(steps=10, hours=2.0, low=1.0, high=3.0, gpu_hours=32.0)
 
@@ -105,7 +105,7 @@ def test_a_run_that_fails_is_told_and_the_others_are_submitted(
     assert "ok     dpo-beta-0-05: Waits in its queue." in output
     assert "failed dpo-beta-0-1: beta: no" in output
     assert "failed dpo-beta-0-2: helm upgrade --install failed" in output
-    assert "megatron-dpo report dpo-beta-0-05\n" in output
+    assert "megatron-dpo report dpo-beta-0-05 -n team\n" in output
 
 
 def test_nothing_is_submitted_without_consent_and_a_dry_run_needs_none(
