@@ -19,6 +19,7 @@ from launchers.plan.layout import Layout
 from launchers.plan.plan import NO_GPU_MODEL, Job, Plan
 from launchers.plan.plan import job_of as job_from
 from launchers.units import GIB
+from scripts import prices
 from scripts.helm import template
 from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen
@@ -86,7 +87,7 @@ def _plan(request: Request, console: Console) -> int:
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
     else:
-        console.print(screen.show(found, plan, verdict))
+        console.print(screen.show(found, plan, verdict, prices.read()))
         if searched:
             console.print(screen.proposed(searched, proposals))
     return 1 if verdict.refusals else 0

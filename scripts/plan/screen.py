@@ -15,12 +15,14 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
+from launchers.plan.run_length import per_step
 from launchers.units import GIB
 from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.units import bytes_text, time_text
 from scripts.plan.verdict import Verdict, model_states
+from scripts.prices import Prices
 
 _HEAD = "bold cyan"
 BAR = 48
@@ -38,7 +40,7 @@ MERGES = {
 """Files written with an adapter's checkpoints, by ``Training.merges``."""
 
 
-def show(submission: Submission, plan: Plan, verdict: Verdict) -> RenderableType:
+def show(submission: Submission, plan: Plan, verdict: Verdict, prices: Prices) -> RenderableType:
     """Return all sections of a plan."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(style=_HEAD, no_wrap=True, width=9)
@@ -48,7 +50,7 @@ def show(submission: Submission, plan: Plan, verdict: Verdict) -> RenderableType
         "where": _where(submission, plan),
         "layout": _layout(plan),
         "memory": _memory(submission, plan),
-        "time": _time(plan),
+        "time": [*_time(plan), *_cost(plan, prices)],
         "workspace": _workspace(submission, plan),
     }
     for name, lines in sections.items():
@@ -230,6 +232,20 @@ def _time(plan: Plan) -> Iterator[str | Text]:
         before = f"{time_text(3600 * took)} (in it)" if took else "time not known, give --pairs N"
         yield f"reference: once before the first step, {before}; it pays from the second epoch"
     yield from _evaluation(plan)
+
+
+def _cost(plan: Plan, prices: Prices) -> Iterator[str]:
+    """Yield what the steps cost, where the GPU has a price."""
+    run, data, training = plan.duration, plan.job.data, plan.training
+    if run is None or training is None or plan.gpu is None:
+        return
+    whole = prices.of(plan.gpu.name, run.gpu_hours)
+    if whole and data is not None and data.pairs:
+        pair = run.gpu_hours / (run.steps * per_step(training, data.computed))
+        thousand, epoch = (prices.of(plan.gpu.name, n * pair) for n in (1000, data.pairs))
+        whole += f"; {epoch} an epoch, {thousand} per 1,000 pairs"
+    if whole:
+        yield f"cost: {whole} (predicted), start and saves not in it"
 
 
 def _evaluation(plan: Plan) -> Iterator[str | Text]:

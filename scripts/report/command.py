@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scripts import redact
+from scripts import prices, redact
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
@@ -79,7 +79,8 @@ def _record(name: str, request: Request, redactor: Redactor) -> RunRecord:
     )
     with located(target, FILES) as found:
         record = reading.read(found.work, redactor)
-        return replace(record, place=found.how, changes=changed(target, found.work))
+        changes = changed(target, found.work)
+        return replace(record, place=found.how, prices=prices.read(), changes=changes)
 
 
 def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:

@@ -14,6 +14,7 @@ The format, version 1; `schema` rises when a field changes its meaning or goes:
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
                     end{rank, code, class, id, cause, remedy}}],
           effective (share of the time since the first start, in steps that count),
+          gpu_hours{held, restarts (of them: starts after the first, steps trained again)},
           time{began, seconds, totals{waited, started, trained, between, lost, after}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
@@ -44,7 +45,7 @@ def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _run(run: RunRecord, name: str) -> dict[str, Any]:
-    found = timeline.build(run)
+    found, hours = timeline.build(run), timeline.gpu_hours(run)
     return {
         "name": name,
         "place": run.place,
@@ -70,6 +71,7 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         "evaluations": [vars(each) | {"values": dict(each.values)} for each in run.evaluations],
         "attempts": [_attempt(each) for each in run.attempts],
         "effective": timeline.effective(run),
+        "gpu_hours": dict(zip(("held", "restarts"), hours, strict=True)) if hours else None,
         "time": found
         and {"began": found.began, "seconds": found.seconds, "totals": dict(found.totals)},
         "planned": [

@@ -70,9 +70,20 @@ def figures(run: RunRecord) -> Iterator[Row]:
     share = timeline.effective(run)
     if share is not None:
         yield "Effective training", percent(share), "of the time, in steps that count"
+    yield from _cost(run)
     left = run.training.get("eta_seconds")
     if isinstance(left, int | float) and left and run.progress.get("state") == "running":
         yield "Remaining", time_text(left), "at the speed of the last steps"
+
+
+def _cost(run: RunRecord) -> Iterator[Row]:
+    """Yield the GPU-hours of the training processes, and what they cost."""
+    hours = timeline.gpu_hours(run)
+    if hours is None:
+        return
+    card = part(run.plan, "gang").get("card")
+    held, lost = (" = ".join(filter(None, (f"{n:,.1f}", run.prices.of(card, n)))) for n in hours)
+    yield "GPU-hours", held, f"without queue and stages; of restarts {lost}"
 
 
 def _training_loss(run: RunRecord) -> Iterator[Row]:

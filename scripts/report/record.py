@@ -9,6 +9,7 @@ from typing import Any
 from launchers.evaluation.evaluations import Evaluation
 from launchers.stages.attempt_record import End
 from launchers.state.json_text import part
+from scripts.prices import NONE, Prices
 from scripts.report.columns import Points
 
 
@@ -89,6 +90,8 @@ class RunRecord:
     """Of ``seconds``, ``tokens_per_second_per_gpu``, ``mfu`` and ``fill``, where recorded."""
     peak_gib: float | None = None
     """Largest memory that the allocator of a GPU held."""
+    prices: Prices = NONE
+    """Of GPU-hours."""
     changes: Sequence[str] = ()
     """Differences between the installed recipe, launcher and chart and those of its files."""
     notes: Sequence[str] = ()

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from launchers.plan.run_length import Duration
+from scripts import prices
 from scripts.doctor.findings import Level
 from scripts.observe.command import Exit, Target, print_json
 from scripts.plan import command as planning
@@ -46,6 +47,8 @@ class Planned:
     variant: Variant
     duration: Duration | None = None
     """Predicted; None if it is not known."""
+    cost: str = ""
+    """Of its GPU-hours; empty without a price."""
     refused: str = ""
     """Why it is not submitted; empty if it may be."""
 
@@ -127,11 +130,15 @@ def _plan(request: Request, variant: Variant) -> Planned:
         _, plan, verdict = planning.predict(planned)
     except Problem as problem:
         return Planned(variant=variant, refused=str(problem))
-    return Planned(variant=variant, duration=plan.duration, refused="\n".join(verdict.refusals))
+    cost = ""
+    if plan.duration and plan.gpu:
+        cost = prices.read().of(plan.gpu.name, plan.duration.gpu_hours)
+    refused = "\n".join(verdict.refusals)
+    return Planned(variant=variant, duration=plan.duration, cost=cost, refused=refused)
 
 
 def _submit(request: Request, planned: Planned) -> Submitted:
-    """Submit one run; whatever refuses it is told, and the next one is submitted."""
+    """Submit one run; what refuses it is said, and the next one is submitted."""
     if planned.refused:
         return Submitted(planned=planned, said=planned.refused, code=int(Exit.FAILED))
     target = replace(request.target, run=planned.variant.run)
@@ -162,13 +169,13 @@ def _said(outcome: Outcome) -> str:
 def _plans(planned: Sequence[Planned]) -> Table:
     table = Table("run", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
-    for heading in (*planned[0].variant.values, "time", "GPU-hours"):
+    for heading in (*planned[0].variant.values, "time", "GPU-hours", "cost"):
         table.add_column(heading, overflow="fold")
     for each in planned:
         length = each.duration
         cells = ["refused" if each.refused else "?"]
         if length and not each.refused:
-            cells = [time_text(3600 * length.hours), f"{length.gpu_hours:,.0f}"]
+            cells = [time_text(3600 * length.hours), f"{length.gpu_hours:,.0f}", each.cost]
         table.add_row(each.variant.run, *each.variant.values.values(), *cells)
     return table
 

@@ -218,7 +218,7 @@ def test_submit(
 def test_sweep(
     submitting: Report, said: Said, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = SimpleNamespace(duration=None), SimpleNamespace(refusals=())
+    plan = SimpleNamespace(duration=None, gpu=None), SimpleNamespace(refusals=())
     monkeypatch.setattr(planning, "predict", lambda request: (None, *plan))
     words = ("sweep", "-f", "values.yaml", "--vary", "recipe.args.beta=0.1,0.2", "--json")
     code, output = said(*words, "--dry-run")

@@ -12,18 +12,20 @@ from rich.console import Console
 from launchers.config.recipe import Backend
 from launchers.plan import plan as planning
 from launchers.plan.plan import Job, link_of
+from launchers.plan.run_length import Data
 from launchers.units import GIB
 from scripts.plan import bars, layout_text, screen
 from scripts.plan.submission import Submission
 from scripts.plan.units import time_text
 from scripts.plan.verdict import judge
+from scripts.prices import NONE, Prices
 from tests.scripts.plan.values import planned
 
 
-def text(release: Submission, job: Job) -> str:
+def text(release: Submission, job: Job, prices: Prices = NONE) -> str:
     out = io.StringIO()
     plan = planning.build(job)
-    Console(file=out, width=80).print(screen.show(release, plan, judge(release, plan)))
+    Console(file=out, width=80).print(screen.show(release, plan, judge(release, plan), prices))
     return out.getvalue()
 
 
@@ -32,6 +34,20 @@ def test_the_bar_of_memory_has_a_place_for_each_part() -> None:
     bar = bars.itemised(items, 80.0, 40)
     assert bar.plain == "█" * 30 + "░" * 10
     assert [span.end - span.start for span in bar.spans] == [5, 10, 15, 10]
+
+
+def test_the_cost_is_that_of_the_users_own_prices() -> None:
+    release, plan = planned()
+    job = replace(plan.job, data=Data(pairs=40_000, tokens=2048, source="test"))
+    run = planning.build(job).duration
+    assert run is not None
+    shown = text(release, job, Prices(currency="EUR", gpu_hour={"a100-80g": 2.0}))
+    found = re.search(r"cost: ([\d.,]+) EUR; ([\d.,]+) EUR an epoch, ([\d.]+) EUR per", shown)
+    assert found is not None
+    whole, epoch, thousand = (float(each.replace(",", "")) for each in found.groups())
+    assert whole == pytest.approx(2 * run.gpu_hours, abs=0.01)
+    assert epoch == pytest.approx(40 * thousand, rel=0.02)
+    assert "cost:" not in text(release, job, Prices(currency="EUR", gpu_hour={"h200": 2.0}))
 
 
 @pytest.mark.parametrize(("used", "colour"), [(50, "green"), (95, "yellow"), (120, "red")])

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from launchers.metrics import rows
 from scripts.observe.source import Source
+from scripts.prices import Prices
 from scripts.problem import Problem
 from scripts.report import command, curves, document, facts, metrics_file, reading, timeline
 from scripts.report.columns import COLUMNS, reduce
@@ -73,6 +74,16 @@ def test_the_effective_training_time_is_the_launchers_and_the_timelines(run: Run
     shown = command.render([measured])
     assert re.findall(r"trained</th><td[^>]*>[^<]*</td><td[^>]*>(\d+ %)", shown) == ["20 %"]
     assert "trained 40 s (20 %)" in command.render([measured], Format.MARKDOWN)
+
+
+def test_gpu_hours_are_those_of_training_processes(run: RunRecord) -> None:
+    gang = {"gang": {"nodes": 2, "gpus_per_node": 8, "card": "h200"}}
+    priced = replace(run, plan=gang, prices=Prices(currency="EUR", gpu_hour={"h200": 9.0}))
+    held, restarts = (40 + 6 + 50 + 8) * 16 / 3600, (8 + 30) * 16 / 3600
+    assert timeline.gpu_hours(priced) == pytest.approx((held, restarts))
+    shown = {name: (value, note) for name, value, note in facts.figures(priced)}["GPU-hours"]
+    assert shown == ("0.5 = 4.16 EUR", "without queue and stages; of restarts 0.2 = 1.52 EUR")
+    assert timeline.gpu_hours(replace(run, plan={})) is None, "a run without GPUs"
 
 
 @pytest.mark.parametrize("goodput", [None, 0.25, 0, -1, 7, "x"])

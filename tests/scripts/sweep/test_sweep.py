@@ -21,7 +21,10 @@ from scripts.sweep.variants import LONGEST, variants
 
 BETA = "recipe.args.beta=0.05,0.1,0.2"
 REQUEST = command.Request(
-    target=Target(run="dpo", namespace="team"), vary=[BETA], files=[Path("values/a100-2node.yaml")], sets=["nodes=2"]
+    target=Target(run="dpo", namespace="team"),
+    vary=[BETA],
+    files=[Path("values/a100-2node.yaml")],
+    sets=["nodes=2"],
 )
 TIME = Duration(steps=10, hours=2.0, low=1.0, high=3.0, gpu_hours=32.0)
 
@@ -68,7 +71,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[submitting.Request]:
 
     def predict(request: planning.Request) -> tuple[object, ...]:
         refused = ("beta: no",) if "recipe.args.beta=0.1" in request.sets else ()
-        return None, SimpleNamespace(duration=TIME), SimpleNamespace(refusals=refused)
+        return None, SimpleNamespace(duration=TIME, gpu=None), SimpleNamespace(refusals=refused)
 
     def submit(request: submitting.Request, console: Console, outcome: Outcome) -> int:
         found.append(request)

@@ -1,0 +1,48 @@
+"""The table of prices: what is read, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import prices
+from scripts.prices import NONE
+from scripts.problem import Problem
+
+
+def test_a_table_is_read_where_the_variable_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(prices.FILE, raising=False)
+    assert prices.read() == NONE and NONE.of("h200", 1.0) == ""
+    file = tmp_path / "prices.yaml"
+    file.write_text("currency: EUR\ngpuHour: {h200: 3, a100-80g: 1.25}\n")
+    monkeypatch.setenv(prices.FILE, str(file))
+    assert prices.read().of("a100-80g", 10.0) == "12.50 EUR"
+    assert prices.read().of("h100-80g", 10.0) == "" == prices.read().of(None, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "no table"),
+        ("[1]", "no table"),
+        ("{", "cannot be read"),
+        ("currency: EUR", "no table"),
+        ("currency: 1\ngpuHour: {h200: 3}", "no text"),
+        ("currency: EUR\ngpuHour: [h200]", "no map"),
+        ("currency: EUR\ngpuHour: {h300: 3}", "gpuHour.h300 is not known; use one of"),
+        ("currency: EUR\ngpuHour: {h200: -1}", "use a number"),
+        ("currency: EUR\ngpuHour: {h200: .inf}", "use a number"),
+        ("currency: EUR\ngpuHour: {h200: .nan}", "use a number"),
+        ("currency: EUR\ngpuHour: {h200: true}", "use a number"),
+    ],
+)
+def test_another_form_is_refused(text: str, named: str, tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text(text)
+    with pytest.raises(Problem, match=named):
+        prices.read(str(file))
+    with pytest.raises(Problem, match="cannot be read"):
+        prices.read(str(tmp_path))
