@@ -24,7 +24,6 @@ PROGRAMS = {
     "rehearse": ("launcher.rehearse", "the launcher's rehearsal"),
     "preflight": ("preflight.command", "the checks before training, with injected faults"),
     "judge": ("judge", "judges results of gradients and learning again; no GPU"),
-    "calibration": ("calibration", "calibration rows of results; no GPU"),
     "forecast": ("forecast", "predictions of the visits 4gpu and 8gpu; no GPU"),
     "headlines": ("headlines", "figures.csv, from all results; no GPU"),
 }
