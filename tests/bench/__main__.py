@@ -20,10 +20,8 @@ PROGRAMS = {
     "learning": ("learning.command", "a small model trained with and without our plugins"),
     "matrix": ("launcher.matrix", "faults one after the other; times of restarts"),
     "saves": ("launcher.saves", "stops of training by saves, and an exact resume"),
-    "train": ("launcher.train", "a short run on rows of one form, or one that is refused"),
     "rehearse": ("launcher.rehearse", "the launcher's rehearsal"),
     "preflight": ("preflight.command", "the checks before training, with injected faults"),
-    "judge": ("judge", "judges results of gradients and learning again; no GPU"),
     "forecast": ("forecast", "predictions of the visits 4gpu and 8gpu; no GPU"),
     "headlines": ("headlines", "figures.csv, from all results; no GPU"),
 }

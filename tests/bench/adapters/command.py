@@ -76,7 +76,7 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     Raises:
         ValueError: there are no GPUs, or the model is unknown.
     """
-    given = argparse.Namespace(**vars(options), gpus=0, steps=STEPS, warm_up=0, start=False)
+    given = argparse.Namespace(**vars(options), gpus=0, steps=STEPS, warm_up=0)
     return bench_options.bench(given, seen)
 
 
