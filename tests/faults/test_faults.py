@@ -62,7 +62,6 @@ def test_an_unknown_key_or_outcome_is_refused(
         catalogue.load("gpu")
 
 
-
 def test_what_is_injected_is_known() -> None:
     for fault in PROCESS:
         if "damage" in fault.inject:
