@@ -16,7 +16,6 @@ PROGRAMS = {
     "pack": ("pack", "what a host without Helm needs"),
     "speed": ("speed.command", "speed and memory of profiles; --trace: one step's kernels"),
     "gradients": ("gradients.command", "gradients of one step compared with upstream's in fp32"),
-    "adapters": ("adapters.command", "stacked adapters of experts against single ones"),
     "learning": ("learning.command", "a small model trained with and without our plugins"),
     "matrix": ("launcher.matrix", "faults one after the other; times of restarts"),
     "saves": ("launcher.saves", "stops of training by saves, and an exact resume"),

@@ -26,7 +26,6 @@ LAUNCHED = ("matrix", "saves", "rehearse")
 PROGRAMS = {
     "speed": "speed.command",
     "gradients": "gradients.command",
-    "adapters": "adapters.command",
     **{name: f"launcher.{name}" for name in LAUNCHED},
 }
 """Modules by the first word of a line."""
