@@ -188,12 +188,6 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
-e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.5.3)
-	$(call build,chart $(TESTS) $(TRAIN) $(STAMPS)/train-$(NEXT) $(HELM) $(HELM3) $(CLUSTER))
-	@.venv/bin/python -m tests.e2e.image
-	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \
-		tests/e2e/test_preemption.py $(PYTEST)
-
 soak: ## real training on the cluster with a fault every 3 minutes for half an hour (SOAK=options)
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
@@ -387,4 +381,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e soak bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
