@@ -75,8 +75,7 @@ def forecasts(visit: str) -> list[Forecast]:
     for line, words in visit_lines(visit).items():
         if words[0] == "speed":
             options = bench_options.arguments(["tokenizer", "results", *words[1:]])
-            if not options.start and not options.layouts:
-                found += _line(visit, line, options)
+            found += _line(visit, line, options)
     return found
 
 

@@ -12,7 +12,6 @@ from launchers.system.process import descendants
 from scripts.dev import results
 from tests.bench import __main__ as runner
 from tests.bench import host, visit
-from tests.bench.adapters import command as adapters
 from tests.bench.launcher import rehearse
 from tests.bench.launcher import run as launch_run
 from tests.bench.speed import command as bench
@@ -36,11 +35,6 @@ def test_every_line_is_accepted_where_it_is_meant_to_run(
     program, *words = visit.lines(name)[line]
     if program == "gradients":
         assert not words
-        return
-    if program == "adapters":
-        given = adapters.arguments(["t", "r", *words])
-        sides = adapters.sides(given)
-        bench_options.refuse(adapters.setting(given, ["NVIDIA H200, 580.1"]), [*sides.values()])
         return
     options = bench_options.arguments(["t", "r", *words])
     gpus = ["NVIDIA H200, 580.1"] * int(name.removesuffix("gpu"))

@@ -21,12 +21,11 @@ from tests.bench import host
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
-LAUNCHED = ("matrix", "saves", "train", "rehearse")
+LAUNCHED = ("matrix", "saves", "rehearse")
 """Programs that go through the rendered JobSet, the local runner and the launcher."""
 PROGRAMS = {
     "speed": "speed.command",
     "gradients": "gradients.command",
-    "adapters": "adapters.command",
     **{name: f"launcher.{name}" for name in LAUNCHED},
 }
 """Modules by the first word of a line."""

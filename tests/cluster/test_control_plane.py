@@ -7,24 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.processes import coredns, credentials, kubernetes, managers
+from tests.e2e.cluster.processes import coredns, credentials, managers
 from tests.e2e.cluster.processes.control_plane import ControlPlane
 from tests.e2e.merge import merge
 
 LAYOUT = Layout(home=Path("/home/someone/checkout/.tools/cluster"))
 PROGRAMS = ControlPlane(layout=LAYOUT).programs
-
-
-def test_the_programs_start_in_the_order_in_which_they_need_each_other() -> None:
-    assert list(PROGRAMS) == [
-        "etcd",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "coredns",
-        "jobset",
-        "kueue",
-    ]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -41,28 +29,6 @@ def test_no_program_listens_anywhere_but_on_the_clusters_own_bridge(name: str) -
     assert all("10.201.0.1" in word for word in listening)
     if name.startswith("kube-"):
         assert f"--bind-address={LAYOUT.gateway}" in words
-
-
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "etcd"])
-def test_every_program_but_etcd_says_when_it_is_ready(name: str) -> None:
-    ready = PROGRAMS[name].ready
-    assert ready is not None
-    assert f"//{LAYOUT.gateway}:" in ready
-
-
-def test_kueue_gets_an_etc_of_its_own_and_unshare_becomes_the_manager() -> None:
-    words = PROGRAMS["kueue"].argv
-    assert words[:4] == ("unshare", "--mount", "--propagation", "private")
-    assert str(words[6]).endswith('exec "$@"')
-    assert words[8] == LAYOUT.bin / "kueue"
-
-
-def test_the_api_server_and_etcd_know_each_other_by_certificate() -> None:
-    etcd = [str(word) for word in kubernetes.etcd(LAYOUT).argv]
-    assert "--client-cert-auth" in etcd
-    assert "--peer-client-cert-auth" in etcd
-    server = [str(word) for word in kubernetes.api_server(LAYOUT).argv]
-    assert f"--etcd-certfile={LAYOUT.pki / 'server.crt'}" in server
 
 
 def test_the_managers_configurations_turn_off_what_needs_a_pod() -> None:
@@ -91,12 +57,6 @@ def test_dns_never_caches_that_a_peer_is_not_there_yet() -> None:
     text = coredns.corefile(LAYOUT)
     assert "disable denial cluster.local" in text
     assert "forward" not in text
-
-
-def test_a_node_is_a_user_of_the_group_that_the_node_authorizer_knows() -> None:
-    users = credentials.users(LAYOUT)
-    assert users["node-2"] == ("system:node:node-2", ("system:nodes",))
-    assert set(PROGRAMS) - {"etcd", "kube-apiserver"} <= set(users)
 
 
 def test_access_files_are_for_root_and_no_token_serves_two(tmp_path: Path) -> None:

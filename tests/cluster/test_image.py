@@ -1,8 +1,6 @@
 """The archives of images, and where the image of the end-to-end tests comes from."""
 
-import hashlib
 import io
-import json
 import subprocess
 import tarfile
 from pathlib import Path
@@ -46,37 +44,6 @@ def layer(tmp_path: Path) -> Path:
     return file
 
 
-def _read(file: Path) -> dict[str, bytes]:
-    with tarfile.open(file) as tar:
-        found = {entry.name: tar.extractfile(entry) for entry in tar.getmembers()}
-        return {name: content.read() for name, content in found.items() if content}
-
-
-def test_an_archive_names_its_image_and_holds_what_it_names(tmp_path: Path, layer: Path) -> None:
-    target = tmp_path / "images" / "pause.tar"
-    image_archive.write(target, "localhost/x:1", layer, {"Entrypoint": ["/pause"]})
-    content = _read(target)
-    [entry] = json.loads(content["manifest.json"])
-    assert entry["RepoTags"] == ["localhost/x:1"]
-    [name] = entry["Layers"]
-    assert content[name] == layer.read_bytes()
-    config = json.loads(content[entry["Config"]])
-    assert config["config"] == {"Entrypoint": ["/pause"]}
-    assert config["os"] == "linux"
-    assert set(content) == {"manifest.json", entry["Config"], name}
-
-
-def test_digests_are_those_of_the_content(tmp_path: Path, layer: Path) -> None:
-    target = tmp_path / "pause.tar"
-    image_archive.write(target, "localhost/x:1", layer, {})
-    content = _read(target)
-    [entry] = json.loads(content["manifest.json"])
-    config = content[entry["Config"]]
-    assert entry["Config"] == f"{hashlib.sha256(config).hexdigest()}.json"
-    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
-    assert json.loads(config)["rootfs"] == {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
-
-
 def test_the_same_layer_gives_the_same_archive_and_no_part_of_one_is_left(
     tmp_path: Path, layer: Path
 ) -> None:
@@ -104,13 +71,6 @@ def test_the_mirror_is_the_one_that_apt_has_for_the_release(sources: str) -> Non
 
 def test_the_script_that_makes_the_image_is_one_that_a_shell_reads() -> None:
     subprocess.run(["sh", "-n"], input=debian.SCRIPT, text=True, check=True)
-
-
-def test_the_image_is_made_in_namespaces_so_that_no_mount_stays() -> None:
-    argv = debian.command(Path("/r"), "bookworm", "http://m", "python3.11", Path("/l.tar"))
-    assert argv[0] == "unshare"
-    assert {"--mount", "--pid", "--propagation=private"} <= set(argv)
-    assert argv[-5:] == ["/r", "bookworm", "http://m", "python3.11", "/l.tar"]
 
 
 def test_an_image_is_made_anew_when_what_it_is_made_of_changes(

@@ -50,17 +50,6 @@ RELEASE: list[dict[str, Any]] = [
 ]
 
 
-def test_what_only_a_manager_in_a_pod_needs_is_dropped_and_rights_stay() -> None:
-    kinds = [item["kind"] for item in manifests.rewrite(RELEASE, URL, AUTHORITY)]
-    assert kinds == [
-        "Namespace",
-        "ClusterRole",
-        "CustomResourceDefinition",
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-    ]
-
-
 def test_webhooks_and_conversions_are_called_by_url_and_keep_path_and_policy() -> None:
     _, _, crd, mutating, validating = manifests.rewrite(RELEASE, URL, AUTHORITY)
     for item in (mutating, validating):
@@ -75,21 +64,10 @@ def test_webhooks_and_conversions_are_called_by_url_and_keep_path_and_policy() -
     assert client == {"url": f"{URL}/convert", "caBundle": AUTHORITY}
 
 
-def test_a_definition_with_one_version_is_not_converted() -> None:
-    (crd,) = manifests.rewrite([definition("v1")], URL, AUTHORITY)
-    assert "conversion" not in crd["spec"]
-
-
 def test_the_release_itself_is_not_touched() -> None:
     before = copy.deepcopy(RELEASE)
     manifests.rewrite(RELEASE, URL, AUTHORITY)
     assert before == RELEASE
-
-
-def test_webhooks_come_after_the_managers_and_the_kinds_before() -> None:
-    first, last = manifests.split(manifests.rewrite(RELEASE, URL, AUTHORITY))
-    assert {item["kind"] for item in last} == manifests.HOOKS
-    assert manifests.served(first) == {"/apis/x.io/v1": {"things"}, "/apis/x.io/v2": {"things"}}
 
 
 def test_the_shipped_configuration_is_the_base() -> None:

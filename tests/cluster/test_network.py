@@ -22,24 +22,6 @@ def test_what_is_not_there_is_unreachable_instead_of_outside() -> None:
     assert f"route add unreachable {SERVICES}" in BRIDGE
 
 
-def test_the_host_reaches_the_pods_of_each_node_over_that_node() -> None:
-    routes = [line for line in BRIDGE if " via " in line]
-    assert routes == [
-        f"route add 10.201.{number}.0/24 via 10.201.0.1{number} dev mdpo0" for number in (1, 2, 3)
-    ]
-
-
-def test_a_node_reaches_the_pods_of_the_others_over_them() -> None:
-    assert "address add 10.201.0.12/24 dev eth0" in INSIDE
-    assert "route add 10.201.1.0/24 via 10.201.0.11" in INSIDE
-    assert "route add 10.201.3.0/24 via 10.201.0.13" in INSIDE
-    assert not [line for line in INSIDE if "10.201.2.0/24" in line]
-
-
-def test_a_node_has_a_route_that_kube_proxy_can_rewrite() -> None:
-    assert f"route add {SERVICES} via 10.201.0.1" in INSIDE
-
-
 def test_the_cable_is_named_after_the_bridge_so_that_a_crash_leaves_it_findable() -> None:
     lines = network.connect(LAYOUT, NODE, 4711).splitlines()
     assert lines[0] == "link add mdpo0-2 type veth peer name eth0 netns 4711"

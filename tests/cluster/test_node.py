@@ -1,6 +1,5 @@
 """Nodes: mounts, files and command lines of their programs."""
 
-import json
 import os
 import subprocess
 import sys
@@ -30,21 +29,6 @@ def test_all_files_of_a_node_are_in_its_own_folder() -> None:
     assert all(file.is_relative_to(NODE.folder) for file in FILES)
 
 
-def test_what_a_node_mounts_is_among_its_files_or_a_folder_with_some(tmp_path: Path) -> None:
-    made = Layout(home=tmp_path)
-    for path, text in lifecycle.files(made, made.nodes[0]).items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (made.nodes[0].folder / "log").mkdir()
-    sources = [
-        line.split()[2]
-        for line in namespaces.script(made.nodes[0]).splitlines()
-        if line.startswith("mount --bind")
-    ]
-    assert len(sources) == len(namespaces.PRIVATE) + len(namespaces.TUNABLES)
-    assert all(Path(source).exists() for source in sources)
-
-
 def test_the_script_is_one_that_a_shell_reads_also_with_a_space_in_the_path() -> None:
     script = namespaces.script(NODE)
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
@@ -65,25 +49,10 @@ def test_a_node_has_its_own_proc_before_it_writes_there() -> None:
     assert lines.index("mount -t proc proc /proc") < min(written)
 
 
-def test_containerd_is_given_the_cgroup_driver_that_kubelet_has() -> None:
-    config = tomllib.loads(containerd.config(NODE))
-    cri = config["plugins"]["io.containerd.grpc.v1.cri"]
-    assert cri["containerd"]["runtimes"]["runc"]["options"] == {"SystemdCgroup": False}
-    assert kubelet.config(LAYOUT, NODE)["cgroupDriver"] == "cgroupfs"
-    assert cri["sandbox_image"] == containerd.PAUSE
-    assert Path(cri["cni"]["conf_dir"]) / "pods.conflist" in FILES
-
-
 def test_containerd_writes_nothing_outside_the_nodes_own_folders() -> None:
     config = tomllib.loads(containerd.config(NODE))
     assert config["plugins"]["io.containerd.internal.v1.opt"]["path"].startswith("/var/lib/")
     assert kubelet.config(LAYOUT, NODE)["volumePluginDir"].startswith("/var/lib/")
-
-
-def test_pods_get_addresses_of_their_nodes_own_range() -> None:
-    [plugin] = json.loads(containerd.pod_network(NODE))["plugins"]
-    assert plugin["ipam"]["ranges"] == [[{"subnet": "10.201.2.0/24"}]]
-    assert "ipMasq" not in plugin
 
 
 def test_kubelet_takes_requests_of_the_clusters_own_servers_only() -> None:
@@ -94,30 +63,10 @@ def test_kubelet_takes_requests_of_the_clusters_own_servers_only() -> None:
     assert config["clusterDNS"] == ["10.201.0.1"]
 
 
-def test_kubelet_gets_its_node_name_address_and_rack() -> None:
-    argv = [str(word) for word in kubelet.program(LAYOUT, NODE).argv]
-    assert "--hostname-override=node-2" in argv
-    assert "--node-ip=10.201.0.12" in argv
-    assert "--node-labels=cloud.provider.com/topology-block=rack-1" in argv
-    assert f"--config={NODE.folder / 'kubelet.json'}" in argv
-    assert json.loads(FILES[NODE.folder / "kubelet.json"]) == kubelet.config(LAYOUT, NODE)
-
-
-def test_a_file_where_plugins_register_keeps_kubelet_from_taking_the_devices() -> None:
-    assert NODE.folder / "lib" / "kubelet" / "device-plugins" / "fake" in FILES
-    assert namespaces.PRIVATE["/var/lib"] == "lib"
-
-
 def test_kube_proxy_leaves_the_machines_connection_table_alone() -> None:
     argv = [str(word) for word in kube_proxy.program(LAYOUT, NODE).argv]
     limits = [word.rpartition("=")[2] for word in argv if word.startswith("--conntrack")]
     assert limits == ["0", "0s", "0s"]
-
-
-def test_nodes_know_each_other_by_name() -> None:
-    lines = FILES[NODE.folder / "hosts"].splitlines()
-    assert lines[0] == "127.0.0.1 localhost"
-    assert "10.201.0.13 node-3" in lines
 
 
 def test_two_checkouts_have_different_groups_so_that_no_kubelet_kills_the_others_pods() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.processes import kubernetes
-from tests.e2e.kubectl import Kubectl
+from tests.e2e.cluster.processes import kubernetes, manifests
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.until import until
 
 NAME = "foreign-apiserver"
 
@@ -50,3 +51,27 @@ def free_port(address: str) -> int:
     with socket.socket() as sock:
         sock.bind((address, 0))
         return int(sock.getsockname()[1])
+
+
+def crds(tool: str) -> list[Object]:
+    """Return the released CRDs of JobSet or Kueue."""
+    found = manifests.rewrite(manifests.released(Layout(), tool), "https://127.0.0.1", "")
+    kept = [item for item in found if item["kind"] == "CustomResourceDefinition"]
+    for item in kept:
+        item["spec"].pop("conversion", None)
+    return kept
+
+
+def install(kubectl: Kubectl, objects: list[Object]) -> None:
+    """Install CRDs, and wait until they are served."""
+    kubectl.apply(objects)
+    for item in objects:
+        name = item["metadata"]["name"]
+        until(f"{name} is served", lambda n=name: established(kubectl, n), seconds=30)  # type: ignore[misc]
+
+
+def established(kubectl: Kubectl, name: str) -> bool:
+    """Return whether a CRD is served."""
+    status = kubectl.get("customresourcedefinition", name).get("status", {})
+    found = {c["type"]: c["status"] for c in status.get("conditions") or []}
+    return found.get("Established") == "True"

@@ -12,12 +12,12 @@ from tests.e2e import foreign, queues, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.doctor import Diagnosis, look, without_rules
+from tests.e2e.foreign import crds, install
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
 from tests.e2e.rights import acting
 from tests.e2e.space import Space
-from tests.e2e.test_foreign_cluster import crds, install
 from tests.e2e.until import until
 
 RDMA = "rdma/hca_shared_devices_a"

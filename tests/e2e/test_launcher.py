@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import zipfile
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,7 +12,6 @@ import yaml
 from scripts.helm import CHART, ROOT
 from tests.e2e import standin
 from tests.e2e.kubectl import Object
-from tests.e2e.release import HELM3, HELM4
 from tests.e2e.space import Space
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -31,19 +28,6 @@ def test_helm_template_and_client_side_apply_start_a_run(queued: Space) -> None:
     config = queued.kubectl.get("configmap", "dpo-launchers")
     kept = json.loads(config["metadata"]["annotations"][LAST_APPLIED])
     assert kept["binaryData"] == config["binaryData"]
-
-
-@pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
-def test_the_packaged_chart_installs_and_proves_a_run(queued: Space, helm: Path) -> None:
-    command = [str(helm), "package", str(CHART), "--destination", str(queued.folder)]
-    subprocess.run(command, check=True, capture_output=True)
-    [chart] = queued.folder.glob("*.tgz")
-    release, run = standin.release(queued, "dpo", helm=helm)
-    release = replace(release, chart=chart)
-    release.install()
-    run.ended()
-    release.test(60)
-    assert run.states["train"] == "done"
 
 
 @pytest.mark.level("restricted")

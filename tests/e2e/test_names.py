@@ -43,14 +43,3 @@ def test_the_longest_legal_name_really_runs_and_one_more_letter_is_refused(
     release.install()
     run.ended()
     assert run.states["train"] == "done"
-
-
-@pytest.mark.parametrize("name", ["4dpo", "42"])
-def test_a_name_that_starts_with_a_digit_is_refused_before_anything_is_made(
-    queued: Space, name: str
-) -> None:
-    release, _ = standin.release(queued, name)
-    with pytest.raises(Refused, match="letter"):
-        release.install()
-    assert queued.kubectl.items("jobsets") == []
-    assert queued.kubectl.items("secrets", selector="owner=helm") == []

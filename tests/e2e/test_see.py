@@ -139,24 +139,6 @@ def _logged(run: Run) -> None:
     assert ranks == ["rank 0", "rank 1"]
 
 
-def test_why_a_run_waits_for_its_queue(unqueued: Space) -> None:
-    queues.make(unqueued, ONE_GANG)
-    first_release, first = standin.release(unqueued, "first", hold=True)
-    first_release.install()
-    first.running(2)
-    for name, over in (("second", {}), ("large", {"nodes": 4})):
-        release, _ = standin.release(unqueued, name, over, hold=True)
-        release.install()
-    explained(unqueued, "second", "quota-short", Exit.WAITING, "first holds 16")
-    explained(unqueued, "large", "quota-exceeds-maximum", Exit.FAILED, "32")
-    states = {
-        each["run"]: each for each in megatron_dpo(unqueued, "list", "--json").document["runs"]
-    }
-    assert states["second"]["state"] == "waiting" and states["first"]["state"] == "running"
-    queues.make(unqueued, ONE_GANG, spec={"stopPolicy": "Hold"})
-    explained(unqueued, "second", "cluster-queue-stopped", Exit.WAITING)
-
-
 def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     secret = {"secrets": {"hf": {"existingSecret": "hf-token"}}}
     image = {"image": {"repository": "localhost/none", "pullPolicy": "Always"}}

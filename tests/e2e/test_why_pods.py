@@ -14,12 +14,12 @@ from scripts.manifest import KUEUE
 from scripts.observe.command import Exit
 from tests.e2e import foreign, pausing, standin, volumes
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.foreign import crds, install
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.pausing import Pausing
 from tests.e2e.planted import plant
 from tests.e2e.see import explained, megatron_dpo
 from tests.e2e.space import Space
-from tests.e2e.test_foreign_cluster import crds, install
 from tests.e2e.until import until
 from tests.scripts.observe.planted import suspended, view
 from tests.scripts.why.states import STATES

@@ -20,6 +20,8 @@ from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
 from launchers.plan.training_job import Training
 from launchers.units import GIB
+from scripts.dev import results
+from scripts.dev.calibrate import measured
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 
@@ -158,7 +160,8 @@ def load(folder: Path = ROWS) -> list[Row]:
     """Read all rows; what a document says next to ``rows`` applies to each of them.
 
     A file holds one document per visit: runs that were measured, or published, together. The
-    ``args``, ``config`` and ``facts`` of a row are added to those of its document.
+    ``args``, ``config`` and ``facts`` of a row are added to those of its document. A document with
+    ``results`` has the rows of these results of the bench.
 
     Raises:
         Problem: a row can't be parsed, or is not fitted and has no note.
@@ -166,7 +169,7 @@ def load(folder: Path = ROWS) -> list[Row]:
     rows = []
     for file in sorted(folder.glob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-            rows += _rows(file, document)
+            rows += _rows(file, _resolved(document))
     for row in rows:
         if not row.fit and not row.note:
             raise Problem(f"{row.name}: set note to the reason why it is not fitted")
@@ -175,6 +178,17 @@ def load(folder: Path = ROWS) -> list[Row]:
         if wrong := [each.when for each in row.host if each.when not in HOST_READINGS]:
             raise Problem(f"{row.name}: when={wrong[0]!r}; use {' or '.join(HOST_READINGS)}")
     return sorted(rows, key=lambda row: row.visit)
+
+
+def _resolved(document: dict[str, Any]) -> dict[str, Any]:
+    if "results" not in document:
+        return document
+    found = results.read()
+    named: dict[str, dict[str, Any] | None] = document["results"]
+    rows = [
+        row for name, more in named.items() for row in measured.rows(found[name], name, more or {})
+    ]
+    return {"rows": rows}
 
 
 def _rows(file: Path, document: dict[str, Any]) -> list[Row]:

@@ -7,10 +7,7 @@ from collections.abc import Iterable
 
 _EXPERT = (
     re.compile(r"(?P<head>.*\.experts)\.local_experts\.(?P<number>\d+)\.(?P<tail>.*)"),
-    re.compile(
-        r"(?P<head>.*\.experts)\.(?P<tail>linear_fc[12]\.(?:lora_[AB]\.\w+\.)?weight)"
-        r"(?P<number>\d+)"
-    ),
+    re.compile(r"(?P<head>.*\.experts)\.(?P<tail>linear_fc[12]\.weight)(?P<number>\d+)"),
 )
 """An expert's weights in megatron-core 0.18: of separate and of grouped products
 (``transformer/moe/experts.py: SequentialMLP, TEGroupedMLP``)."""
@@ -29,8 +26,6 @@ def whole(name: str, expert_rank: int, local_experts: int) -> str:
     'decoder.layers.0.mlp.experts.11.linear_fc1.weight'
     >>> whole("decoder.layers.0.mlp.experts.local_experts.3.linear_fc1.weight", 1, 8)
     'decoder.layers.0.mlp.experts.11.linear_fc1.weight'
-    >>> whole("decoder.layers.0.mlp.experts.linear_fc1.lora_A.default.weight3", 1, 8)
-    'decoder.layers.0.mlp.experts.11.linear_fc1.lora_A.default.weight'
     >>> whole("decoder.layers.0.mlp.router.weight", 1, 8)
     'decoder.layers.0.mlp.router.weight'
     """

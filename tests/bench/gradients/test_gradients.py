@@ -1,6 +1,5 @@
 """The comparison of gradients without GPUs, from the command line to the verdict."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from launchers.flags import command_line
 from launchers.run import kernel_cache
 from scripts.dev import results as raw
-from scripts.helm import ROOT
 from tests.bench import host
 from tests.bench.gradients import command, data, errors, judge, plan
 from tests.bench.in_training import in_training
@@ -60,7 +58,7 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Go:
 
 
 def test_sides_within_the_spread_end_with_0_and_mistakes_are_found(
-    go: Go, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    go: Go, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, record = go()
     judged = record["judged"]
@@ -77,14 +75,6 @@ def test_sides_within_the_spread_end_with_0_and_mistakes_are_found(
     assert {"pair_weights", "rank_order", "filler_mask"} <= {*record["runs"]["ours"]["features"]}
     out = capsys.readouterr().out
     assert out.rstrip().endswith("passed") and "mlp.experts.linear_fc1.weight" in out
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "judge", tmp_path / "results", "gradients-2gpu"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() in out
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("", 0), ("scaled", 1)])

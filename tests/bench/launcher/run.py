@@ -141,20 +141,18 @@ def wait_for(
         time.sleep(PAUSE)
 
 
-def model_folder(layers: int, experts: int = 0, without: str = "") -> Path:
+def model_folder(layers: int, experts: int = 0) -> Path:
     """Return the folder of the random model, whose name says its sizes: see ``model_words``.
 
     Args:
         layers: of the real widths; 0 is the tiny model.
         experts: of each layer; 0 is the real number.
-        without: a weight that it lacks; empty for a whole model.
 
-    >>> model_folder(8, 32).name, model_folder(0, without="lm_head.weight").name
-    ('model-8x32', 'model-tiny-lm_head.weight')
+    >>> model_folder(8, 32).name, model_folder(0).name
+    ('model-8x32', 'model-tiny')
     """
     sizes = f"{layers}x{experts}" if experts else f"{layers}"
-    lacks = f"-{without}" if without else ""
-    return WORKSPACE / f"model-{sizes if layers else 'tiny'}{lacks}"
+    return WORKSPACE / f"model-{sizes if layers else 'tiny'}"
 
 
 def model_words(folder: Path) -> list[str]:
@@ -162,15 +160,12 @@ def model_words(folder: Path) -> list[str]:
 
     >>> model_words(Path("model-8x32")), model_words(Path("model-2"))
     (['--layers', '8', '--experts', '32'], ['--layers', '2'])
-    >>> model_words(Path("model-tiny-lm_head.weight"))[-2:]
-    ['--without', 'lm_head.weight']
     """
-    _, sizes, *lacks = folder.name.split("-", 2)
-    without = ["--without", lacks[0]] if lacks else []
+    sizes = folder.name.removeprefix("model-")
     if sizes == "tiny":
-        return ["--tiny", "--vocab", str(VOCABULARY), *without]
+        return ["--tiny", "--vocab", str(VOCABULARY)]
     layers, _, experts = sizes.partition("x")
-    return ["--layers", layers, *(["--experts", experts] if experts else []), *without]
+    return ["--layers", layers, *(["--experts", experts] if experts else [])]
 
 
 def data_file(count: int) -> Path:

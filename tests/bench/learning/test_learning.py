@@ -1,7 +1,6 @@
 """The proof of learning without GPUs, from the command line to the verdict."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ from launchers.flags import command_line
 from launchers.run import kernel_cache
 from scripts.demo.pairs import Pair, write_jsonl
 from scripts.dev import results
-from scripts.helm import ROOT
 from tests.bench import host
 from tests.bench.in_training import in_training
 from tests.bench.learning import command, data, judge, plan
@@ -25,6 +23,7 @@ from tests.bench.speed.shared import own_flags
 from tests.launchers.training_environment import needs_training
 
 STEPS = 4
+PROOFS = results.read(prefix="learning-")
 FAKE = str(Path(__file__).with_name("fake_training.py"))
 PAIRS = [
     Pair(module="m", name=str(n), prompt=f"What is {n}?", chosen=f"a {n} b", rejected=f"b a {n}")
@@ -96,7 +95,7 @@ def go(
 
 
 def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
-    go: Go, modes: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    go: Go, modes: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     modes |= {f"control-{seed}": "apart" for seed in (1, 2, 3)}
     code, record = go("--seeds", "1,2,3")
@@ -114,15 +113,11 @@ def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
     assert record["command"].startswith("python3 -m tests.bench learning SOURCES RESULTS --steps")
     out = capsys.readouterr().out
     assert out.rstrip().endswith("passed") and "control       held-out margin" in out
-    words = [sys.executable, "-m", "tests.bench", "judge"]
-    again = subprocess.run(
-        [*words, str(tmp_path / "results"), "learning-4gpu"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert again.stdout.strip() in out
+
+
+@pytest.mark.parametrize("name", PROOFS)
+def test_results_pass_when_they_are_judged_again(name: str) -> None:
+    assert judge.judge(PROOFS[name]["runs"])["passed"]
 
 
 @pytest.mark.parametrize("gpus", [1])

@@ -128,19 +128,13 @@ def vocabulary(tokenizer: Path) -> int:
     return -(-(max(ids) + 1) // 128) * 128
 
 
-def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7, without: str = "") -> int:
-    """Write the model, deterministic for a seed and device type; return its parameter count.
-
-    ``without`` names a weight that is left out, as in a folder that was copied in part.
-    """
+def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7) -> int:
+    """Write the model, deterministic for a seed and device type; return its parameter count."""
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)
     devices = [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cpu"]
-    files = [
-        (name, {weight: size for weight, size in sizes.items() if weight != without})
-        for name, sizes in parts(model)
-    ]
+    files = list(parts(model))
 
     def one(number: int) -> None:
         name, sizes = files[number]
@@ -170,7 +164,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--experts", type=int, default=Config.num_experts)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     parser.add_argument("--vocab", type=int, default=0, help="of the tiny one; 2,048 by default")
-    parser.add_argument("--without", default="", metavar="WEIGHT", help="left out of the files")
     return parser.parse_args(words)
 
 
@@ -185,7 +178,7 @@ def main() -> None:
     """Write the model of the command line."""
     options = arguments()
     begin = time.monotonic()
-    count = write(options.folder, sizes_of(options), options.tokenizer, without=options.without)
+    count = write(options.folder, sizes_of(options), options.tokenizer)
     print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")
 
 

@@ -34,15 +34,6 @@ def test_each_weight_of_the_index_is_in_its_file_with_its_shape(tiny: Path) -> N
                 assert index[name] == file
 
 
-def test_a_weight_can_be_left_out(tokenizer: Path, tmp_path: Path) -> None:
-    words = [str(tmp_path), "--tokenizer", str(tokenizer), "--tiny", "--without", "lm_head.weight"]
-    in_training("-m", "tests.bench.model.random_model", *words)
-    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
-    with safe_open(tmp_path / index["model.norm.weight"], framework="np") as opened:
-        held = [*opened.keys()]
-    assert "model.embed_tokens.weight" in held and "lm_head.weight" not in {*held, *index}
-
-
 def test_routers_of_many_layers_are_balanced(tokenizer: Path) -> None:
     sizes = ["--layers", "6", "--hidden", "256", "--expert", "32", "--tokens", "2000"]
     said = in_training("-m", "tests.bench.model.routing", str(tokenizer), *sizes)

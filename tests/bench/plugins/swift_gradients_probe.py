@@ -50,7 +50,7 @@ def wrap_model(args: Any, models: list[Any], *given: Any, **named: Any) -> list[
 
 
 def parts(optimizer: Any, names: dict[Any, str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield key and gradient of each part that this rank updates; of a stack, expert by expert.
+    """Yield key and gradient of each part that this rank updates.
 
     Args:
         optimizer: megatron-core's, of one or of several distributed optimizers.
@@ -60,15 +60,9 @@ def parts(optimizer: Any, names: dict[Any, str]) -> Iterator[tuple[str, torch.Te
         for parameter in getattr(each, "model_param_gbuf_map", ()):
             own = each._get_model_param_range_map(parameter)["param"]
             if own.end > own.start:
-                found = parameter.main_grad.detach().reshape(-1)
-                experts = len(parameter) if parameter.dim() == 3 else 1
-                size = parameter.numel() // experts
-                for n in range(experts):
-                    begin, end = max(own.start - n * size, 0), min(own.end - n * size, size)
-                    if begin < end:
-                        key = f"{begin}:{end}:{size}:{names[parameter]}{n if experts > 1 else ''}"
-                        part = found[n * size + begin : n * size + end]
-                        yield key, part.float().cpu().clone()
+                part = parameter.main_grad.detach().reshape(-1)[own.start : own.end]
+                key = f"{own.start}:{own.end}:{parameter.numel()}:{names[parameter]}"
+                yield key, part.float().cpu().clone()
 
 
 class ProbeCallback(MegatronCallback):  # type: ignore[misc]

@@ -3,9 +3,8 @@
     python3 -m tests.bench speed TOKENIZER RESULTS --profile NAME:FILE,FILE,flag=value ...
 
 TOKENIZER is a folder with a tokenizer; RESULTS gets ``bench-<label>``, rewritten after every run.
-``--start`` measures the time to the first step instead, with cold and with warm kernel caches;
-``--layouts tests/bench/layouts.yaml`` runs the layouts of that file. ``features=none`` in a profile
-runs upstream with the same flags and without the launcher's plugins (``profiles.py``).
+``features=none`` in a profile runs upstream with the same flags and without the launcher's plugins
+(``profiles.py``).
 """
 
 from __future__ import annotations
@@ -104,24 +103,20 @@ def measure(
     runs: dict[str, Any] = {}
     record["runs"] = runs
     label = options.label or profiles[0].name.replace("/", "_")
-    caches, traced = bench.home / "caches", options.trace.split(",")
+    traced = options.trace.split(",")
     for profile in profiles:
-        for cold in (True, False) if options.start else (False,):
-            name = profile.name + (" cold" if cold else " warm") * options.start
-            left = options.total - (time.monotonic() - begun)
-            if left < SHORTEST:
-                runs[name] = {"skipped": "no time left"}
-                continue
-            caches = bench.home / f"cold-{time.time():.0f}" if cold else caches
-            limit = min(options.limit, left - ROOM)
-            given = dataclasses.replace(bench, traced=profile.name in traced)
-            runs[name] = bench_run.run(given, profile, limit=limit, caches=caches)
-            results.put(options.results, f"bench-{label}", record)
-            for trace in bench_run.run_folder(given, profile).glob("trace.json.gz"):
-                shutil.copy(trace, options.results / f"trace-{label}-{name}.json.gz")
-            print(table.table({name: runs[name]}), runs[name]["tail"], sep="\n", flush=True)
+        name, left = profile.name, options.total - (time.monotonic() - begun)
+        if left < SHORTEST:
+            runs[name] = {"skipped": "no time left"}
+            continue
+        given = dataclasses.replace(bench, traced=name in traced)
+        runs[name] = bench_run.run(given, profile, limit=min(options.limit, left - ROOM))
+        results.put(options.results, f"bench-{label}", record)
+        for trace in bench_run.run_folder(given, profile).glob("trace.json.gz"):
+            shutil.copy(trace, options.results / f"trace-{label}-{name}.json.gz")
+        print(table.table({name: runs[name]}), runs[name]["tail"], sep="\n", flush=True)
     results.put(options.results, f"bench-{label}", record)
-    print(table.starts(runs) if options.start else table.table(runs))
+    print(table.table(runs))
     print(table.kernels(runs))
     if options.against:
         print(table.comparison(runs, profiles[-1].name))

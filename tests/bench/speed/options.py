@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from launchers.plan import model_config
 from tests.bench import host
 from tests.bench.model import random_model
@@ -27,9 +25,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("results", type=Path, help="folder of the results")
     add("--profile", action="append", default=[], help="NAME:FILE[,FILE][,flag=value]")
     add("--against", help="one more profile, which the others are compared with")
-    add("--layouts", type=Path, help="a file like layouts.yaml, whose runs are profiles too")
     add("--trace", default="", help="profiles, with commas, that run three profiled steps more")
-    add("--only", default="", help="of its runs, with commas between their names")
     add("--label", default="", help="of the result; the first profile's name by default")
     add("--layers", type=int, default=48)
     experts = random_model.Config.num_experts
@@ -41,7 +37,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--gpus", type=int, default=0, help="of this host; all by default")
     add("--limit", type=float, default=280, help="seconds of one run")
     add("--total", type=float, default=585, help="seconds of all runs")
-    add("--start", action="store_true", help="measure the start, cold and warm")
     add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
     return parser.parse_args(words)
 
@@ -53,27 +48,15 @@ def profiles(options: argparse.Namespace) -> list[Profile]:
         ValueError, OSError: a profile cannot be read, there is none, or two share a name.
     """
     found = [bench_profiles.parse(text) for text in options.profile]
-    found += _layouts(options.layouts, options.only) if options.layouts else []
     found += [bench_profiles.parse(options.against)] if options.against else []
     names = [profile.name for profile in found]
     if not found:
-        raise ValueError("nothing to run; write --profile or --layouts")
+        raise ValueError("nothing to run; write --profile")
     if unknown := sorted(set(filter(None, options.trace.split(","))) - set(names)):
         raise ValueError(f"no profile {unknown[0]} to trace; write {', '.join(names)}")
     if len(set(names)) < len(names):
         raise ValueError(f"two profiles have one name: {', '.join(names)}; write NAME:FILE")
     return found
-
-
-def _layouts(file: Path, only: str) -> list[Profile]:
-    plan = yaml.safe_load(file.read_text(encoding="utf-8"))
-    names = only.split(",") if only else list(plan["runs"])
-    if unknown := set(names) - set(plan["runs"]):
-        raise ValueError(
-            f"{file} has no run {', '.join(unknown)}; it has {', '.join(plan['runs'])}"
-        )
-    base = str(file.parent / plan["base"])
-    return [Profile(name=n, files=(base,), changes=plan["runs"][n]) for n in names]
 
 
 def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
@@ -96,8 +79,8 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         model_config=model_config.parse_config(random_model.config(random_config(options))),
         gpu=host.gpu_model(seen),
         gpus=options.gpus or len(seen),
-        steps=1 if options.start else options.steps,
-        warm_up=0 if options.start else options.warm_up,
+        steps=options.steps,
+        warm_up=options.warm_up,
     )
 
 

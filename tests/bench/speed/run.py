@@ -162,20 +162,13 @@ def run_folder(bench: Bench, profile: Profile) -> Path:
     return bench.home / "runs" / profile.name.replace("/", "_")
 
 
-def run(
-    bench: Bench,
-    profile: Profile,
-    *,
-    limit: float,
-    caches: Path | None = None,
-) -> dict[str, Any]:
+def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
     """Train; return flags, reason of the end and all figures.
 
     Args:
         bench: settings that all runs share.
         profile: the profile of this run.
         limit: time limit in seconds.
-        caches: folder of compiled kernels.
 
     Raises:
         LaunchError: the profile's flags are refused.
@@ -191,7 +184,7 @@ def run(
     own = None if profile.kept is None else profile.features(parsed)
     given = flags(bench, parsed, folder, kept=own)
     command = torchrun(bench, parsed, place, folder, given)
-    env = environment(bench, profile, place, folder, caches or bench.home / "caches")
+    env = environment(bench, profile, place, folder, bench.home / "caches")
     sampler, began = Sampler(), time.time()
     why, code = session.run(
         command,

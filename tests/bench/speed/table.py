@@ -115,13 +115,3 @@ def kernels(runs: Mapping[str, Mapping[str, Any]], most: int = 12) -> str:
                 f"{ms:10.2f} ms in {n:6d} of {kernel}" for kernel, ms, n in found["top"][:most]
             ]
     return "\n".join(lines)
-
-
-def starts(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line per run: seconds from torchrun's start to the end of each phase."""
-    names = ("imported_s", "loaded_s", "first_step_s")
-    rows: list[tuple[str, ...]] = [("run", *names)]
-    for name, run in runs.items():
-        start = run.get("start", {})
-        rows.append((name, *(_number(start.get(each), 1) for each in names)))
-    return lined(rows)

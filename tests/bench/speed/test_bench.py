@@ -173,26 +173,6 @@ def test_runs_are_compared_and_a_failed_one_says_why(
     assert "out of memory" in said
 
 
-def test_the_layouts_of_a_file_are_run_under_their_names(
-    fake: Callable[[str, int], None], tmp_path: Path
-) -> None:
-    fake("ends", 3)
-    layouts = str(ROOT / "tests" / "bench" / "layouts.yaml")
-    short = ["--steps", "2", "--warm-up", "1"]
-    words = ["--layouts", layouts, "--only", "tp1-ep4-none,tp1-ep4-bf16", *short]
-    runs = go(tmp_path, *words)["runs"]
-    assert list(runs) == ["tp1-ep4-none", "tp1-ep4-bf16"]
-    assert "recompute_method" not in runs["tp1-ep4-none"]["flags"]
-    assert "chunked_adam" in runs["tp1-ep4-bf16"]["features"]
-
-
-def test_every_layout_of_the_list_can_be_had_on_four_gpus() -> None:
-    options = bench_options.arguments(
-        ["t", "r", "--layouts", str(ROOT / "tests" / "bench" / "layouts.yaml"), "--layers", "8"]
-    )
-    bench_options.refuse(bench_options.bench(options, H200), bench_options.profiles(options))
-
-
 def test_a_container_without_memory_is_seen(tmp_path: Path) -> None:
     assert session.left_in_group(tmp_path) == 1.0
     (tmp_path / "memory.max").write_text("1000\n")

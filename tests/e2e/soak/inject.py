@@ -38,46 +38,26 @@ Each = Callable[[Scene, Target], bool]
 All = Callable[[Scene, Sequence[Target]], bool]
 
 
-def kill_trainer(scene: Scene, target: Target) -> bool:
-    """Kill a training process."""
-    pod = target.pod(scene.chance)
-    return pod is not None and target.send(target.trainer(pod.name), signal.SIGKILL)
+def signalled(process: Callable[[Target, str], int | None], number: signal.Signals) -> Each:
+    """Return the fault that sends a signal to a process of a pod."""
+
+    def act(scene: Scene, target: Target) -> bool:
+        pod = target.pod(scene.chance)
+        return pod is not None and target.send(process(target, pod.name), number)
+
+    return act
 
 
-def stop_trainer(scene: Scene, target: Target) -> bool:
-    """Freeze a training process: its peers wait in a collective."""
-    pod = target.pod(scene.chance)
-    return pod is not None and target.send(target.trainer(pod.name), signal.SIGSTOP)
+def deleted(*words: str) -> Each:
+    """Return the fault that deletes a pod, with these words of kubectl."""
 
+    def act(scene: Scene, target: Target) -> bool:
+        pod = target.pod(scene.chance)
+        if pod is not None:
+            scene.space.kubectl.run("delete", "pod", pod.name, "--wait=false", *words)
+        return pod is not None
 
-def kill_launcher(scene: Scene, target: Target) -> bool:
-    """Kill process 1 of a pod."""
-    pod = target.pod(scene.chance)
-    return pod is not None and target.send(target.launcher(pod.name), signal.SIGKILL)
-
-
-def stop_launcher(scene: Scene, target: Target) -> bool:
-    """Freeze process 1 of a pod; its training process continues."""
-    pod = target.pod(scene.chance)
-    return pod is not None and target.send(target.launcher(pod.name), signal.SIGSTOP)
-
-
-def delete_pod(scene: Scene, target: Target) -> bool:
-    """Delete a pod with its grace period."""
-    return _delete(scene, target)
-
-
-def force_delete_pod(scene: Scene, target: Target) -> bool:
-    """Delete a pod without a grace period."""
-    return _delete(scene, target, "--grace-period=0", "--force")
-
-
-def _delete(scene: Scene, target: Target, *words: str) -> bool:
-    pod = target.pod(scene.chance)
-    if pod is None:
-        return False
-    scene.space.kubectl.run("delete", "pod", pod.name, "--wait=false", *words)
-    return True
+    return act
 
 
 def drain(scene: Scene, target: Target) -> bool:
@@ -131,12 +111,12 @@ def restart_controllers(scene: Scene, targets: Sequence[Target]) -> bool:
 
 
 EACH: dict[str, Each] = {
-    "kill a training process": kill_trainer,
-    "freeze a training process": stop_trainer,
-    "kill a launcher": kill_launcher,
-    "freeze a launcher": stop_launcher,
-    "delete a pod": delete_pod,
-    "force-delete a pod": force_delete_pod,
+    "kill a training process": signalled(Target.trainer, signal.SIGKILL),
+    "freeze a training process": signalled(Target.trainer, signal.SIGSTOP),
+    "kill a launcher": signalled(Target.launcher, signal.SIGKILL),
+    "freeze a launcher": signalled(Target.launcher, signal.SIGSTOP),
+    "delete a pod": deleted(),
+    "force-delete a pod": deleted("--grace-period=0", "--force"),
     "drain a node": drain,
 }
 """Faults of one run, injected into each disturbed one."""

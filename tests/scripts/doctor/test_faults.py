@@ -53,6 +53,19 @@ def test_an_old_crd_is_detected_by_its_schema_in_any_version() -> None:
     assert (stale.level, "dependsOn" in stale.found) == (Level.WARN, True)
 
 
+@pytest.mark.parametrize(
+    ("served", "id"),
+    [
+        ({"kueue.x-k8s.io": "v1beta2"}, "jobset-api-missing"),
+        ({"jobset.x-k8s.io": "v1alpha2", "kueue.x-k8s.io": "v1beta1"}, "kueue-api-version"),
+    ],
+)
+def test_an_api_that_is_not_served_is_named(served: dict[str, str], id: str) -> None:
+    groups = [{"name": k, "versions": [{"version": v}]} for k, v in served.items()]
+    findings = examine(release(), snapshot(release(), groups=found({"groups": groups})))
+    assert [e.id for e in findings if e.level is Level.FAIL and "-api-" in e.id] == [id]
+
+
 def test_a_jobset_that_kueue_leaves_alone_is_refused() -> None:
     findings = examine(release(), snapshot(release(), jobset=found({"spec": {}})))
     assert [e.id for e in findings if e.level is Level.FAIL] == ["jobset-not-queued"]

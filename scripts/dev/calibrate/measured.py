@@ -1,0 +1,89 @@
+"""Rows of the calibration from results of the bench (``tests/bench/results``).
+
+A run with measured steps gives memory and time, one that ran out of GPU memory a row that must be
+refused; others are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MODEL = "Qwen3-30B-A3B"
+SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
+"""Model sizes in a result: their names in ``config.json``, and the model's own values."""
+STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
+ENDS = ("_parallel_size", "batch_size", "_in_pipeline_split", "_pipeline_num_layers")
+NAMES = (
+    "packing",
+    "packing_length",
+    "max_length",
+    "sequence_parallel",
+    "attention_backend",
+    "cross_entropy_loss_fusion",
+    "cross_entropy_fusion_impl",
+    "target_modules",
+    "rlhf_type",
+    "use_precision_aware_optimizer",
+    "use_distributed_optimizer",
+    "task_type",
+)
+"""Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
+
+
+def rows(
+    record: Mapping[str, Any], result: str, more: Mapping[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the fields of the rows of a result.
+
+    Args:
+        record: the bench's result.
+        result: its name, which is the name of the visit, too.
+        more: fields of the row by the name of the run.
+    """
+    return [
+        _row(f"{result}-{name}", record, run, result) | {"visit": result} | more.get(name, {})
+        for name, run in record["runs"].items()
+        if run.get("steps") or run.get("out_of_memory")
+    ]
+
+
+def _row(
+    name: str, record: Mapping[str, Any], run: Mapping[str, Any], result: str
+) -> dict[str, Any]:
+    flags = run["flags"]
+    versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
+    row: dict[str, Any] = {
+        "name": name,
+        "source": f"measured here by tests/bench/speed (tests/bench/results, {result}); {versions}",
+        "card": record["card"],
+        "model": MODEL,
+        "gpusPerNode": run["world"],
+        "args": {k: v for k, v in flags.items() if _matters(k)},
+        "facts": {"longest": int(flags.get("packing_length", flags["max_length"]))},
+    }
+    if config := {
+        key: record[name] for name, (key, own) in SIZES.items() if record.get(name, own) != own
+    }:
+        row["config"] = config
+    if run.get("reference") == "precomputed":
+        row["facts"] |= {"reference": False, "compares": False}
+    if not run.get("steps"):
+        return row | {"outOfMemory": True}
+    microbatches = int(flags["global_batch_size"]) / int(flags.get("micro_batch_size", 1))
+    return row | {
+        "reads": "reserved",
+        "gib": run["reserved_gib"],
+        "seconds": run["seconds"]["median"],
+        "tokens": round(run["tokens_per_step"] / microbatches),
+        "mean_length": run["s_eff"],
+    }
+
+
+def _matters(flag: str) -> bool:
+    """Return whether a flag changes memory or time.
+
+    >>> [_matters(flag) for flag in ("expert_model_parallel_size", "moe_grouped_gemm", "lr")]
+    [True, True, False]
+    """
+    return flag in NAMES or flag.startswith(STARTS) or flag.endswith(ENDS)

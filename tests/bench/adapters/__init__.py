@@ -1,1 +1,0 @@
-"""Stacked adapters of experts compared with upstream's."""

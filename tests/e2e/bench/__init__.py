@@ -1,1 +1,0 @@
-"""Measurement of gang admission, binding and start: `make bench-cluster`."""
