@@ -19,7 +19,8 @@ FUZZ_SEED ?= $(shell date +%s)
 HANGS ?= 100
 HANG_SEED ?= 0
 HANG_JOBS ?= 2
-# `make faults`: names of faults; all by default. `make crash`: crash points.
+# `make faults`: level of the catalogue, and names of faults; all by default. `make crash`: crash points.
+LEVEL ?= process
 NAMES ?=
 POINTS ?= 12000
 # `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
@@ -160,9 +161,10 @@ hangs: ## inject HANGS hangs into real ranks under real launchers: what is detec
 	$(call build,$(TESTS) $(TRAIN))
 	@.venv/bin/python -m tests.hang --cases $(HANGS) --seed $(HANG_SEED) --jobs $(HANG_JOBS)
 
-faults: ## inject the faults of tests/faults/catalogue/process.yaml (NAMES=...)
-	$(call build,chart $(TESTS))
-	@.venv/bin/python -m tests.faults $(NAMES)
+faults: ## inject the faults of tests/faults/catalogue (LEVEL=process|cluster, NAMES=...)
+	$(call build,chart $(TESTS) $(if $(filter cluster,$(LEVEL)),$(TRAIN) $(HELM) $(HELM3) $(CLUSTER)))
+	@$(if $(filter cluster,$(LEVEL)),.venv/bin/python -m tests.e2e.image; $(WITH_CLUSTER)) \
+		.venv/bin/python -m tests.faults --level $(LEVEL) $(NAMES)
 
 crash: ## crash the code of markers and checkpoints at POINTS points between its file operations
 	$(call build,$(TESTS))
@@ -188,10 +190,21 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
+e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.5.3)
+	$(call build,chart $(TESTS) $(TRAIN) $(STAMPS)/train-$(NEXT) $(HELM) $(HELM3) $(CLUSTER))
+	@.venv/bin/python -m tests.e2e.image
+	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \
+		tests/e2e/test_preemption.py $(PYTEST)
+
 soak: ## real training on the cluster with a fault every 3 minutes for half an hour (SOAK=options)
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.soak $(SOAK)
+
+bench-cluster: ## measure admission and start of gangs of up to 1,024 pods; JSON result
+	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
+	@.venv/bin/python -m tests.e2e.image
+	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
 slurm: ## preempt a run on a real Slurm of two local nodes; root and Slurm's packages, of which it installs none
 	$(call build,$(TESTS) $(TRAIN))
@@ -381,4 +394,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e soak bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -1,6 +1,7 @@
 """Choices of a fault's seed: the rank that it strikes, and the moment after training has begun.
 
-``E2E_SEED=N make e2e`` chooses by a seed. Without it a fault strikes rank 1 at once.
+``E2E_SEED`` is the seed of ``python -m tests.faults --level cluster``. Without it, as in ``make
+e2e``, a fault strikes rank 1 at once.
 """
 
 from __future__ import annotations

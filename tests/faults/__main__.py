@@ -1,4 +1,4 @@
-"""``python -m tests.faults [--seeds N] [--quick] [NAME...]``.
+"""``python -m tests.faults [--level process|cluster] [--seeds N] [--quick] [NAME...]``.
 
 Injects faults and compares what happens with what is declared. Ends with 1 if a run differs.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from scripts.dev.results import text
 from scripts.helm import ROOT
+from tests.e2e import chance
 from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 
@@ -50,8 +52,15 @@ COLUMNS = {
     "detect_seconds": "s to detect",
     "next_step_seconds": "s to next step",
     "lost_steps": "steps lost",
+    "measured": "measured",
     "orphans": "orphans",
 }
+
+
+MEASURED = re.compile(r"^ *(\d+[.]\d) s  (.+)$", re.MULTILINE)
+"""A line of the summary of tests/e2e: the seconds, from what to what."""
+CHOSEN = re.compile(r"^chosen: (.+)$", re.MULTILINE)
+"""Another one: rank and moment that a seed has chosen."""
 
 
 def is_root() -> bool:
@@ -89,6 +98,42 @@ def run(fault: Fault, seed: int) -> dict[str, Any]:
     return {**found, "group": fault.group, "logs": kept if found["problems"] else ""}
 
 
+def run_test(fault: Fault, seed: int) -> dict[str, Any]:
+    """Run the test of tests/e2e that shows a fault of a cluster; its assertions judge."""
+    begun = time.monotonic()
+    words = ["-m", "pytest", "-q", "-n0", "--timeout", "900", str(fault.inject["test"])]
+    env = {**os.environ, chance.VARIABLE: str(seed)}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    passed = done.returncode == 0
+    expect = fault.expect
+    return {
+        "name": fault.name,
+        "seed": seed,
+        "group": fault.group,
+        "outcome": expect.outcome if passed else "error",
+        "code": int(expect.code) if passed and expect.code is not None else None,
+        "failure_class": expect.failure_class or "" if passed else "",
+        "restarts": expect.restarts if passed else "",
+        "measured": measured(done.stdout),
+        "chosen": CHOSEN.findall(done.stdout),
+        "seconds": round(time.monotonic() - begun, 1),
+        "problems": [] if passed else [f"its test ended with {done.returncode}"],
+        "logs": "" if passed else done.stdout[-6000:],
+    }
+
+
+def measured(output: str) -> dict[str, float]:
+    """Return the times that a session of tests/e2e measured: from the fault to what follows.
+
+    >>> measured("= measured =\\n    9.4 s  a pod deleted: to all running\\n= 1 passed in 20.1 s =")
+    {'a pod deleted: to all running': 9.4}
+    """
+    section = output.rpartition(" measured =")[2]
+    return {what: float(seconds) for seconds, what in MEASURED.findall(section)}
+
+
 def _logs(folder: Path) -> str:
     logs = sorted(folder.glob("pod-*.log"))
     return "\n".join(f"{p.name}:\n{p.read_text(errors='replace')[-3000:]}" for p in logs)
@@ -97,11 +142,16 @@ def _logs(folder: Path) -> str:
 def run_all(
     faults: Sequence[Fault], seeds: Iterable[int], keep: Callable[[list[dict[str, Any]]], None]
 ) -> list[dict[str, Any]]:
-    """Run each fault with each seed, several at a time; print each result as it comes."""
+    """Run each fault with each seed, several at a time; print each result as it comes.
+
+    There is one cluster, so its faults are injected one after the other.
+    """
     pairs = [(fault, seed) for fault in faults for seed in seeds]
-    with ThreadPoolExecutor(WORKERS) as pool:
+    is_cluster = any(fault.level == "cluster" for fault in faults)
+    act = run_test if is_cluster else run
+    with ThreadPoolExecutor(1 if is_cluster else WORKERS) as pool:
         found = []
-        for result in pool.map(lambda pair: run(*pair), pairs):
+        for result in pool.map(lambda pair: act(*pair), pairs):
             found.append(result)
             state = "; ".join(result["problems"]) or result["outcome"]
             print(f"{result['name']} {result['seed']}: {state}", flush=True)
@@ -121,9 +171,12 @@ def table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def _cell(values: list[Any]) -> str:
-    known = [value for value in values if value not in (None, "")]
+    known = [value for value in values if value not in (None, "", {})]
     if not known:
         return ""
+    if isinstance(known[0], dict):  # times by their name
+        names = dict.fromkeys(name for each in known for name in each)
+        return "; ".join(f"{n} {_cell([each.get(n) for each in known])} s" for n in names)
     if len(set(known)) > 1:
         if all(isinstance(value, int | float) for value in known):
             return f"{min(known)} to {max(known)}"
@@ -147,7 +200,8 @@ def summary(results: Sequence[dict[str, Any]]) -> dict[str, int]:
 def main(words: list[str] | None = None) -> int:
     """Run faults; print the table; 1 if a run is not as declared."""
     parser = argparse.ArgumentParser("python -m tests.faults")
-    parser.add_argument("names", nargs="*", help="all faults by default")
+    parser.add_argument("names", nargs="*", help="all faults of the level by default")
+    parser.add_argument("--level", choices=("process", "cluster"), default="process")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the subset of `make test`")
@@ -156,7 +210,7 @@ def main(words: list[str] | None = None) -> int:
     begun, console = time.monotonic(), Console(width=170)
     chosen = [
         each
-        for each in catalogue.load("process")
+        for each in catalogue.load(options.level)
         if (not options.names or each.name in options.names) and (each.quick or not options.quick)
     ]
     skipped = [each.name for each in chosen if not is_runnable(each)]

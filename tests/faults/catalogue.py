@@ -12,7 +12,7 @@ import yaml
 from launchers.exits import Exit, FailureClass
 
 FOLDER = Path(__file__).parent / "catalogue"
-LEVELS = ("process", "gpu")
+LEVELS = ("process", "cluster", "gpu")
 Outcome = Literal["unaffected", "resumed", "failed", "endless"]
 """The run ends well without a restart, ends well after restarts, ends without success, or does not
 end by itself: expected only where nothing that could end it exists yet."""
@@ -44,7 +44,7 @@ class Fault:
     group: str
     """Row of the table that it belongs to."""
     inject: Mapping[str, Any]
-    """By level: ``case.py``, or ``tests/bench/launcher``."""
+    """By level: ``case.py``, node id of a test under ``test``, or ``tests/bench/launcher``."""
     expect: Expected
     seconds: float
     """Deadline of the whole run."""

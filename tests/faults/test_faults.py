@@ -62,6 +62,12 @@ def test_an_unknown_key_or_outcome_is_refused(
         catalogue.load("gpu")
 
 
+def test_each_fault_of_a_cluster_names_a_test_that_exists() -> None:
+    for fault in catalogue.load("cluster"):
+        file, _, name = str(fault.inject["test"]).partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), fault.name
+
+
 def test_what_is_injected_is_known() -> None:
     for fault in PROCESS:
         if "damage" in fault.inject:
@@ -94,6 +100,12 @@ def test_the_table_has_a_row_for_each_fault() -> None:
         {"name": "a", "seed": seed, "outcome": "resumed", "problems": []} for seed in (0, 1)
     ]
     assert matrix.table([*runs, {**runs[0], "name": "b"}]).row_count == 2
+
+
+def test_the_times_of_several_seeds_are_shown_from_the_least_to_the_most() -> None:
+    runs = [{"measured": {"a pod deleted": each}} for each in (6.1, 5.7, 7.3)]
+    cell = matrix._cell([each["measured"] for each in runs] + [{}])
+    assert cell == "a pod deleted 5.7 to 7.3 s"
 
 
 def test_a_seed_of_a_cluster_chooses_rank_and_moment() -> None:

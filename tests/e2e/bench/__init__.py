@@ -1,0 +1,1 @@
+"""Measurement of gang admission, binding and start: `make bench-cluster`."""
