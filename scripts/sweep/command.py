@@ -151,7 +151,7 @@ def _submit(request: Request, planned: Planned) -> Submitted:
     outcome = Outcome(context=target.context, namespace=target.namespace)
     try:
         # Plan and doctor print a page for each run; what they refuse is in the outcome.
-        code = submitting.submit(one, Console(file=io.StringIO()), outcome)
+        code = submitting.submit(one, terminal(file=io.StringIO()), outcome)
     except Problem as problem:
         return Submitted(planned=planned, said=str(problem), code=int(Exit.FAILED))
     return Submitted(planned=planned, said=_said(outcome), code=code)
