@@ -297,9 +297,7 @@ def _network_policy(policy: Values) -> Iterator[Refusal]:
 
 def _is_within(inner: str, outer: str) -> bool:
     """Return whether a network is a part of another, and smaller; forms are the schema's."""
-    try:
-        small, large = (ipaddress.ip_network(each, strict=False) for each in (inner, outer))
-    except ValueError:
-        return True
-    is_smaller = small.version == large.version and small.prefixlen > large.prefixlen
-    return is_smaller and large.supernet_of(small)  # type: ignore[arg-type]
+    small, large = (ipaddress.ip_network(each, strict=False) for each in (inner, outer))
+    if small.version != large.version or small == large:
+        return False
+    return large.supernet_of(small)  # type: ignore[arg-type]

@@ -218,8 +218,8 @@ def _names(release: Release, values: Values) -> Iterator[Refusal]:
         address = f"{release.name}-node-0-{leader.get('podIndex') or 0}.{release.name}"
         if len(address) > 63:
             says = f"{address} has {len(address)} characters, and a label's value may have 63; use "
-            path = "jobset.spec.coordinator"
             says += "a shorter release name"
+            path = "jobset.spec.coordinator"
             yield Refusal(id="release-name-coordinator", path=path, says=says)
 
 
