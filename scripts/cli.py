@@ -24,6 +24,8 @@ from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
+from scripts.run_verbs import Context, Json, Namespace, Sets, Values
+from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
 
@@ -39,9 +41,6 @@ GARBAGE_OBJECTS = 100_000
 """New objects after which Python looks for garbage. Its default, 700, doubles the time to decode a
 queue of 1,000 Workloads."""
 
-Values = run_verbs.Values
-Sets = run_verbs.Sets
-Run = run_verbs.Submitted
 Rendered = Annotated[Path | None, typer.Option(help="Rendered manifest, instead of values files.")]
 Workspace = Annotated[Path, typer.Option(help="Folder used as the shared volume.")]
 Python = Annotated[
@@ -49,8 +48,6 @@ Python = Annotated[
 ]
 GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of the pods.")]
-Namespace = run_verbs.Namespace
-Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
 PlannedData = Annotated[
@@ -63,7 +60,6 @@ Tokens = Annotated[
     float | None,
     typer.Option(min=1, max=10**9, help="Mean tokens of a pair, both answers with the prompt."),
 ]
-Json = run_verbs.Json
 Search = Annotated[bool, typer.Option("--search", help="Rank all layouts for the GPUs.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search layouts for.")]
 GpusPerNode = Annotated[

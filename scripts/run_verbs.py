@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -279,57 +279,31 @@ def logs(
     raise typer.Exit(command.run(target, chosen))
 
 
-def _change(
-    change: Callable[..., int],
-    run: str,
-    namespace: str | None,
-    context: str | None,
-    *,
-    as_json: bool,
-    yes: bool,
-) -> NoReturn:
-    """Change a run by a function of `scripts.control.command`; exit with its status."""
-    target = _target(run, namespace, context, None, Source.API)
-    raise typer.Exit(change(target, terminal(), asking(yes, as_json), as_data=as_json))
+def _changing(name: str, says: str) -> Callable[..., None]:
+    """Return the verb that changes a run by the function of its name in `control/command.py`."""
+
+    def verb(
+        run: Run,
+        namespace: Namespace = None,
+        context: Context = None,
+        as_json: Json = False,
+        yes: Yes = False,
+    ) -> None:
+        from scripts.control import command
+
+        target = _target(run, namespace, context, None, Source.API)
+        change = getattr(command, name)
+        raise typer.Exit(change(target, terminal(), asking(yes, as_json), as_data=as_json))
+
+    verb.__doc__ = says
+    return verb
 
 
-def stop(
-    run: Run,
-    namespace: Namespace = None,
-    context: Context = None,
-    as_json: Json = False,
-    yes: Yes = False,
-) -> None:
-    """Stop a run: its ranks save, its GPUs become free, its files stay."""
-    from scripts.control import command
-
-    _change(command.stop, run, namespace, context, as_json=as_json, yes=yes)
-
-
-def resume(
-    run: Run,
-    namespace: Namespace = None,
-    context: Context = None,
-    as_json: Json = False,
-    yes: Yes = False,
-) -> None:
-    """Put a stopped run back into its queue."""
-    from scripts.control import command
-
-    _change(command.resume, run, namespace, context, as_json=as_json, yes=yes)
-
-
-def rerun(
-    run: Run,
-    namespace: Namespace = None,
-    context: Context = None,
-    as_json: Json = False,
-    yes: Yes = False,
-) -> None:
-    """Start a run that has ended again; it resumes from its newest checkpoint."""
-    from scripts.control import command
-
-    _change(command.rerun, run, namespace, context, as_json=as_json, yes=yes)
+stop = _changing("stop", "Stop a run: its ranks save, its GPUs become free, its files stay.")
+resume = _changing("resume", "Put a stopped run back into its queue.")
+rerun = _changing(
+    "rerun", "Start a run that has ended again; it resumes from its newest checkpoint."
+)
 
 
 def clean(

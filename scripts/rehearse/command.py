@@ -18,6 +18,7 @@ from rich.console import Console
 
 from launchers.config.settings import REHEARSAL
 from launchers.rehearsal.result import LINE, table
+from scripts.doctor import command as doctor
 from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
 from scripts.helm import CHART, find_helm, template
 from scripts.local.command import Request as LocalRequest
@@ -37,17 +38,9 @@ OVER = ("Completed", "Failed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """The options of `megatron-dpo rehearse`."""
+class Request(doctor.Request):
+    """The options of `megatron-dpo rehearse`; ``run`` is the one that is rehearsed."""
 
-    run: str
-    """Name of the run that is rehearsed."""
-    files: Sequence[Path] = ()
-    sets: Sequence[str] = ()
-    namespace: str | None = None
-    """None: the context's."""
-    context: str | None = None
-    """None: the kubeconfig's current one."""
     keep: bool = False
     """Leave the release in the cluster after a rehearsal without a failure."""
 

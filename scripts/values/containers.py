@@ -35,24 +35,17 @@ def twice(items: Iterable[str | None], taken: Iterable[str] = ()) -> Iterator[tu
 
 def refusals(values: Values, network: Values) -> Iterator[Refusal]:
     """Yield what is wrong; ``network`` is what ``fabric`` returns for the values."""
-    given = {"network.initContainers": values["network"]["initContainers"]}
-    for key, containers in {**given, "extraInitContainers": values["extraInitContainers"]}.items():
-        names = (each["name"] for each in containers or ())
+    for level, key in ((values["network"], "initContainers"), (values, "extraInitContainers")):
+        containers = level[key] or ()
+        path = key if level is values else f"network.{key}"
+        names = (each["name"] for each in containers)
         for number, name in twice(names, taken=("launcher", "restart-agent")):
-            yield _in_use("init-container-name", f"{key}[{number}].name", name, "name")
-        for number, container in enumerate(containers or ()):
-            yield from _container(f"{key}[{number}]", container, values["resourceClaims"])
-    volumes = {"workspace": values["workspace"]}
-    volumes |= {f"extraVolumes[{n}]": each for n, each in enumerate(values["extraVolumes"])}
-    for path, volume in volumes.items():
-        yield from _volume(path, volume)
-        is_bucket = (volume.get("csi") or {}).get("driver") == _BUCKETS
-        if is_bucket and str(values["podAnnotations"].get(_MOUNTS_BUCKETS)).lower() != "true":
-            says = (
-                "a bucket, which GKE mounts only in annotated pods: they would wait for the "
-                f'volume; set podAnnotations: {{{_MOUNTS_BUCKETS}: "true"}}'
-            )
-            yield Refusal(id="gcsfuse-annotation", path=f"{path}.csi", says=says)
+            yield _in_use("init-container-name", f"{path}[{number}].name", name, "name")
+        for number, container in enumerate(containers):
+            yield from _container(f"{path}[{number}]", container, values["resourceClaims"])
+    volumes = {f"extraVolumes[{n}]": each for n, each in enumerate(values["extraVolumes"])}
+    for path, volume in {"workspace": values["workspace"], **volumes}.items():
+        yield from _volume(path, volume, values["podAnnotations"])
     yield from _mounts(values, network)
 
 
@@ -71,8 +64,7 @@ def _container(path: str, container: Values, claims: Iterable[Values]) -> Iterat
         where = f"{path}.volumeMounts[{number}].mountPath"
         yield _in_use("mount-path-twice", where, folder, "path")
     known, used = {each["name"] for each in claims}, set[tuple[str, str]]()
-    asked = (container.get("resources") or {}).get("claims") or ()
-    for number, claim in enumerate(asked):
+    for number, claim in enumerate((container.get("resources") or {}).get("claims") or ()):
         name, request = claim["name"], claim.get("request") or ""
         where = f"{path}.resources.claims[{number}].name"
         if name not in known:
@@ -83,7 +75,7 @@ def _container(path: str, container: Values, claims: Iterable[Values]) -> Iterat
         used.add((name, request))
 
 
-def _volume(path: str, volume: Values) -> Iterator[Refusal]:
+def _volume(path: str, volume: Values, annotations: Values) -> Iterator[Refusal]:
     claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec") or {}
     source, reference = claim.get("dataSource"), claim.get("dataSourceRef")
     if source and reference and source != reference:
@@ -92,10 +84,17 @@ def _volume(path: str, volume: Values) -> Iterator[Refusal]:
         yield Refusal(id="volume-data-source", path=where, says=says)
     sources = (volume.get("projected") or {}).get("sources") or ()
     parts = [part for source in sources for part in source.values() if part]
-    files = [item.get("path") for part in parts for item in part.get("items") or [part]]
+    files = (item.get("path") for part in parts for item in part.get("items") or [part])
     for _, file in twice(files):
         says = f"the path {file} is in use; use another path"
         yield Refusal(id="projected-path", path=f"{path}.projected", says=says)
+    is_bucket = (volume.get("csi") or {}).get("driver") == _BUCKETS
+    if is_bucket and str(annotations.get(_MOUNTS_BUCKETS)).lower() != "true":
+        says = (
+            "a bucket, which GKE mounts only in annotated pods: they would wait for the volume; "
+            f'set podAnnotations: {{{_MOUNTS_BUCKETS}: "true"}}'
+        )
+        yield Refusal(id="gcsfuse-annotation", path=f"{path}.csi", says=says)
 
 
 def _mounts(values: Values, network: Values) -> Iterator[Refusal]:
@@ -118,7 +117,7 @@ def _mounts(values: Values, network: Values) -> Iterator[Refusal]:
     inside = ("/opt/launchers/", f"{_FILES}/launchers/")
     for folder in (*used, *(each for each in at if each.startswith(inside))):
         yield _in_use("mount-path", "extraVolumeMounts", folder, "path")
-    for mount in mounts:
-        if mount["name"] not in {*taken, *own}:
-            says = f"there is no volume {mount['name']}; add it to extraVolumes"
+    for name in (each["name"] for each in mounts):
+        if name not in {*taken, *own}:
+            says = f"there is no volume {name}; add it to extraVolumes"
             yield Refusal(id="volume-mount", path="extraVolumeMounts", says=says)

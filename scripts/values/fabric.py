@@ -34,25 +34,20 @@ def fabric(values: Values) -> dict[str, Any]:
     for field, given in user.items():
         if field in _NOT_FIELDS or given is None:
             continue
-        below = found.get(field)
-        if isinstance(given, Mapping) and isinstance(below, Mapping):
+        if isinstance(given, Mapping) and isinstance(below := found.get(field), Mapping):
             given = {key: value for key, value in {**below, **given}.items() if value is not None}
         found[field] = given
     extra = {each["name"]: each for each in values["extraInitContainers"]}
     own = [{**each, **extra.pop(each["name"], {})} for each in found["initContainers"]]
-    return {**found, "initContainers": [*own, *extra.values()], **_devices(found, user)}
-
-
-def _devices(found: Values, user: Values) -> Values:
     resources = dict(found["resources"])
     devices = sorted(name for name in resources if "/" in name)
-    name = user["resourceName"] or (devices[0] if devices else "")
+    name = user["resourceName"] or next(iter(devices), "")
     if len(devices) <= 1 and name:
-        count = resources.pop(devices[0], None) if devices else None
-        given = user["resourceCount"]
-        resources[name] = count if given is None else given
+        count = resources.pop(next(iter(devices), ""), None)
+        resources[name] = count if user["resourceCount"] is None else user["resourceCount"]
         devices = [name]
-    return {"resources": resources, "devices": devices}
+    merged = {"initContainers": [*own, *extra.values()], "resources": resources}
+    return {**found, **merged, "devices": devices}
 
 
 def refusals(values: Values, network: Values) -> Iterator[Refusal]:
@@ -65,9 +60,9 @@ def refusals(values: Values, network: Values) -> Iterator[Refusal]:
     yield from _counts(values["network"], network)
     for name, count in sorted(network["resources"].items()):
         if name == values["gpuResource"]:
-            says = "is gpuResource, whose count is gpusPerNode; use the fabric's device or"
-            said = f'{name} {says} network.resourceName: ""'
-            yield Refusal(id="network-device-is-gpu", path="network.resourceName", says=said)
+            says = f"{name} is gpuResource, whose count is gpusPerNode; use the fabric's device or "
+            says += 'network.resourceName: ""'
+            yield Refusal(id="network-device-is-gpu", path="network.resourceName", says=says)
         elif "/" not in name and not name.startswith("hugepages-"):
             says = f"{name} is not a device; use resources.limits.{name}"
             yield Refusal(id="network-resource-no-device", path="network.resources", says=says)
@@ -75,15 +70,14 @@ def refusals(values: Values, network: Values) -> Iterator[Refusal]:
             says = f"{name} is not a resource; use the name of a device plugin, such as rdma/hca"
             yield Refusal(id="resource-name", path="network.resources", says=says)
         elif str(count or 0) == "0":
-            profile = values["network"]["profile"]
-            says = (
-                f'{name} has no count with profile {profile}; set network.resourceName: "" if the '
-                "fabric needs no device, or network.resourceCount: 1"
-            )
+            says = f"{name} has no count with profile {values['network']['profile']}; set "
+            says += 'network.resourceName: "" if the fabric needs no device, or '
+            says += "network.resourceCount: 1"
             yield Refusal(id="network-device-no-count", path="network.resourceName", says=says)
     yield from _volumes(values, network)
     if network.get("hostNetwork"):
-        yield from _host(values, network)
+        for path, says, id in _host(values, network):
+            yield Refusal(id=id, path=path, says=says)
 
 
 def _counts(user: Values, network: Values) -> Iterator[Refusal]:
@@ -98,10 +92,8 @@ def _counts(user: Values, network: Values) -> Iterator[Refusal]:
         says = f"{attachment} {listed}; {use}"
         yield Refusal(id="network-attachment-ambiguous", path="network.attachment", says=says)
     elif attachment and not devices:
-        says = (
-            f"{attachment} requires a device, and none is set; set network.resourceName and "
-            "resourceCount, or network.annotations"
-        )
+        says = f"{attachment} requires a device, and none is set; set network.resourceName and "
+        says += "resourceCount, or network.annotations"
         yield Refusal(id="network-attachment-no-device", path="network.attachment", says=says)
     if user["resourceCount"] and not devices:
         says = f"{user['resourceCount']} without a resource; set network.resourceName or "
@@ -115,47 +107,43 @@ def _volumes(values: Values, network: Values) -> Iterator[Refusal]:
     known |= {"code-secret"} if values["code"]["existingSecret"] else set()
     known |= {"local-checkpoints"} if any(values["localCheckpoints"].values()) else set()
     known |= {each["name"] for each in (*network["volumes"], *values["extraVolumes"])}
-    extra = {each["name"]: each for each in values["extraInitContainers"]}
+    extra = {each["name"]: each.get("volumeMounts") for each in values["extraInitContainers"]}
     for container in network["initContainers"]:
         name = container["name"]
         if not container.get("image"):
-            says = (
-                f"{name} has no image, and profile {values['network']['profile']} has no such "
-                "container; set its image"
-            )
+            says = f"{name} has no image, and profile {values['network']['profile']} has no such "
+            says += "container; set its image"
             yield Refusal(id="init-container-image-missing", path="extraInitContainers", says=says)
         for mount in container.get("volumeMounts") or ():
             if mount["name"] not in known:
-                is_extra = mount in (extra.get(name, {}).get("volumeMounts") or ())
+                is_extra = mount in (extra.get(name) or ())
                 path = "extraInitContainers" if is_extra else "network.initContainers"
                 says = f"{name} mounts {mount['name']}, and there is no such volume; add it to "
                 yield Refusal(id="network-init-volume", path=path, says=f"{says}extraVolumes")
 
 
-def _host(values: Values, network: Values) -> Iterator[Refusal]:
-    """Yield what pods on the host network cannot have."""
-    on = f"the host network (profile {values['network']['profile']})"
-    shared = f"the host, whose network the pods share (profile {values['network']['profile']})"
-    if network.get("attachment"):
-        says = f"true, and pods on the host network do not get {network['attachment']}; set "
+def _host(values: Values, network: Values) -> Iterator[tuple[str, str, str]]:
+    """Yield path, words and id of what pods on the host network cannot have."""
+    profile = f"(profile {values['network']['profile']})"
+    on = f"pods on the host network {profile}"
+    if other := network.get("attachment"):
+        says = f"true, and pods on the host network do not get {other}; set "
         path = "network.hostNetwork"
-        yield Refusal(id="network-host-attachment", path=path, says=f"{says}{path}: false")
+        yield path, f"{says}{path}: false", "network-host-attachment"
     if values["hostUsers"] is False:
-        says = f"false, and pods on {on} must use the host's users; set hostUsers: null"
-        yield Refusal(id="host-users", path="hostUsers", says=says)
+        says = f"false, and {on} must use the host's users; set hostUsers: null"
+        yield "hostUsers", says, "host-users"
     if values["networkPolicy"]["enabled"]:
         path = "networkPolicy.enabled"
-        says = f"true, and a NetworkPolicy does not apply to pods on {on}; set {path}: false"
-        yield Refusal(id="network-policy-host", path=path, says=says)
+        says = f"true, and a NetworkPolicy does not apply to {on}; set {path}: false"
+        yield path, says, "network-policy-host"
     if values["podSpec"].get("dnsPolicy") == "ClusterFirst":
-        says = (
-            f"ClusterFirst uses the host's servers on {on}, which do not know the ranks; use "
-            "ClusterFirstWithHostNet or remove it"
-        )
-        yield Refusal(id="pod-spec-dns-host", path="podSpec.dnsPolicy", says=says)
+        says = f"ClusterFirst uses the host's servers on the host network {profile}, which do not "
+        says += "know the ranks; use ClusterFirstWithHostNet or remove it"
+        yield "podSpec.dnsPolicy", says, "pod-spec-dns-host"
     for path in ("monitoring.port", "rendezvous.gangPort", "rendezvous.masterPort"):
         group, _, key = path.partition(".")
         port = int(values[group][key])
         if port in _TAKEN or port in _HOST_PORTS:
-            says = f"{port} may be in use on {shared}; use a port from 20000 to 29999"
-            yield Refusal(id="host-port", path=path, says=says)
+            says = f"{port} may be in use on the host, whose network the pods share {profile}; use "
+            yield path, f"{says}a port from 20000 to 29999", "host-port"

@@ -26,8 +26,6 @@ from scripts.values.containers import twice
 from scripts.values.paths import quoted, walk
 
 Values = Mapping[str, Any]
-_BLANK = re.compile("[\x85\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000]")
-"""Blanks and invisible characters beyond ASCII."""
 _PROSE = ("extraEnv", "podAnnotations", "global", "recipe.args")
 """Keys whose values may hold prose."""
 _NAMED = (
@@ -54,28 +52,27 @@ def refusals(values: Values) -> list[Refusal]:
             accepts.
     """
     network = fabric.fabric(values)
-    found = [
+    found = (
         *blanks(values),
         *_booleans(values),
         *_gang(values),
         *_resources(values),
-        *recipe(values),
+        *_recipe(values),
         *fabric.refusals(values, network),
         *variables.refusals(values, network),
         *_labels(values, network),
         *containers.refusals(values, network),
         *_objects(values),
         *_network_policy(values["networkPolicy"]),
-    ]
+    )
     return list(dict.fromkeys(found))
 
 
 def blanks(values: Values) -> Iterator[Refusal]:
     """Yield texts with blanks and invisible characters beyond ASCII; values may be of any type."""
     for path, key, value in walk(values):
-        text = value if isinstance(value, str) else key
-        blank = None if path.startswith(_PROSE) else _BLANK.search(text)
-        if blank:
+        blank = variables.BLANK.search(value if isinstance(value, str) else key)
+        if blank and not path.startswith(_PROSE):
             shown = f"holds a blank or an invisible character beyond ASCII, {quoted(blank[0])}"
             yield Refusal(id="character-blank", path=path, says=f"{shown}; replace it")
 
@@ -83,24 +80,22 @@ def blanks(values: Values) -> Iterator[Refusal]:
 def _booleans(values: Values) -> Iterator[Refusal]:
     """Yield names that YAML made booleans."""
     for path, key, _ in walk(values):
-        above = path.rpartition(".")[0]
         if key in ("true", "false") and path.startswith(_NAMED):
             words = "on, y and yes" if key == "true" else "off, n and no"
-            is_variable = above in ("extraEnv", "network.env")
-            made = f"YAML makes {'' if is_variable else 'the name '}{key} of an unquoted {words}; "
-            use = f"{'quote the name, or ' if is_variable else ''}use another one"
-            where = path if is_variable else above
-            yield Refusal(id="name-boolean", path=where, says=f"{made}{use}")
+            where, name, use = path.rpartition(".")[0], f"the name {key}", "use another one"
+            if where in ("extraEnv", "network.env"):
+                where, name, use = path, key, "quote the name, or use another one"
+            says = f"YAML makes {name} of an unquoted {words}; {use}"
+            yield Refusal(id="name-boolean", path=where, says=says)
 
 
 def _gang(values: Values) -> Iterator[Refusal]:
-    ports = values["rendezvous"]
-    master, gang = int(ports["masterPort"]), int(ports["gangPort"])
+    master, gang = (int(values["rendezvous"][key]) for key in ("masterPort", "gangPort"))
     if master == gang:
         says = f"{gang} is rendezvous.masterPort too; use another port"
         yield Refusal(id="rendezvous-ports", path="rendezvous.gangPort", says=says)
-    if values["monitoring"]["port"] in (master, gang):
-        says = f"{values['monitoring']['port']} is a port of rendezvous too; use another port"
+    if (port := values["monitoring"]["port"]) in (master, gang):
+        says = f"{port} is a port of rendezvous too; use another port"
         yield Refusal(id="monitoring-port", path="monitoring.port", says=says)
     image, own = values["image"], values["recipe"]
     named = re.search(r"swift([0-9]+[.][0-9]+[.][0-9]+)", image["tag"] or "")
@@ -112,21 +107,19 @@ def _gang(values: Values) -> Iterator[Refusal]:
             "not know that release"
         )
         yield Refusal(id="image-swift", path="image.tag", says=says)
-    spec: Values = next(iter(values["podSpec"].get("containers") or ()), {})
+    container: Values = next(iter(values["podSpec"].get("containers") or ()), {})
     grace = int(values["terminationGracePeriodSeconds"])
-    for hook in ("postStart", "preStop"):
-        handler = (spec.get("lifecycle") or {}).get(hook) or {}
-        seconds = (handler.get("sleep") or {}).get("seconds") or 0
+    for hook, handler in (container.get("lifecycle") or {}).items():
+        seconds = ((handler or {}).get("sleep") or {}).get("seconds") or 0
         if seconds > grace:
             says = f"{seconds}, and terminationGracePeriodSeconds is {grace}; use a smaller number"
             path = f"podSpec.containers[0].lifecycle.{hook}.sleep.seconds"
             yield Refusal(id="pod-spec-sleep", path=path, says=says)
-    if leader := (values["jobset"]["spec"] or {}).get("coordinator"):
-        rank, nodes = leader.get("podIndex") or 0, values["nodes"]
-        if rank >= nodes:
-            says = f"{rank}, and nodes is {nodes}; use a rank of the gang, such as 0"
-            path = "jobset.spec.coordinator.podIndex"
-            yield Refusal(id="coordinator-rank", path=path, says=says)
+    leader = (values["jobset"]["spec"] or {}).get("coordinator") or {}
+    if (rank := leader.get("podIndex") or 0) >= values["nodes"]:
+        says = f"{rank}, and nodes is {values['nodes']}; use a rank of the gang, such as 0"
+        path = "jobset.spec.coordinator.podIndex"
+        yield Refusal(id="coordinator-rank", path=path, says=says)
 
 
 def _resources(values: Values) -> Iterator[Refusal]:
@@ -134,21 +127,20 @@ def _resources(values: Values) -> Iterator[Refusal]:
     if not is_resource(gpu):
         says = f"{gpu} is not a resource; use the name of a device plugin, such as nvidia.com/gpu"
         yield Refusal(id="resource-name", path="gpuResource", says=says)
-    for path in ("resources", "stages.resources", "test.resources"):
-        given = values[path.partition(".")[0]]
-        given = (given["resources"] if "." in path else given) or {}
-        for name in sorted({*(given.get("requests") or ()), *(given.get("limits") or ())}):
+    for level in ("", "stages.", "test."):
+        path, given = f"{level}resources", values[level[:-1]] if level else values
+        sides = (given["resources"] or {}).get
+        for name in sorted({*(sides("requests") or ()), *(sides("limits") or ())}):
             if name == gpu:
-                use = "gpusPerNode; use gpusPerNode"
-                use = use if path == "resources" else "the stage, and a stage pod has no GPU"
-                use += "" if path == "resources" else "; remove it"
+                use = "the stage, and a stage pod has no GPU; remove it"
+                use = use if level else "gpusPerNode; use gpusPerNode"
                 yield Refusal(id="resource-gpu", path=path, says=f"{name} is set by {use}")
             elif not is_resource(name):
                 says = f'"{name}" is not a resource; use cpu, memory or a name such as rdma/hca'
                 yield Refusal(id="resource-name", path=path, says=says)
 
 
-def recipe(values: Values) -> Iterator[Refusal]:
+def _recipe(values: Values) -> Iterator[Refusal]:
     """Yield what ``launchers/rules`` refuses, and datasets that are named twice."""
     own = values["recipe"]
     args = {name: _flag(value) for name, value in own["args"].items() if value is not None}
@@ -181,6 +173,7 @@ def recipe(values: Values) -> Iterator[Refusal]:
 
 
 def _is_source(name: str) -> bool:
+    """Return whether a text is a source; the schema refuses another, and does not replace it."""
     try:
         return bool(parse_source(name, "recipe.dataset"))
     except LaunchError:
@@ -203,10 +196,8 @@ def _evaluated(
         for each in given if isinstance(given, list) else [str(given)]:
             file = os.path.normpath(re.sub(r"#[0-9]+$", "", each))
             if file.startswith("/") and file in trained:
-                says = (
-                    f"{file} is recipe.dataset[{trained.index(file)}] too, and rows that were "
-                    f"trained on say nothing; use other rows{row.instead}"
-                )
+                says = f"{file} is recipe.dataset[{trained.index(file)}] too, and rows that were "
+                says += f"trained on say nothing; use other rows{row.instead}"
                 path = f"recipe.args.{row.flag}"
                 yield Refusal(id="evaluation-trained", path=path, says=says)
 
@@ -220,7 +211,7 @@ def _labels(values: Values, network: Values) -> Iterator[Refusal]:
             if says := _annotation(name, variables.text(value), names, path):
                 yield Refusal(id="annotation-value", path=path, says=f"{name} {says}")
     for path, _, term in walk(values):
-        if path.startswith(_SELECTING):
+        if path.startswith(_SELECTING) and isinstance(term, Mapping):
             yield from _label_keys(path, term)
 
 
@@ -244,25 +235,19 @@ def _annotation(name: str, value: str, containers: Sequence[str], path: str) -> 
     return ""
 
 
-def _label_keys(path: str, term: object) -> Iterator[Refusal]:
+def _label_keys(path: str, term: Values) -> Iterator[Refusal]:
     """Yield keys of ``matchLabelKeys`` and ``mismatchLabelKeys`` that are there twice."""
-    if not isinstance(term, Mapping):
-        return
-    match, mismatch = (term.get(f"{word}LabelKeys") or () for word in ("match", "mismatch"))
-    given = term.get("labelSelector")
-    where = "labelSelector" if given else "the chart's own selector"
-    default = {"matchLabels": _GANG} if path.startswith("topology") else {}
-    selector: Values = given or default
-    selected = {*(selector.get("matchLabels") or ())}
-    selected |= {each["key"] for each in selector.get("matchExpressions") or ()}
-    ends = "too, and Kubernetes accepts a key once; remove one of them"
-    for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
-        for key in sorted(selected & {*keys}):
-            says = f"{key} is in {where} {ends}"
-            yield Refusal(id="label-keys", path=f"{path}.{field}", says=says)
-    for key in sorted({*match} & {*mismatch}):
-        says = f"{key} is in matchLabelKeys {ends}"
-        yield Refusal(id="label-keys", path=f"{path}.mismatchLabelKeys", says=says)
+    match, mismatch = ({*(term.get(f"{word}LabelKeys") or ())} for word in ("match", "mismatch"))
+    own: Values = {"matchLabels": _GANG} if path.startswith("topology") else {}
+    selector = term.get("labelSelector") or own
+    where = "labelSelector" if term.get("labelSelector") else "the chart's own selector"
+    selected = {each["key"] for each in selector.get("matchExpressions") or ()}
+    selected |= {*(selector.get("matchLabels") or ())}
+    pairs = [("match", match & selected, where), ("mismatch", mismatch & selected, where)]
+    for field, keys, other in (*pairs, ("mismatch", match & mismatch, "matchLabelKeys")):
+        for key in sorted(keys):
+            says = f"{key} is in {other} too, and Kubernetes accepts a key once; remove one of them"
+            yield Refusal(id="label-keys", path=f"{path}.{field}LabelKeys", says=says)
 
 
 def _objects(values: Values) -> Iterator[Refusal]:
@@ -272,7 +257,7 @@ def _objects(values: Values) -> Iterator[Refusal]:
                 says = f"{key} is in data and in binaryData; remove one of them"
                 yield Refusal(id="extra-object-key", path=f"extraObjects[{number}]", says=says)
     constraints = values["topologySpreadConstraints"]
-    pairs = [f"{each.get('topologyKey')} {each.get('whenUnsatisfiable')}" for each in constraints]
+    pairs = (f"{each.get('topologyKey')} {each.get('whenUnsatisfiable')}" for each in constraints)
     for number, _ in twice(pairs):
         says = "topologyKey and whenUnsatisfiable are those of an earlier one; remove one of them"
         yield Refusal(id="spread-twice", path=f"topologySpreadConstraints[{number}]", says=says)
@@ -302,8 +287,7 @@ def _network_policy(policy: Values) -> Iterator[Refusal]:
                     says = f"{most} is less than port {least}; use a larger one or remove it"
                     where = f"{path}.ports[{place}].endPort"
                     yield Refusal(id="network-policy-range", path=where, says=says)
-            for peer in rule.get(peers) or ():
-                block = peer.get("ipBlock") or {}
+            for block in (peer.get("ipBlock") or {} for peer in rule.get(peers) or ()):
                 for each in block.get("except") or ():
                     if not _is_within(each, block["cidr"]):
                         says = f"except {each} is not a part of {block['cidr']}; use a smaller "
@@ -313,9 +297,7 @@ def _network_policy(policy: Values) -> Iterator[Refusal]:
 
 def _is_within(inner: str, outer: str) -> bool:
     """Return whether a network is a part of another, and smaller; forms are the schema's."""
-    try:
-        small, large = (ipaddress.ip_network(each, strict=False) for each in (inner, outer))
-    except ValueError:
-        return True
-    is_smaller = small.version == large.version and small.prefixlen > large.prefixlen
-    return is_smaller and large.supernet_of(small)  # type: ignore[arg-type]
+    small, large = (ipaddress.ip_network(each, strict=False) for each in (inner, outer))
+    if small.version != large.version or small == large:
+        return False
+    return large.supernet_of(small)  # type: ignore[arg-type]

@@ -27,7 +27,8 @@ _WORDS = re.compile(
 _LIBRARIES = re.compile("(NCCL|TORCH_NCCL|NVTE|GLOO|UCX|FI|CUDA)_")
 _LISTS = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES")
 """Lists of devices, which no blank divides."""
-_BLANK = re.compile("[\x85\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000]")
+BLANK = re.compile("[\x85\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000]")
+"""Blanks and invisible characters beyond ASCII."""
 
 
 def text(value: object) -> str:
@@ -45,8 +46,7 @@ def text(value: object) -> str:
 
 def refusals(values: Values, network: Values) -> Iterator[Refusal]:
     """Yield the variables; ``network`` is what ``fabric`` returns for the values."""
-    for level in ("extraEnv", "network.env"):
-        env = values["extraEnv"] if level == "extraEnv" else values["network"]["env"]
+    for level, env in (("extraEnv", values["extraEnv"]), ("network.env", values["network"]["env"])):
         for name, value in env.items():
             if value is not None and not isinstance(value, Mapping):
                 yield from _variable(f"{level}.{name}", name, text(value), network)
@@ -59,17 +59,19 @@ def _variable(path: str, name: str, value: str, network: Values) -> Iterator[Ref
     if reader and low in (*_YES, *_NO) and not is_word:
         says = f'{value} is not a number, and {reader} 0 and 1; set {path}: "{int(low in _YES)}"'
         yield Refusal(id="env-boolean", path=path, says=says)
-    elif _LIBRARIES.match(name) and _BLANK.search(value):
+    elif _LIBRARIES.match(name) and BLANK.search(value):
         says = "holds a blank or an invisible character beyond ASCII; write it again"
         yield Refusal(id="env-blank", path=path, says=says)
     elif name in _LISTS and re.search(r"\s", value):
         says = f"{json.dumps(value)} holds a blank, which its reader takes for a part of a name; "
         yield Refusal(id="env-list-blank", path=path, says=says + _list(value))
     elif name == "LD_LIBRARY_PATH" and value:
+        own = (folder.removesuffix("/") for folder in value.split(":") if folder)
+        plain = (each if re.fullmatch("(/[A-Za-z0-9._-]+)+", each) else "FOLDER" for each in own)
+        folders = ", ".join(dict.fromkeys((*network["libraryPath"], *plain))) or "FOLDER"
         says = (
             f"{value} replaces the image's, in which CUDA and its libraries may be found; remove "
-            f"it and set network.libraryPath: [{_folders(value, network)}], whose folders come "
-            "before the image's"
+            f"it and set network.libraryPath: [{folders}], whose folders come before the image's"
         )
         yield Refusal(id="env-library-path", path=path, says=says)
 
@@ -85,10 +87,3 @@ def _list(value: str) -> str:
     names = re.sub(r"[\s,]+", ",", value.removeprefix(prefix).strip())
     marks = re.sub(r"[\s,]", "", prefix)
     return f'use "{marks}{names}"' if names else "remove it"
-
-
-def _folders(value: str, network: Values) -> str:
-    """Return the folders that replace the variable: the profile's, and those of its own."""
-    own = [folder.removesuffix("/") for folder in value.split(":") if folder]
-    plain = [each if re.fullmatch("(/[A-Za-z0-9._-]+)+", each) else "FOLDER" for each in own]
-    return ", ".join(dict.fromkeys((*network["libraryPath"], *plain))) or "FOLDER"

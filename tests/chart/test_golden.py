@@ -1,4 +1,4 @@
-"""One golden manifest per values file, compared as parsed YAML, and the NOTES word for word."""
+"""Golden manifests, the differences of the other values files from them, and the NOTES."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.chart.helm import (
     Document,
     call,
     jobs,
+    kind,
     layers,
     merged,
     render,
@@ -25,12 +26,18 @@ from tests.chart.helm import (
 from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
-ALONE = [file for file in FILES if len(layers(file)) == 2]
-ADDED = [
-    *(file for file in FILES if file not in ALONE),
-    *(f for folder in ("hardware", "baselines") for f in (ROOT / "values" / folder).glob("*")),
-]
-"""Files that are added to a100-2node.yaml."""
+FIRST = "a100-2node"
+"""The file whose whole manifest is kept."""
+SIZES = (1, 2, 4, 8)
+NEAREST = {
+    **dict.fromkeys(("demo-cpu", "e2e", "baselines/seed-2node", "hardware/h200-16"), FIRST),
+    "demo-megatron": "demo-cpu",
+    "gke-a4": "hardware/b200-16",
+    **{f"hardware/h200-{gpus}": f"hardware/h200-{2 * gpus}" for gpus in SIZES},
+    **{f"hardware/b200-{gpus}": f"hardware/h200-{gpus}" for gpus in (*SIZES, 16)},
+    **{f"hardware/80g-{gpus}": f"hardware/h200-{gpus}" for gpus in SIZES[1:]},
+}
+"""The other files, each with the one from which its manifest differs least."""
 GOLDEN = Path(__file__).with_name("golden")
 SOURCES = "checksum/launchers"
 LAYERS: dict[str, Document] = {
@@ -59,24 +66,44 @@ def without_sources(documents: list[Document]) -> list[Document]:
     return documents
 
 
-@pytest.mark.parametrize("file", ALONE, ids=lambda file: file.stem)
-def test_the_manifest_is_the_golden_one(file: Path, update_golden: bool) -> None:
-    rendered = without_sources(template_file(file))
-    golden = GOLDEN / file.name
+def difference(before: list[str], after: list[str]) -> list[str]:
+    """Return the lines that differ.
+
+    Their numbers are left out: one line that comes to the first text would move them all.
+    """
+    lines = [*difflib.unified_diff(before, after, n=0, lineterm="")][2:]
+    return ["@@" if line.startswith("@@") else line for line in lines]
+
+
+def folded(documents: list[Document]) -> list[Document]:
+    """Leave of each job of the JobSet but the first what differs from the one before it."""
+    spec = kind(documents, "JobSet")["spec"]
+    texts = [yaml.safe_dump(job, width=100).splitlines() for job in spec["replicatedJobs"]]
+    spec["replicatedJobs"][1:] = map(difference, texts, texts[1:])
+    return documents
+
+
+@pytest.mark.parametrize("name", [FIRST, "every-option"])
+def test_the_manifest_is_the_golden_one(name: str, update_golden: bool) -> None:
+    values = ROOT / "values" / f"{name}.yaml"
+    rendered = folded(without_sources(template_file(values) if name == FIRST else render(FULL)))
+    golden = GOLDEN / f"{name}.yaml"
     if update_golden:
         golden.write_text(yaml.safe_dump_all(rendered, width=100), encoding="utf-8")
-    assert golden.exists(), f"no golden manifest of values/{file.name}: run `make golden`"
     expected = list(yaml.safe_load_all(golden.read_text(encoding="utf-8")))
     assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
 
 
-def test_the_manifest_of_every_option_is_the_golden_one(update_golden: bool) -> None:
-    rendered = without_sources(render(FULL))
-    golden = GOLDEN / "every-option.yaml"
+def compare(name: str, before: list[str], after: list[str], update_golden: bool) -> None:
+    """Compare the difference of two manifests with the golden one."""
+    changed = "".join(f"{line}\n" for line in difference(before, after))
+    golden = GOLDEN / f"{name}.diff"
     if update_golden:
-        golden.write_text(yaml.safe_dump_all(rendered, width=100), encoding="utf-8")
-    expected = list(yaml.safe_load_all(golden.read_text(encoding="utf-8")))
-    assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
+        golden.write_text(changed, encoding="utf-8")
+    assert golden.exists(), f"no golden change of {name}: run `make golden`"
+    assert changed == golden.read_text(encoding="utf-8"), (
+        "look at the difference; if it is wanted, run `make golden`"
+    )
 
 
 def template_of_the_gang(profile: str) -> list[str]:
@@ -88,35 +115,26 @@ def template_of_the_gang(profile: str) -> list[str]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_a_network_changes_is_the_golden_change(profile: str, update_golden: bool) -> None:
     both = (template_of_the_gang("custom"), template_of_the_gang(profile))
-    changed = "\n".join([*difflib.unified_diff(*both, "custom", profile, n=1, lineterm=""), ""])
-    golden = GOLDEN / f"network-{profile}.diff"
-    if update_golden:
-        golden.write_text(changed, encoding="utf-8")
-    assert changed == golden.read_text(encoding="utf-8"), (
-        "look at the difference; if it is wanted, run `make golden`"
-    )
+    compare(f"network-{profile}", *both, update_golden)
 
 
-def lines_of(file: Path) -> list[str]:
+def lines_of(name: str) -> list[str]:
     """Return a file's manifest as lines of YAML, under one name and without its checksums."""
-    documents = without_sources(template_file(file, name="run"))
+    documents = without_sources(template_file(ROOT / "values" / f"{name}.yaml", name="run"))
     lines = yaml.safe_dump_all(documents, width=100).splitlines()
     return [line for line in lines if "checksum/" not in line]
 
 
-@pytest.mark.parametrize("file", ADDED, ids=lambda file: file.stem)
-def test_what_an_added_file_changes_is_the_golden_change(file: Path, update_golden: bool) -> None:
-    both = (lines_of(ROOT / "values" / "a100-2node.yaml"), lines_of(file))
-    lines = difflib.unified_diff(*both, "a100-2node", file.stem, n=0, lineterm="")
-    # without numbers of lines, which move in all files when one line comes to the base
-    changed = "\n".join([*("@@" if line.startswith("@@") else line for line in lines), ""])
-    golden = GOLDEN / f"{file.parent.name}-{file.stem}.diff"
-    if update_golden:
-        golden.write_text(changed, encoding="utf-8")
-    assert golden.exists(), f"no golden change of {file.name}: run `make golden`"
-    assert changed == golden.read_text(encoding="utf-8"), (
-        "look at the difference; if it is wanted, run `make golden`"
-    )
+@pytest.mark.parametrize("name", NEAREST)
+def test_what_a_file_changes_is_the_golden_change(name: str, update_golden: bool) -> None:
+    both = (lines_of(NEAREST[name]), lines_of(name))
+    compare(name.replace("/", "-"), *both, update_golden)
+
+
+def test_every_file_is_compared() -> None:
+    added = (f for of in ("hardware", "baselines") for f in (ROOT / "values" / of).glob("*"))
+    names = {*(file.stem for file in FILES), *(f"{f.parent.name}/{f.stem}" for f in added)}
+    assert names == {FIRST, *NEAREST}
 
 
 @pytest.mark.parametrize("case", NOTES)
@@ -138,28 +156,7 @@ def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    names = {p.name for p in ALONE} | {"every-option.yaml"} | {f"{case}.txt" for case in NOTES}
+    names = {f"{FIRST}.yaml", "every-option.yaml", *(f"{case}.txt" for case in NOTES)}
     names |= {f"network-{profile}.diff" for profile in PROFILES}
-    names |= {f"{file.parent.name}-{file.stem}.diff" for file in ADDED}
+    names |= {f"{name.replace('/', '-')}.diff" for name in NEAREST}
     assert {p.name for p in GOLDEN.iterdir()} == names
-
-
-def test_the_users_file_holds_the_two_node_run() -> None:
-    documents = template_file(ROOT / "values" / "a100-2node.yaml")
-    assert [document["kind"] for document in documents] == [
-        "ConfigMap",
-        "ConfigMap",
-        "JobSet",
-        "Pod",
-    ]
-    [config, _, jobset, _] = documents
-    args = yaml.safe_load(config["data"]["recipe.yaml"])["args"]
-    assert (args["lr"], args["min_lr"], args["moe_aux_loss_coeff"]) == ("5e-06", "5e-07", "0.001")
-    assert (args["tensor_model_parallel_size"], args["global_batch_size"]) == ("1", "64")
-    assert jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
-    [node] = jobset["spec"]["replicatedJobs"]
-    assert (node["name"], node["replicas"]) == ("node", 1)
-    assert node["template"]["spec"]["completions"] == 2
-    limits = node["template"]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == "8"
-    assert limits["rdma/hca_shared_devices_a"] == "1"

@@ -45,6 +45,9 @@ WORDS = (
     "12_000",
     "012",
     "hf://a/b@c#9",
+    "jobs",
+    "ReadWriteOnce",
+    "/a/",
     "file:///a",
     "a" * 300,
     "!!binary x",
@@ -74,7 +77,15 @@ NESTED: tuple[Any, ...] = (
     {"lr": {"a": []}},
     {"lr": [1, 5e-7, True]},
     {"tensor_model_parallel_size": 999999},
+    {"--": ""},
     {"--lr": 1},
+    {"global_batch_size": [1]},
+    {"micro_batch_size": None},
+    {"capabilities": None},
+    {"capabilities": {"add": ["X"]}},
+    {"runAsUser": 0},
+    {"privileged": True, "runAsUser": None},
+    ["ReadWriteOncePod"],
 )
 ODD: Values = st.one_of(*(st.sampled_from(some) for some in (WORDS, HUGE, NESTED)), st.none())
 TEXT: Values = st.one_of(st.sampled_from(WORDS), st.text(max_size=20))

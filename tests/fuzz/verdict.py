@@ -10,7 +10,6 @@ from typing import Any
 from tests.chart import judged
 from tests.chart.helm import BY_SCHEMA, Document, walk
 from tests.chart.renderer import Answer
-from tests.chart.test_properties import SIGNS_OF_A_PANIC
 
 OURS = "the values cannot work:"
 """First words of the chart's refusal."""
@@ -20,6 +19,16 @@ FORMS = re.compile(
 """Parts of regular expressions, of which a message has words instead."""
 TORN = ("%!", "<no value>", "<nil>", "map[")
 """Marks that Go prints for a value that a template did not expect."""
+SIGNS_OF_A_PANIC = (
+    "error calling",
+    "nil pointer",
+    "wrong type",
+    "YAML parse error",
+    "can't evaluate",
+    "invalid value",
+    "error converting YAML",
+    "panic",
+)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")
 _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/]+/[^/]+")

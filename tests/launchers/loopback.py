@@ -1,4 +1,4 @@
-"""An HTTP server on 127.0.0.1 for the fake hub and the git server."""
+"""HTTP servers on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Silent(BaseHTTPRequestHandler):
+    """A handler that prints nothing."""
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,9 +31,11 @@ class Case:
     """Description of the mistake."""
     values: Mapping[str, Any]
     """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
-    where: Where
     id: str
     """The refusal's stable id."""
+    where: Where = "schema"
+    also: Sequence[str] = ()
+    """Ids of the other refusals of the same round."""
     path: str = ""
     """Key of the values, or name of the variable, that the refusal begins with."""
     gpu: str = ""

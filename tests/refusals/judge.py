@@ -48,6 +48,10 @@ class Verdict:
         if (wanted.id, wanted.path) not in [(each.id, each.path) for each in self.refusals]:
             seen = ", ".join(f"{each.id} at {each.path!r}" for each in self.refusals)
             found.append(f"no refusal {wanted.id} at {wanted.path!r}, but {seen or 'none'}")
+        elif (ids := sorted(each.id for each in self.refusals)) != sorted(
+            (wanted.id, *wanted.also)
+        ):
+            found.append(f"refusals {ids}, not {wanted.id} and {wanted.also}")
         if wanted.code is not None and self.code != wanted.code:
             found.append(f"exit code {self.code}, not {int(wanted.code)}")
         if self.where == "launcher" and self.code not in USER:

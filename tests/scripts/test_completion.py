@@ -10,6 +10,7 @@ import pytest
 
 from scripts import cli
 from scripts.doctor.api import Api
+from tests.scripts.kubeconfig import select
 from tests.scripts.observe.server import Cluster
 
 VERBS = ("status", "why", "logs", "stop", "resume", "rerun", "clean", "report", "bundle")
@@ -48,8 +49,7 @@ def test_the_runs_of_the_namespace_are_completed(
 def test_the_runs_of_a_mounted_workspace_are_completed_without_a_cluster(
     completed: Complete, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(tmp_path / "none"))
+    select(tmp_path / "none", monkeypatch)
     for name in ("dpo-41", "dpo-42", "sft-1", ".dpo-1.removing"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     place_words = [verb, "--workspace", str(tmp_path)]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from scripts import cli
 from scripts.doctor.api import Api
+from tests.scripts.kubeconfig import select
 from tests.scripts.observe.fixtures import JOBSETS
 from tests.scripts.observe.server import Cluster
 
@@ -58,6 +59,5 @@ def test_names_of_runs_are_completed_in_the_namespace(api: Api, cluster: Cluster
 def test_without_a_cluster_nothing_is_completed_and_nothing_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(tmp_path / "none"))
+    select(tmp_path / "none", monkeypatch)
     assert completed("why", "") == []

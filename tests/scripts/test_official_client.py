@@ -7,17 +7,16 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
 
 from scripts.helm import ROOT
-from tests.scripts.doctor.test_api import write
+from tests.launchers.loopback import Silent, http_server
+from tests.scripts.kubeconfig import write
 
 HEAVY = (
     "jsonschema",
@@ -89,7 +88,7 @@ def token_until(when: float) -> str:
     return f"e30.{part_of({'exp': int(when)})}.c2ln"
 
 
-class Issuer(BaseHTTPRequestHandler):
+class Issuer(Silent):
     """An issuer of tokens, and the API server that is asked with one."""
 
     asked: list[str]
@@ -115,28 +114,19 @@ class Issuer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *words: object) -> None:
-        """Print nothing."""
-
 
 @pytest.fixture
-def issuer() -> Iterator[ThreadingHTTPServer]:
+def issuer() -> Iterator[str]:
     Issuer.asked, Issuer.fresh = [], token_until(time.time() + 3600)
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    with http_server(Issuer) as url:
+        yield url
 
 
-def test_an_expired_token_of_openid_connect_is_replaced(
-    issuer: ThreadingHTTPServer, tmp_path: Path
-) -> None:
+def test_an_expired_token_of_openid_connect_is_replaced(issuer: str, tmp_path: Path) -> None:
     """The only use of the OAuth modules."""
-    url = f"http://127.0.0.1:{issuer.server_port}"
-    file = write(tmp_path, url)
+    file = write(tmp_path, issuer)
     config = yaml.safe_load(file.read_text())
-    own = {"idp-issuer-url": url, "client-id": "dpo", "client-secret": "s"}
+    own = {"idp-issuer-url": issuer, "client-id": "dpo", "client-secret": "s"}
     tokens = {"id-token": token_until(time.time() - 60), "refresh-token": "first"}
     provider = {"name": "oidc", "config": own | tokens}
     for each in config["users"]:

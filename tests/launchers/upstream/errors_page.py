@@ -5,7 +5,6 @@ What a refusal says is taken from the golden wordings of tests/refusals, or is i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ Output is quoted as it was printed on CPU on 2026-11-25, numbers rounded. A comm
 one before the refusal existed. Paths of tests begin in [tests/](../../).
 """
 PARTS = {"upstream": "Read in upstream", "issue": "Of the launcher, closed by issue 17"}
-_ID = re.compile(r" \[([a-z0-9-]+)\]$")
 
 
 def entries() -> list[dict[str, Any]]:
@@ -36,25 +34,13 @@ def entries() -> list[dict[str, Any]]:
     return found
 
 
-def wordings() -> dict[str, list[str]]:
-    """Return the wordings of each refusal that the golden file has, by its id."""
-    golden: dict[str, list[str]] = yaml.safe_load(WORDINGS.read_text(encoding="utf-8"))
-    found: dict[str, list[str]] = {}
-    for line in (line for lines in golden.values() for line in lines):
-        if (match := _ID.search(line)) is not None:
-            found.setdefault(match[1], []).append(line)
+def wordings() -> dict[str, str]:
+    """Return the golden wording of each refusal by its id."""
+    found: dict[str, str] = yaml.safe_load(WORDINGS.read_text(encoding="utf-8"))
     return found
 
 
-def wording(id: str, entry: str, said: dict[str, list[str]]) -> str:
-    """Return the shortest wording of a refusal, of one of the entry's own flags if there is one."""
-    flags = re.findall(r"\w+_\w+", entry)
-    known = said.get(id, [f"[{id}]"])
-    own = [each for each in known if any(flag in each for flag in flags)]
-    return min(own or known, key=lambda each: (len(each), each))
-
-
-def render(rows: Sequence[dict[str, Any]], said: dict[str, list[str]]) -> str:
+def render(rows: Sequence[dict[str, Any]], said: dict[str, str]) -> str:
     """Return the page.
 
     Args:
@@ -93,14 +79,14 @@ def _before(row: dict[str, Any]) -> Iterator[str]:
         yield row["why"] if seen else f"not run: {row['why']}"
 
 
-def _after(row: dict[str, Any], said: dict[str, list[str]]) -> Iterator[str]:
+def _after(row: dict[str, Any], said: dict[str, str]) -> Iterator[str]:
     after = row.get("after", {})
     if patches := after.get("patch"):
         yield f"patched: {', '.join(patches)}"
     if "after" in row.get("seen", {}):
         yield _quote(row["seen"]["after"])
     for id in after.get("refused", ()):
-        yield f"refused: {_quote(wording(id, row['entry'], said))}"
+        yield f"refused: {_quote(said.get(id, f'[{id}]'))}"
     for id in after.get("warned", ()):
         yield f"warned: `[{id}]`"
     for name in after.get("tests", ()):

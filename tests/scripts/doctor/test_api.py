@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,13 +14,15 @@ import yaml
 from scripts.doctor.api import Api, connect
 from scripts.doctor.gather import gather
 from scripts.problem import Problem, UnknownState
+from tests.launchers.loopback import Silent, http_server
 from tests.scripts.doctor.healthy import release
+from tests.scripts.kubeconfig import connected, write
 
 HIDDEN = base64.b64encode(b"hunter2-very-secret").decode("ascii")
 SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Silent):
     """Answers just enough for each test."""
 
     def do_GET(self) -> None:
@@ -53,44 +53,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
-
 
 @pytest.fixture
-def server() -> Iterator[ThreadingHTTPServer]:
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
-
-
-def write(folder: Path, url: str) -> Path:
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [
-            {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
-            {"name": "other", "context": {"cluster": "c", "user": "u"}},
-        ],
-    }
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return file
-
-
-@pytest.fixture
-def api(server: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
-    url = f"http://127.0.0.1:{server.server_port}"
-    # The client reads KUBECONFIG once, when it is imported.
-    monkeypatch.setattr(
-        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(write(tmp_path, url))
-    )
-    return connect(None, None)
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    with http_server(Handler) as url:
+        yield connected(write(tmp_path, url), monkeypatch)
 
 
 def test_namespace_and_context_are_the_kubeconfig_s(api: Api) -> None:
@@ -121,10 +88,8 @@ def test_a_dry_run_is_dry_and_its_warnings_are_kept(api: Api) -> None:
     assert answer.warnings == ['would "x"']
 
 
-def test_nobody_there_is_an_answer_too(api: Api, server: ThreadingHTTPServer) -> None:
-    server.shutdown()
-    server.server_close()
-    answer = api.get("/version")
+def test_nobody_there_is_an_answer_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = connected(write(tmp_path, "http://127.0.0.1:9"), monkeypatch).get("/version")
     assert answer.status == 0
     assert "refused" in answer.why
 
@@ -157,12 +122,6 @@ def test_a_file_that_is_no_kubeconfig_is_refused(
     (tmp_path / "kubeconfig").write_bytes(content)
     with pytest.raises(Problem, match="the file of KUBECONFIG is not a kubeconfig: "):
         connected(tmp_path / "kubeconfig", monkeypatch)
-
-
-def connected(file: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(file))
-    return connect(None, None)
 
 
 def exec_of(command: str) -> dict[str, object]:

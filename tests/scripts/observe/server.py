@@ -18,16 +18,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from scripts.doctor.api import Api, connect
+from scripts.doctor.api import Api
 from scripts.helm import ROOT
-from tests.scripts.doctor.test_api import write
+from tests.launchers.loopback import Silent, http_server
+from tests.scripts.kubeconfig import connected, write
 from tests.scripts.observe.planted import Object
 
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -218,10 +218,10 @@ def _exec_status(code: int) -> Object:
     return {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
 
 
-def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
+def handler(cluster: Cluster) -> type[Silent]:
     """Return the handler of a cluster's requests."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.headers.get("Upgrade", "").lower() == "websocket":
@@ -274,24 +274,11 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
         def date_time_string(self, timestamp: float | None = None) -> str:
             return cluster.date or super().date_time_string(timestamp)
 
-        def log_message(self, *words: object) -> None:
-            """Print nothing."""
-
     return Handler
 
 
 @contextmanager
 def serving(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     """Serve a cluster, and return the API of a kubeconfig for it."""
-    made = ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster))
-    made.daemon_threads = True
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    config = write(folder, f"http://127.0.0.1:{made.server_port}")
-    # The client reads KUBECONFIG once, when it is imported.
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(config))
-    try:
-        yield connect(None, None)
-    finally:
-        made.shutdown()
-        made.server_close()
+    with http_server(handler(cluster)) as url:
+        yield connected(write(folder, url), monkeypatch)

@@ -23,7 +23,7 @@ from scripts.status import listing, screen
 from scripts.status.summary import summarise
 from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
-from tests.scripts.doctor.test_api import write
+from tests.scripts.kubeconfig import select, write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import RUNNING, condition, jobset, pod
 from tests.scripts.observe.server import Cluster
@@ -237,8 +237,7 @@ def test_a_context_that_is_gone_is_named_with_those_that_there_are(
     file = write(tmp_path, "http://127.0.0.1:9")
     if not words:
         file.write_text(file.read_text().replace("current-context: here", "current-context: gone"))
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(file))
+    select(file, monkeypatch)
     run = () if verb == "list" else ("dpo",)
     with pytest.raises(SystemExit) as ended:
         cli.main([verb, *run, *words])
@@ -310,8 +309,7 @@ def test_a_server_that_does_not_answer_is_a_state_with_its_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, "http://127.0.0.1:9")
-    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-    monkeypatch.setattr(place, str(file))
+    select(file, monkeypatch)
     with pytest.raises(SystemExit) as ended:
         cli.main(["why", "dpo", "--json"])
     found = json.loads(capsys.readouterr().out)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.helm import ROOT
-from tests.scripts.doctor.test_api import write
+from tests.scripts.kubeconfig import write
 
 SECONDS = 5.0
 """Much shorter than the time limit of a request."""

@@ -13,11 +13,10 @@ import pytest
 
 from launchers.config.workspace import Workspace
 from scripts import cli
-from tests.scripts.doctor.test_api import write
+from tests.scripts.kubeconfig import select, write
 from tests.scripts.report.planted import plant, progress
 from tests.scripts.test_documents import validate
 
-PLACE = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
 NO_KUBECONFIG = "there is no kubeconfig; set KUBECONFIG, or `kubectl config use-context`"
 CONFIGS: dict[str, Callable[[Path], Path]] = {
     "none": lambda folder: folder / "none",
@@ -43,7 +42,7 @@ def run(
     """The command with one of `CONFIGS`: exit code, stdout and stderr."""
 
     def call(config: str, *words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(PLACE, str(CONFIGS[config](tmp_path)))
+        select(CONFIGS[config](tmp_path), monkeypatch)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main(words)
