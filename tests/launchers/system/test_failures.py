@@ -13,55 +13,6 @@ from launchers.system.training_end import attribute
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 
 
-@pytest.mark.parametrize(
-    ("last", "started", "code"),
-    [
-        ("ValueError: remaining_argv: ['--lora_rnk', '8']", False, Exit.CONFIG),
-        ("rlhf.py: error: argument --lr: invalid float value: 'x'", False, Exit.CONFIG),
-        ("rlhf.py: error: ambiguous option: --save could match --save_steps", False, Exit.CONFIG),
-        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", False, Exit.OUT_OF_MEMORY),
-        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", True, Exit.PEER),
-        ("OSError: [Errno 28] No space left on device: '/w/x'", True, Exit.QUOTA),
-        ("PermissionError: [Errno 13] Permission denied: '/w'", False, Exit.QUOTA),
-        ("OSError: [Errno 5] Input/output error", True, Exit.IO),
-        ("datasets.exceptions.DatasetGenerationError: An error occurred", False, Exit.DATA),
-        ("json.decoder.JSONDecodeError: Expecting value: line 1", False, Exit.DATA),
-        ("json.decoder.JSONDecodeError: Expecting value: line 1", True, Exit.PEER),
-        (
-            "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 7 vs 5",
-            True,
-            Exit.QUOTA,
-        ),
-        ("requests.exceptions.ConnectionError: x: Permission denied", True, Exit.UNAVAILABLE),
-        ("ValueError: Your setup doesn't support bf16/gpu.", False, Exit.PREFLIGHT),
-        ("FileNotFoundError: [Errno 2] No such file: 'x'", False, Exit.INPUT_MISSING),
-        ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
-        ("AssertionError: heads", False, Exit.CONFIG),
-        ("AssertionError: heads", True, Exit.PEER),
-        ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
-        (
-            "ValueError: args.max_steps must be set to a positive value if dataloader does not have"
-            " a length, was -1",
-            False,
-            Exit.DATA,
-        ),
-        ("[rank0]: modelscope_hub.x._DownloadDeadlineError: x", False, Exit.UNAVAILABLE),
-        (
-            "RuntimeError: Rank 3, node a, device 3, iteration 7: Unexpected result nan "
-            "(message='found NaN in local grad norm for bucket #1 in backward pass before ...')",
-            True,
-            Exit.DATA,
-        ),
-        ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
-    ],
-)
-def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> None:
-    found = verdict(TRACE + last + "\n", started=started)
-    assert found is not None
-    assert found.code == code
-    assert not found.cascade
-
-
 @pytest.mark.parametrize("prefix", ["", "[rank3]: "])
 @pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
 def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
@@ -89,21 +40,6 @@ def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
     text = "launchers.exits.LaunchError: x; y\nexit code: NONE [i]\n"
     found = verdict(text, started=True)
     assert found is not None and found.code == Exit.PEER
-
-
-@pytest.mark.parametrize(
-    "last",
-    [
-        "RuntimeError: [/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1",
-        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x",
-        "torch.distributed.DistNetworkError: The client socket has timed out",
-    ],
-)
-def test_a_cascade_is_never_a_user_error(last: str) -> None:
-    found = verdict(TRACE + last, started=False)
-    assert found is not None
-    assert found.cascade
-    assert found.code == Exit.PEER
 
 
 DIRECT = "\n\nThe above exception was the direct cause of the following exception:\n\n" + TRACE
@@ -150,10 +86,6 @@ def test_an_earlier_exception_that_was_handled_does_not_count() -> None:
     found = verdict(text, started=False)
     assert found is not None
     assert found.code == Exit.QUOTA
-
-
-def test_a_log_without_an_exception_says_nothing() -> None:
-    assert verdict("all well\n", started=True) is None
 
 
 BAR = "Train:  22%|██▏       | 21/96 [00:11<01:00,  1.24it/s]"
