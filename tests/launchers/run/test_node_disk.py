@@ -71,15 +71,6 @@ def test_new_pods_complete_it_and_read_their_disks(pods: Disks) -> None:
     assert not any(disk.exists() for disk in pods.checkpoints.disks)  # the run is over
 
 
-def test_a_node_that_lost_its_part_leaves_the_one_before(pods: Disks) -> None:
-    cut(pods)
-    (pods.folder / "node-1").rename(pods.folder / "gone")
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
-    assert pods.resumed(0, 2) is None and pods.resumed(1, 2) is None
-    assert "checkpoint not completed" in ends[0][1]
-
-
 def test_the_same_pods_complete_it(pods: Disks) -> None:
     pods.train = "0.1:hang,1.1:hang"
     started = [pods.start(rank, DPO_RESTARTS_IN_PLACE="1") for rank in (0, 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -144,16 +143,6 @@ def test_the_last_attempt_without_progress_is_left_to_new_pods(pods: Lasting) ->
     assert record(pods, 4, 0) == (93, "no-progress")
 
 
-def test_gpu_memory_that_runs_out_again_at_the_same_step_ends_the_run(tmp_path: Path) -> None:
-    pods = Lasting(tmp_path, nodes=1)
-    assert end(pods.start(0))[0] == 0
-    shutil.rmtree(pods.run / "export")  # as if it had been interrupted after the checkpoint
-    pods.train = "0:fail:torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    assert end(pods.start(0))[0] == Exit.OUT_OF_MEMORY
-    assert attempts(pods) == [1, 2, 3, 4]
-    assert record(pods, 4, 0) == (79, "gpu-memory-again")
-
-
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_a_user_error_wins_over_the_restart_that_a_cascade_asks_for(
     pods: Lasting, culprit: int
@@ -170,22 +159,6 @@ def test_a_gang_in_which_all_ends_look_like_cascades_restarts(pods: Lasting) -> 
     pods.train = f"0.1:fail:{GLOO},1.1:fail:{GLOO}"
     assert [code for code, _ in pods.all()] == [0, 0]
     assert attempts(pods) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("said", "code"),
-    [
-        ("OSError: [Errno 5] Input/output error", Exit.IO),
-        ("OSError: [Errno 28] No space left on device", Exit.QUOTA),
-        ("torch.AcceleratorError: CUDA error: uncorrectable ECC error", Exit.PREFLIGHT),
-    ],
-)
-def test_what_needs_a_person_or_new_pods_is_not_restarted(
-    pods: Lasting, said: str, code: Exit
-) -> None:
-    pods.train = f"1:fail:{said},0:hang"
-    assert [code for code, _ in pods.all()] == [Exit.PEER, code]
-    assert attempts(pods) == [1]
 
 
 def restarting(pods: Lasting) -> list[subprocess.Popen[str]]:

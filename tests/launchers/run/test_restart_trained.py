@@ -14,7 +14,7 @@ from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from launchers.system.process import descendants
 from scripts.demo.sources import Sources
-from tests.launchers.run.test_stop import LONG, STEPS, Trained, short_sources, stopped
+from tests.launchers.run.test_stop import STEPS, Trained, short_sources, stopped
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
@@ -68,30 +68,6 @@ def kill(launcher: subprocess.Popen[str]) -> None:
 def by_step(pods: Trained) -> dict[int, float]:
     """Return the losses of the run as it stands; a step that was repeated has its last one."""
     return dict(losses(pods))
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_process_is_started_again_in_the_same_pods(
-    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], rank: int
-) -> None:
-    """Twice, the second time after a higher checkpoint, with one restart in place in a row."""
-    pods = Trained(tmp_path, given=given, args={"save_steps": SAVES}, slow={"STEP": 0.3})
-    started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
-    for attempt in (1, 2):
-        pods.wait_for(lambda n=attempt: reached(pods, n, n * SAVES + 1), "step after a save")
-        kill(started[rank])
-    assert stopped(pods, started) == [0, 0], pods.said()
-    found = written(pods)
-    again = {n: [row.step for row in found if row.attempt == n] for n in (1, 2, 3)}
-    for before, after in ((1, 2), (2, 3)):
-        assert again[after][0] <= again[before][-1] + 1
-        assert (again[after][0] - 1) % SAVES == 0
-    assert by_step(pods) == dict(undisturbed)
-    # repeated steps, too
-    assert all(loss == dict(undisturbed)[step] for step, loss in losses(pods))
-    restarts = pods.progress()["restarts_in_place"]
-    assert [restart["attempt"] for restart in restarts] == [2, 3]
-    assert all(0 < restart["seconds"] < LONG for restart in restarts)
 
 
 def reached(pods: Trained, attempt: int, step: int) -> bool:

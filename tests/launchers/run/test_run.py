@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from pathlib import Path
@@ -56,28 +55,6 @@ def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
     assert not (pods.run / "attempts" / "2").exists()
 
 
-def test_a_changed_recipe_is_not_trained_onto_old_checkpoints(pods: Pods) -> None:
-    pods.all()
-    pods.write_recipe(args={"learning_rate": "2e-3", "tuner_type": "full"})
-    (code, output), (peer, _) = pods.all()
-    assert code == Exit.CONFIG
-    assert "run r has checkpoints of different recipe" in output
-    assert peer == Exit.PEER
-
-
-def test_a_run_that_was_interrupted_resumes_from_its_checkpoint(pods: Pods) -> None:
-    pods.all()
-    for file in (pods.run / "export").iterdir():
-        file.unlink()
-    (pods.run / "export").rmdir()
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
-    words = pods.argv(1, attempt=2)
-    resumed = words[words.index("--resume_from_checkpoint") + 1]
-    assert resumed == str(pods.run / "checkpoints" / "checkpoint-3")
-    assert words[words.index("--ref_model") + 1] == words[words.index("--model") + 1]
-
-
 def test_exit_code_0_in_mid_training_is_a_failure_and_nothing_is_exported(pods: Pods) -> None:
     pods.train = "0.1:exit,1.1:exit"
     (code, output), _ = pods.all()
@@ -87,14 +64,6 @@ def test_exit_code_0_in_mid_training_is_a_failure_and_nothing_is_exported(pods: 
     assert pods.progress()["state"] == "failed" and not (pods.run / "export").exists()
     assert [code for code, _ in pods.all()] == [0, 0]  # attempt 2 ends its training
     assert (pods.run / "export" / "model.safetensors").exists()
-
-
-def test_processes_that_exit_with_0_in_mid_training_are_started_again_in_place(
-    tmp_path: Path,
-) -> None:
-    pods = Pods(tmp_path, nodes=1, train="0.1:exit")
-    [(code, output)] = pods.all(DPO_RESTARTS_IN_PLACE="3")
-    assert code == 0 and "restart in place attempt=2" in output, output
 
 
 def test_an_early_stop_is_exported_with_a_warning(tmp_path: Path) -> None:
@@ -144,14 +113,6 @@ def test_the_user_error_of_another_rank_is_the_runs_end_also_when_rank_0_is_stop
     assert found["why"].startswith("rank 1 (r-node-0-1) ended: ValueError: heads must be divisible")
 
 
-def test_a_killed_rank_is_no_user_error(pods: Pods) -> None:
-    pods.train = "0:kill:9,1:hang"
-    (first, log), (second, _) = pods.all()
-    assert (first, second) == (Exit.PEER, Exit.PEER)
-    assert "killed by SIGKILL" in log
-    assert "rank 0 ended: a training process was killed by SIGKILL" in pods.message(1)["cause"]
-
-
 def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     pods.train = "0:orphan,1:orphan"
     started = [pods.start(rank) for rank in (0, 1)]
@@ -178,20 +139,6 @@ def test_a_trainer_that_ignores_sigterm_and_has_nothing_to_save_is_killed(tmp_pa
     assert not [pid for pid in pids() if str(tmp_path) in _command(pid)]
 
 
-def test_a_pod_that_is_killed_takes_the_gang_down(pods: Pods) -> None:
-    pods.train = "0:hang,1:hang"
-    started = [pods.start(rank) for rank in (0, 1)]
-    wait_for(pods, "argv.json")
-    started[0].kill()
-    code, output = end(started[1])
-    assert code == Exit.PEER
-    assert "rank 0" in output
-    for pid in pids():
-        # the killed launcher's torchrun has no parent left to end it: that is the kubelet's part
-        if "torch.distributed.run" in _command(pid) and str(pods.folder) in _command(pid):
-            os.kill(pid, signal.SIGKILL)
-
-
 def pids() -> list[int]:
     return [int(p.name) for p in Path("/proc").glob("[0-9]*")]
 
@@ -201,15 +148,6 @@ def _command(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except OSError:
         return ""
-
-
-def test_a_missing_model_fails_before_training(pods: Pods) -> None:
-    pods.write_recipe(model=f"file://{pods.folder}/nowhere/model")
-    (code, output), (peer, _) = pods.all()
-    assert (code, peer) == (Exit.INPUT_MISSING, Exit.PEER)
-    assert pods.message(0)["stage"] == "download"
-    assert "nowhere/model" in pods.message(1)["cause"]
-    assert "Traceback" not in output
 
 
 def test_an_unknown_flag_fails_at_once_on_every_rank(pods: Pods) -> None:
@@ -242,14 +180,6 @@ def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:
     assert "id=gang-refused" in output
     one.send_signal(signal.SIGTERM)
     assert end(one)[0] == Exit.TERMINATED
-
-
-def test_skipped_training_leaves_the_prepared_workspace(pods: Pods) -> None:
-    ends = pods.all(SKIP_TRAIN="1")
-    assert [code for code, _ in ends] == [0, 0], ends
-    train = pods.progress()["stages"]["train"]
-    assert (train["state"], train["why"]) == ("skipped", "SKIP_TRAIN=1")
-    assert not (pods.run / "checkpoints").exists()
 
 
 def test_a_stage_on_its_own_needs_no_gang(pods: Pods) -> None:

@@ -13,25 +13,16 @@ from scripts.report import reading
 from tests.launchers import model_folder
 from tests.launchers.pods import Pods
 
-FLAT, PACKAGES = "927a1de", "0.1.0"
-"""Launchers that left the samples: a commit before ``launchers/`` had packages, and a release."""
+LEFT = Path(__file__).with_name("left_by_0.1.0.yaml")
 CHANGED = {"args": {"learning_rate": "2e-3", "tuner_type": "full"}}
 
 
-@pytest.fixture(params=[FLAT, PACKAGES])
-def left_by(request: pytest.FixtureRequest) -> str:
-    """Return the version that left the files of the run."""
-    version: str = request.param
-    return version
-
-
 @pytest.fixture
-def pods(tmp_path: Path, left_by: str) -> Pods:
+def pods(tmp_path: Path) -> Pods:
     """Return the pods of a run of an earlier version, with its workspace."""
-    left = Path(__file__).parent / f"left_by_{left_by}.yaml"
     pods = Pods(tmp_path, nodes=1)
     pods.write_recipe(model="hf://org/model@v1", dataset=["hf://org/pairs@v1/pairs.jsonl"])
-    for name, text in yaml.safe_load(left.read_text(encoding="utf-8")).items():
+    for name, text in yaml.safe_load(LEFT.read_text(encoding="utf-8")).items():
         path = tmp_path / "workspace" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -40,16 +31,13 @@ def pods(tmp_path: Path, left_by: str) -> Pods:
     return pods
 
 
-def test_its_files_are_read(pods: Pods, left_by: str) -> None:
+def test_its_files_are_read(pods: Pods) -> None:
     seen = read_run(pods.folder / "workspace", "r")
     assert [each.step for each in seen.checkpoints] == [3]
     record = reading.read(reading.find("r", pods.folder / "workspace"))
     assert [each.number for each in record.attempts] == [1]
     end = record.attempts[0].end
-    if left_by == FLAT:  # it kept no termination messages
-        assert end is None and record.progress["code"] == Exit.TERMINATED
-    else:
-        assert end is not None and end.code == Exit.TERMINATED
+    assert end is not None and end.code == Exit.TERMINATED
 
 
 def test_it_resumes_from_its_checkpoint(pods: Pods) -> None:
@@ -69,7 +57,6 @@ def test_it_is_still_known_by_its_recipe(pods: Pods) -> None:
     assert "id=run-changed" in output
 
 
-@pytest.mark.parametrize("left_by", [PACKAGES], indirect=True)
 def test_a_damaged_checkpoint_is_found_by_its_digests(pods: Pods) -> None:
     (pods.run / "checkpoints" / "checkpoint-3" / "optimizer.pt").write_bytes(b"MOMENTS")
     [(_, output)] = pods.all(SKIP_DOWNLOAD="1")

@@ -27,15 +27,6 @@ def test_attempts_count_up_independently_of_kubernetes(work: Workspace) -> None:
     assert next_attempt(work).number == 11
 
 
-def test_an_attempt_resumes_from_the_newest_complete_checkpoint(work: Workspace) -> None:
-    sealed(work, 5)
-    sealed(work, 10)
-    (work.checkpoints / "checkpoint-10" / "model.safetensors").write_bytes(b"")
-    resume = next_attempt(work).resume
-    assert resume is not None
-    assert resume.step == 5
-
-
 def test_inputs_may_change_until_there_is_a_checkpoint(work: Workspace) -> None:
     keep_identity(work, {"recipe": "a", "model": "m"})
     keep_identity(work, {"recipe": "b", "model": "m"})

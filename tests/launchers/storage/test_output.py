@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest, marker
 from launchers.storage.output import Made, produce
-from tests.launchers.storage.disk_order import record_disk
+from scripts.helm import ROOT
 from tests.launchers.storage.outputs import never, run, writer
 
 
@@ -130,25 +132,6 @@ def test_what_make_says_is_checked(path: Path) -> None:
     assert not path.exists()
 
 
-def test_files_and_folders_are_on_the_disk_before_the_marker_and_it_before_the_name(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def make(folder: Path) -> None:
-        (folder / "sub").mkdir()
-        (folder / "a").write_text("1")
-        (folder / "sub" / "b").write_text("2")
-
-    order = record_disk(monkeypatch)
-    run(path, make)
-    marked, named = order.index(marker.NAME), order.index(path.name)
-    written = {(path / name).stat().st_ino for name in ("a", "sub", "sub/b", ".")}
-    assert written < set(order[:marked])
-    assert (path / marker.NAME).stat().st_ino in order[:marked]
-    assert marked < named
-    assert path.stat().st_ino in order[marked:named]
-    assert path.parent.stat().st_ino in order[named:]
-
-
 def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
     cache = {"skip": False, "holder": "t", "is_cache": True}
     first = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
@@ -168,3 +151,24 @@ def test_only_a_stage_can_be_skipped_to_use_an_existing_output(
         produce(stage, "m", path, {}, never, skip=False, holder="t")
     assert (f"stages.{stage}.skip" in no.value.remedy) == skip
     assert "remove it" in no.value.remedy
+
+
+PRODUCER = """
+import sys, time
+from pathlib import Path
+from launchers.storage.output import produce
+def make(folder):
+    for number in range(12):
+        (folder / f"{number}.txt").write_text("x")
+        time.sleep(0.03)
+made = produce("test", "x", Path(sys.argv[1]), {"v": 1}, make, skip=False, holder="producer")
+print(made.state, made.digest, sep="|")
+"""
+
+
+def test_of_two_producers_one_makes_and_the_other_finds_it(path: Path) -> None:
+    words = [sys.executable, "-c", PRODUCER, str(path)]
+    both = [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    ends = [each.communicate(timeout=30)[0].splitlines()[-1].split("|") for each in both]
+    assert sorted(state for state, _ in ends) == ["done", "up to date"]
+    assert ends[0][1] == ends[1][1] != ""
