@@ -84,14 +84,6 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
     assert pods.progress()["code"] == Exit.PREFLIGHT
 
 
-def test_another_gpu_model_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
-    env = gpus(pods, 1, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_GPU_MODEL="a100-80g")
-    code, output = end(pods.start(1, **env))
-    assert code == Exit.CONFIG, output
-    assert "the GPUs are NVIDIA H200, but gpuModel is a100-80g" in pods.message(1)["cause"]
-    assert "set gpuModel: h200" in pods.message(1)["remedy"]
-
-
 def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
     nvidia_smi.install(

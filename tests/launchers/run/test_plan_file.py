@@ -41,6 +41,13 @@ def env(tmp_path: Path) -> dict[str, str]:
     }
 
 
+def lay_model(settings: Settings, made: Recipe) -> Path:
+    model = inputs_of(settings, made).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    return model
+
+
 def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
     plan_file.record(settings, made, inputs_of(settings, made), env)
     found: dict[str, Any] = json.loads(settings.launch.work.plan.read_text())
@@ -52,9 +59,7 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
     before = written(settings, made, env)
     assert before["memory"] is None
     assert "config.json does not exist yet" in before["unknown"]["memory"]
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    lay_model(settings, made)
     after = written(settings, made, env)
     assert after["memory"]["total_gib"] > 0
     assert after["speed"]["step_seconds"] > 0
@@ -75,9 +80,7 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
 ) -> None:
     settings, made = from_env(env), recipe(save_total_limit="2")
     assert plan_file.record(settings, made, inputs_of(settings, made), env) is None
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    lay_model(settings, made)
     whole = plan_file.record(settings, made, inputs_of(settings, made), env)
     assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
     old = settings.launch.work.checkpoints / "checkpoint-1" / "model.safetensors"
@@ -131,9 +134,7 @@ def test_a_plan_is_written_again_only_if_it_has_changed(
 ) -> None:
     caplog.set_level("INFO")
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    model = lay_model(settings, made)
     inputs, sizes = inputs_of(settings, made), parse_config(CONFIG)
     rooms = {plan_file.record(settings, made, inputs, env, seen) for seen in (None, sizes)}
     assert caplog.text.count("plan written") == len(rooms) == 1
@@ -185,9 +186,7 @@ def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
 
 def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    model = lay_model(settings, made)
     model_config, where = plan_file.read_sizes(model / "config.json")
     plan = build(job_of(settings, made, env, model_config=model_config, model_config_source=where))
     assert written(settings, made, env) == document.document(plan)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from launchers.exits import Exit
+from tests.launchers.git_server import repository
 from tests.launchers.pods import ROOT, Pods, end
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -36,24 +36,11 @@ while true; do sleep 0.1; done
 """
 
 
-def git(folder: Path, *words: str) -> str:
-    author = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-    done = subprocess.run(
-        ["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
-
 def pods(folder: Path, name: str, text: str, *words: str) -> tuple[Pods, dict[str, str]]:
     """Return two pods that run a script of a repository, and the settings of its clone."""
     made, code = Pods(folder=folder), folder / "code"
-    code.mkdir()
-    (code / name).write_text(text)
-    git(code, "init", "--quiet", "--initial-branch=main")
-    git(code, "add", ".")
-    git(code, "commit", "--quiet", "--message", "script")
+    sha = repository(code, {name: text})
     made.write_recipe(backend="script", args={}, script=[name, *words])
-    sha = git(code, "rev-parse", "HEAD")
     env = {"DPO_CODE_URL": f"file://{code}", "DPO_CODE_REF": sha, "PYTHONPATH": str(ROOT)}
     return made, env
 

@@ -22,16 +22,26 @@ from launchers.metrics import writer
 from tests.launchers.pods import PAIR, Pods, end
 
 
-@pytest.fixture
-def pods(tmp_path: Path) -> Pods:
-    return Pods(tmp_path, nodes=1)
-
-
 def install(pods: Pods, at: float) -> None:
     """Write Helm's record of a release that was installed at a time."""
     when = datetime.fromtimestamp(at, UTC).isoformat()
     text = json.dumps({"info": {"first_deployed": when}})
     (pods.folder / "release").write_bytes(base64.b64encode(gzip.compress(text.encode())))
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    """Return the pods of a release that was installed just now."""
+    made = Pods(tmp_path, nodes=1)
+    install(made, time.time())
+    return made
+
+
+@pytest.fixture
+def ended(pods: Pods) -> Pods:
+    """Return the same after a run that succeeded."""
+    assert pods.all()[0][0] == 0
+    return pods
 
 
 def start(pods: Pods, deadline: int = 1, **change: str) -> subprocess.Popen[str]:
@@ -49,17 +59,14 @@ def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
     (pods.run / "progress.json").write_text(json.dumps(document))
 
 
-def test_a_run_that_succeeded_is_proved(pods: Pods) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
-    code, output = verify(pods)
+def test_a_run_that_succeeded_is_proved(ended: Pods) -> None:
+    code, output = verify(ended)
     assert code == Exit.OK, output
     assert "run verified" in output
-    assert f"export={pods.run / 'export'} files=2 bytes=9" in output
+    assert f"export={ended.run / 'export'} files=2 bytes=9" in output
 
 
 def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
-    install(pods, time.time())
     (pods.folder / "sources" / "pairs.jsonl").write_text(PAIR * 4)
     pods.write_recipe(export="best", args={"tuner_type": "full", "split_dataset_ratio": "0.5"})
     path = pods.run / "metrics.jsonl"
@@ -70,20 +77,17 @@ def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     assert code == Exit.OK, output
 
 
-def test_the_evaluations_on_held_out_rows_are_reported(pods: Pods) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
+def test_the_evaluations_on_held_out_rows_are_reported(ended: Pods) -> None:
     one = {"step": 3, "loss": 0.4, "accuracy": 0.9, "margin": 1.5}
     held_out = {"first": {**one, "step": 0}, "last": one, "best": one, "by": "loss"}
-    rewrite(pods, lambda d: d.update(training={"held_out": held_out}))
-    code, output = verify(pods)
+    rewrite(ended, lambda d: d.update(training={"held_out": held_out}))
+    code, output = verify(ended)
     assert code == Exit.OK, output
     assert "held out, first evaluation step=0 loss=0.4 accuracy=0.9 margin=1.5" in output
     assert "held out, best evaluation step=3 loss=0.4 accuracy=0.9 margin=1.5 by=loss" in output
 
 
 def test_it_waits_for_the_end(pods: Pods) -> None:
-    install(pods, time.time())
     waiting = start(pods, deadline=30)
     time.sleep(1)
     assert waiting.poll() is None
@@ -93,10 +97,9 @@ def test_it_waits_for_the_end(pods: Pods) -> None:
     assert 'waiting for the run seen="not started"' in output
 
 
-def test_the_success_of_an_earlier_release_does_not_count(pods: Pods) -> None:
-    assert pods.all()[0][0] == 0
-    install(pods, time.time() + 60)
-    code, output = verify(pods)
+def test_the_success_of_an_earlier_release_does_not_count(ended: Pods) -> None:
+    install(ended, time.time() + 60)
+    code, output = verify(ended)
     assert code == Exit.UNAVAILABLE
     assert "not started; progress.json belongs to a run that began" in output
     assert "it waits in the queue, or its pods cannot start" in output
@@ -112,24 +115,21 @@ def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
     assert verify(pods)[0] == Exit.OK
 
 
-def test_the_success_of_another_recipe_does_not_count(pods: Pods) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
-    pods.write_recipe(args={"learning_rate": "2e-3"})
-    code, output = verify(pods)
+def test_the_success_of_another_recipe_does_not_count(ended: Pods) -> None:
+    ended.write_recipe(args={"learning_rate": "2e-3"})
+    code, output = verify(ended)
     assert code == Exit.UNAVAILABLE
     assert "progress.json belongs to another recipe or launcher" in output
 
 
-def test_without_helms_record_recipe_and_launcher_decide(pods: Pods) -> None:
-    assert pods.all()[0][0] == 0
-    code, output = verify(pods)
+def test_without_helms_record_recipe_and_launcher_decide(ended: Pods) -> None:
+    (ended.folder / "release").unlink()
+    code, output = verify(ended)
     assert code == Exit.OK, output
     assert "no record of the Helm release" in output
 
 
 def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
-    install(pods, time.time())
     pods.train = "0:fail:ValueError: heads must be divisible"
     assert pods.all()[0][0] == Exit.CONFIG
     begin = time.monotonic()
@@ -142,7 +142,6 @@ def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
 
 
 def test_a_fault_may_be_fixed_by_a_restart(pods: Pods) -> None:
-    install(pods, time.time())
     pods.train = "0:kill:9"
     assert pods.all()[0][0] == Exit.PEER
     code, output = verify(pods)
@@ -155,23 +154,22 @@ def test_a_fault_may_be_fixed_by_a_restart(pods: Pods) -> None:
     assert end(waiting)[0] == Exit.OK
 
 
-def test_a_run_under_way_is_reported_with_its_step(pods: Pods) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
-    rewrite(pods, lambda d: d.update(state="running", stage="train"))
+def test_a_run_under_way_is_reported_with_its_step(ended: Pods) -> None:
+    rewrite(ended, lambda d: d.update(state="running", stage="train"))
     row = json.dumps({"loss": 1, "global_step/max_steps": "34/107"})
-    (pods.run / "checkpoints" / "logging.jsonl").write_text(row + "\n")
-    code, output = verify(pods)
+    (ended.run / "checkpoints" / "logging.jsonl").write_text(row + "\n")
+    code, output = verify(ended)
     assert code == Exit.UNAVAILABLE
     assert "run r after 1 s: in train, step 34" in output
     assert "test.deadlineSeconds" in output
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate", "content", "marker", "recipe"])
-def test_an_export_that_is_not_what_the_run_left_is_no_proof(pods: Pods, damage: str) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
-    weights, marker = pods.run / "export" / "model.safetensors", pods.run / "export/.complete.json"
+def test_an_export_that_is_not_what_the_run_left_is_no_proof(ended: Pods, damage: str) -> None:
+    weights, marker = (
+        ended.run / "export" / "model.safetensors",
+        ended.run / "export/.complete.json",
+    )
     if damage in ("remove", "truncate", "content"):
         weights.unlink()
     if damage in ("truncate", "content"):
@@ -182,13 +180,12 @@ def test_an_export_that_is_not_what_the_run_left_is_no_proof(pods: Pods, damage:
         document = json.loads(marker.read_text())
         document["inputs"]["recipe"] = "other"
         marker.write_text(json.dumps(document))
-    code, output = verify(pods)
+    code, output = verify(ended)
     assert code == (Exit.INPUT_MISSING if damage in ("marker", "recipe") else Exit.IO)
     assert "run verified" not in output
 
 
 def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
-    install(pods, time.time())
     assert pods.all(SKIP_TRAIN="1")[0][0] == 0
     code, output = verify(pods, SKIP_TRAIN="1")
     assert code == Exit.OK, output
@@ -201,7 +198,6 @@ def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
 
 
 def test_sigterm_ends_it_at_once(pods: Pods) -> None:
-    install(pods, time.time())
     waiting = start(pods, deadline=60)
     assert waiting.stdout is not None
     while "waiting for the run" not in waiting.stdout.readline():
@@ -212,9 +208,7 @@ def test_sigterm_ends_it_at_once(pods: Pods) -> None:
     assert time.monotonic() - begin < 2
 
 
-def test_a_torn_progress_is_read_again(pods: Pods) -> None:
-    install(pods, time.time())
-    assert pods.all()[0][0] == 0
-    (pods.run / "progress.json").write_text('{"state": "succ')
-    code, output = verify(pods)
+def test_a_torn_progress_is_read_again(ended: Pods) -> None:
+    (ended.run / "progress.json").write_text('{"state": "succ')
+    code, output = verify(ended)
     assert (code, "not started" in output) == (Exit.UNAVAILABLE, True)

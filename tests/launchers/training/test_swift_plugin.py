@@ -38,6 +38,20 @@ inside = ("launchers.training.", "launchers.stop.", "launchers.evaluation.", "la
 print("modules", *sorted(name for name in sys.modules if name.startswith(inside)))
 """
 
+ALWAYS = (
+    *("hang.heartbeat", "hang.stacks", "stop.finished", "stop.sigterm", "stop.uncaught"),
+    *("training.installed", "training.loading", "training.saving", "training.saving.foreground"),
+)
+SEAL = (
+    *("evaluation.owed", "training.checkpoint_record", "training.seal_megatron"),
+    *(f"training.saving.{name}" for name in ("background", "files", "host_buffer", "staging")),
+)
+
+
+def modules(*more: str) -> str:
+    """Return the line of all modules of ours that training has imported."""
+    return " ".join(("modules", *sorted(f"launchers.{name}" for name in (*ALWAYS, *more))))
+
 
 def load(
     folder: Path, *plugins: Path, environment: dict[str, str]
@@ -71,15 +85,7 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         'patch merge-last effect=numbers state=accepted sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
-        "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
-        " launchers.stop.finished launchers.stop.sigterm launchers.stop.uncaught"
-        " launchers.training.checkpoint_record"
-        " launchers.training.installed launchers.training.loading launchers.training.merge_last"
-        " launchers.training.saving launchers.training.saving.background"
-        " launchers.training.saving.files launchers.training.saving.foreground"
-        " launchers.training.saving.host_buffer"
-        " launchers.training.saving.staging"
-        " launchers.training.seal_megatron",
+        modules("training.merge_last", *SEAL),
     ]
     other = load(
         tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"}
@@ -142,10 +148,7 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
     assert done.stdout.splitlines() == [
         "callbacks",
-        "modules launchers.hang.heartbeat launchers.hang.stacks launchers.stop.finished"
-        " launchers.stop.sigterm launchers.stop.uncaught"
-        " launchers.training.installed launchers.training.loading launchers.training.saving"
-        " launchers.training.saving.foreground",
+        modules(),
     ]
 
 
@@ -166,14 +169,7 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         'patch startup-megatron effect=speed state="stepped aside" sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks phases seal",
-        "modules launchers.evaluation.owed launchers.hang.heartbeat launchers.hang.stacks"
-        " launchers.stop.finished launchers.stop.sigterm launchers.stop.uncaught"
-        " launchers.training.checkpoint_record"
-        " launchers.training.installed launchers.training.loading launchers.training.saving"
-        " launchers.training.saving.background launchers.training.saving.files"
-        " launchers.training.saving.foreground"
-        " launchers.training.saving.host_buffer launchers.training.saving.staging"
-        " launchers.training.seal_megatron",
+        modules(*SEAL),
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 
