@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 
 from tests.bench.gradients import errors, names
 from tests.launchers.training import megatron_on_cpu
-from tests.launchers.training.packs.gather_edge import shown
+from tests.launchers.training.edge import shown
 
 
 def made() -> tuple[Any, Any]:

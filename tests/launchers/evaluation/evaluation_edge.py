@@ -25,7 +25,8 @@ from launchers.stop import finished
 from launchers.storage.checkpoint import seal
 from tests.launchers.reference import megatron_free
 from tests.launchers.reference.reference_parts import collate, options, row, trainer
-from tests.launchers.training import rank_end
+from tests.launchers.training import edge
+from tests.launchers.training.edge import shown
 
 SIZES = (1, 5, 2, 7, 3)
 """Pairs of each held-out pack: four make two rounds of both replicas, the last one is left out."""
@@ -127,7 +128,7 @@ def upstreams(base: Any, upstream: Any, home: Path) -> None:
     _, held_out = run._prepare_data_iterator(packs(), packs())
     first, second = (run.evaluate(held_out)["loss"] for _ in range(2))
     assert first != second, (first, second)
-    print("upstream: two evaluations of one model differ")
+    shown("upstream: two evaluations of one model differ")
 
 
 def ours(own: Any, upstream: Any, home: Path) -> None:
@@ -144,17 +145,17 @@ def ours(own: Any, upstream: Any, home: Path) -> None:
     assert events == ["on_eval_begin", "on_eval_step", "on_log", "on_eval_end"], events
     found = logged[2][1]["logs"]
     assert (run.args.eval_iters, run.args.num_microbatches) == (1, 3)
-    print("a run is evaluated before its first step")
+    shown("a run is evaluated before its first step")
     again = run.evaluate(held_out)
     assert {f"eval_{name}": value for name, value in again.items()} == found
-    print("two evaluations of one model are equal")
+    shown("two evaluations of one model are equal")
     run.wrapped_models[0].eval()
     assert abs(found["eval_loss"] - by_hand(run, packs()[:4])) < 1e-5, found
     assert 0 <= found["eval_rewards/accuracies"] <= 1
     assert abs(found["eval_rewards/accuracies"] * 15 % 1) < 1e-4  # 1 + 5 + 2 + 7 pairs
-    print("numbers are means over the pairs of all replicas")
+    shown("numbers are means over the pairs of all replicas")
     assert torch.equal(state, torch.random.get_rng_state())
-    print("the training's random state is as without evaluation")
+    shown("the training's random state is as without evaluation")
     sgd(run, held_out)
 
 
@@ -170,7 +171,7 @@ def weighed_equally(own: Any, upstream: Any, home: Path) -> None:
     plain.wrapped_models[0].eval()
     assert abs(found["loss"] - by_hand(plain, packs()[:4])) < 1e-5, found
     assert abs(found["rewards/accuracies"] * 15 % 1) < 1e-4  # 1 + 5 + 2 + 7 pairs
-    print("equal pair weights have the same means")
+    shown("equal pair weights have the same means")
 
 
 def sgd(run: Any, held_out: Any) -> None:
@@ -179,7 +180,7 @@ def sgd(run: Any, held_out: Any) -> None:
     with torch.no_grad():
         run.unwrapped_models[0].table.weight += torch.eye(64)
     assert run.evaluate(held_out)["loss"] != before
-    print("another policy has another loss")
+    shown("another policy has another loss")
 
 
 def limits(own: Any, upstream: Any, home: Path) -> None:
@@ -190,15 +191,15 @@ def limits(own: Any, upstream: Any, home: Path) -> None:
         init(run.args, packs(), packs()[:1])
     except LaunchError as error:
         assert (error.code, error.id) == (Exit.DATA, "held-out-too-few")
-        print("fewer held-out packs than replicas are refused")
+        shown("fewer held-out packs than replicas are refused")
     run.args.eval_iters = 0
     init(run.args, packs(), packs()[:1])
     assert run._prepare_data_iterator(packs(), packs())[1] is None
-    print("eval_iters 0 evaluates nothing")
+    shown("eval_iters 0 evaluates nothing")
     run.args.eval_iters, run.args.num_microbatches = 1, 1
     init(run.args, packs(), packs())
     assert run.args.held_out_microbatches == 1
-    print("eval_iters limits the rows")
+    shown("eval_iters limits the rows")
 
 
 def restored(own: Any, upstream: Any, home: Path) -> None:
@@ -224,13 +225,13 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
     state = run.state
     assert (state.best_metric, state.best_global_step) == (0.3, 4)
     assert state.best_model_checkpoint == str(home / "checkpoint-4")
-    print("a resumed run knows the best checkpoint")
+    shown("a resumed run knows the best checkpoint")
     made_first: list[Any] = []
     os.environ[EVALUATE_VARIABLE] = "1"
     run.evaluate = made_first.append
     _, held_out = run.setup_training(packs(), packs())
     assert made_first == [held_out] and run.wrapped_models[0].training
-    print("a run that was stopped in an evaluation makes it first")
+    shown("a run that was stopped in an evaluation makes it first")
 
 
 if __name__ == "__main__":
@@ -257,4 +258,4 @@ if __name__ == "__main__":
     weighed_equally(own, megatron, home / "run")
     limits(own, megatron, home / "run")
     restored(own, megatron, home / "run")
-    rank_end.end()
+    edge.end()

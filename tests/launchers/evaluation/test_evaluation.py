@@ -11,26 +11,10 @@ from launchers.exits import Exit, LaunchError
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_training
 
-SHOWN = (
-    "upstream: two evaluations of one model differ",
-    "a run is evaluated before its first step",
-    "two evaluations of one model are equal",
-    "numbers are means over the pairs of all replicas",
-    "the training's random state is as without evaluation",
-    "another policy has another loss",
-    "equal pair weights have the same means",
-    "fewer held-out packs than replicas are refused",
-    "eval_iters 0 evaluates nothing",
-    "eval_iters limits the rows",
-    "a resumed run knows the best checkpoint",
-    "a run that was stopped in an evaluation makes it first",
-)
-
 
 @needs_training
 def test_ms_swifts_trainer_evaluates_each_held_out_pair_once() -> None:
-    said = ranks_on_cpu.said("tests.launchers.evaluation.evaluation_edge")
-    assert [line for line in SHOWN if said.count(line) != 2] == []
+    assert ranks_on_cpu.held("tests.launchers.evaluation.evaluation_edge") == 12
 
 
 def test_an_evaluation_has_whole_rounds_of_the_schedule() -> None:

@@ -29,6 +29,8 @@ from launchers.training.collect import device
 from tests.launchers.reference import megatron_free
 from tests.launchers.reference.megatron_free import CALLS, packed_params
 from tests.launchers.reference.reference_parts import Policy, collate, options, row, trainer
+from tests.launchers.training import edge
+from tests.launchers.training.edge import shown
 
 
 def losses(own: Any, upstream: Any, home: Path) -> None:
@@ -63,7 +65,7 @@ def losses(own: Any, upstream: Any, home: Path) -> None:
         for name in metric:
             torch.testing.assert_close(seen[name], metric[name].detach(), rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
-        print("loss", changed or "plain")
+        shown(f"loss {changed}")
 
 
 def swapped(own: Any, upstream: Any, home: Path) -> None:
@@ -95,7 +97,7 @@ def swapped(own: Any, upstream: Any, home: Path) -> None:
         assert abs(before["rewards/margins"]) > 1e-2, "the case shows nothing"
         if not args.label_smoothing:  # -log s(-m) = -log s(m) + m
             _near(after["loss"], before["loss"] + before["rewards/margins"])
-        print("swapped", changed or "plain")
+        shown(f"swapped {changed}")
 
 
 def _exchanged(one: dict[str, Any]) -> dict[str, Any]:
@@ -170,16 +172,16 @@ def passes(own: Any, upstream: Any, home: Path) -> None:
     pairs = own.take(run, [packs, val])
     assert len(model.seen) == len(packs) + len(val), "the pass begins anew after a kill"
     own_pass.ROUND, writer.FLUSH_SECONDS = killed
-    print("a killed pass resumes")
+    shown("a killed pass resumes")
     assert all(seen == (False, False) for seen in model.seen), model.seen
     assert model.training and CALLS == ["off {'param_sync': False}", "on"] * 2, CALLS
     assert torch.equal(state, torch.random.get_rng_state())
-    print("the model is in the state of a reference, and then as it was")
+    shown("the model is in the state of a reference, and then as it was")
     for one in [r for pack in [*packs, *val] for r in pack]:
         assert own.pair_id(one) in pairs
         expected = [direct(model, one, side) for side in ("chosen", "rejected")]
         torch.testing.assert_close(torch.tensor(pairs[own.pair_id(one)]), torch.tensor(expected))
-    print("values are those of each text by itself")
+    shown("values are those of each text by itself")
     train(own, run, packs, pairs)
     resumed(own, run, packs, val, home)
 
@@ -200,7 +202,7 @@ def train(own: Any, run: Any, packs: list[Any], pairs: Any) -> None:
     loss, metric = loss_func(output)
     assert abs(loss.item() - math.log(2)) < 1e-6, loss
     assert float(metric["rewards/chosen"].abs()) < 1e-5
-    print("the first loss is ln 2")
+    shown("the first loss is ln 2")
     run.unwrapped_models[0].train()
     loader = torch.utils.data.DataLoader(
         [[row(torch.Generator().manual_seed(9))]],
@@ -214,7 +216,7 @@ def train(own: Any, run: Any, packs: list[Any], pairs: Any) -> None:
         assert found is not None and found.code == Exit.DATA, found
         assert "LaunchError: pair " in found.cause
         assert "has no reference log-probability" in found.cause
-        print("an unknown pair ends the run with its id")
+        shown("an unknown pair ends the run with its id")
 
 
 def resumed(own: Any, run: Any, packs: list[Any], val: list[Any], home: Path) -> None:
@@ -224,14 +226,14 @@ def resumed(own: Any, run: Any, packs: list[Any], val: list[Any], home: Path) ->
     run.state.iteration = 3
     assert len(own.take(run, [packs, val])) == sum(map(len, [*packs, *val]))
     assert model.seen == []
-    print("a resumed run reads the store")
+    shown("a resumed run reads the store")
     shutil.rmtree(home / "reference")
     try:
         own.take(run, [packs, val])
     except LaunchError as error:
         assert error.id == "reference-too-late" and model.seen == []
         assert error.code == Exit.CONFIG
-        print("a resumed run without the store is refused")
+        shown("a resumed run without the store is refused")
 
 
 if __name__ == "__main__":
@@ -244,10 +246,11 @@ if __name__ == "__main__":
     ours = importlib.import_module("launchers.reference.trainer")
     named = importlib.import_module("swift.megatron.trainers").MegatronDPOTrainer
     assert named is ours.PrecomputedDPOTrainer
-    print("ms-swift finds our trainer")
+    shown("ms-swift finds our trainer")
     with tempfile.TemporaryDirectory() as scratch:
         dist.init_process_group("gloo", init_method=f"file://{scratch}/s", rank=0, world_size=1)
         swapped(ours, theirs, Path(scratch) / "swapped")
         losses(ours, theirs, Path(scratch) / "losses")
         passes(ours, theirs, Path(scratch) / "run")
         dist.destroy_process_group()
+    edge.end()

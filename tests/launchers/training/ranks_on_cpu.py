@@ -16,6 +16,14 @@ STDOUT = "1"
 """torchrun's number for the stream that each rank writes into a file of its own."""
 
 
+def held(module: str, *given: str, ranks: int = 2) -> int:
+    """Return how many things hold on each rank of a module that ends by ``edge.end()``."""
+    lines = said(module, *given, ranks=ranks)
+    [held] = {int(line.split()[0]) for line in lines if line.endswith(" hold")}
+    assert lines.count(f"{held} hold") == ranks
+    return held
+
+
 def said(module: str, *given: str, ranks: int = 2, stack: Stack | None = None) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well.
 

@@ -14,8 +14,8 @@ import torch
 import torch.distributed as dist
 
 from launchers.upstream import patches
-from tests.launchers.training import megatron_on_cpu, rank_end
-from tests.launchers.training.packs.gather_edge import shown
+from tests.launchers.training import edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import SPACE, Batches, collated, collators
 
 COEFFICIENT = 0.1
@@ -117,4 +117,4 @@ if __name__ == "__main__":
     for feature in ("reference", "equal_packs"):
         loading.install(feature)
     main()
-    rank_end.end()
+    edge.end()

@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 
 from launchers.stop import finished
-from tests.launchers.training import megatron_on_cpu, rank_end
+from tests.launchers.training import edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 
 ROWS, WIDTH = 64, 32
 
@@ -61,11 +62,10 @@ def main() -> None:
     rows = rank_order.RankOrder.apply(given, group)
     (rows.float() * (dist.get_rank() + 1)).sum().backward()
     grads = given.grad.view(4, -1).float().mean(1).tolist()
-    if dist.get_rank() == 0:
-        print("the same wherever a pack is held:", torch.equal(*ours))
-        print("a ring's is not:", not torch.equal(*rings))
-        print("rounded once:", torch.equal(ours[0].double(), exact.float().bfloat16().double()))
-        print("gradients are those of the rows:", grads == [1.0, 2.0, 3.0, 4.0])
+    shown("the same wherever a pack is held", torch.equal(*ours))
+    shown("a ring's is not", not torch.equal(*rings))
+    shown("rounded once", torch.equal(ours[0].double(), exact.float().bfloat16().double()))
+    shown("gradients are those of the rows", grads == [1.0, 2.0, 3.0, 4.0])
 
 
 if __name__ == "__main__":
@@ -74,4 +74,4 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     rank_order: Any = importlib.import_module("launchers.training.experts.rank_order")
     main()
-    rank_end.end()
+    edge.end()

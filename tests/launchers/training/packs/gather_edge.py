@@ -6,15 +6,14 @@ and loss are the real ones; so are our features. Each thing that holds is printe
 
 from __future__ import annotations
 
-import copy
 import importlib
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu, rank_end
+from tests.launchers.training import dpo_step, edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import (
     SPACE,
     Batches,
@@ -26,36 +25,6 @@ from tests.launchers.training.packs.gather_packs import (
 )
 
 
-class Whole(torch.nn.Module):  # type: ignore[misc]
-    """Stands where megatron-core would turn inputs into bf16."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__()
-        self.module, self.config = module, module.config
-
-    def forward(self, **given: Any) -> Any:
-        return self.module(**given)
-
-    def set_input_tensor(self, given: Any) -> None:
-        self.module.set_input_tensor(given)
-
-
-def trainer(model: Any, wrapped: Any) -> Any:
-    """Return the trainer that ms-swift would make, around an existing model."""
-    found = object.__new__(importlib.import_module("swift.megatron.trainers").MegatronDPOTrainer)
-    found.args = SimpleNamespace(
-        **{"padding_free": True, "context_parallel_size": 1, "pipeline_model_parallel_size": 1},
-        **{"task_type": "causal_lm", "rpo_alpha": 0.5, "model_type": "qwen3_moe"},
-        **{"reference_free": False, "label_smoothing": 0, "f_divergence_type": "reverse_kl"},
-        **{"loss_type": "sigmoid", "beta": 0.1},
-    )
-    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    found.dummy_dpo_trainer = theirs.DummyDPOTrainer(found.args)
-    found._all_reduce_metric = lambda metric: metric
-    found.config, found.wrapped_models, found.unwrapped_models = model.config, [wrapped], [model]
-    return found
-
-
 def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     """Run a step's microbatches; return the losses, all gradients and the model.
 
@@ -64,9 +33,6 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
         batches: of this rank.
         kind: of weights and activations.
     """
-    core = importlib.import_module("megatron.core.distributed")
-    run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
-    halves = importlib.import_module("megatron.core.transformer.module")
     model = megatron_on_cpu.build(
         bf16=kind == torch.bfloat16,
         params_dtype=kind,
@@ -75,21 +41,9 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
         moe_router_topk=4,
         moe_aux_loss_coeff=0.0,  # it counts what fills a pack
     )
-    inner = halves.Float16Module(model.config, model) if model.config.bf16 else Whole(model)
-    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
-    wrapped = core.DistributedDataParallel(model.config, buffers, inner)
-    model.model_type = "encoder_or_decoder"
-    model.config.no_sync_func = wrapped.no_sync
-    seen = run(
-        forward_step_func=trainer(model, wrapped).forward_step,
-        data_iterator=iter(copy.deepcopy(batches)),
-        model=[wrapped],
-        num_microbatches=len(batches),
-        seq_length=SPACE,
-        micro_batch_size=1,
-        forward_only=False,
-    )
-    wrapped.finish_grad_sync()
+    run = dpo_step.trainer(model, dpo_step.buffered(model))
+    run._all_reduce_metric = lambda metric: metric
+    seen = dpo_step.forward_backward(run, batches, SPACE)
     gradients = {name: weight.main_grad for name, weight in model.named_parameters()}
     return [float(each["loss"]) for each in seen], gradients, model
 
@@ -98,13 +52,6 @@ def apart(one: Any, other: Any) -> tuple[float, float]:
     """Return by how much losses differ, and gradients as a part of the greatest of their tensor."""
     losses = max(abs(a - b) for a, b in zip(one[0], other[0], strict=True))
     return losses, furthest(one[1], other[1])
-
-
-def shown(what: str, holds: bool, *reported: object) -> None:
-    """Print what holds on this rank."""
-    assert holds, (what, *reported)
-    if dist.get_rank() == 0:
-        print(what, *reported, flush=True)
 
 
 def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
@@ -144,7 +91,8 @@ def main() -> None:
     try:
         collators(full - 1)[1]([rows()[0]])
     except exits.LaunchError as error:
-        shown(f"refused: {error}", error.code == exits.Exit.DATA)
+        is_right = str(error).startswith("recipe.args.packing_length: ")
+        shown(f"refused: {error}", is_right and error.code == exits.Exit.DATA)
 
 
 if __name__ == "__main__":
@@ -157,4 +105,4 @@ if __name__ == "__main__":
         loading.install(feature)
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
-    rank_end.end()
+    edge.end()

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu, rank_end
-from tests.launchers.training.packs.gather_edge import Whole, shown
+from tests.launchers.training import dpo_step, edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
 MICRO = 3
@@ -54,62 +54,18 @@ def sampler(made: list[list[Any]]) -> Any:
     return packing.DealtSampler(upstream, costs, list(map(len, made)), MICRO * 2)
 
 
-def trainer(name: str, wrapped: Any, reference: Any, count: int, alpha: float) -> Any:
-    """Return the trainer of a class around existing models."""
-    found = object.__new__(KINDS[name])
-    found.args = SimpleNamespace(
-        **{"padding_free": True, "context_parallel_size": 1, "pipeline_model_parallel_size": 1},
-        **{"task_type": "causal_lm", "rpo_alpha": alpha, "model_type": "qwen3_moe"},
-        **{"reference_free": False, "label_smoothing": 0, "f_divergence_type": "reverse_kl"},
-        **{"loss_type": "sigmoid", "beta": 0.1, "num_microbatches": count, "seq_length": 0},
-        **{"micro_batch_size": 1, "tuner_type": "full", "mcore_ref_adapter": None},
-        **{"ref_adapters": None, "global_batch_size": count * 2},
-    )
-    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    found.dummy_dpo_trainer = theirs.DummyDPOTrainer(found.args)
-    found._all_reduce_metric = averaged
-    found.config, found.wrapped_models = wrapped.config, [wrapped]
-    found.unwrapped_models, found.ref_models = [wrapped.module.module], [reference]
-    found.state = SimpleNamespace(consumed_train_samples=0)
-    found.enable_routing_replay = False
-    found.optimizer = SimpleNamespace(zero_grad=lambda: None, step=lambda: (True, 1.0, None))
-    found.opt_param_scheduler = SimpleNamespace(step=lambda increment: None)
-    return found
-
-
-def averaged(metric: dict[str, Any]) -> dict[str, Any]:
-    """Average over both ranks: gloo has only sums."""
-    values = torch.stack(list(metric.values()))
-    dist.all_reduce(values)
-    return dict(zip(metric, values / dist.get_world_size(), strict=True))
-
-
-def model(aux: float) -> Any:
-    """Return an fp32 model in megatron-core's buffers of gradients."""
-    core = importlib.import_module("megatron.core.distributed")
-    inner = megatron_on_cpu.build(
-        **{"bf16": False, "params_dtype": torch.float32, "moe_router_dtype": "fp32"},
-        moe_aux_loss_coeff=aux,
-    )
-    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
-    wrapped = core.DistributedDataParallel(inner.config, buffers, Whole(inner))
-    inner.model_type = "encoder_or_decoder"
-    inner.config.no_sync_func = wrapped.no_sync
-    return wrapped
-
-
 def step(
     name: str, batches: Batches, alpha: float, aux: float = 0.0, dealt: Any = None
 ) -> tuple[Any, Any, Any]:
     """Run the microbatches of a rank; return metrics, gradients and the trainer."""
-    wrapped, reference = (
-        model(aux),
-        megatron_on_cpu.build(bf16=False, params_dtype=torch.float32, moe_router_dtype="fp32"),
-    )
+    fp32 = {"bf16": False, "params_dtype": torch.float32, "moe_router_dtype": "fp32"}
+    model = megatron_on_cpu.build(**fp32, moe_aux_loss_coeff=aux)
+    wrapped, reference = dpo_step.buffered(model), megatron_on_cpu.build(**fp32)
     with torch.no_grad():
         for weight in reference.parameters():
             weight.mul_(0.9)
-    run = trainer(name, wrapped, reference, len(batches), alpha)
+    args = {"num_microbatches": len(batches), "global_batch_size": len(batches) * 2}
+    run = dpo_step.trainer(model, wrapped, KINDS[name], reference, rpo_alpha=alpha, **args)
     run.dealt_sampler = dealt
     metrics, _, _ = run.train_step(iter(copy.deepcopy(batches)))
     wrapped.finish_grad_sync()
@@ -148,7 +104,7 @@ def main() -> None:
     pairs = sum(map(len, chosen))
     dealt = sampler(made)
     shown("packs of a step differ in pairs", len({len(pack) for pack in chosen}) > 2)
-    shown("the sampler knows the pairs of a step", dealt.rows_of_step(0) == pairs, pairs)
+    shown("the sampler knows the pairs of a step", dealt.rows_of_step(0) == pairs == 16)
     for alpha in (0.0, ALPHA):
         same = step(UPSTREAM, alone, alpha)
         equal = step("equal", packed, alpha, dealt=dealt)
@@ -181,7 +137,7 @@ def refused(packed: Batches, dealt: Any) -> None:
     try:
         step("equal", packed[:-1] + packed[:1], 0.0, dealt=dealt)
     except exits.LaunchError as error:
-        shown("refused", error.id == "pair-weights-count", error.id)
+        shown("a pack too many is refused", error.id == "pair-weights-count", error.id)
 
 
 if __name__ == "__main__":
@@ -204,10 +160,10 @@ if __name__ == "__main__":
     try:
         added.install()
     except exits.LaunchError as refusal:
-        shown("refused", refusal.id == "pair-weights-packing", refusal.id)
+        shown("refused without packing", refusal.id == "pair-weights-packing", refusal.id)
     loading.install("packing")
     loading.install("pair_weights")
     packing: Any = importlib.import_module("launchers.training.packs.packing")
     KINDS["equal"] = trainers.MegatronDPOTrainer
     main()
-    rank_end.end()
+    edge.end()

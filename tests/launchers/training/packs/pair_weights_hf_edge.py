@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from tests.launchers.training import edge
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
 SIZES = ((1, 6, 2), (4, 1, 3))
@@ -119,12 +121,6 @@ def step(of_processes: list[Batches], window: int, **changed: Any) -> tuple[Any,
     return gradients, logged
 
 
-def shown(what: str, holds: bool, *reported: object) -> None:
-    """Print what holds."""
-    assert holds, (what, *reported)
-    print(what, *reported, flush=True)
-
-
 def main() -> None:
     """Compare upstream's unpacked pairs with packed ones, before and after the installation."""
     chance = torch.Generator().manual_seed(5)
@@ -158,3 +154,4 @@ if __name__ == "__main__":
     loading: Any = importlib.import_module("launchers.training.loading")
     DPOTrainer: Any = importlib.import_module("swift.rlhf_trainers.dpo_trainer").DPOTrainer
     main()
+    edge.end()

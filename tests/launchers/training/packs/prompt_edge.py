@@ -9,7 +9,6 @@ Each thing that holds is printed by rank 0.
 
 from __future__ import annotations
 
-import copy
 import importlib
 from functools import partial
 from types import SimpleNamespace
@@ -18,8 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu, rank_end
-from tests.launchers.training.packs.gather_edge import Whole, shown, trainer
+from tests.launchers.training import dpo_step, edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, template
 
 CLOSE = 1e-7
@@ -114,19 +113,14 @@ def init(self: Any, config: Any = None, layer_number: int = 0, **_: Any) -> None
 
 def step(made: Batches, *, is_fused: bool) -> tuple[Any, Any]:
     """Run a step; return the log-probability of each label, and the gradients."""
-    core = importlib.import_module("megatron.core.distributed")
-    run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
     model = megatron_on_cpu.build(
         **{"bf16": False, "params_dtype": torch.float64, "moe_router_dtype": "fp64"},
         moe_aux_loss_coeff=0.0,  # it counts a shared token once
     )
     model.config.apply_rope_fusion = is_fused
-    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
-    wrapped = core.DistributedDataParallel(model.config, buffers, Whole(model))
-    model.model_type = "encoder_or_decoder"
-    model.config.no_sync_func = wrapped.no_sync
-    mine = trainer(model, wrapped)
-    mine.args.megatron_model_meta = SimpleNamespace(is_multimodal=False)
+    meta = SimpleNamespace(is_multimodal=False)
+    mine = dpo_step.trainer(model, dpo_step.buffered(model), megatron_model_meta=meta)
+    mine._all_reduce_metric = lambda metric: metric
     found: list[Any] = []
     inner = mine.loss_func
 
@@ -135,16 +129,7 @@ def step(made: Batches, *, is_fused: bool) -> tuple[Any, Any]:
         return inner(output, labels=labels, **named)
 
     mine.loss_func = loss_func
-    run(
-        forward_step_func=mine.forward_step,
-        data_iterator=iter(copy.deepcopy(made)),
-        model=[wrapped],
-        num_microbatches=len(made),
-        seq_length=256,
-        micro_batch_size=1,
-        forward_only=False,
-    )
-    wrapped.finish_grad_sync()
+    dpo_step.forward_backward(mine, made, 256)
     fit = feature.unfit(mine.args, [model])
     assert not fit, fit
     return found, {name: weight.main_grad for name, weight in model.named_parameters()}
@@ -169,20 +154,22 @@ def datasets() -> None:
     shown("rows have shorter lengths", all(right) and any(made[pairs.SHARED]) and absent is None)
     args = SimpleNamespace(dataset=[], val_dataset=[], streaming=True)
     feature.unfit_for_cache = lambda *_: "streaming"
-    refused(lambda: feature.encode_dataset(SimpleNamespace(args=args, template=None)))
+    streaming = SimpleNamespace(args=args, template=None)
+    refused("prompt-once-tokens", lambda: feature.encode_dataset(streaming))
     model = megatron_on_cpu.build(bf16=False, params_dtype=torch.float64, mtp_num_layers=None)
     model.decoder.layers[1].self_attention.core_attention = torch.nn.Identity()
     args = SimpleNamespace(megatron_model_meta=SimpleNamespace(is_multimodal=False))
     mine = SimpleNamespace(args=args, unwrapped_models=[model])
-    refused(lambda: feature.get_data_collator(mine))
+    refused("prompt-once-model", lambda: feature.get_data_collator(mine))
 
 
-def refused(call: Any) -> None:
-    """Print the id of the error that a call ends with."""
+def refused(id: str, call: Any) -> None:
+    """Show that a call ends with an error of this id."""
     try:
         call()
     except exits.LaunchError as error:
-        shown(f"refused {error.id}", error.code == exits.Exit.CONFIG, error.cause)
+        right = (error.id, error.code) == (id, exits.Exit.CONFIG)
+        shown(f"refused {id}", right, error.cause)
 
 
 def main() -> None:
@@ -226,4 +213,4 @@ if __name__ == "__main__":
     feature.install()
     datasets()
     main()
-    rank_end.end()
+    edge.end()

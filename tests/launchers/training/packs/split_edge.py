@@ -23,8 +23,8 @@ import torch
 import torch.distributed as dist
 
 from launchers.stop import finished
-from tests.launchers.training import megatron_on_cpu, rank_end
-from tests.launchers.training.packs.gather_edge import Whole, shown
+from tests.launchers.training import dpo_step, edge, megatron_on_cpu
+from tests.launchers.training.edge import shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
 LAYERS, RANKS = 4, 2
@@ -64,19 +64,6 @@ def collated(split: str, is_stored: bool) -> Batches:
     return found
 
 
-def arguments(split: str, count: int) -> SimpleNamespace:
-    """Return ms-swift's arguments of a step of ``count`` microbatches a replica."""
-    sizes = {flag: RANKS if name == split else 1 for name, flag in FLAGS.items()}
-    return SimpleNamespace(
-        **{"padding_free": True, "task_type": "causal_lm", "rpo_alpha": ALPHA, **sizes},
-        **{"reference_free": False, "label_smoothing": 0, "f_divergence_type": "reverse_kl"},
-        **{"loss_type": "sigmoid", "beta": 0.1, "num_microbatches": count, "seq_length": 0},
-        **{"micro_batch_size": 1, "tuner_type": "full", "mcore_ref_adapter": None},
-        **{"ref_adapters": None, "global_batch_size": len(SIZES), "model_type": "qwen3_moe"},
-        **{"is_multimodal": False, "mtp_num_layers": None},
-    )
-
-
 def named(model: Any) -> dict[str, Any]:
     """Return a model's parameters by their names in the whole model."""
     state = importlib.import_module("megatron.core.parallel_state")
@@ -108,10 +95,7 @@ def step(split: str, batches: Batches, weights: dict[str, Any] | None, auxiliary
         weights: of the whole model; None for those that it begins with.
         auxiliary: weight of the balancing loss.
     """
-    core = importlib.import_module("megatron.core.distributed")
-    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    args = arguments(split, len(batches))
-    sizes = {flag: getattr(args, flag) for flag in FLAGS.values()}
+    sizes = {flag: RANKS if name == split else 1 for name, flag in FLAGS.items()}
     model, reference = (
         megatron_on_cpu.build(**FP32, **sizes, moe_aux_loss_coeff=auxiliary) for _ in range(2)
     )
@@ -120,19 +104,11 @@ def step(split: str, batches: Batches, weights: dict[str, Any] | None, auxiliary
             weight.copy_((weights or {})[name])
         for name, weight in named(reference).items():
             weight.copy_(0.9 * named(model)[name])
-    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
-    wrapped = core.DistributedDataParallel(model.config, buffers, Whole(model))
-    model.model_type = "encoder_or_decoder"
-    model.config.no_sync_func = wrapped.no_sync
-    run = object.__new__(trainers.MegatronDPOTrainer)
-    run.args, run.config, run.enable_routing_replay = args, model.config, False
-    run.dummy_dpo_trainer = theirs.DummyDPOTrainer(args)
-    run._all_reduce_metric = averaged
-    run.wrapped_models, run.unwrapped_models, run.ref_models = [wrapped], [model], [reference]
-    run.state = SimpleNamespace(consumed_train_samples=0)
+    wrapped = dpo_step.buffered(model)
+    args = {"num_microbatches": len(batches), "global_batch_size": len(SIZES), **sizes}
+    more = {"is_multimodal": False, "mtp_num_layers": None}
+    run = dpo_step.trainer(model, wrapped, None, reference, rpo_alpha=ALPHA, **args, **more)
     run.dealt_sampler = SimpleNamespace(rows_of_step=lambda _: sum(SIZES))
-    run.optimizer = SimpleNamespace(zero_grad=lambda: None, step=lambda: (True, 1.0, None))
-    run.opt_param_scheduler = SimpleNamespace(step=lambda increment: None)
     evaluated = evaluation(run, batches)
     wrapped.train()
     metrics, _, _ = run.train_step(iter(copy.deepcopy(batches)))
@@ -156,14 +132,6 @@ def evaluation(run: Any, batches: Batches) -> dict[str, float]:
     found = run.evaluate(rounds.HeldOut(copy.deepcopy(batches)))
     found.pop("n_steps")
     return means([found] if found else [])
-
-
-def averaged(metric: dict[str, Any]) -> dict[str, Any]:
-    """Average over the replicas: gloo has only sums."""
-    group = importlib.import_module("megatron.core.parallel_state").get_data_parallel_group()
-    values = torch.stack(list(metric.values()))
-    dist.all_reduce(values, group=group)
-    return dict(zip(metric, values / group.size(), strict=True))
 
 
 def means(metrics: list[Any]) -> dict[str, float]:
@@ -235,4 +203,4 @@ if __name__ == "__main__":
     for feature in (["reference"] if sys.argv[2] == "precomputed" else []) + features:
         loading.install(feature)
     main(sys.argv[1], sys.argv[2] == "precomputed")
-    rank_end.end()
+    edge.end()
