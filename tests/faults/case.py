@@ -2,8 +2,8 @@
 
 ``inject`` has one or more of:
 
-- ``train``: what the stand-in trainer does: ``do``, ``rank``, ``at`` (step, save, end), ``step``,
-  ``word``
+- ``train``: what the stand-in trainer does: ``do``, ``rank``, ``at`` (step, save, seal, sealed,
+  end), ``step``, ``word``, ``attempts``
 - ``pod``: a signal to launchers once step ``step`` is logged: ``signal``, ``rank`` (-1: all)
 - ``successor``: rank 0 is paused with all its processes in ``step``, which lasts, until launchers
   of another cluster have taken the run over and have ended it
@@ -16,10 +16,11 @@
 - ``mount``: ``seconds`` that each call into the workspace takes, 0 until the trainer stalls it;
   ``limit`` for an answer
 - ``hub``: faults of a fake hub by file; the model comes from it
-- ``source``: files of the sources to write, by name: ``bytes``, a number of zeros
+- ``source``: files of the sources to write, by name: a text, or ``bytes``, a number of zeros; null
+  removes one
 - ``calls``: a system call of the launchers and its error, from their start
 - ``strangers``: ``kind`` and ``count`` of connections to the gang port
-- ``env``: changes of the pods' variables
+- ``recipe``, ``env``, ``rank_1``: changes of the recipe, and of the pods' variables
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class Case:
             "DPO_HANG_FLOORS": "end=10,step=20",
             **self.inject.get("env", {}),
         }
+        self.gang.rank_variables = {1: self.inject.get("rank_1", {})}
         self.gang.watch, self.gang.between = self._watch, self._between
         self._acted, self._wrong = False, ""
         if "clock" in self.inject:
@@ -112,10 +114,16 @@ class Case:
 
     def _prepare_sources(self) -> None:
         sources = self.gang.folder / "sources"
-        for name, given in self.inject.get("source", {}).items():
+        for name, text in self.inject.get("source", {}).items():
             self._note()
-            (sources / name).write_bytes(bytes(given["bytes"]))
-        if "env" in self.inject:
+            if text is None:
+                (sources / name).unlink()
+            elif isinstance(text, dict):
+                (sources / name).write_bytes(bytes(text["bytes"]))
+            else:
+                (sources / name).write_text(text)
+        self.gang.write_recipe(**self.inject.get("recipe", {}))
+        if "env" in self.inject or "rank_1" in self.inject:
             self._note()
         if "calls" in self.inject:
             self._note()
@@ -171,8 +179,10 @@ class Case:
         held = {**model_folder.tensors(), "x": random.Random(self.seed).randbytes(300_000)}
         model = model_folder.write(self.gang.folder / "hub", held)
         hub.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
-        hub.faults = {name: list(faults) for name, faults in self.inject["hub"].items()}
-        self.gang.write_recipe(model="hf://o/m@main")
+        planned = dict(self.inject["hub"])
+        hub.token, hub.pause = planned.pop("token", ""), 0.05
+        hub.faults = {name: list(faults) for name, faults in planned.items()}
+        self.gang.write_recipe(**{"model": "hf://o/m@main", **self.inject.get("recipe", {})})
         own = {"HF_ENDPOINT": hub.url, "HF_HUB_DOWNLOAD_TIMEOUT": "2", "HF_HUB_ETAG_TIMEOUT": "2"}
         self.gang.variables = {**self.gang.variables, **own}
         self._note()

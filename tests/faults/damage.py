@@ -34,6 +34,45 @@ def flip(folder: Path, chance: random.Random) -> None:
     path.write_bytes(content)
 
 
+def zero(folder: Path, chance: random.Random) -> None:
+    """Replace a file by zeros of the same length, as a lost write leaves it."""
+    path = _file(folder, chance)
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def truncate(folder: Path, chance: random.Random) -> None:
+    """Cut a file."""
+    path = _file(folder, chance)
+    path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
+
+
+def empty(folder: Path, chance: random.Random) -> None:
+    """Leave a file without content."""
+    _file(folder, chance).write_bytes(b"")
+
+
+def remove_file(folder: Path, chance: random.Random) -> None:
+    """Remove a file, as an interrupted rotation does."""
+    _file(folder, chance).unlink()
+
+
+def unseal(folder: Path, chance: random.Random) -> None:
+    """Remove the manifest: the save did not end."""
+    (folder / checkpoint.COMPLETE).unlink()
+
+
+def tear_seal(folder: Path, chance: random.Random) -> None:
+    """Cut the manifest."""
+    path = folder / checkpoint.COMPLETE
+    path.write_text(path.read_text()[: chance.randrange(1, path.stat().st_size - 4)])
+
+
+def foreign_step(folder: Path, chance: random.Random) -> None:
+    """Give it the manifest of another step."""
+    path = folder / checkpoint.COMPLETE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"step": 3}))
+
+
 def foreign_run(folder: Path, chance: random.Random) -> None:
     """Add a later checkpoint, sealed by another run of the same or of another recipe."""
     step = checkpoint.step_of(folder) + 1
@@ -54,5 +93,12 @@ def foreign_run(folder: Path, chance: random.Random) -> None:
 
 KINDS: dict[str, Callable[[Path, random.Random], None]] = {
     "flip": flip,
+    "zero": zero,
+    "truncate": truncate,
+    "empty": empty,
+    "remove-file": remove_file,
+    "unseal": unseal,
+    "tear-seal": tear_seal,
+    "foreign-step": foreign_step,
     "foreign-run": foreign_run,
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +25,33 @@ def garbage(sock: socket.socket) -> None:
     sock.sendall(bytes(range(256)) * 16)
 
 
+def oversized(sock: socket.socket) -> None:
+    """Send a line without an end, until the other side has had enough."""
+    for _ in range(256):
+        sock.sendall(b'{"hello": "' + b"x" * 65536)
+
+
+def slow(sock: socket.socket) -> None:
+    """Send a byte at a time and never end the line."""
+    for _ in range(600):
+        sock.sendall(b" ")
+        time.sleep(0.1)
+
+
+def wrong_digest(sock: socket.socket) -> None:
+    """Introduce itself as a rank of this run with another recipe."""
+    hello = Hello(run="r", rank=1, nodes=2, processes=1, digest="0" * 64, pod="stranger", node="")
+    sock.sendall(json.dumps(hello.to_wire()).encode() + b"\n")
+    while sock.recv(4096):
+        pass
+
+
+def silent(sock: socket.socket) -> None:
+    """Send nothing."""
+    while sock.recv(4096):
+        pass
+
+
 def half_open(sock: socket.socket) -> None:
     """Close with a reset in the middle of a line."""
     sock.sendall(b'{"hello": ')
@@ -32,6 +61,10 @@ def half_open(sock: socket.socket) -> None:
 
 KINDS: dict[str, Callable[[socket.socket], None]] = {
     "garbage": garbage,
+    "oversized": oversized,
+    "slow": slow,
+    "wrong-digest": wrong_digest,
+    "silent": silent,
     "half-open": half_open,
 }
 

@@ -7,6 +7,7 @@ the launcher's request (``launchers/stop/boundary.py``); rank 0 writes ``logging
 ``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its ``step``, in the first attempt.
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -79,8 +81,9 @@ class Node:
         self.attempt = attempt
         self.folder = Path(os.environ["DPO_ATTEMPT_FOLDER"]) / "steps"
         planned = json.loads(os.environ["FAULT_TRAIN"])
-        mine = planned and attempt == 1 and int(planned["rank"]) in (rank, -1)
-        self.fault: dict[str, Any] = planned if mine else {}
+        mine = planned and int(planned["rank"]) in (rank, -1)
+        always = planned.get("attempts", 1) >= attempt
+        self.fault: dict[str, Any] = planned if mine and always else {}
 
     def train(self, resume: str) -> None:
         """Train from the checkpoint, if any, to the last step."""
@@ -150,8 +153,10 @@ class Node:
             (shard.parent / ".metadata").write_text("the index of the shards")
             (folder / WEIGHTS).write_text(state)
             (folder / "config.json").write_text("{}")
+            self.act("seal", step)
             checkpoint.seal(folder, step)
             retention.apply(self.output, LIMIT)
+            self.act("sealed", step)
         self.meet(f"sealed-{step}")
 
     def meet(self, name: str, seconds: float = inf) -> None:
@@ -180,13 +185,20 @@ class Node:
         if what == "stall":  # the workspace stalls, and torchrun ends
             Path(os.environ["FAULT_MOUNT"]).write_text("3600")
             os._exit(1)
+        if what == "raise":
+            (self.logs / "stderr.log").write_text(f"Traceback (most recent call last):\n{word}\n")
+            sys.exit(1)
         if what == "kill":  # torchrun itself dies, or is stopped with its worker
             os.kill(os.getpid(), signal.Signals[word])
             time.sleep(600)
+        if what == "segfault":
+            ctypes.string_at(0)
         if what == "exit":
             sys.exit(int(word))
+        if what == "terminate-pod":
+            self.terminate_pod([os.getppid()])
         if what == "terminate-host":
-            self.terminate_host()
+            self.terminate_pod([os.getppid(), *process.descendants(os.getppid())])
         if what == "leave":
             self.leave()
         if what == "leave-a-child":
@@ -211,9 +223,9 @@ class Node:
         if what == "fill":
             self.fill()
 
-    def terminate_host(self) -> None:
-        """Send SIGTERM to all processes; the step lasts until the launcher asks for a stop."""
-        for pid in (os.getppid(), *process.descendants(os.getppid())):
+    def terminate_pod(self, pids: Iterable[int]) -> None:
+        """Send SIGTERM to these processes; the step lasts until the launcher asks for a stop."""
+        for pid in pids:
             os.kill(pid, signal.SIGTERM)
         board = launchers_board()
         while not board.is_requested:
