@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,15 @@ from typing import Any
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.inputs import model_template, model_weights
-from launchers.inputs.model_weights import refusal
+from launchers.inputs.model_weights import (
+    ADAPTER,
+    FROM_MEGATRON,
+    IS_MEGATRON,
+    MEGATRON,
+    OTHER,
+    document,
+    refusal,
+)
 from launchers.plan.model_config import quantization
 from launchers.storage import manifest
 from launchers.system import lookup
@@ -19,11 +26,10 @@ from launchers.system.atomic_file import read_object
 
 NAME = "config.json"
 """The file of a model's architecture and sizes."""
-ADAPTER = "adapter_config.json"
-_MEGATRON = re.compile(r"latest_checkpointed_iteration\.txt|iter_\d{7}|common\.pt|.*\.distcp")
-"""What Megatron writes (megatron-core ``dist_checkpointing``, older ones ``checkpointing.py``)."""
-_OTHER = re.compile(r".*\.gguf|consolidated\..*|params\.json")
-"""Weights of llama.cpp, and in the form of Meta and Mistral."""
+_READ = re.compile(r"[^.].*\.(?:json|safetensors|bin|model|txt|jinja|py|tiktoken)")
+"""Files that trainers may read."""
+_CACHE = re.compile("hub|snapshots|models--.*")
+"""Folders of the hub's cache around the one with a model."""
 _ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one model"
 _ON_MEGATRON = ("fp8", "mxfp4", "compressed-tensors")
 """Quantized weights that mcore-bridge turns into bf16 as it reads them
@@ -52,7 +58,9 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
     """
     if recipe.script:  # what it reads is not known
         return
+    _links(model, name)
     config = _config(model, name)
+    _code(model, name, config, recipe.backend)
     if wrong := unsuitable(config, recipe):
         raise refusal(*wrong)
     has_head = recipe.preference != "rm" and recipe.arg("task_type", "causal_lm") == "causal_lm"
@@ -90,26 +98,47 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
     return "model-quantized", says, remedy
 
 
+def _links(model: Path, name: str) -> None:
+    """Refuse links to nothing, as in a snapshot that was copied without the cache's blobs."""
+    listed = [each for each in lookup.entries(model) if _READ.fullmatch(each)]
+    if broken := [each for each in listed if not lookup.exists(model / each)]:
+        says = f"{name}: {len(broken)} files are links to nothing: {', '.join(broken[:3])}"
+        remedy = "copy what they link to (cp -rL), or mount the cache's whole folder of the model"
+        raise refusal("model-link-broken", says, remedy)
+
+
+def _code(model: Path, name: str, config: Mapping[str, Any], backend: str) -> None:
+    """Refuse a model without the code that its config.json names: training is offline.
+
+    ms-swift trusts a model's code (``trust_remote_code``); Megatron takes its config class alone.
+    """
+    named = config.get("auto_map")
+    kinds = ("AutoConfig", "AutoModelForCausalLM")[: 2 if backend == "transformers" else 1]
+    for kind in kinds if isinstance(named, dict) else ():
+        repository, _, where = str(named.get(kind) or "").rpartition("--")
+        file = f"{where.partition('.')[0]}.py"
+        if where and (repository or not lookup.is_file(model / file)):
+            says = f"{name}: {NAME} names code that is not in the folder: {kind} in {file}"
+            source = f" of {repository}" if repository else ""
+            remedy = f"copy {file}{source} to it, and write auto_map without repository; or remove "
+            raise refusal("model-code-missing", says, f"{remedy}auto_map if transformers has it")
+
+
 def _config(model: Path, name: str) -> Mapping[str, Any]:
     """Return config.json.
 
     Raises:
         LaunchError: DATA when it is missing, not a JSON map, or has no model_type.
     """
-    try:
-        text = lookup.text(model / NAME)
-        document = None if text is None else json.loads(text)
-    except ValueError as error:
-        raise refusal(
-            "model-config-json", f"{name}: {NAME} is not JSON: {error}", _ONE_MODEL
-        ) from None
-    if text is None and lookup.is_file(model):
-        raise refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}", _ONE_MODEL)
-    if text is None:
+    found = document(model / NAME, name, "model-config-json", f"copy {NAME} of the model again")
+    if not lookup.is_file(model / NAME):
+        if lookup.is_file(model):
+            says = f"{name} is a file, not a folder with a {NAME}"
+            raise refusal("model-is-file", says, _ONE_MODEL)
         raise refusal(*_other(model, name))
-    if not isinstance(document, dict) or "model_type" not in document:
+    if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
         raise refusal("model-type-missing", f"{name}: {NAME} has no model_type", _ONE_MODEL)
-    return document
+    return found
 
 
 def _other(model: Path, name: str) -> tuple[str, str, str]:
@@ -122,16 +151,13 @@ def _other(model: Path, name: str) -> tuple[str, str, str]:
             "swift export --merge_lora true"
         )
         return "model-is-adapter", f"{none}: it is an adapter (LoRA) of {base}", remedy
-    if any(map(_MEGATRON.fullmatch, found)):
-        remedy = "convert it: megatron export --to_hf true, or name a model in Hugging Face format"
-        return "model-is-megatron", f"{none}: it is a checkpoint in Megatron's format", remedy
+    if any(map(MEGATRON.fullmatch, found)):
+        return "model-is-megatron", f"{none}: {IS_MEGATRON}", FROM_MEGATRON
     if inner := _inner(model, found):
         where = f"{name.rstrip('/')}/{inner}"
         return "model-is-output", f"{none}, but {inner} in it has", f"name that folder: {where}"
-    if any(map(_OTHER.fullmatch, found)):
-        says = (
-            f"{none}: its weights are of another format ({next(filter(_OTHER.fullmatch, found))})"
-        )
+    if other := next(filter(OTHER.fullmatch, found), ""):
+        says = f"{none}: its weights are of another format ({other})"
         return "model-is-other-format", says, "name the model in Hugging Face format"
     return "model-config-missing", none, _ONE_MODEL
 
@@ -142,10 +168,16 @@ def _inner(model: Path, found: Mapping[str, bool], depth: int = 2) -> str:
     ms-swift writes ``v0-DATE/checkpoint-STEP``, the hub's cache has ``snapshots/COMMIT``.
     """
     names = [name for name, is_dir in found.items() if is_dir]
-    for name in sorted(names, key=lambda each: int("0" + re.sub(r"\D", "", each)), reverse=True):
+    main = (lookup.text(model.parent / "refs" / "main") or "").strip()  # of a cache's snapshots
+
+    def rank(each: str) -> tuple[bool, int]:
+        return each == main, int("0" + re.sub(r"\D", "", each))
+
+    for name in sorted(names, key=rank, reverse=True):
         inside = lookup.entries(model / name)
         if NAME in inside or ADAPTER in inside:
             return name
-        if depth > 1 and (deeper := _inner(model / name, inside, depth - 1)):
+        left = depth - (not _CACHE.fullmatch(name))
+        if left > 0 and (deeper := _inner(model / name, inside, left)):
             return f"{name}/{deeper}"
     return ""

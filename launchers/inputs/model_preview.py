@@ -64,7 +64,7 @@ def _document(text: str) -> Mapping[str, object]:
     """Parse the file; empty when it is not a JSON map."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -7,18 +7,19 @@ architecture, which several model types may share, and a model type may have sev
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
-from launchers.inputs.model_weights import is_pointer, refusal
+from launchers.inputs.model_weights import document, is_pointer, refusal
+from launchers.plan.model_config import text_config
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
-from launchers.system.ms_swift import swift_folder
+from launchers.system.ms_swift import package_folder, swift_folder
 from launchers.upstream.templates import TEMPLATES, TYPES, UNPACKED_ARCHITECTURES
 
 _TOKENIZER = re.compile(
@@ -26,7 +27,8 @@ _TOKENIZER = re.compile(
     r"|(?:tokenization_\w+|\w+_tokenizer)\.py"
 )
 """Files that alone make a tokenizer; ``vocab.json`` needs ``merges.txt``."""
-_JSON = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_JSON = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json")
+_AGAIN = "copy or download it again (git lfs pull)"
 _REGISTRARS = ("external_plugins", "custom_register_path")
 """Flags by which a user's code may register models and templates."""
 
@@ -48,12 +50,15 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
     if not pair and not any(map(_TOKENIZER.fullmatch, listed)):
         says = f"{name} has no tokenizer (tokenizer.json, tokenizer.model, vocab.json)"
         raise refusal("model-tokenizer-missing", says, "copy the tokenizer of the model to it")
-    for file in filter(listed.__contains__, _JSON):
-        _parse(folder / file, name)
+    held = {file: _parse(folder / file, name) for file in _JSON if file in listed}
     for file in filter(_TOKENIZER.fullmatch, listed):
         if is_pointer(folder / file):
             raise _damaged(name, file, "a git-lfs pointer")
-    if wrong := _template(folder, config, recipe):
+        if file.endswith(".model") and lookup.begin(folder / file, 1) == b"":
+            raise _damaged(name, file, "empty")
+    if "new_special_tokens" not in recipe.args:  # ms-swift adds rows for them
+        _rows(name, held, config)
+    if wrong := _type(config, recipe) or _template(folder, config, recipe):
         id, says, remedy = wrong
         raise refusal(id, f"{name}: {says}", remedy)
     if recipe.arg("template_backend") == "jinja" and not _has_jinja(folder, listed):
@@ -62,23 +67,52 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
         raise refusal("model-chat-template", says, remedy)
 
 
-def _parse(path: Path, name: str) -> None:
-    text = lookup.text(path)
-    try:
-        json.loads("{}" if text is None else text)
-    except (ValueError, RecursionError) as error:
-        kind = "a git-lfs pointer" if is_pointer(path) else f"not JSON: {error}"
-        raise _damaged(name, path.name, kind) from None
+def _parse(path: Path, name: str) -> Mapping[str, Any]:
+    found = document(path, name, "model-tokenizer-damaged", _AGAIN)
+    wanted = {"model"} if path.name == "tokenizer.json" else set()
+    if not isinstance(found, dict) or not wanted <= {*found}:
+        kind = "not a map" + (" with a model" if wanted else "")
+        raise _damaged(name, path.name, kind)
+    return found
+
+
+def _rows(name: str, held: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]) -> None:
+    """Judge tokens whose number is beyond the embeddings: a row with one ends training.
+
+    Published models have some that no text contains (Gemma 3's image token), so those are a warning
+    unless they end or fill rows.
+    """
+    size, made = text_config(config).get("vocab_size"), held.get("tokenizer.json", {})
+    words = made.get("model", {})
+    words = words.get("vocab") if isinstance(words, dict) else None
+    ids = [*words.items()] if isinstance(words, dict) else []
+    added = made.get("added_tokens")
+    ids += [(each.get("content"), each.get("id")) for each in added or [] if isinstance(each, dict)]
+    far = [word for word, id in ids if isinstance(size, int) and isinstance(id, int) and id >= size]
+    if not far:
+        return
+    settings = held.get("tokenizer_config.json", {})
+    named = [settings.get(key) for key in ("eos_token", "pad_token", "bos_token")]
+    used = {each.get("content") if isinstance(each, dict) else each for each in named}
+    says = f"{len(far)} tokens have no row in the {size} of the embeddings: {', '.join(far[:3])}"
+    if used & {*far}:
+        remedy = "save the model again after resize_token_embeddings(len(tokenizer))"
+        raise refusal("model-tokens-beyond", f"{name}: {says}", remedy)
+    logs.warning("tokens beyond the embeddings", model=name, what=says)
 
 
 def _damaged(name: str, file: str, kind: str) -> LaunchError:
-    says = f"{name}: {file} is {kind}"
-    return refusal("model-tokenizer-damaged", says, "copy or download it again (git lfs pull)")
+    return refusal("model-tokenizer-damaged", f"{name}: {file} is {kind}", _AGAIN)
 
 
 def _has_jinja(folder: Path, listed: Mapping[str, bool]) -> bool:
-    named = {"chat_template.jinja", "chat_template.json"} & {*listed}
-    return bool(named or read_object(folder / "tokenizer_config.json").get("chat_template"))
+    for file in {"chat_template.jinja", "chat_template.json"} & {*listed}:
+        if (lookup.text(folder / file) or "").strip() and not is_pointer(folder / file):
+            return True
+    found = read_object(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):  # named templates; transformers takes the default one
+        return any(isinstance(each, dict) and each.get("name") == "default" for each in found)
+    return bool(found)
 
 
 def _template(
@@ -89,8 +123,8 @@ def _template(
     kind, template = (
         recipe.arg(key) or str(saved.get(key) or "") for key in ("model_type", "template")
     )
-    named = config.get("architectures") or [""]
-    architecture = str(named[0])
+    named = config.get("architectures")
+    architecture = str(named[0]) if isinstance(named, list) and named else ""
     packs = any(map(recipe.is_on, ("packing", "padding_free")))  # on Megatron a rule judges it
     if packs and not template and architecture in UNPACKED_ARCHITECTURES:
         says = f"ms-swift's template of {architecture} supports neither packing nor padding_free"
@@ -114,6 +148,28 @@ def _template(
     return None
 
 
+def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
+    """Return id, cause and remedy if neither the image's transformers nor ms-swift has the type."""
+    kind, own = str(config.get("model_type")), config.get("auto_map")
+    if (isinstance(own, dict) and "AutoConfig" in own) or any(
+        key in recipe.args for key in _REGISTRARS
+    ):
+        return None
+    try:
+        places = (package_folder("transformers") / "models/auto", swift_folder() / "model/models")
+    except LaunchError:
+        return None
+    known = [_source(place) for place in places]
+    if not all(known) or re.search(rf"['\"]{re.escape(kind)}['\"]", "".join(known)):
+        return None
+    says = f"the image's transformers has no model_type {kind!r}, and config.json names no code"
+    return "model-type-unknown", says, "use an image with a newer transformers, or add its code"
+
+
+def _source(folder: Path) -> str:
+    return "".join(lookup.text(file) or "" for file in lookup.matching(folder, "*.py"))
+
+
 def _knows(name: str, architecture: str) -> bool:
     """Return whether ms-swift knows a model by its folder's name; True if that is not known.
 
@@ -123,7 +179,7 @@ def _knows(name: str, architecture: str) -> bool:
         folder = swift_folder() / "model" / "models"
     except LaunchError:
         return True
-    text = "".join(lookup.text(file) or "" for file in lookup.matching(folder, "*.py"))
+    text = _source(folder)
     plain, is_newer = re.escape(name.replace("___", ".")), f"{architecture}'" in text
     found = re.search(rf"/{plain}['\"]", text, re.IGNORECASE)
     return not text or found is not None or (is_newer and architecture not in TYPES)

@@ -8,6 +8,8 @@ layer is missing (``bridge/gpt_bridge.py``: ``_convert_post_process``).
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
 import zipfile
 from collections.abc import Collection, Mapping
@@ -17,22 +19,46 @@ from typing import Any
 from launchers import logs
 from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.hub.fetch import INDEX
-from launchers.plan.model_config import is_tied, text_config
+from launchers.plan.model_config import is_tied, levels, quantization, text_config
 from launchers.storage.seal_check import WEIGHTS, Header, header, sizes_of
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object
 from launchers.system.threads import each
 
 WHOLE = f"model{WEIGHTS}"
+ADAPTER = "adapter_config.json"
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 POINTER = b"version https://git-lfs.github.com/spec/"
 """The first bytes of a file that git checked out without git-lfs."""
+_WRAPPED = re.compile(r"((?:base_model\.model|module|_orig_mod|_fsdp_wrapped_module)\.).*")
+"""Names of tensors saved from a model inside another one: PEFT, DDP, torch.compile, FSDP. No
+trainer finds them: transformers begins with random weights and says so in a warning."""
+_PACKED = re.compile(r"F4|F[68]_.*|[UI](?:8|32)")
+"""Types of safetensors that hold quantized weights."""
+_WEIGHT = re.compile(r".*(?:\.(?:q?weight|weight_packed)|_blocks)")
+_UNFINISHED = re.compile(r".*\.(?:incomplete|aria2|crdownload|part|partial|download|tmp)")
+"""What downloads that were interrupted leave."""
+OTHER = re.compile(
+    r".*\.(?:gguf|nemo|onnx|h5|msgpack|pth|zip|tar|t?gz|zst)|consolidated\..*|params\.json"
+)
+"""Weights of llama.cpp, of other frameworks, in the form of Meta and Mistral; and archives."""
+MEGATRON = re.compile(r"latest_checkpointed_iteration\.txt|iter_\d{7}|common\.pt|.*\.distcp")
+"""What Megatron writes (megatron-core ``dist_checkpointing``, older ones ``checkpointing.py``)."""
 _EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
 _NAMED = 3
 """Names in a message."""
 _SAMPLES, _SAMPLE_BYTES = 8, 65536
 """Parts of two tensors that are compared: equal copies differ nowhere, trained ones everywhere."""
 _AGAIN = "copy or download the model again"
+IS_MEGATRON = "it is a checkpoint in Megatron's format"
+FROM_MEGATRON = "convert it: megatron export --to_hf true, or name a model in Hugging Face format"
+_METHODS = frozenset(
+    {"aqlm", "auto-round", "awq", "bitnet", "bitsandbytes", "compressed-tensors", "eetq", "fp8"}
+    | {"fbgemm_fp8", "fouroversix", "fp_quant", "gemma", "gptq", "higgs", "hqq", "metal", "mxfp4"}
+    | {"mxfp8", "quanto", "quark", "sinq", "spqr", "torchao", "vptq"}
+)
+"""Quantization that transformers knows (``quantizers/auto.py``); it leaves out any other with a
+warning, and takes packed numbers for weights."""
+_NO_METHOD = "config.json names no method that transformers knows"
 
 
 def check(
@@ -51,7 +77,10 @@ def check(
         LaunchError: DATA, naming the files or tensors; IO if the storage does not answer.
     """
     listed = lookup.entries(folder)
-    index = _index(folder, name) if INDEX in listed else None
+    if ADAPTER in listed and {WHOLE, INDEX} & {*listed}:
+        says = f"{name} holds an adapter next to a whole model: transformers adds it, Megatron not"
+        raise refusal("model-is-adapter", says, f"merge it, or move {ADAPTER} out of the folder")
+    index = _index(folder, name, backend) if INDEX in listed else None
     if index is not None and not {WHOLE} & {*index.values()} and WHOLE in listed:
         _two_copies(name, index, listed, backend)
         index = index if backend == "megatron" else None
@@ -59,6 +88,7 @@ def check(
         _not_safetensors(folder, name, listed, backend)
         return
     tensors = _tensors(folder, name, index or {"": WHOLE})
+    _names(name, config, tensors)
     if has_head:
         _head(folder, name, config, tensors)
     _layers(name, config, tensors)
@@ -76,11 +106,40 @@ def _some(names: Collection[str]) -> str:
     return ", ".join(sorted(names)[:_NAMED]) + more
 
 
-def _index(folder: Path, name: str, file: str = INDEX) -> dict[str, str]:
-    found = read_object(folder / file).get("weight_map")
+def _index(folder: Path, name: str, backend: str, file: str = INDEX) -> dict[str, str]:
+    held = document(folder / file, name, "model-index", _AGAIN)
+    found = held.get("weight_map") if isinstance(held, dict) else None
     if not isinstance(found, dict) or not found:
         raise refusal("model-index", f"{name}: {file} is not JSON with a weight_map")
+    if backend == "transformers" and "metadata" not in held:  # KeyError
+        says = f"{name}: {file} has no metadata, which transformers reads"
+        raise refusal("model-index", says, 'add "metadata": {} to it')
     return {str(tensor): str(file) for tensor, file in found.items()}
+
+
+def document(path: Path, name: str, id: str, remedy: str) -> Any:
+    """Return the content of a JSON file of a model; None without such a file.
+
+    Raises:
+        LaunchError: DATA, saying what the file is in place of JSON; IO if the storage does not
+            answer.
+    """
+    try:
+        text = lookup.text(path)
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        begin, cause = lookup.begin(path, 200) or b"", error
+    if begin.startswith(POINTER):
+        is_what, remedy = "a git-lfs pointer, not the file itself", "run git lfs pull in the folder"
+    elif not begin.strip():
+        is_what = "empty"
+    elif begin.lstrip().startswith(b"<"):
+        is_what = "a web page, not JSON"
+    elif begin.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        is_what, remedy = "JSON with a byte-order mark", "save it as UTF-8 without that mark"
+    else:
+        is_what = f"not JSON: {cause}"
+    raise refusal(id, f"{name}: {path.name} is {is_what}", remedy)
 
 
 def _two_copies(name: str, index: Mapping[str, str], listed: Collection[str], backend: str) -> None:
@@ -107,12 +166,26 @@ def _not_safetensors(folder: Path, name: str, listed: Collection[str], backend: 
             f"{name} has its weights in .bin files; Megatron reads safetensors",
             "load it with transformers (from_pretrained) and save it again (save_pretrained)",
         )
-    if "adapter_config.json" in listed:
+    if ADAPTER in listed:
         says = f"{name} holds an adapter (LoRA) and not the model's weights"
         raise refusal("model-is-adapter", says, "name the base model, or merge the adapter")
-    if others := [file for file in listed if file.endswith((WEIGHTS, ".bin", ".pt", ".pth"))]:
-        says = f"{name} has weights ({_some(others)}), but neither {WHOLE} nor {INDEX} names them"
-        raise refusal("model-index-missing", says, f"add {INDEX}; trainers read what it names")
+    none = f"{name} has neither {WHOLE} nor {INDEX}"
+    if found := [file for file in listed if _UNFINISHED.fullmatch(file)]:
+        says = f"{none}, but an unfinished download: {_some(found)}"
+        raise refusal("model-weights-missing", says)
+    if any(map(MEGATRON.fullmatch, listed)):
+        raise refusal("model-is-megatron", f"{none}: {IS_MEGATRON}", FROM_MEGATRON)
+    if found := [file for file in listed if OTHER.fullmatch(file)]:
+        says = f"{none}; its weights are of another format ({_some(found)})"
+        raise refusal("model-is-other-format", says, "name the model in Hugging Face format")
+    if any(file.startswith("global_step") or file == "zero_to_fp32.py" for file in listed):
+        remedy = "run its zero_to_fp32.py, which writes the weights in Hugging Face format"
+        raise refusal("model-is-output", f"{none}: it is a checkpoint of DeepSpeed", remedy)
+    if found := [file for file in listed if file.endswith((WEIGHTS, ".bin", ".pt"))]:
+        says = f"{none} that names its weights: {_some(found)}"
+        is_one = len(found) == 1 and found[0].endswith(WEIGHTS)
+        remedy = f"rename it to {WHOLE}" if is_one else f"add {INDEX}; trainers read what it names"
+        raise refusal("model-index-missing", says, remedy)
     raise refusal("model-weights-missing", f"{name} has no weights: {WHOLE} or {INDEX}")
 
 
@@ -122,7 +195,11 @@ def _check_pickled(folder: Path, name: str, listed: Collection[str]) -> None:
     torch.save writes a ZIP file, whose directory is at its end; before torch 1.6 a pickle.
     """
     whole, index = _PICKLED
-    files = [whole] if whole in listed else sorted({*_index(folder, name, index).values()})
+    files = (
+        [whole]
+        if whole in listed
+        else sorted({*_index(folder, name, "transformers", index).values()})
+    )
     _refuse_missing(name, files, listed)
     for file in files:
         size = (folder / file).stat().st_size
@@ -145,7 +222,8 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tup
         LaunchError: DATA: files are missing, cut, or without tensors that the index names.
     """
     files = sorted({*index.values()})
-    sizes = sizes_of(folder, [folder / file for file in files])
+    inside = [each for each in files if not Path(each).is_absolute() and ".." not in each]
+    sizes = sizes_of(folder, [folder / file for file in inside])
     _refuse_missing(name, files, sizes)
     headers = dict(zip(files, each(lambda f: header(folder / f, sizes[f]), files), strict=True))
     for file, found in headers.items():
@@ -185,16 +263,18 @@ def _head(
 ) -> None:
     """Judge the output layer, where the tensors have the usual names and the config says it."""
     tied = is_tied(config)
+    said = "has" if any("tie_word_embeddings" in each for each in levels(config)) else "means"
     embeddings = [key for key in tensors if key.endswith(_EMBEDDING)]
     heads = [key for key in tensors if key.endswith(_HEAD)]
-    if tied is None or not embeddings or "Classification" in str(config.get("architectures")):
+    if tied is None or not embeddings:
         return
     if not tied and not heads:
         raise refusal(
             "model-head-missing",
-            f"{name}: {_HEAD} is missing, and config.json has tie_word_embeddings: false; it would "
-            "begin with random weights",
-            "use the whole model, or set tie_word_embeddings: true if it was trained so",
+            f"{name}: {_HEAD} is missing, and config.json {said} tie_word_embeddings: false; it "
+            "would begin with random weights",
+            "use the whole model (a reward model has no such layer), or set tie_word_embeddings: "
+            "true if it was trained so",
         )
     if tied and len(heads) == len(embeddings) == 1 and _differ(folder, tensors, heads, embeddings):
         raise refusal(
@@ -234,6 +314,31 @@ def _part(path: Path, head: Header, tensor: Mapping[str, Any], at: int) -> bytes
             return file.read(min(_SAMPLE_BYTES, end - begin - at))
 
     return lookup.certain(ask, path)
+
+
+def _names(name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, Header]]) -> None:
+    """Refuse tensors that trainers do not find, or take for what they are not."""
+    if wrapped := [match[1] for match in map(_WRAPPED.fullmatch, tensors) if match]:
+        says = f"{len(wrapped)} of {len(tensors)} tensors are named {wrapped[0]}..., as in a model "
+        remedy = f"remove {wrapped[0]} from the names, or save the inner model (save_pretrained)"
+        raise refusal("model-tensor-names", f"{name}: {says}inside another", remedy)
+    entries = {key: head.tensors[key] for key, (_, head) in tensors.items()}
+    packed = [
+        f"{key}: {entry['dtype']}"
+        for key, entry in entries.items()
+        if _PACKED.fullmatch(entry["dtype"]) and _WEIGHT.fullmatch(key)
+    ]
+    if packed and quantization(config).split(" ")[0] not in _METHODS:
+        says = f"{name} has {len(packed)} quantized weights ({packed[0]}), and {_NO_METHOD}"
+        raise refusal("model-quantized", says, "use the model in bf16")
+    if not any(re.search("emb|wte", key) for key in entries):
+        raise refusal("model-tensors-missing", f"{name} has no weights of the embeddings")
+    found = [key for key in entries if key.endswith(_EMBEDDING)]
+    size = text_config(config).get("vocab_size")
+    rows = entries[found[0]]["shape"][0] if len(found) == 1 else size
+    if isinstance(size, int) and rows != size:
+        says = f"{name}: config.json has vocab_size: {size}, and {found[0]} has {rows} rows"
+        raise refusal("model-vocabulary", says, f"write vocab_size: {rows}, or use the whole model")
 
 
 def _layers(name: str, config: Mapping[str, Any], tensors: Collection[str]) -> None:

@@ -5,6 +5,7 @@ Parameter counts follow Hugging Face's modeling_*.py; tests compare them with pu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,11 @@ _UNMODELLED = (
     "linear_num_key_heads",
     "expert_layer_period",
 )
+_TIED = re.compile("gemma|cohere|ernie4_5|smollm3|starcoder2|falcon$|lfm2")
+_UNTIED = re.compile(
+    "qwen[23]|llama|mistral|ministral|mixtral|deepseek|glm|minimax|gpt_oss|gpt_neox$|phi|olmo|granite"
+)
+"""Families by the default of ``tie_word_embeddings`` (transformers ``configuration_*.py``)."""
 _MODALITIES = ("vision_config", "visual", "audio_config", "thinker_config")
 """Keys of a model that reads more than text."""
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -181,7 +187,7 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
         head_dim=_size(config, "head_dim", default=max(1, hidden // heads)),
         ffn=_size(config, "intermediate_size_mlp", default=ffn),
         vocab=_size(config, "vocab_size"),
-        tied=kind.startswith("gemma") if tied is None else tied,
+        tied=bool(tied),
         qk_norm=kind.startswith("qwen3") or bool(config.get("use_qk_norm")),
         qkv_bias=bias or bool(config.get("qkv_bias", kind.startswith("qwen2"))),
         out_bias=bias,
@@ -214,10 +220,16 @@ def text_config(config: Mapping[str, object]) -> Mapping[str, Any]:
 def is_tied(config: Mapping[str, object]) -> bool | None:
     """Return whether head and embedding share weights; None if config.json does not say.
 
-    The innermost value counts (mcore-bridge ``config/parser.py``: ``_get_tie_word_embeddings``).
+    The innermost value counts (mcore-bridge ``config/parser.py``: ``_get_tie_word_embeddings``);
+    without one the default of the model's class in transformers, of families where it is known.
+
+    >>> is_tied({"model_type": "gemma3_text"}), is_tied({"model_type": "qwen3"}), is_tied({})
+    (True, False, None)
     """
     said = [each.get("tie_word_embeddings") for each in levels(config)]
-    return next((bool(value) for value in reversed(said) if value is not None), None)
+    kind = str(text_config(config).get("model_type", ""))
+    default = bool(_TIED.match(kind)) if _TIED.match(kind) or _UNTIED.match(kind) else None
+    return next((bool(value) for value in reversed(said) if value is not None), default)
 
 
 def quantization(config: Mapping[str, object]) -> str:
@@ -230,6 +242,8 @@ def quantization(config: Mapping[str, object]) -> str:
     if not isinstance(found, Mapping) or found.get("dequantize"):
         return ""
     unnamed = "an unnamed method" if found.get("bits") else ""  # as MLX writes it
+    if found.get("load_in_4bit") or found.get("load_in_8bit"):
+        unnamed = "bitsandbytes"
     method, form = str(found.get("quant_method", unnamed)), str(found.get("format", ""))
     is_packed = method != "compressed-tensors" or form in ("", "pack-quantized")
     return method if is_packed else f"{method} {form}"

@@ -154,8 +154,8 @@ def header(path: Path, size: int) -> Header:
     with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
         tensors = json.loads(data[8:])
         tensors.pop("__metadata__", None)
-        ends = [each["data_offsets"][1] for each in tensors.values()]
-        return Header(8 + length + max(ends, default=0), tensors)
+        held = [(each["dtype"], each["shape"], *each["data_offsets"]) for each in tensors.values()]
+        return Header(8 + length + max((end for *_, end in held), default=0), tensors)
     return Header(0, {})
 
 

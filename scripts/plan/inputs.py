@@ -69,7 +69,7 @@ def read_config(config: Path) -> ModelConfig:
     """
     try:
         return model_config.parse_config(json.loads(config.read_text(encoding="utf-8-sig")))
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
     except LaunchError as error:
         raise Problem(f"{config}: {error.cause}; {error.remedy}") from None

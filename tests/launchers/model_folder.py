@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from launchers.plan.model_config import text_config
+
 HIDDEN, VOCABULARY, LAYERS = 8, 16, 2
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 CONFIG = {
@@ -25,9 +27,9 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 2233840\n"
 
 
-def tensors(layers: int = LAYERS) -> dict[str, bytes]:
+def tensors(layers: int = LAYERS, rows: int = VOCABULARY) -> dict[str, bytes]:
     """Return the tensors of a model with tied embeddings, in bf16."""
-    found = {EMBEDDING: bytes(range(2 * HIDDEN)) * VOCABULARY}
+    found = {EMBEDDING: bytes(range(2 * HIDDEN)) * rows}
     for layer in range(layers):
         found[f"model.layers.{layer}.self_attn.q_proj.weight"] = bytes(2 * HIDDEN * HIDDEN)
     return found
@@ -50,7 +52,8 @@ def write(folder: Path, held: Mapping[str, bytes] | None = None, **config: Any) 
     kept = {key: value for key, value in (CONFIG | config).items() if value is not None}
     (folder / "config.json").write_text(json.dumps(kept))
     (folder / "tokenizer.json").write_text(TOKENIZER)
-    write_weights(folder / WHOLE, tensors() if held is None else held)
+    rows = int(text_config(kept).get("vocab_size", VOCABULARY))
+    write_weights(folder / WHOLE, tensors(rows=rows) if held is None else held)
     return folder
 
 

@@ -111,7 +111,10 @@ def replace(file: str, text: str) -> Change:
         (replace(TWO, "<html>"), "model-file-damaged"),
         (replace(TWO, ""), "model-file-damaged"),
         (replace(INDEX, "{"), "model-index"),
-        (replace(INDEX, '{"weight_map": {"x": "' + ONE + '"}}'), "model-index-differs"),
+        (
+            replace(INDEX, '{"metadata": {}, "weight_map": {"x": "' + ONE + '"}}'),
+            "model-index-differs",
+        ),
         (lambda model: (model / INDEX).unlink(), "model-index-missing"),
     ],
 )
@@ -176,7 +179,7 @@ def test_a_reward_model_needs_no_output_layer(tmp_path: Path, args: dict[str, st
 
 
 def test_a_model_whose_config_does_not_say_it_is_not_judged_by_its_head(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m", tie_word_embeddings=None)
+    model = model_folder.write(tmp_path / "m", tie_word_embeddings=None, model_type="new")
     model_files.check_folder(model, "o/m", recipe())
 
 
@@ -334,7 +337,7 @@ def pickled(folder: Path, *names: str) -> Path:
     for name in names:
         with zipfile.ZipFile(model / name, "w") as file:
             file.writestr("archive/data.pkl", bytes(1000))
-    index = {"weight_map": {"a": BIN_ONE, "b": BIN_TWO}}
+    index = {"metadata": {}, "weight_map": {"a": BIN_ONE, "b": BIN_TWO}}
     (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     return model
 

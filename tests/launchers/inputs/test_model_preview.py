@@ -49,7 +49,9 @@ HEADS = "[tp-heads]"
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[FakeHub]:
-    model = model_folder.write(tmp_path / "hub", model_folder.tensors(6), **SIZES)
+    model = model_folder.write(
+        tmp_path / "hub", model_folder.tensors(6, SIZES["vocab_size"]), **SIZES
+    )
     with serve() as state:
         state.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
         yield state
@@ -163,7 +165,7 @@ def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> No
     assert "is more than the 4 GPUs of a node" in output
 
 
-@pytest.mark.parametrize("config", ["", "[]", "{", '{"num_hidden_layers": "six"}'])
+@pytest.mark.parametrize("config", ["", "[]", "{", "[" * 100_000, '{"num_hidden_layers": "six"}'])
 def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> None:
     env = write(pods)
     (pods.folder / "sources" / "model" / "config.json").write_text(config)

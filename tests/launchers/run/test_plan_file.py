@@ -173,7 +173,7 @@ def test_any_other_fault_is_a_warning_too(
 
 def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
     pods = Pods(tmp_path)
-    model_folder.write(tmp_path / "sources" / "model", {"tensor": bytes(16)}, **CONFIG)
+    model_folder.write(tmp_path / "sources" / "model", {"embed": bytes(16)}, **CONFIG)
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
     plan = json.loads((pods.run / "plan.json").read_text())

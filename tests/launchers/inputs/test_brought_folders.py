@@ -1,0 +1,308 @@
+"""Model folders as users bring them: each is accepted, or refused with what to write."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.recipe import Recipe
+from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.inputs import model_files, model_template
+from tests.launchers import model_folder
+from tests.launchers.model_folder import EMBEDDING, INDEX, POINTER, VOCABULARY, WHOLE
+
+Change = Callable[[Path], object]
+BOM, UTF16 = "\ufeff", "utf-16"
+QUERY = "model.layers.0.self_attn.q_proj.weight"
+CONFIG, TOKENIZER, SETTINGS = "config.json", "tokenizer.json", "tokenizer_config.json"
+DAMAGED = "model-tokenizer-damaged"
+CODE = {"AutoConfig": "configuration_x.XConfig"}
+FAR = {"id": VOCABULARY, "content": "<pad>"}
+
+
+def write(file: str, text: str | bytes) -> Change:
+    def act(model: Path) -> None:
+        (model / file).parent.mkdir(parents=True, exist_ok=True)
+        (model / file).write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return act
+
+
+def move(old: str, new: str) -> Change:
+    return lambda model: (model / old).rename(model / new)
+
+
+def config(**keys: Any) -> Change:
+    return lambda model: model_folder.write(model, **keys)
+
+
+def only(*changes: Change) -> Change:
+    """Return the change that leaves nothing but what other changes write."""
+
+    def act(model: Path) -> None:
+        for file in model.iterdir():
+            file.unlink()
+        for change in changes:
+            change(model)
+
+    return act
+
+
+def both(*changes: Change) -> Change:
+    return lambda model: [change(model) for change in changes]
+
+
+def tensors(change: Callable[[dict[str, bytes]], Mapping[str, bytes]]) -> Change:
+    return lambda model: model_folder.write(model, change(model_folder.tensors()))
+
+
+def wrapped(prefix: str) -> Change:
+    return tensors(lambda held: {prefix + name: data for name, data in held.items()})
+
+
+def entry(change: Callable[[dict[str, Any]], object], tensor: str = QUERY) -> Change:
+    """Return the change of a tensor's entry in the header of safetensors."""
+
+    def act(model: Path) -> None:
+        data = (model / WHOLE).read_bytes()
+        end = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:end])
+        change(header[tensor])
+        text = json.dumps(header).encode()
+        (model / WHOLE).write_bytes(len(text).to_bytes(8, "little") + text + data[end:])
+
+    return act
+
+
+def broken(file: str) -> Change:
+    def act(model: Path) -> None:
+        (model / file).unlink(missing_ok=True)
+        (model / file).symlink_to(f"../../blobs/{file}")
+
+    return act
+
+
+def index(file: str, text: str = "") -> Change:
+    """Return the change to a model with an index that names one file."""
+    named = {"metadata": {}, "weight_map": dict.fromkeys(model_folder.tensors(), file)}
+    return both(move(WHOLE, "a.safetensors"), write(INDEX, text or json.dumps(named)))
+
+
+def added(settings: Mapping[str, object]) -> Change:
+    made = {**json.loads(model_folder.TOKENIZER), "added_tokens": [FAR]}
+    return both(write(TOKENIZER, json.dumps(made)), write(SETTINGS, json.dumps(settings)))
+
+
+REFUSED: list[tuple[str, Change, str, str]] = [
+    ("config empty", write(CONFIG, ""), "model-config-json", "is empty"),
+    ("config pointer", write(CONFIG, POINTER), "model-config-json", "git lfs pull"),
+    ("config page", write(CONFIG, "<html>"), "model-config-json", "web page"),
+    ("config mark", write(CONFIG, BOM + "{}"), "model-config-json", "without that mark"),
+    ("config utf-16", write(CONFIG, "{}".encode(UTF16)), "model-config-json", "UTF-8"),
+    ("config deep", write(CONFIG, "[" * 100_000), "model-config-json", "not JSON"),
+    ("type a number", config(model_type=3), "model-type-missing", "model_type"),
+    ("code missing", config(auto_map=CODE), "model-code-missing", "configuration_x.py"),
+    (
+        "code elsewhere",
+        config(auto_map={"AutoConfig": "org/code--configuration_x.XConfig"}),
+        "model-code-missing",
+        "configuration_x.py of org/code",
+    ),
+    ("tokenizer list", write(TOKENIZER, "[]"), DAMAGED, "not a map"),
+    ("tokenizer null", write(TOKENIZER, "null"), DAMAGED, "not a map"),
+    ("tokenizer empty map", write(TOKENIZER, "{}"), DAMAGED, "a model"),
+    ("tokenizer mark", write(TOKENIZER, BOM + "{}"), DAMAGED, "without that mark"),
+    ("tokenizer latin-1", write(TOKENIZER, b'{"\xe9": 1}'), DAMAGED, "not JSON"),
+    ("settings utf-16", write(SETTINGS, "{}".encode(UTF16)), DAMAGED, "UTF-8"),
+    ("settings list", write(SETTINGS, "[]"), DAMAGED, SETTINGS),
+    ("added broken", write("added_tokens.json", "{"), DAMAGED, "added_tokens.json"),
+    ("empty piece model", write("tokenizer.model", ""), DAMAGED, "tokenizer.model is empty"),
+    ("pad beyond", added({"pad_token": "<pad>"}), "model-tokens-beyond", "resize_token"),
+    ("pad map beyond", added({"pad_token": FAR}), "model-tokens-beyond", "<pad>"),
+    ("link to tokenizer", broken(TOKENIZER), "model-link-broken", "cp -rL"),
+    ("link to config", broken(CONFIG), "model-link-broken", CONFIG),
+    ("link to weights", broken(WHOLE), "model-link-broken", WHOLE),
+    (
+        "hub's cache",
+        only(write("hub/models--o--m/snapshots/c0/config.json", "{}")),
+        "model-is-output",
+        "hub/models--o--m/snapshots/c0",
+    ),
+    (
+        "two snapshots",
+        only(
+            write("snapshots/0aaa/config.json", "{}"),
+            write("snapshots/c9/config.json", "{}"),
+            write("refs/main", "0aaa"),
+        ),
+        "model-is-output",
+        "snapshots/0aaa",
+    ),
+    ("archive", only(write("m.zip", "")), "model-is-other-format", "m.zip"),
+    ("gguf", both(move(WHOLE, "m-Q4.gguf")), "model-is-other-format", "m-Q4.gguf"),
+    ("consolidated", move(WHOLE, "consolidated.safetensors"), "model-is-other-format", "consol"),
+    ("pth", move(WHOLE, "consolidated.00.pth"), "model-is-other-format", "consolidated.00.pth"),
+    ("unfinished", move(WHOLE, f"{WHOLE}.incomplete"), "model-weights-missing", "unfinished"),
+    (
+        "Megatron with a config",
+        both(move(WHOLE, "latest_checkpointed_iteration.txt")),
+        "model-is-megatron",
+        "megatron export",
+    ),
+    ("DeepSpeed", move(WHOLE, "zero_to_fp32.py"), "model-is-output", "run its zero_to_fp32.py"),
+    ("other name", move(WHOLE, "model(1).safetensors"), "model-index-missing", f"to {WHOLE}"),
+    ("adapter next to it", write("adapter_config.json", "{}"), "model-is-adapter", "move adapter"),
+    ("index pointer", index("a.safetensors", POINTER), "model-index", "git lfs pull"),
+    ("index mark", index("a.safetensors", BOM + "{}"), "model-index", "without that mark"),
+    ("index outside", index("/elsewhere/a.safetensors"), "model-shard-missing", "/elsewhere"),
+    ("index above", index("../a.safetensors"), "model-shard-missing", "../a"),
+    ("PEFT", wrapped("base_model.model."), "model-tensor-names", "remove base_model.model."),
+    ("compiled", wrapped("_orig_mod."), "model-tensor-names", "_orig_mod."),
+    ("DDP", wrapped("module."), "model-tensor-names", "module."),
+    ("no tensors", tensors(lambda _: {}), "model-tensors-missing", "embeddings"),
+    (
+        "no embeddings",
+        tensors(lambda held: {n: held[n] for n in held if n != EMBEDDING}),
+        "model-tensors-missing",
+        "embeddings",
+    ),
+    ("F8 without method", entry(lambda e: e.update(dtype="F8_E4M3")), "model-quantized", "F8_E4M3"),
+    (
+        "unknown method",
+        both(
+            config(quantization_config={"quant_method": "FP8"}),
+            entry(lambda e: e.update(dtype="U8")),
+        ),
+        "model-quantized",
+        "FP8|U8",
+    ),
+    ("offset text", entry(lambda e: e.update(data_offsets="x")), "model-file-damaged", WHOLE),
+    ("no shape", entry(lambda e: e.pop("shape")), "model-file-damaged", WHOLE),
+    (
+        "rows added",
+        entry(lambda e: e["shape"].__setitem__(0, 18), EMBEDDING),
+        "model-vocabulary",
+        "vocab_size: 18",
+    ),
+    ("tie not said", config(tie_word_embeddings=None), "model-head-missing", "means"),
+    (
+        "reward model",
+        config(architectures=["Qwen3ForSequenceClassification"], tie_word_embeddings=False),
+        "model-head-missing",
+        "reward model",
+    ),
+]
+
+
+def check(model: Path, backend: Any = "megatron", **args: Any) -> None:
+    recipe = Recipe(backend=backend, task="rlhf", model="file:///m", dataset=(), args=args)
+    model_files.check_folder(model, "o/m", recipe)
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+@pytest.mark.parametrize(
+    "change, id, says", [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+)
+def test_a_folder_is_refused_with_what_to_write(
+    tmp_path: Path, backend: str, change: Change, id: str, says: str
+) -> None:
+    model = model_folder.write(tmp_path / "m")
+    change(model)
+    with pytest.raises(LaunchError) as no:
+        check(model, backend)
+    error = no.value
+    assert (error.code, error.failure_class, error.id) == (Exit.DATA, FailureClass.MODEL, id)
+    text = f"{error.cause}; {error.remedy}"
+    assert error.remedy and any(each in text for each in says.split("|")), text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        write("consolidated.safetensors", "x"),
+        write(f"{WHOLE}.aria2", "x"),
+        write("generation_config.json", POINTER),
+        write(".cache/huggingface/download/x.incomplete", "x"),
+        write("chat_template.jinja", "{% for"),
+        write("args.json", "["),
+        config(architectures="Qwen3ForCausalLM"),
+        config(architectures={"0": "Qwen3ForCausalLM"}),
+        config(tie_word_embeddings=None, model_type="gemma3_text"),
+        both(write("configuration_x.py", ""), config(auto_map=CODE)),
+        index("a.safetensors"),
+        broken("LICENSE"),
+        entry(lambda e: e.update(dtype="I64")),
+    ],
+)
+def test_what_trainers_do_not_read_refuses_nothing(tmp_path: Path, change: Change) -> None:
+    model = model_folder.write(tmp_path / "m")
+    change(model)
+    check(model)
+
+
+def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path / "m")
+    named = dict.fromkeys(model_folder.tensors(), "a.safetensors")
+    index("", json.dumps({"weight_map": named}))(model)
+    check(model)
+    with pytest.raises(LaunchError, match="metadata") as no:
+        check(model, "transformers")
+    assert no.value.id == "model-index"
+
+
+def test_other_tokens_beyond_the_embeddings_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_folder.write(tmp_path / "m")
+    added({"pad_token": "x"})(model)
+    with caplog.at_level(logging.WARNING):
+        check(model)
+    assert "beyond the embeddings" in caplog.text
+    added({"pad_token": "<pad>"})(model)
+    check(model, new_special_tokens="more.txt")
+
+
+@pytest.mark.parametrize(
+    "template, is_there",
+    [
+        ([{"name": "default", "template": "x"}, {"name": "tool_use", "template": "y"}], True),
+        ([{"name": "tool_use", "template": "y"}], False),
+        ("", False),
+    ],
+)
+def test_a_jinja_template_is_one_that_transformers_takes(
+    tmp_path: Path, template: object, is_there: bool
+) -> None:
+    model = model_folder.write(tmp_path / "m")
+    (model / "chat_template.jinja").write_text("")
+    (model / SETTINGS).write_text(json.dumps({"chat_template": template}))
+    if is_there:
+        check(model, template_backend="jinja")
+    else:
+        with pytest.raises(LaunchError) as no:
+            check(model, template_backend="jinja")
+        assert no.value.id == "model-chat-template"
+
+
+def test_a_type_that_the_image_does_not_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package, place in (("transformers", "models/auto"), ("swift", "model/models")):
+        (tmp_path / package / place).mkdir(parents=True)
+        (tmp_path / package / place / "known.py").write_text('("qwen3", "Qwen3Config")\n')
+    monkeypatch.setattr(model_template, "package_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
+    named = {"model_type": "qwen3", "template": "qwen3"}
+    check(model_folder.write(tmp_path / "m"), **named)
+    newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
+    with pytest.raises(LaunchError) as no:
+        check(newer, **named)
+    assert no.value.id == "model-type-unknown" and "qwen9" in no.value.cause
+    check(newer, **named, external_plugins="mine.py")
+    (newer / "configuration_x.py").write_text("")
+    check(model_folder.write(newer, model_type="qwen9", auto_map=CODE), **named)
