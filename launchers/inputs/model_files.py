@@ -113,8 +113,9 @@ def _code(model: Path, name: str, config: Mapping[str, Any], backend: str) -> No
     ms-swift trusts a model's code (``trust_remote_code``); Megatron takes its config class alone.
     """
     named = config.get("auto_map")
-    kinds = ("AutoConfig", "AutoModelForCausalLM")[: 2 if backend == "transformers" else 1]
-    for kind in kinds if isinstance(named, dict) else ():
+    if not isinstance(named, dict):
+        return
+    for kind in ("AutoConfig", "AutoModelForCausalLM")[: 2 if backend == "transformers" else 1]:
         repository, _, where = str(named.get(kind) or "").rpartition("--")
         file = f"{where.partition('.')[0]}.py"
         if where and (repository or not lookup.is_file(model / file)):

@@ -13,7 +13,9 @@ import gzip
 import io
 import json
 import lzma
+import math
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +103,10 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
         files = row_folder.train_files(key, path, SUFFIXES)
         if isinstance(files, str):
             return [Rows(path=path, unread=files)]
-        files = [f for f in files if f[1] != "json" or f[0].stat().st_size] or files
+        if len(files) > 1 and files[0][1] == "json" and not files[0][0].stat().st_size:
+            wrong = f"begins with {files[0][0].name}, which is empty: datasets reads its columns"
+            raise refusal("dataset-empty", key, path, wrong, "remove that file")
+        files = [f for f in files if f[1] != "json" or f[0].stat().st_size]
         part = max(most // len(files), min(most, WINDOW_BYTES))
         found = [_file(key, file, kind, part, len(files)) for file, kind in files]
         _refuse_other_columns(key, path, found)
@@ -131,12 +136,18 @@ def _file(key: str, path: Path, kind: str, most: int, files: int = 1) -> Rows:
             else Rows(path=path, rows=count[0], total=count[1])
         )
     else:
-        with _opened(path) as handle:
-            found = (
-                _json(key, path, handle, most, max(1, WINDOWS // files))
-                if kind == "json"
-                else (_text if kind == "text" else _csv)(key, path, handle, most)
-            )
+        try:
+            with _opened(path) as handle:
+                found = (
+                    _json(key, path, handle, most, max(1, WINDOWS // files))
+                    if kind == "json"
+                    else (_text if kind == "text" else _csv)(key, path, handle, most)
+                )
+        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+            if getattr(error, "errno", None):  # of the storage
+                raise
+            wrong = f"is a compressed file that is cut or damaged: {error}"
+            raise refusal("dataset-compressed", key, path, wrong, "copy it again") from None
     if found.total == 0 and not found.rows:
         raise refusal("dataset-no-rows", key, path, "has no rows", "use a file with rows")
     return found
@@ -152,6 +163,10 @@ def _refuse_stand_in(key: str, path: Path) -> None:
             "run git lfs pull in its folder",
         )
         raise refusal("dataset-lfs-pointer", key, path, wrong, remedy)
+    if begin.startswith((b"\x28\xb5\x2f\xfd", b"PK\x03\x04")):
+        kind = "zip" if begin.startswith(b"PK") else "zstd"
+        remedy = f"unpack it ({'unzip' if kind == 'zip' else 'zstd -d'})"
+        raise refusal("dataset-compressed", key, path, f"is compressed ({kind})", remedy)
     if re.match(rb"\s*<(!doctype\s+html|html)", begin, re.IGNORECASE):
         wrong, remedy = "is a web page, not rows", "download the file itself (.../resolve/main/...)"
         raise refusal("dataset-web-page", key, path, wrong, remedy)
@@ -249,7 +264,9 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
     try:
         hook = _once if 0 < number <= DISTINCT_ROWS else None
         value = json.loads(
-            text.decode("utf-8-sig" if number == 1 else "utf-8"), object_pairs_hook=hook
+            text.decode("utf-8-sig" if number == 1 else "utf-8"),
+            object_pairs_hook=hook,
+            parse_float=_double,
         )
         if b"\\ud" in text.lower():  # half a surrogate pair, which Arrow does not take for text
             json.dumps(value, ensure_ascii=False).encode()
@@ -262,6 +279,13 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
             raise refusal("dataset-json-lines", key, path, wrong, remedy) from None
         wrong, remedy = f"{where} is not JSON: {error}", "use one JSON map per line, in UTF-8"
         raise refusal("dataset-json", key, path, wrong, remedy) from None
+
+
+def _double(text: str) -> float:
+    """Return a number; Arrow refuses one that 64 bits do not hold."""
+    if math.isinf(found := float(text)):
+        raise ValueError(f"the number {text[:20]} is too large for 64 bits")
+    return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

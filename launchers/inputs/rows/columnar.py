@@ -49,7 +49,8 @@ def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Number
     except ImportError:
         return "pyarrow is missing: pip install pyarrow"
     try:
-        sizes, whole, batches = (_parquet if kind == "parquet" else _arrow)(path)
+        schema, sizes, whole, batches = (_parquet if kind == "parquet" else _arrow)(path)
+        _refuse_columns(key, path, schema)
         is_small, count = whole <= most, len(sizes)
         every = 1 if is_small else max(1, count * files // GROUPS)
         chosen = {0, count - 1, *range(0, count, every)}
@@ -82,8 +83,8 @@ def _taken(batches: Iterable[Any], most: int, rows: int) -> tuple[list[Mapping[s
     return found, max(0, most)
 
 
-def _parquet(path: Path) -> tuple[list[int], int, Batches]:
-    """Return the rows of each row group, the bytes of all, and a reader; no bytes of images."""
+def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
+    """Return the schema, the rows of each row group, their bytes, and a reader; no images."""
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES)  # or it reads whole columns of a group
@@ -100,11 +101,12 @@ def _parquet(path: Path) -> tuple[list[int], int, Batches]:
         found: Iterable[Any] = file.iter_batches(BATCH_ROWS, row_groups=[group], columns=texts)
         return found
 
-    return [group.num_rows for group in groups], max(whole, path.stat().st_size), batches
+    sizes = [group.num_rows for group in groups]
+    return file.schema_arrow, sizes, max(whole, path.stat().st_size), batches
 
 
-def _arrow(path: Path) -> tuple[list[int], int, Batches]:
-    """Return the rows of each batch of a stream or a file of Arrow, its bytes, and a reader."""
+def _arrow(path: Path) -> tuple[Any, list[int], int, Batches]:
+    """Return the schema, the rows of each batch of a stream or a file, its bytes, and a reader."""
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
@@ -116,8 +118,25 @@ def _arrow(path: Path) -> tuple[list[int], int, Batches]:
             file = pa.ipc.open_file(data)
             yield from map(file.get_batch, range(file.num_record_batches))
 
-    sizes = [len(batch) for batch in batches()]
-    return sizes, path.stat().st_size, lambda at: islice(batches(), at, at + 1)
+    found = [(batch.schema, len(batch)) for batch in batches()]
+    sizes = [size for _, size in found]
+    return (
+        found[0][0] if found else (),
+        sizes,
+        path.stat().st_size,
+        lambda at: islice(batches(), at, at + 1),
+    )
+
+
+def _refuse_columns(key: str, path: Path, schema: Iterable[Any]) -> None:
+    """Refuse columns that ``datasets`` does not read: names that are there twice, and maps."""
+    names = [column.name for column in schema]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        wrong = f"has the column {twice[0]} twice"
+        raise refusal("dataset-columns-twice", key, path, wrong, "rename or remove one of them")
+    if maps := [column.name for column in schema if "map<" in str(column.type)]:
+        wrong = f"has a column of a type that datasets does not read: {maps[0]} (map)"
+        raise refusal("dataset-column-type", key, path, wrong, "remove it, or write it as a struct")
 
 
 def _refuse_broken_parquet(key: str, path: Path) -> None:

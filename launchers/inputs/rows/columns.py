@@ -68,7 +68,8 @@ def _parsed(text: Any) -> Any:
 def images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
     """Yield id and words of what is wrong with the images that a row names."""
     given = row.get("images")
-    for each in given if isinstance(given, list) else [] if given is None else [given]:
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    for each in [*listed, *_in_parts(row)]:
         place = each.get("path") if isinstance(each, Mapping) else each
         if isinstance(each, Mapping) and each.get("bytes"):
             if isinstance(each["bytes"], bytes) and not each["bytes"].startswith(_IMAGE_BYTES):
@@ -81,6 +82,20 @@ def images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
             yield "dataset-image-unseen", "an image that is not looked at outside the pods"
         elif wrong := _wrong_image(place):
             yield "dataset-image", wrong
+
+
+def _in_parts(row: Mapping[str, Any]) -> Iterable[object]:
+    """Yield the images in parts of contents (``template_inputs.py``: ``remove_messages_media``)."""
+    names = ("messages", "rejected_messages", "rejected_response")
+    for turn in [each for name in names for each in _list(row.get(name))]:
+        for part in _list(turn.get("content")) if isinstance(turn, Mapping) else ():
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind in ("image", "image_url") and (value := part.get(kind)):
+                yield value.get("url") if isinstance(value, Mapping) else value
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _wrong_image(place: str) -> str:

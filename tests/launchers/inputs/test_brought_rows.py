@@ -1,0 +1,115 @@
+"""Files of rows as users bring them: each is read, or refused with what to write."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import LaunchError
+from launchers.inputs import row_files
+from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, refusal
+from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import needs_training
+
+
+def asked(part: dict[str, Any]) -> str:
+    """Return a row whose question holds an image."""
+    question = [{"type": "text", "text": "which?"}, part]
+    answer = {"role": "assistant", "content": "good"}
+    return lines({**GOOD, "messages": [{"role": "user", "content": question}, answer]})
+
+
+@pytest.mark.parametrize(
+    "content, id, says",
+    [
+        (lines(GOOD)[:-2] + ', "score": 1e400}', "dataset-json", "1e400 is too large"),
+        (lines(GOOD)[:-2] + ', "margin": -1.5E999}', "dataset-json", "line 1"),
+        (b"\x28\xb5\x2f\xfd" + bytes(20), "dataset-compressed", "zstd -d"),
+        (b"PK\x03\x04" + bytes(20), "dataset-compressed", "unzip"),
+        (gzip.compress(lines(*[GOOD] * 9).encode())[:40], "dataset-compressed", "copy it again"),
+        (b"BZh9" + bytes(40), "dataset-compressed", "copy it again"),
+        (asked({"type": "image_url", "image_url": {"url": "no.png"}}), "dataset-image", "exist"),
+        (asked({"type": "image", "image": "no.png"}), "dataset-image", "exist"),
+    ],
+)
+def test_a_file_is_refused_with_what_to_write(
+    tmp_path: Path, content: str | bytes, id: str, says: str
+) -> None:
+    text = refusal(tmp_path / "a.jsonl", content)
+    assert f"[{id}]" in text and says in text
+
+
+@pytest.mark.parametrize("part", [{"image_url": {"url": "https://a/b.png"}}, {"image_url": None}])
+def test_an_image_elsewhere_or_in_another_column_is_not_looked_at(
+    tmp_path: Path, part: dict[str, Any]
+) -> None:
+    judge(tmp_path / "a.jsonl", asked({"type": "image_url", **part}))
+
+
+@pytest.mark.parametrize(
+    "name", ["two words.jsonl", "données 中文.jsonl", "a'b.jsonl", "-a.jsonl"]
+)
+def test_odd_names_of_files_pass(tmp_path: Path, name: str) -> None:
+    judge(tmp_path / name, lines(GOOD).replace("\n", "\r\n"))
+
+
+def test_a_folder_that_begins_with_an_empty_file_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(b"")
+    (folder / "b.jsonl").write_text(lines(GOOD))
+    with pytest.raises(LaunchError) as no:
+        row_files.read("recipe.dataset[0]", folder)
+    assert no.value.id == "dataset-empty" and "a.jsonl" in no.value.cause
+    (folder / "a.jsonl").rename(folder / "c.jsonl")
+    assert [each.total for each in row_files.read("recipe.dataset[0]", folder)] == [1]
+
+
+COLUMNS = """
+import json
+from pathlib import Path
+import pyarrow as pa
+import pyarrow.parquet as pq
+from launchers.exits import LaunchError
+from launchers.inputs import row_files
+
+def verdict(table, name="a.parquet"):
+    file = Path.cwd() / name
+    if name.endswith("parquet"):
+        pq.write_table(table, file)
+    else:
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    try:
+        [found] = row_files.read("recipe.dataset[0]", file)
+    except LaunchError as error:
+        return error.id
+    return [found.total, found.rows[0][1] if found.rows else None]
+
+texts = pa.array(["a", "b"])
+twice = pa.Table.from_arrays([texts, texts], ["query", "query"])
+found = [verdict(twice), verdict(twice, "a.arrow")]
+counts = pa.array([[("n", 1)]] * 2, pa.map_(pa.string(), pa.int32()))
+found += [verdict(pa.table({"query": texts, "counts": counts}))]
+turns = pa.array([[{"role": "user", "content": None}], None])
+found += [verdict(pa.table({"messages": turns}))]
+found += [verdict(pa.table({"q": texts.dictionary_encode()}))]
+found += [verdict(pa.table({"query": texts}).slice(0, 0))]
+print(json.dumps(found))
+"""
+
+
+@needs_training
+def test_columns_that_datasets_does_not_read_are_refused(tmp_path: Path) -> None:
+    assert json.loads(fake_upstream.run(tmp_path, COLUMNS)) == [
+        "dataset-columns-twice",
+        "dataset-columns-twice",
+        "dataset-column-type",
+        [2, {"messages": [{"role": "user", "content": None}]}],
+        [2, {"q": "a"}],
+        "dataset-no-rows",
+    ]
