@@ -227,6 +227,23 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *PACKED,
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
+    *(
+        Conflict(
+            id="kto-accumulation",
+            flag="gradient_accumulation_steps",
+            when=(
+                RLHF,
+                one_of("rlhf_type", "kto"),
+                missing("gradient_accumulation_steps"),
+                loss,
+            ),
+            says="missing, and KTO multiplies by it before ms-swift chooses one: TypeError; use "
+            "16 / (per_device_train_batch_size x ranks), ms-swift's own, or another number",
+            source="SW pipelines/train/kto.py:prepare_kto_dataset; trainers/arguments.py chooses "
+            "it in the arguments of the trainer, which are made later",
+        )
+        for loss in (missing("loss_type"), one_of("loss_type", "kto"))
+    ),
     *LORA,
     frozen((one_of("tuner_type", "full"),)),
     Range(
