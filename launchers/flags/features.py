@@ -81,7 +81,21 @@ def _reads_twice(recipe: Recipe) -> bool:
 
 def _caches_tokens(recipe: Recipe) -> bool:
     """Return whether rows are tokenised before the first step and caching is not switched off."""
-    return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
+    return not not_counted(recipe)
+
+
+def not_counted(recipe: Recipe) -> str:
+    """Return why a run's dropped rows are not counted; empty if they are, unless training says so.
+
+    >>> not_counted(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
+    ...                    args={"streaming": "true"}))
+    'recipe.args.streaming: rows are tokenised while they are trained on'
+    """
+    if recipe.is_on("streaming"):
+        return "recipe.args.streaming: rows are tokenised while they are trained on"
+    if not recipe.is_on("load_from_cache_file", "true"):
+        return "recipe.args.load_from_cache_file: false: tokens are not kept"
+    return ""
 
 
 def _records_pairs(recipe: Recipe) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress, quietly
-from launchers.system.atomic_file import read_object
+from launchers.system.atomic_file import read_object, replace
 from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 10.0
@@ -117,8 +118,22 @@ def rows_of(attempt: Path) -> dict[str, Any]:
         LaunchError: IO if the storage does not answer.
     """
     found = read_object(attempt / PACKING)
-    names = ("rows_read", "rows_kept", "rows_dropped", "pairs_doubtful")
+    names = ("rows_read", "rows_kept", "rows_dropped", "pairs_doubtful", "rows_not_counted")
     return {name: found[name] for name in names if name in found}
+
+
+def note_not_counted(attempt: Path, why: str) -> None:
+    """Write to ``packing.json`` why the rows of an attempt are not counted.
+
+    Args:
+        attempt: its folder.
+        why: the reason.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    document = {**read_object(attempt / PACKING), "rows_not_counted": why}
+    replace(attempt / PACKING, json.dumps(document, indent=1) + "\n")
 
 
 def log_rows(training: Mapping[str, Any]) -> None:

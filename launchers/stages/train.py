@@ -28,6 +28,7 @@ from launchers.hang.settings import Hang
 from launchers.hang.watch import HangWatch, early_end, watching
 from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
+from launchers.progress.training import note_not_counted
 from launchers.stages.attempt import Attempt
 from launchers.standby.standby import Command, Standby
 from launchers.stop.watch import StopOnRequest, stopping
@@ -88,6 +89,9 @@ def train(
     work = launch.work
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
+    if launch.place.rank == 0 and (why := features.not_counted(recipe)):
+        logs.warning("rows are not counted, and maxDroppedRows is not applied", why=why)
+        note_not_counted(folder, why)
     ranks = folder / f"node-{launch.place.rank}"
     argv = _command(launch, recipe, inputs, attempt, ranks)
     resume = attempt.resume.path if attempt.resume else None

@@ -274,6 +274,7 @@ COUNTS = {
     "rows_kept": "kept",
     "rows_dropped": "dropped",
     "pairs_doubtful": "trained on, but",
+    "rows_not_counted": "not counted",
 }
 """Counts of the rows in ``packing.json``: numbers, and numbers by reason."""
 

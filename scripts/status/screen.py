@@ -99,7 +99,11 @@ def _rows(rows: Mapping[str, Any]) -> str:
 
     >>> _rows({"rows_read": 8, "rows_kept": 6, "rows_dropped": {"no messages": 2}})
     '6 of 8 kept; dropped: no messages 2'
+    >>> _rows({"rows_not_counted": "streaming"})
+    'not counted: streaming'
     """
+    if why := rows.get("rows_not_counted"):
+        return f"not counted: {why}"
     text = f"{rows.get('rows_kept')} of {rows.get('rows_read')} kept"
     for name, label in (("rows_dropped", "dropped"), ("pairs_doubtful", "trained on, but")):
         if found := rows.get(name):

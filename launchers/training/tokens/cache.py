@@ -23,7 +23,7 @@ from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
 from launchers.system.remedies import STORAGE_REMEDY
 from launchers.training.tokens import fingerprint
-from launchers.training.tokens.make import make
+from launchers.training.tokens.make import make, not_counted
 from launchers.training.tokens.row_account import FILE, ROW
 
 SPLITS = ("train", "val")
@@ -40,9 +40,10 @@ def get_dataset(self: Any) -> Any:
         return _get(self)
     if reason := unfit(self.args, self.template):
         _logger.info("tokens are not kept: %s", reason)
-        return _get(self)
-    found = _agree(self)
+    found = None if reason else _agree(self)
     if found is None:
+        if os.environ.get("RANK", "0") == "0":
+            not_counted(reason or "the workspace did not take the tokens")
         return _get(self)
     self.has_tokens = True
     stored = [found / f"{name}.arrow" for name in SPLITS]

@@ -1,5 +1,6 @@
 """Tokenise the rows of a dataset with ms-swift's own functions, on one rank."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -20,7 +21,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.external_plugins import users_plugins
 from launchers.flags.features import DROPPED_VARIABLE
 from launchers.inputs import row_forms
-from launchers.progress.training import PACKING
+from launchers.progress.training import PACKING, note_not_counted
 from launchers.reference.policy import original
 from launchers.storage import disk, manifest, marker
 from launchers.storage.output import Made, produce
@@ -148,6 +149,14 @@ def _judge(folder: Path) -> None:
     if attempt := os.environ.get("DPO_ATTEMPT_FOLDER"):
         replace(Path(attempt) / PACKING, json.dumps(summary, indent=1) + "\n")
     row_verdict.refuse(found, _limit())
+
+
+def not_counted(why: str) -> None:
+    """Say in the log and in ``packing.json`` that dropped rows are neither counted nor limited."""
+    _logger.warning("rows are not counted, and maxDroppedRows is not applied: %s", why)
+    if attempt := os.environ.get("DPO_ATTEMPT_FOLDER"):
+        with contextlib.suppress(OSError):  # the warning is in the log
+            note_not_counted(Path(attempt), why)
 
 
 def _limit() -> float:

@@ -50,9 +50,7 @@ def test_an_image_elsewhere_or_in_another_column_is_not_looked_at(
     judge(tmp_path / "a.jsonl", asked({"type": "image_url", **part}))
 
 
-@pytest.mark.parametrize(
-    "name", ["two words.jsonl", "données 中文.jsonl", "a'b.jsonl", "-a.jsonl"]
-)
+@pytest.mark.parametrize("name", ["two words.jsonl", "données 中文.jsonl", "a'b.jsonl", "-a.jsonl"])
 def test_odd_names_of_files_pass(tmp_path: Path, name: str) -> None:
     judge(tmp_path / name, lines(GOOD).replace("\n", "\r\n"))
 

@@ -49,9 +49,7 @@ HEADS = "[tp-heads]"
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[FakeHub]:
-    model = model_folder.write(
-        tmp_path / "hub", model_folder.tensors(6, SIZES["vocab_size"]), **SIZES
-    )
+    model = model_folder.write(tmp_path / "hub", model_folder.tensors(6, rows=128), **SIZES)
     with serve() as state:
         state.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
         yield state

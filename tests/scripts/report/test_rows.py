@@ -28,3 +28,10 @@ def test_counts_and_reasons_are_rows_of_their_own(tmp_path: Path) -> None:
         ("trained on, but: equal sides", "1"),
     ]
     assert [*facts.packs(run)] == [("packs", "3")]
+
+
+def test_rows_that_are_not_counted_are_named(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    noted = {"rows_not_counted": "a multimodal model", "packs": 3}
+    (work.attempts / "2" / "packing.json").write_text(json.dumps(noted))
+    assert [*facts.rows(read(work))] == [("not counted", "a multimodal model")]

@@ -123,8 +123,12 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
 def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
     made: Path, env: dict[str, str]
 ) -> None:
-    found, log = probe(made, **{"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), **env})
+    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(made)}
+    found, log = probe(made, **{**own, **env})
     assert log.count("tokens are not kept: [Errno 2]") == 1
+    assert "rows are not counted" in log
+    noted = json.loads((made / "packing.json").read_text())
+    assert noted == {"rows_not_counted": "the workspace did not take the tokens"}
     assert found["equal"] == found["compared"] == ROWS
 
 

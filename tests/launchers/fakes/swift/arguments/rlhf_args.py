@@ -7,6 +7,7 @@ from typing import Literal
 @dataclass
 class RLHFArguments:
     learning_rate: float = 1e-5
+    load_from_cache_file: bool = True
     num_train_epochs: float = 3.0
     split_dataset_ratio: float = 0.0
     tuner_type: str = "lora"
