@@ -284,9 +284,13 @@ def rows(run: RunRecord) -> Iterator[Row]:
     for name, value in _packing(run):
         if name in COUNTS and isinstance(value, Mapping):
             for why, count in value.items():
-                yield f"{COUNTS[name]}: {why}", str(count)
+                yield f"{COUNTS[name]}: {why}", _grouped(count)
         elif name in COUNTS:
-            yield COUNTS[name], str(value)
+            yield COUNTS[name], _grouped(value)
+
+
+def _grouped(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def packs(run: RunRecord) -> Iterator[Row]:

@@ -13,8 +13,8 @@ from tests.scripts.report.planted import plant
 def test_counts_and_reasons_are_rows_of_their_own(tmp_path: Path) -> None:
     work = plant(tmp_path)
     counts = {
-        "rows_read": 8,
-        "rows_kept": 6,
+        "rows_read": 8000,
+        "rows_kept": 7998,
         "rows_dropped": {"longer than max_length": 2},
         "pairs_doubtful": {"equal sides": 1},
         "packs": 3,
@@ -22,8 +22,8 @@ def test_counts_and_reasons_are_rows_of_their_own(tmp_path: Path) -> None:
     (work.attempts / "2" / "packing.json").write_text(json.dumps(counts))
     run = read(work)
     assert [*facts.rows(run)] == [
-        ("read", "8"),
-        ("kept", "6"),
+        ("read", "8,000"),
+        ("kept", "7,998"),
         ("dropped: longer than max_length", "2"),
         ("trained on, but: equal sides", "1"),
     ]
