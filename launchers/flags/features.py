@@ -79,29 +79,15 @@ def _reads_twice(recipe: Recipe) -> bool:
     return recipe.has_reference and recipe.reference == "online"
 
 
-def _caches_tokens(recipe: Recipe) -> bool:
+def caches_tokens(recipe: Recipe) -> bool:
     """Return whether rows are tokenised before the first step and caching is not switched off."""
-    return not not_counted(recipe)
-
-
-def not_counted(recipe: Recipe) -> str:
-    """Return why a run's dropped rows are not counted; empty if they are, unless training says so.
-
-    >>> not_counted(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
-    ...                    args={"streaming": "true"}))
-    'recipe.args.streaming: rows are tokenised while they are trained on'
-    """
-    if recipe.is_on("streaming"):
-        return "recipe.args.streaming: rows are tokenised while they are trained on"
-    if not recipe.is_on("load_from_cache_file", "true"):
-        return "recipe.args.load_from_cache_file: false: tokens are not kept"
-    return ""
+    return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
 
 
 def _records_pairs(recipe: Recipe) -> bool:
     """Return whether pairs are recorded: DPO on rows whose numbers the cache of tokens has."""
     is_wanted = recipe.pair_ledger and recipe.task == "rlhf" and recipe.preference == "dpo"
-    return is_wanted and _caches_tokens(recipe)
+    return is_wanted and caches_tokens(recipe)
 
 
 def reads_forms(recipe: Recipe) -> bool:
@@ -326,7 +312,7 @@ FEATURES = (
     ),
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
     Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
-    Feature(name="tokens", module="training.tokens.cache", wanted=_caches_tokens),
+    Feature(name="tokens", module="training.tokens.cache", wanted=caches_tokens),
     Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=_has_packs),
     Feature(
         name="evaluation",

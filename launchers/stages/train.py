@@ -89,7 +89,9 @@ def train(
     work = launch.work
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
-    if launch.place.rank == 0 and (why := features.not_counted(recipe)):
+    if launch.place.rank == 0 and not features.caches_tokens(recipe):
+        key = "streaming" if recipe.is_on("streaming") else "load_from_cache_file: false"
+        why = f"recipe.args.{key}: tokens are not kept"
         logs.warning("rows are not counted, and maxDroppedRows is not applied", why=why)
         note_not_counted(folder, why)
     ranks = folder / f"node-{launch.place.rank}"
