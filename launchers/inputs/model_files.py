@@ -139,6 +139,9 @@ def _config(model: Path, name: str) -> Mapping[str, Any]:
         raise refusal(*_other(model, name))
     if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
         raise refusal("model-type-missing", f"{name}: {NAME} has no model_type", _ONE_MODEL)
+    if not isinstance(found.get("architectures") or [], list):  # transformers 5: a TypeError
+        says = f"{name}: architectures of {NAME} is not a list"
+        raise refusal("model-architectures", says, 'write a list, such as ["Qwen3ForCausalLM"]')
     return found
 
 

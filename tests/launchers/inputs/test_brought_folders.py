@@ -106,6 +106,8 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("config utf-16", write(CONFIG, "{}".encode(UTF16)), "model-config-json", "UTF-8"),
     ("config deep", write(CONFIG, "[" * 100_000), "model-config-json", "not JSON"),
     ("type a number", config(model_type=3), "model-type-missing", "model_type"),
+    ("class a text", config(architectures="Qwen3ForCausalLM"), "model-architectures", "a list"),
+    ("class a map", config(architectures={"0": "Q"}), "model-architectures", "a list"),
     ("code missing", config(auto_map=CODE), "model-code-missing", "configuration_x.py"),
     (
         "code elsewhere",
@@ -230,8 +232,6 @@ def test_a_folder_is_refused_with_what_to_write(
         write(".cache/huggingface/download/x.incomplete", "x"),
         write("chat_template.jinja", "{% for"),
         write("args.json", "["),
-        config(architectures="Qwen3ForCausalLM"),
-        config(architectures={"0": "Qwen3ForCausalLM"}),
         config(tie_word_embeddings=None, model_type="gemma3_text"),
         both(write("configuration_x.py", ""), config(auto_map=CODE)),
         index("a.safetensors"),
