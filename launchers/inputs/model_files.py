@@ -19,7 +19,7 @@ from launchers.inputs.model_weights import (
     document,
     refusal,
 )
-from launchers.plan.model_config import quantization
+from launchers.plan.model_config import quantization, text_config
 from launchers.storage import manifest
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
@@ -28,6 +28,7 @@ NAME = "config.json"
 """The file of a model's architecture and sizes."""
 _READ = re.compile(r"[^.].*\.(?:json|safetensors|bin|model|txt|jinja|py|tiktoken)")
 """Files that trainers may read."""
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _CACHE = re.compile("hub|snapshots|models--.*")
 """Folders of the hub's cache around the one with a model."""
 _ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one model"
@@ -142,6 +143,11 @@ def _config(model: Path, name: str) -> Mapping[str, Any]:
     if not isinstance(found.get("architectures") or [], list):  # transformers 5: a TypeError
         says = f"{name}: architectures of {NAME} is not a list"
         raise refusal("model-architectures", says, 'write a list, such as ["Qwen3ForCausalLM"]')
+    sizes = text_config(found)
+    given = {key: sizes[key] for key in _SIZES if isinstance(sizes.get(key), int | float | str)}
+    if wrong := [key for key, size in given.items() if not isinstance(size, int) or size < 1]:
+        says = f"{name}: {NAME} has {wrong[0]}: {sizes[wrong[0]]!r}, which transformers refuses"
+        raise refusal("model-config-number", says, "write the whole number of the model")
     return found
 
 

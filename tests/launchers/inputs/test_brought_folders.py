@@ -107,6 +107,9 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("config deep", write(CONFIG, "[" * 100_000), "model-config-json", "not JSON"),
     ("type a number", config(model_type=3), "model-type-missing", "model_type"),
     ("class a text", config(architectures="Qwen3ForCausalLM"), "model-architectures", "a list"),
+    ("size a text", config(hidden_size="8"), "model-config-number", "hidden_size: '8'"),
+    ("size with a point", config(num_hidden_layers=2.0), "model-config-number", "layers: 2.0"),
+    ("no layers", config(num_hidden_layers=0), "model-config-number", "num_hidden_layers: 0"),
     ("class a map", config(architectures={"0": "Q"}), "model-architectures", "a list"),
     ("code missing", config(auto_map=CODE), "model-code-missing", "configuration_x.py"),
     (
