@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -28,8 +27,6 @@ class Terminal(Console):
             yield part if text == part.text else Segment(text, part.style)
 
 
-def terminal(
-    *, stderr: bool = False, soft_wrap: bool = False, file: IO[str] | None = None
-) -> Console:
+def terminal(*, stderr: bool = False, soft_wrap: bool = False, quiet: bool = False) -> Console:
     """Return the console; brackets in values are printed as they are, not read as markup."""
-    return Terminal(markup=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap, file=file)
+    return Terminal(markup=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap, quiet=quiet)

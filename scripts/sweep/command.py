@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,7 +150,7 @@ def _submit(request: Request, planned: Planned) -> Submitted:
     outcome = Outcome(context=target.context, namespace=target.namespace)
     try:
         # Plan and doctor print a page for each run; what they refuse is in the outcome.
-        code = submitting.submit(one, terminal(file=io.StringIO()), outcome)
+        code = submitting.submit(one, terminal(quiet=True), outcome)
     except Problem as problem:
         return Submitted(planned=planned, said=str(problem), code=int(Exit.FAILED))
     return Submitted(planned=planned, said=_said(outcome), code=code)
