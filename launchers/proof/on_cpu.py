@@ -38,8 +38,11 @@ class _Still:
         return lambda *_: _Still()
 
 
-class _OnCpu(TorchFunctionMode):  # type: ignore[misc]
+class OnCpu(TorchFunctionMode):  # type: ignore[misc]
+    """Makes on the CPU what is asked for on a GPU."""
+
     def __torch_function__(self, call: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a call with the CPU in place of a GPU."""
         given = {k: _cpu(v) if k == "device" else v for k, v in (kwargs or {}).items()}
         given.pop("pin_memory", None)
         made = call(*map(_cpu, args), **given)
@@ -84,7 +87,7 @@ def enter() -> None:
     cuda.current_device = lambda: torch.device("cpu")
     tensor: Any = torch.Tensor
     tensor.record_stream, tensor.cuda = (lambda *_: None), (lambda self, *_, **__: self)
-    _OnCpu().__enter__()
+    OnCpu().__enter__()
     vars(sys)["modules"].update(dict.fromkeys(KERNELS))  # not to be imported, where installed
     importlib.import_module("peft.tuners.lora")  # looks for the real Transformer Engine
     engine = importlib.import_module("megatron.core.extensions.transformer_engine")
