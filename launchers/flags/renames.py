@@ -2,7 +2,9 @@
 
 Sources: ms-swift pull requests 7945 and 8077 (the renames of 4.0), 9438, and its
 ``docs/source_en/Megatron-SWIFT``, for 3.0 ``docs/source_en/Instruction/ReleaseNote3.0.md``; flags
-that never existed are those that recipes on the web use.
+that never existed are those that recipes on the web use. For other trainers: the examples of
+DeepSpeed-Chat, LLaMA-Factory (``examples/train_lora``), axolotl (``examples``), TRL, accelerate's
+``launch``, OpenRLHF and Megatron-LM.
 ``custom_register_path`` is missing on purpose: ms-swift 4 still takes the old name.
 """
 
@@ -68,6 +70,56 @@ _OLDER = {
     "num_epochs": Renamed(to="num_train_epochs"),
     "max_seq_length": Renamed(to="max_length"),
 }
+
+
+def _each(names: str, new: Renamed) -> dict[str, Renamed]:
+    return dict.fromkeys(names.split(), new)
+
+
+_DATA = Renamed(note="set recipe.dataset")
+_GONE = Renamed(note="nothing here needs it")
+_OTHERS = {
+    **_each("base_model actor_model_name_or_path pretrain", _MODEL),
+    **_each("data_path dataset_dir dataset_name datasets prompt_data", _DATA),
+    **_each("ref_model_path reference_model", Renamed(note="the launcher sets ref_model")),
+    **_each("ckpt_path save_path data_output_path", Renamed(note=_OUTPUT)),
+    "load_checkpoint": Renamed(note="a restarted run resumes by itself"),
+    **_each("cutoff_len max_len max_prompt_length max_seq_len", Renamed(to="max_length")),
+    "sequence_len": Renamed(to="max_length"),
+    **_each("neat_packing packing_samples sample_packing", Renamed(to="packing")),
+    **_each("val_set_size val_size", Renamed(to="split_dataset_ratio")),
+    "max_samples": _SAMPLE,
+    **_each("rl stage", Renamed(to="rlhf_type", note="for dpo; sft and pt: recipe.task")),
+    **_each("pref_beta rl_beta", Renamed(to="beta")),
+    "pref_loss": Renamed(to="loss_type"),
+    **_each("pref_ftx nll_loss_coef", Renamed(to="rpo_alpha")),
+    **_each("lora_dim lora_r", Renamed(to="lora_rank")),
+    **_each("lora_target lora_target_linear", Renamed(to="target_modules", note="all-linear")),
+    **_each("only_optimize_lora use_peft", Renamed(to="tuner_type", note="with the value lora")),
+    "adapter": Renamed(to="tuner_type", note="lora; for qlora also quant_bits and quant_method"),
+    "adapter_name_or_path": Renamed(to="adapters"),
+    "quantization_method": Renamed(to="quant_method"),
+    "chat_template": Renamed(to="template", note="a name of ms-swift; by default the model's own"),
+    "preprocessing_num_workers": Renamed(to="dataset_num_proc"),
+    **_each("mixed_precision param_dtype pure_bf16", Renamed(to="torch_dtype", note="bfloat16")),
+    "use_wandb": Renamed(note="set monitoring.trackers"),
+    "enable_tensorboard": Renamed(to="report_to", note="with the value tensorboard"),
+    **_each("train_on_inputs mask_history", Renamed(to="loss_scale", note="all, or last_round")),
+    **_each("chosen_key rejected_key", Renamed(to="columns", note="a map of your columns")),
+    "evals_per_epoch": Renamed(to="eval_steps"),
+    "saves_per_epoch": Renamed(to="save_steps"),
+    "special_tokens": Renamed(to="new_special_tokens"),
+    "num_machines": Renamed(note="set nodes"),
+    "num_processes": Renamed(note="set nodes and gpusPerNode"),
+    "machine_rank": Renamed(note="the launcher derives the rank"),
+    "main_process_ip": Renamed(note="the launcher sets the rendezvous"),
+    "main_process_port": Renamed(note="set rendezvous.masterPort"),
+    "config_file": Renamed(note="its keys are values or flags here"),
+    **_each("apply_chat_template dataset_prepared_path end_of_conversation_token", _GONE),
+    **_each("no_remove_unused_columns overwrite_cache overwrite_output_dir", _GONE),
+    **_each("pad_to_sequence_len plot_loss tensorboard_path", _GONE),
+}
+"""Flags of other trainers, for both backends."""
 _FSDP = Renamed(to="fsdp", note="with the value fsdp2, which wraps each layer, or a JSON file")
 _PRESET = Renamed(to="deepspeed", note="with a value such as zero2, or a JSON file")
 _SHARDED = {
@@ -95,6 +147,7 @@ _SHARDED = {
         ("deepspeed_config", "use_deepspeed", "zero_stage", "zero1", "zero2", "zero3"),
         _PRESET,
     ),
+    "deepspeed_config_file": _PRESET,
 }
 """Flags of FSDP 1, accelerate and DeepSpeed's own launcher."""
 _MEGATRON = {
@@ -155,6 +208,17 @@ _MEGATRON = {
     "learning_rate": Renamed(to="lr"),
     "min_learning_rate": Renamed(to="min_lr"),
     "warmup_ratio": Renamed(to="lr_warmup_fraction"),
+    **_each("warmup_steps num_warmup_steps", Renamed(to="lr_warmup_iters")),
+    **_each("lr_scheduler lr_scheduler_type", Renamed(to="lr_decay_style")),
+    **_each("flash_attn flash_attention", Renamed(to="attention_backend", note="flash")),
+    "micro_train_batch_size": Renamed(to="micro_batch_size"),
+    "ring_attn_size": Renamed(to="context_parallel_size"),
+    **_each("adam_offload offload", Renamed(to="optimizer_cpu_offload")),
+    "train_samples": Renamed(to="train_iters", note="with num_train_epochs: null"),
+    **_each("hidden_size num_attention_heads swiglu", Renamed(note=_CONFIG)),
+    **_each("tokenizer_model tokenizer_type", Renamed(note="read from recipe.model's folder")),
+    **_each("te_spec use_mcore_models", _GONE),
+    "recompute_activations": Renamed(to="recompute_granularity", note="with the value selective"),
 }
 _TRANSFORMERS = {
     **_SHARDED,
@@ -174,7 +238,16 @@ _TRANSFORMERS = {
     ),
     "use_flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
     "flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    "flash_attention": Renamed(to="attn_impl", note="with the value flash_attention_2"),
     "attn_implementation": Renamed(to="attn_impl"),
+    "enable_liger_kernel": Renamed(to="use_liger_kernel"),
+    "num_warmup_steps": Renamed(to="warmup_steps"),
+    "lr_scheduler": Renamed(to="lr_scheduler_type"),
+    "micro_train_batch_size": Renamed(to="per_device_train_batch_size"),
+    "ring_attn_size": Renamed(to="sequence_parallel_size"),
+    **_each("adam_offload offload", Renamed(to="deepspeed", note="zero2_offload, zero3_offload")),
+    "dynamo_backend": Renamed(to="torch_compile"),
+    "wandb_project": Renamed(note="set monitoring.trackers"),
     **dict.fromkeys(
         ("load_in_4bit", "load_in_8bit", "qlora", "use_qlora"),
         Renamed(to="quant_bits", note="4 or 8, with quant_method: bnb and tuner_type: lora"),
@@ -189,8 +262,8 @@ _TRANSFORMERS = {
 }
 
 RENAMED: dict[str, dict[str, Renamed]] = {
-    "megatron": _OLDER | _SWIFT_3 | _MEGATRON,
-    "transformers": _OLDER | _SWIFT_3 | _TRANSFORMERS,
+    "megatron": _OLDER | _SWIFT_3 | _OTHERS | _MEGATRON,
+    "transformers": _OLDER | _SWIFT_3 | _OTHERS | _TRANSFORMERS,
 }
 """Backend to old flag to advice."""
 

@@ -23,25 +23,19 @@ FUSED = (
     "masked_softmax_fusion moe_permute_fusion apply_rope_fusion cross_entropy_loss_fusion"
 )
 """Options of a model's configuration that need kernels of a GPU."""
-
-
 KERNELS = ("transformer_engine", "transformer_engine_torch", "apex", "flash_attn", "deep_ep")
 """Packages whose kernels need a GPU."""
 
 
-class Still:
-    """A stream or an event."""
-
+class _Still:
     device, cuda_stream, priority = "cpu", 0, 0
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        """Make it of anything."""
+    def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method that does nothing."""
         if name.startswith("__"):
             raise AttributeError(name)
-        return lambda *_: Still()
+        return lambda *_: _Still()
 
 
 class OnCpu(TorchFunctionMode):  # type: ignore[misc]
@@ -60,24 +54,6 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
 def _cpu(given: Any) -> Any:
     is_device = isinstance(given, str | torch.device) and str(given).startswith("cuda")
     return "cpu" if is_device else given
-
-
-class Random:
-    """Stands for the tracker of random states: nothing here draws."""
-
-    def fork(self, *_: Any, **__: Any) -> Any:
-        """Return a context without an effect."""
-        return contextlib.nullcontext()
-
-    def is_initialized(self) -> bool:
-        """Return that there are states."""
-        return True
-
-    def get_states(self) -> dict[str, Any]:
-        """Return no state."""
-        return {}
-
-    set_states = add = reset = lambda *_: None
 
 
 class Attention(torch.nn.Module):  # type: ignore[misc]
@@ -105,8 +81,8 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
 def enter() -> None:
     """Put the stand-ins in their places; before this nothing of Megatron may be imported."""
     cuda: Any = torch.cuda
-    cuda.Stream = cuda.Event = Still
-    cuda.current_stream = lambda *_: Still()
+    cuda.Stream = cuda.Event = _Still
+    cuda.current_stream = lambda *_: _Still()
     cuda.stream = lambda _: contextlib.nullcontext()
     cuda.current_device = lambda: torch.device("cpu")
     tensor: Any = torch.Tensor
@@ -129,12 +105,17 @@ def enter() -> None:
         for key, value in list(vars(found).items()) if is_theirs else ():
             if key.startswith("TE") and not isinstance(value, type | types.ModuleType):
                 setattr(found, key, type(key, (torch.nn.Module,), {}))
-    trackers = importlib.import_module("megatron.core.tensor_parallel.random")
-    vars(trackers)["_CUDA_RNG_STATE_TRACKER"] = Random()
-    vars(importlib.import_module("megatron.core.transformer.moe.moe_utils"))["te_general_gemm"] = (
-        None
-    )
+    nothing: Any = lambda *_, **__: contextlib.nullcontext()  # noqa: E731
+    states: dict[str, Any] = {"is_initialized": lambda: True, "get_states": dict}
+    states |= dict.fromkeys(("fork", "add", "reset", "set_states"), nothing)
+    tracker = types.SimpleNamespace(**states)
+    _set("megatron.core.tensor_parallel.random", "_CUDA_RNG_STATE_TRACKER", tracker)
+    _set("megatron.core.transformer.moe.moe_utils", "te_general_gemm", None)
     _convert_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
+
+
+def _set(module: str, name: str, value: Any) -> None:
+    vars(importlib.import_module(module))[name] = value
 
 
 def name_types_as_on_gpu() -> None:
@@ -180,8 +161,7 @@ def train_in_fp32() -> None:
         return None
 
     dist.all_reduce = all_reduce
-    batching = importlib.import_module("swift.megatron.trainers.utils")
-    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
+    _set("swift.megatron.trainers.utils", "get_current_device", lambda: torch.device("cpu"))
     loader = importlib.import_module("mcore_bridge.model.register").ModelLoader
     loader.get_transformer_layer_spec = lambda self, vp_stage=None: _layers(self.config, _normed())
     bridge = importlib.import_module("mcore_bridge.bridge.gpt_bridge").GPTBridge
@@ -193,11 +173,9 @@ def train_in_fp32() -> None:
         return None if has_experts else load(self, models, *given, **named)
 
     bridge.load_weights = load_weights
-    lm = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
-    vars(lm)["DDP"] = _wrapped(lm)
-    vars(importlib.import_module("swift.megatron.trainers.base"))["warmup_jit_function"] = (
-        lambda *_: None
-    )
+    lm = "swift.megatron.utils.megatron_lm_utils"
+    _set(lm, "DDP", _wrapped(importlib.import_module(lm)))
+    _set("swift.megatron.trainers.base", "warmup_jit_function", lambda *_: None)
 
 
 def _layers(config: Any, normed: Any) -> Any:
@@ -219,9 +197,8 @@ def _layers(config: Any, normed: Any) -> Any:
     if not config.num_moe_experts:
         spec.submodules.pre_mlp_layernorm = nothing
         mlp = spec.submodules.mlp  # a partial since megatron-core 0.18
-        (
-            mlp.keywords["submodules"] if hasattr(mlp, "keywords") else mlp.submodules
-        ).linear_fc1 = normed
+        of = mlp.keywords["submodules"] if hasattr(mlp, "keywords") else mlp.submodules
+        of.linear_fc1 = normed
     return importlib.import_module(f"{core}.transformer_block").TransformerBlockSubmodules(
         layer_specs=[spec] * config.num_layers,
         layer_norm=importlib.import_module(f"{core}.torch_norm").WrappedTorchNorm,

@@ -73,7 +73,7 @@ def _out_of_reach(verdict: Verdict) -> str:
             return f"needs a GPU: {f.place}"
         if source.file_of(f.module) is None:
             return f"{f.package} is not installed: {f.place}"
-    if verdict.patch.feature not in cases.CASES:
+    if verdict.patch.feature not in map(cases.feature, cases.CASES):
         return "needs a GPU: its adapters or packs need kernels"
     return ""
 
@@ -89,54 +89,56 @@ def differentials(
         features: their names.
     """
     groups: dict[Any, list[str]] = {}
-    for name in features:
-        check = cases.CASES[name].check
-        groups.setdefault(check if check in (cases.joint, cases.same) else name, []).append(name)
-    run(folder, env, [job for each in groups.values() for job in jobs(folder, each)])
+    for name, case in cases.CASES.items():
+        if cases.feature(name) in features:
+            is_alone = case.flags or case.check not in (cases.joint, cases.same)
+            groups.setdefault(name if is_alone else case.backend, []).append(name)
+    run(folder, env, [job for group in groups.values() for job in jobs(folder, group)])
+    wrong: dict[str, list[str]] = {name: [] for name in features}
+    idle: dict[str, list[set[str]]] = {name: [] for name in features}
     for group in groups.values():
-        if faults := _judge(folder, group):
-            run(folder, env, [job for name in group for job in jobs(folder, [name])])
-        alone = [_judge(folder, [name]) for name in group] if faults else [[] for _ in group]
-        yield from zip(group, alone, strict=True)
+        pair = jobs(folder, group)
+        alone = dict.fromkeys(group, faults := judged(folder, group, pair))
+        if faults and len(group) > 1:
+            pairs = {name: jobs(folder, [name]) for name in group}
+            run(folder, env, [job for each in pairs.values() for job in each])
+            found = {name: judged(folder, [name], each) for name, each in pairs.items()}
+            alone = found if any(found.values()) else alone  # else they differ only together
+        for name, each in alone.items():
+            wrong[cases.feature(name)] += each
+        for trace in _traces(folder, pair[1])[:1]:
+            for name in {*map(cases.feature, group)}:
+                idle[name].append({at for at, n in trace["calls"][name].items() if not n})
+    for name, faults in wrong.items():
+        unused = set.intersection(*idle[name]) if idle[name] else []
+        yield name, [*faults, *(f"{at} was not called" for at in sorted(unused))]
 
 
-def _judge(folder: Path, features: list[str]) -> list[str]:
+def judged(folder: Path, names: list[str], pair: tuple[Job, Job]) -> list[str]:
     """Return what is wrong in the runs of a case; empty if nothing is."""
-    base, ours = jobs(folder, features)
-    one, other = (_traces(folder, job) for job in (base, ours))
-    check = cases.CASES[features[0]].check
+    (base, ours), check = pair, cases.CASES[names[0]].check
+    one, other = (_traces(folder, job) for job in pair)
     if not one:
         return [f"upstream's own run failed: {_last(folder, base)}"]
     if not other:
         home = folder / ours["backend"] / ours["name"]
         text = "".join(log.read_text(errors="replace") for log in home.glob("log-*"))
-        if check is cases.unreadable and "in read_data\n" in text:
-            return []
-        return [f"the run failed: {_last(folder, ours)}"]
-    idle = [at for t in other[:1] for n in features for at in t["idle"][n]]
-    return [*check(one, other), *(f"{at} was not called" for at in idle)]
+        is_seen = check is cases.unreadable and "in read_data\n" in text
+        return [] if is_seen else [f"the run failed: {_last(folder, ours)}"]
+    return list(check(one, other))
 
 
-def jobs(folder: Path, features: list[str]) -> tuple[Job, Job]:
-    """Return the run of upstream and the one with the features, of one case."""
-    case = cases.CASES[features[0]]
-    common = {"dataset": "{inputs}/pairs.jsonl", "model": "{inputs}/dense", **cases.ALL}
-    common |= cases.MEGATRON if case.backend == "megatron" else cases.TRANSFORMERS
-    made: list[Job] = []
-    for names, flags in ((), case.upstream), ((*case.needs, *features), {}):
-        of = {**common, **case.flags, **flags}
-        if names == () and "{damaged}" in of.values():
-            del of["mcore_model"]
-        home = folder / case.backend
-        places = {"{inputs}": home, "{base}": home / made[0]["name"] if made else ""}
-        text = json.dumps({name: value for name, value in of.items() if value is not None})
-        for word, place in places.items():
-            text = text.replace(word, str(place))
-        job = {"backend": case.backend, "ranks": case.ranks, "features": [*names]}
-        name = code_identity.name({**job, "flags": text})
-        made.append({**job, "name": name, "flags": json.loads(text)})
-    if "{damaged}" in made[1]["flags"].values():
-        made[1] |= {"damages": made[0]["name"]}
+def jobs(folder: Path, names: list[str]) -> tuple[Job, Job]:
+    """Return the run of upstream and the one with the features, of cases with equal flags."""
+    case, made = cases.CASES[names[0]], list[Job]()
+    ours, home = [*case.needs, *map(cases.feature, names)], folder / case.backend
+    for features, more in ([], case.upstream), ([*dict.fromkeys(ours)], ""):
+        given = cases.flags(cases.ALL, cases.OF_BACKEND[case.backend], case.flags, more)
+        base = home / made[0]["name"] if made else home
+        places = {"inputs": home, "base": base}
+        flags = {name: value.format(**places) for name, value in given.items()}
+        job = {"backend": case.backend, "ranks": case.ranks, "features": features, "flags": flags}
+        made.append({**job, "name": code_identity.name(job)})
     return made[0], made[1]
 
 
@@ -162,11 +164,10 @@ def run(folder: Path, env: Mapping[str, str], wanted: Iterable[Job]) -> None:
 def _traces(folder: Path, job: Job) -> list[Any]:
     """Return the traces of all ranks; none if a rank has none."""
     torch: Any = importlib.import_module("torch")
-    paths = [
-        folder / job["backend"] / job["name"] / f"trace-{rank}.pt" for rank in range(job["ranks"])
-    ]
-    whole = all(path.exists() for path in paths)
-    return [torch.load(path, weights_only=False) for path in paths] if whole else []
+    home = folder / job["backend"] / job["name"]
+    paths = [home / f"trace-{rank}.pt" for rank in range(job["ranks"])]
+    is_whole = all(path.exists() for path in paths)
+    return [torch.load(path, weights_only=False) for path in paths] if is_whole else []
 
 
 def _last(folder: Path, job: Job) -> str:

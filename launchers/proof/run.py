@@ -6,15 +6,17 @@ JOBS is a file with a list of jobs (``trace.train``) of one backend. The trace o
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,13 @@ def inputs(folder: Path) -> None:
     import transformers
 
     draw, words = random.Random(3), [f"w{number}" for number in range(40)]
-    rows = []
-    for _ in range(PAIRS):
-        ask, good, bad = (" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(3))
-        texts = [{"role": "user", "content": ask}, {"role": "assistant", "content": good}]
-        rows.append(json.dumps({"messages": texts, "rejected_response": bad}))
-    (folder / "pairs.jsonl").write_text("\n".join(rows) + "\n")
+    with (folder / "pairs.jsonl").open("w") as pairs, (folder / "kto.jsonl").open("w") as kto:
+        for number in range(PAIRS):
+            texts = [" ".join(draw.choices(words, k=draw.randint(2, 12))) for _ in range(3)]
+            of = zip(("user", "assistant"), texts, strict=False)
+            row = {"messages": [{"role": role, "content": text} for role, text in of]}
+            pairs.write(json.dumps({**row, "rejected_response": texts[2]}) + "\n")
+            kto.write(json.dumps({**row, "label": number % 2 == 0}) + "\n")
     marks = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "user", "assistant", "\n", *words]
     model = tokenizers.models.WordLevel({w: n for n, w in enumerate(marks)}, "<|endoftext|>")
     made = tokenizers.Tokenizer(model)
@@ -52,14 +55,8 @@ def inputs(folder: Path) -> None:
     ends = {"eos_token": marks[2], "pad_token": marks[0]}
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, **ends)
     tokenizer.chat_template = TEXT
-    for name, kind, more in (
-        ("dense", "Qwen3", {}),
-        (
-            "experts",
-            "Qwen3Moe",
-            {"num_experts": 4, "moe_intermediate_size": 16} | {"num_experts_per_tok": 2},
-        ),
-    ):
+    experts = {"num_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2}
+    for name, kind, more in ("dense", "Qwen3", {}), ("experts", "Qwen3Moe", experts):
         torch.manual_seed(1)
         config = getattr(transformers, f"{kind}Config")(
             **{"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8},
@@ -72,7 +69,7 @@ def inputs(folder: Path) -> None:
 
 
 def main() -> None:
-    """Import, then run each job; print its name, exit code and seconds."""
+    """Import, then run each job; print its name, exit codes and seconds."""
     folder, jobs = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
     if jobs[0]["backend"] == "megatron":
         importlib.import_module("launchers.proof.on_cpu").train_in_fp32()
@@ -82,81 +79,66 @@ def main() -> None:
     importlib.import_module("launchers.proof.trace")
     if not (folder / "pairs.jsonl").exists():
         inputs(folder)
-    unfinished = {job["name"]: job for job in jobs}
-    running: dict[str, Running] = {}
-    while unfinished:
-        for name, job in unfinished.items():
-            text = json.dumps(job)
-            needs_another = any(each in text for each in unfinished if each != name)
-            if name not in running and not needs_another and len(running) < AT_ONCE:
-                running[name] = start(job, folder)
+    todo, running = {job["name"]: job for job in jobs}, dict[str, Running]()
+    while todo:
+        for name, job in todo.items():
+            waits = any(each in json.dumps(job) for each in todo if each != name)
+            if name not in running and not waits and len(running) < AT_ONCE:
+                running[name] = Running(job, folder)
         for name in [name for name, each in running.items() if each.has_ended()]:
             found = running.pop(name)
-            del unfinished[name]
-            print("JOB", name, found.code, f"{time.monotonic() - found.begun:.1f}", flush=True)
+            del todo[name]
+            codes = [each.exitcode for each in found.ranks]
+            print("JOB", name, codes, f"{time.monotonic() - found.begun:.1f}", flush=True)
         time.sleep(0.05)
 
 
-@dataclass
 class Running:
     """The ranks of a job."""
 
-    children: list[int]
-    begun: float = field(default_factory=time.monotonic)
-    code: int = 0
-    """The greatest exit code so far; 124 after too long."""
+    def __init__(self, job: dict[str, Any], folder: Path) -> None:
+        """Start them."""
+        home, port, self.begun = folder / job["name"], str(free_port()), time.monotonic()
+        home.mkdir()
+        damaged = Path(job["flags"].get("mcore_model", ""))
+        if damaged.name == "damaged":
+            shutil.copytree(damaged.parent / "out" / "checkpoint-2", damaged)
+            os.truncate(max(damaged.rglob("*.distcp"), key=lambda path: path.stat().st_size), 1000)
+        start = multiprocessing.get_context("fork").Process
+        self.ranks = [
+            start(target=_rank, args=(job, home, port, rank)) for rank in range(job["ranks"])
+        ]
+        for each in self.ranks:
+            each.start()
 
     def has_ended(self) -> bool:
         """Return whether all ranks have ended; end those that hang, or outlive an error."""
-        limit = 5.0 if self.code else LIMIT_SECONDS
-        for child in list(self.children):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if not ended and time.monotonic() - self.begun < limit:
-                continue
-            if not ended:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-            self.children.remove(child)
-            code = abs(os.waitstatus_to_exitcode(status)) if ended else 124
-            self.code = max(self.code, code)
-        return not self.children
+        codes = [each.exitcode for each in self.ranks]
+        if is_whole := None in codes and not any(codes):
+            is_whole = time.monotonic() - self.begun < LIMIT_SECONDS
+        for each in [] if is_whole else self.ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(each.pid or 0, signal.SIGKILL)  # and what it has started
+            each.join()
+        return not is_whole
 
 
-def start(job: dict[str, Any], folder: Path) -> Running:
-    """Start a job's ranks."""
-    home, port, children = folder / job["name"], str(free_port()), []
-    home.mkdir()
-    if base := job.get("damages"):
-        shutil.copytree(folder / base / "out" / "checkpoint-2", home / "damaged")
-        shards = (home / "damaged").rglob("*.distcp")
-        os.truncate(max(shards, key=lambda path: path.stat().st_size), 1000)
-        job["flags"]["mcore_model"] = str(home / "damaged")
-    for rank in range(job["ranks"]):
-        child = os.fork()
-        if not child:
-            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": port}
-            os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(job["ranks"]))
-            os._exit(_rank(job, home, rank))
-        children.append(child)
-    return Running(children)
-
-
-def _rank(job: dict[str, Any], home: Path, rank: int) -> int:
-    import torch
-
-    log = os.open(home / f"log-{rank}", os.O_WRONLY | os.O_CREAT)
+def _rank(job: dict[str, Any], home: Path, port: str, rank: int) -> None:
+    os.setpgid(0, 0)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_PORT": port}
+    os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(job["ranks"]))
+    log, code = os.open(home / f"log-{rank}", os.O_WRONLY | os.O_CREAT), 1
     os.dup2(log, 1)
     os.dup2(log, 2)
-    code = 0
     try:
-        trace = importlib.import_module("launchers.proof.trace")
-        torch.save(trace.train(job, home), home / f"trace-{rank}.pt")
+        found = importlib.import_module("launchers.proof.trace").train(job, home)
+        importlib.import_module("torch").save(found, home / f"trace-{rank}.pt")
+        code = 0
     except BaseException:
         traceback.print_exc()
-        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    return code
+    os._exit(code)
 
 
 if __name__ == "__main__":

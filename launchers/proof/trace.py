@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -20,8 +21,7 @@ from launchers.upstream.table import PATCHES
 Trace = dict[str, Any]
 """``batches``: of each microbatch its tokens, without padding; ``logs``: rows as logged; ``steps``:
 gradients by name; ``saved``: tensors of each checkpoint; ``tokens``: of each step, as the
-launcher counts them; ``idle``: of each feature the functions that it replaced and that were not
-called."""
+launcher counts them; ``calls``: of each feature how often what it replaced was called."""
 
 
 def train(job: Mapping[str, Any], home: Path) -> Trace:
@@ -46,13 +46,11 @@ def train(job: Mapping[str, Any], home: Path) -> Trace:
     place = "swift.megatron.pipelines.train.rlhf" if is_megatron else "swift.pipelines.train.rlhf"
     module = importlib.import_module(place)
     (module.MegatronRLHF if is_megatron else module.SwiftRLHF)(words).main()
-    found["idle"] = {
-        name: [at for at, count in each.items() if not count] for name, each in calls.items()
-    }
+    found["calls"] = calls
     table = home / "metrics.jsonl"
     lines = table.read_text().splitlines() if table.exists() else []
     found["tokens"] = [json.loads(line)["tokens"] for line in lines]
-    found["saved"] = {p.name: saved(p) for p in sorted((home / "out").glob("checkpoint-*"))}
+    found["saved"] = {p.name: _saved(p) for p in sorted((home / "out").glob("checkpoint-*"))}
     return found
 
 
@@ -81,21 +79,15 @@ def _owner(function: Function) -> tuple[Any, str]:
     """Return the class or module that holds a function, and its name there."""
     *above, name = function.name.split(".")
     try:
-        owner: Any = importlib.import_module(function.module)
-        for each in above:
-            owner = getattr(owner, each)
+        return functools.reduce(getattr, above, importlib.import_module(function.module)), name
     except (ImportError, AttributeError):  # known to be missing in some releases
         return None, name
-    return owner, name
 
 
 def _observe_megatron(found: Trace) -> None:
     trainer = importlib.import_module("swift.megatron.trainers.base").BaseMegatronTrainer
-    prepare, made, log = (
-        trainer._prepare_batch,
-        trainer.get_optimizer_and_scheduler,
-        trainer._log_callback,
-    )
+    prepare, made = trainer._prepare_batch, trainer.get_optimizer_and_scheduler
+    log = trainer._log_callback
 
     def _prepare_batch(self: Any, data: Any, *given: Any, **named: Any) -> Any:
         real = sum(data.get("seq_lens") or [data["input_ids"].numel()])
@@ -118,7 +110,7 @@ def _observe_megatron(found: Trace) -> None:
 
     def _log_callback(self: Any, logs: Any, *given: Any) -> Any:
         log(self, logs, *given)
-        found["logs"].append(numbers(logs))
+        found["logs"].append(_numbers(logs))
 
     trainer._prepare_batch = _prepare_batch
     trainer.get_optimizer_and_scheduler = get_optimizer_and_scheduler
@@ -135,30 +127,28 @@ def _observe_transformers(found: Trace) -> None:
             found["steps"].append({n: p.grad.clone() for n, p in model.named_parameters()})
 
         def on_log(self, *_: Any, logs: Any, **__: Any) -> None:
-            found["logs"].append(numbers(logs))
+            found["logs"].append(_numbers(logs))
 
     def training_step(self: Any, model: Any, inputs: Any, *given: Any, **named: Any) -> Any:
-        words = inputs["input_ids"]
-        mask = inputs.get("attention_mask")
-        words = words[mask.bool()] if mask is not None and mask.shape == words.shape else words
-        found["batches"].append(words.flatten().tolist())
+        batch: list[int] = []
+        for name in [name for name in inputs if name.endswith("input_ids")]:  # KTO has two
+            words, mask = inputs[name], inputs.get(name.replace("input_ids", "attention_mask"))
+            is_padded = mask is not None and mask.shape == words.shape
+            batch += (words[mask.bool()] if is_padded else words).flatten().tolist()
+        found["batches"].append(batch)
         return inner(self, model, inputs, *given, **named)
 
     importlib.import_module("swift.callbacks.mapping").callbacks_map["trace"] = Note
     trainer.training_step = training_step
 
 
-def numbers(logs: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a row of the log that do not depend on the time."""
+def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
     timed = ("time", "speed", "memory", "runtime", "per_second", "flos")
-    return {
-        name: float(value)
-        for name, value in logs.items()
-        if isinstance(value, int | float) and not any(word in name for word in timed)
-    }
+    found = {name: value for name, value in logs.items() if isinstance(value, int | float)}
+    return {n: float(v) for n, v in found.items() if not any(word in n for word in timed)}
 
 
-def saved(folder: Path) -> dict[str, Any]:
+def _saved(folder: Path) -> dict[str, Any]:
     """Return the tensors of a checkpoint as torch itself reads them."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*.safetensors")):

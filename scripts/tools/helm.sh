@@ -18,7 +18,7 @@ build() { # build MAJOR VERSION FOLDER: the linker flag sets the version as Helm
 
 if [[ $kind == compare ]]; then
   mkdir -p .tools/helm3
-  if command -v go >/dev/null; then build 3 3.21.4 .tools/helm3; else
+  if command -v go >/dev/null; then build 3 3.22.0 .tools/helm3; else
     echo "helm 3: not built, since Go is not installed; the tests that compare two Helm versions are skipped" >&2
   fi
   exit 0

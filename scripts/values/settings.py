@@ -75,6 +75,11 @@ def _variables(gang: ReplicatedJob) -> Iterator[str]:
     for name, value in gang.env.items():
         if name in renames()["variables"]:
             yield f"extraEnv.{name}: nothing here reads it; {renames()['variables'][name]}"
+        if name in renames()["accelerate"]:
+            yield (
+                f"extraEnv.{name}: accelerate reads it, while plan, checks and checkpoints follow "
+                f"recipe.args; {renames()['accelerate'][name]} instead"
+            )
         if name == "PATH":
             yield (
                 "extraEnv.PATH: replaces the image's, and programs of its own folders, such as "

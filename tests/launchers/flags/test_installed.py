@@ -215,7 +215,7 @@ def test_advice_names_what_was_meant_or_nothing(backend: str, name: str, says: s
     [
         *(("megatron", name) for name in ("mtp", "neftune", "train_batch_size", "exp_name")),
         ("megatron", "use_loss_scale"),
-        *(("transformers", name) for name in ("ds_config", "adapter_path", "wandb_projects")),
+        *(("transformers", name) for name in ("ds_config", "adapter_path", "wandb_exp_names")),
         *(("transformers", name) for name in ("revision", "mcore_adapters", "train_iter")),
     ],
 )

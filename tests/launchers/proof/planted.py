@@ -155,12 +155,6 @@ def tokens() -> None:
     wrapped("launchers.training.tokens.cache", "", "_stored", stored)
 
 
-def not_called() -> None:
-    """A patch replaces nothing that upstream calls."""
-    module = importlib.import_module("launchers.training.packs.pack_lengths")
-    vars(module)["install"] = lambda: None
-
-
 FAULTS = {
     scale: "pair_weights",
     pair: "pair_weights",
@@ -193,18 +187,15 @@ def main() -> None:
         run.main()
         return
     vars(prove)["RUN"] = "tests.launchers.proof.planted"
-    folder, made = Path(sys.argv[1]), prove.jobs
-    cases: dict[str, Any] = {}
-    all_jobs: list[Any] = []
+    folder, pairs = Path(sys.argv[1]), dict[str, tuple[Any, Any]]()
     for fault, feature in FAULTS.items():
-        base, ours = made(folder, [feature])
-        name = fault.__name__
-        cases[name] = base, {**ours, "fault": name, "name": f"{ours['name']}-{name}"}
-        all_jobs += cases[name]
-    prove.run(folder, os.environ, all_jobs)
+        base, ours = prove.jobs(folder, [feature])
+        name = f"{ours['name']}-{fault.__name__}"
+        pairs[fault.__name__] = base, {**ours, "fault": fault.__name__, "name": name}
+    prove.run(folder, os.environ, [job for pair in pairs.values() for job in pair])
     for fault, feature in FAULTS.items():
-        vars(prove)["jobs"] = lambda *_, name=fault.__name__: cases[name]
-        print(json.dumps({fault.__name__: prove._judge(folder, [feature])}), flush=True)
+        found = prove.judged(folder, [feature], pairs[fault.__name__])
+        print(json.dumps({fault.__name__: found}), flush=True)
 
 
 if __name__ == "__main__":
