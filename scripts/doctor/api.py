@@ -41,13 +41,13 @@ class Kind:
     namespaced: bool = True
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return the path of one object, or of the collection.
+        """Return the path of one object, or of the collection; without a namespace of them all.
 
-        >>> PODS.path("team"), NODES.path("team", "n1")
-        ('/api/v1/namespaces/team/pods', '/api/v1/nodes/n1')
+        >>> PODS.path("team"), NODES.path("team", "n1"), PODS.path("")
+        ('/api/v1/namespaces/team/pods', '/api/v1/nodes/n1', '/api/v1/pods')
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{namespace}" if self.namespaced else ""
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
 
 

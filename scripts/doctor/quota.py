@@ -210,21 +210,25 @@ class _Flavors:
     borrows: bool
     """Return whether there are Cohort objects, whose own quota or parent may lend more."""
 
-    def refusal(self, name: str, job: ReplicatedJob) -> str:
-        """Return why Kueue would not assign a flavor to pods; empty if it would.
 
-        Source: checkFlavorForPodSets in kubernetes-sigs/kueue:pkg/scheduler/flavorassigner.
-        """
-        spec = self.specs.get(name) or {}
-        tolerations = [*(job.pod.get("tolerations") or []), *(spec.get("tolerations") or [])]
-        taints = untolerated(spec.get("nodeTaints") or [], tolerations)
-        if taints:
-            return f"taint {taints[0]} is not tolerated"
-        selector = job.pod.get("nodeSelector") or {}
-        for key, value in (spec.get("nodeLabels") or {}).items():
-            if selector.get(key, value) != value:
-                return f"its nodes have {key}={value}, nodeSelector has {selector[key]}"
-        return ""
+def flavor_refusal(spec: Object, pod: Object) -> str:
+    """Return why Kueue would not assign a flavor to pods; empty if it would.
+
+    Source: checkFlavorForPodSets in kubernetes-sigs/kueue:pkg/scheduler/flavorassigner.
+
+    Args:
+        spec: of the ResourceFlavor.
+        pod: spec of the pods.
+    """
+    tolerations = [*(pod.get("tolerations") or []), *(spec.get("tolerations") or [])]
+    taints = untolerated(spec.get("nodeTaints") or [], tolerations)
+    if taints:
+        return f"taint {taints[0]} is not tolerated"
+    selector = pod.get("nodeSelector") or {}
+    for key, value in (spec.get("nodeLabels") or {}).items():
+        if selector.get(key, value) != value:
+            return f"its nodes have {key}={value}, nodeSelector has {selector[key]}"
+    return ""
 
 
 def _flavors(group: Object, snapshot: Snapshot) -> _Flavors:
@@ -246,7 +250,7 @@ def _assign(
     subject = f"quota for {job.name}"
     refusals = []
     for name, free in room.items():
-        why = flavors.refusal(name, job) or _shortage(wanted, free)
+        why = flavor_refusal(flavors.specs.get(name) or {}, job.pod) or _shortage(wanted, free)
         if why:
             refusals.append(f"{name}: {why}")
             continue

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from scripts.doctor.api import (
     CLAIMS,
     CLUSTER_QUEUES,
+    COHORTS,
     CONFIG_MAPS,
     EVENTS,
+    FLAVORS,
     JOBS,
     JOBSETS,
     LOCAL_QUEUES,
@@ -42,8 +44,17 @@ the same way."""
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
+Requests = Mapping[str, tuple[str, Mapping[str, str]]]
+"""Path and query by permission."""
 EVERYWHERE = "list jobsets everywhere"
 ALL_WORKLOADS, OWN_WORKLOADS = "list workloads everywhere", "list workloads of the namespace"
+QUEUES: Requests = {
+    "list clusterqueues": (CLUSTER_QUEUES.path(""), {}),
+    "list cohorts": (COHORTS.path(""), {}),
+    "list resourceflavors": (FLAVORS.path(""), {}),
+    "list localqueues everywhere": (LOCAL_QUEUES.path(""), {}),
+}
+"""Requests for the quotas from which the start of a waiting run is predicted."""
 VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
 """Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
@@ -52,6 +63,7 @@ OPTIONAL = frozenset(
         "list pendingworkloads",
         ALL_WORKLOADS,
         EVERYWHERE,
+        *QUEUES,
     }
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
@@ -76,6 +88,10 @@ class Snapshot:
     """By the permission that the request needs, such as `list pods`."""
     log: str = ""
     """End of rank 0's log; empty without a pod or the permission."""
+    left: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that other runs have left by their own estimate, by the uid of the Workload."""
+    deadlines: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that the deadline of its Jobs leaves another run, by the uid of the Workload."""
 
     def answer(self, key: str) -> Answer:
         """Return an answer; `NO_ANSWER` for a request that was not sent."""
@@ -155,18 +171,12 @@ def event_time(event: Object) -> str:
     return str(found or (event.get("metadata") or {}).get("creationTimestamp") or "")
 
 
-def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
-    """Send all requests for one run, those that are independent at once.
-
-    Args:
-        api: the API server.
-        run: name of the run.
-        queue: read also what explains waiting: the queue with its other workloads, and events.
-    """
+def objects_of(api: Api, run: str) -> Snapshot:
+    """Read the JobSet of a run, its Jobs and pods, at once."""
     sent_at = time.time()
     answers = _ask(api, _of_run(api.namespace, run))
     now = answers["get jobsets"].time
-    found = Snapshot(
+    return Snapshot(
         context=api.context,
         namespace=api.namespace,
         run=run,
@@ -176,7 +186,18 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         skew=sent_at - now if now else 0.0,
         answers=answers,
     )
-    if answers["get jobsets"].lost:
+
+
+def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
+    """Send all requests for one run, those that are independent at once.
+
+    Args:
+        api: the API server.
+        run: name of the run.
+        queue: read also what explains waiting: the queue with its other workloads, and events.
+    """
+    found = objects_of(api, run)
+    if found.answer("get jobsets").lost:
         return found  # each further request would wait for its time limit, too
     leader = _leader(found)
     path = PODS.path(api.namespace, f"{leader}/log")
@@ -192,10 +213,6 @@ def with_config_map(api: Api, found: Snapshot, name: str) -> Snapshot:
     """Return a snapshot with a ConfigMap; it holds the launcher's archive, some 300 kB."""
     path = CONFIG_MAPS.path(found.namespace, name)
     return replace(found, answers={**found.answers, "get configmaps": api.get(path)})
-
-
-Requests = Mapping[str, tuple[str, Mapping[str, str]]]
-"""Path and query by permission."""
 
 
 def _ask(api: Api, wanted: Requests) -> dict[str, Answer]:
@@ -218,9 +235,9 @@ def _of_jobset(found: Snapshot) -> Requests:
     space, jobset = found.namespace, found.jobset
     if not jobset:
         chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
-        path = f"/apis/{JOBSETS.group}/{JOBSETS.version}/{JOBSETS.plural}"
         of_name = {"fieldSelector": f"metadata.name={found.run}", **chart}
-        return {"list jobsets": (JOBSETS.path(space), chart), EVERYWHERE: (path, of_name)}
+        here = {"list jobsets": (JOBSETS.path(space), chart)}
+        return {**here, EVERYWHERE: (JOBSETS.path(""), of_name)}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if name := queue_name(jobset):
         uid = jobset["metadata"]["uid"]
@@ -255,15 +272,16 @@ def _of_queue(found: Snapshot) -> Requests:
     waits = found.workload and not is_true(found.workload, "QuotaReserved")
     if waits and ALL_WORKLOADS not in found.answers:
         wanted |= _of_all_workloads(found)
+    if waits:
+        wanted |= QUEUES
     return {**wanted, **_of_own_namespace(found), **_of_events(found, [found.workload])}
 
 
 def _of_all_workloads(found: Snapshot) -> Requests:
-    everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
     path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
     root = f"/apis/{VISIBILITY}/v1beta2/namespaces/{found.namespace}"
     pending = (f"{root}/{path}", {"limit": "5000"})
-    return {ALL_WORKLOADS: (everywhere, {}), "list pendingworkloads": pending}
+    return {ALL_WORKLOADS: (WORKLOADS.path(""), {}), "list pendingworkloads": pending}
 
 
 def _of_own_namespace(found: Snapshot) -> Requests:

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from scripts.doctor.api import Api, connect, unconnected
+from scripts.observe.ahead import Ahead
 from scripts.observe.changes import changes, config_map_name
 from scripts.observe.cluster import gather, with_config_map
 from scripts.observe.source import Reading, Source, read_files
@@ -65,7 +66,12 @@ class Target:
 
 
 def observe(
-    target: Target, api: Api, *, queue: bool = True, reader: bool = True
+    target: Target,
+    api: Api,
+    *,
+    queue: bool = True,
+    reader: bool = True,
+    ahead: Ahead | None = None,
 ) -> tuple[View, Reading]:
     """Read a run: its objects, then its files.
 
@@ -74,8 +80,12 @@ def observe(
         api: the cluster.
         queue: read what explains waiting, too.
         reader: a reader pod may be created.
+        ahead: reads the ends of the runs that hold the quota that a waiting run needs.
     """
     view = View(gather(api, target.run, queue=queue))
+    if "list clusterqueues" in view.snapshot.answers:
+        ahead = ahead or Ahead(workspace=target.workspace, source=target.source)
+        view = View(ahead.add(api, view.snapshot))
     reading = read_files(api, view, target.workspace, target.source, reader=reader)
     if view.gang and reading.files and reading.files.progress.get("digest"):
         view = View(with_config_map(api, view.snapshot, config_map_name(target.run)))

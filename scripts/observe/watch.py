@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from scripts.doctor.api import Api
+from scripts.observe.ahead import Ahead
 from scripts.observe.command import Target, observe
 from scripts.observe.source import Reading
 from scripts.observe.view import View
@@ -43,12 +44,14 @@ class Watch:
     api: Api = field(init=False)
     failures: int = field(init=False, default=0)
     """Looks since the last answer."""
+    _ahead: Ahead = field(init=False)
     _last: Look | None = field(init=False, default=None)
     _read_at: datetime = field(init=False, default=datetime.min)
 
     def __post_init__(self) -> None:
         """Select the cluster; later looks stay with it if another context becomes current."""
         self.api = self.target.reach()
+        self._ahead = Ahead(workspace=self.target.workspace, source=self.target.source)
         if not self.api.unselected:
             self.target = replace(
                 self.target, context=self.api.context, namespace=self.api.namespace
@@ -68,7 +71,7 @@ class Watch:
         if self.failures:
             self._connect_again()
         try:
-            view, reading = observe(self.target, self.api, reader=False)
+            view, reading = observe(self.target, self.api, reader=False, ahead=self._ahead)
         except (WrongUse, UnknownState):
             raise
         except Problem as problem:

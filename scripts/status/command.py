@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from scripts.observe.concurrent import call_each
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
 from scripts.plan.units import time_text
+from scripts.start.view import start
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
 from scripts.why.command import EXITS
@@ -41,7 +42,7 @@ def run(target: Target, console: Console, *, as_data: bool = False, watch: bool 
     api = target.reach()
     view, reading = observe(target, api)
     look = Look(view=view, reading=reading)
-    status = summarise(view, topology(api, view))
+    status = _status(view, topology(api, view))
     _print(status, look, notes(view, reading), console, as_data=as_data)
     return int(EXITS[status.state])
 
@@ -59,7 +60,7 @@ def _watch(target: Target, console: Console, *, as_data: bool) -> int:
         look = watch.look()
         view = look.view
         domains = domains if look.lost else topology(watch.api, view)
-        status = summarise(view, domains)
+        status = _status(view, domains)
         said = [*stale_notes(look, watch.wait), *notes(view, look.reading)]
         if console.is_terminal:
             console.clear()
@@ -68,6 +69,11 @@ def _watch(target: Target, console: Console, *, as_data: bool) -> int:
         if view.terminal or not may_change:
             return int(EXITS[status.state])
         time.sleep(watch.wait)
+
+
+def _status(view: View, domains: Mapping[str, str]) -> Status:
+    status = summarise(view, domains)
+    return replace(status, start=start(view, status.reason))
 
 
 def _print(status: Status, look: Look, said: list[str], console: Console, *, as_data: bool) -> None:

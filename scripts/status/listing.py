@@ -13,11 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from scripts.doctor.api import JOBSETS, PODS, WORKLOADS, Answer, Api, Object
+from scripts.observe.ahead import with_ends
 from scripts.observe.cluster import (
+    ALL_WORKLOADS,
     CHART,
     CHART_LABEL,
     NAME_LABEL,
     OWN_WORKLOADS,
+    QUEUES,
     UID_LABEL,
     Snapshot,
 )
@@ -28,6 +31,8 @@ from scripts.observe.view import View
 from scripts.observe.workspace import Unreadable, check_folder, run_names
 from scripts.plan.units import time_text
 from scripts.problem import Problem, UnknownState
+from scripts.start.forecast import Start, clock
+from scripts.start.view import starts
 from scripts.status.summary import Status, summarise
 from scripts.why.command import COLOURS
 
@@ -53,6 +58,7 @@ class Line:
     position: int | None
     waiting: int | None
     """Position among the waiting runs, and their number if it is known."""
+    start: Start | None
     age_seconds: float | None
     restarts: int
 
@@ -85,7 +91,7 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
         views = _recorded(api, target)
         code = Exit.UNKNOWN if views is None else Exit.OK
     found = call_each(lambda view: _read(api, view, target), views or [])
-    lines = [line(summarise(view)) for view, _ in found]
+    lines = [line(each) for each in _statuses([view for view, _ in found])]
     notes += _notes(found)
     if as_data:
         content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
@@ -99,8 +105,17 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     return int(code)
 
 
+def _statuses(views: Sequence[View]) -> list[Status]:
+    """Return the numbers of runs, each with its start; their files tell when the others end."""
+    ends = {str(each.workload["metadata"].get("uid")): each for each in views if each.workload}
+    known = [View(with_ends(each.snapshot, ends), each.files) for each in views]
+    made = [summarise(each) for each in known]
+    begins = starts([(view, each.reason) for view, each in zip(known, made, strict=True)])
+    return [replace(each, start=begin) for each, begin in zip(made, begins, strict=True)]
+
+
 def snapshots(api: Api) -> list[View]:
-    """Return the runs of the namespace, from three lists.
+    """Return the runs of the namespace, from three lists, and those of the queues if one waits.
 
     Raises:
         UnknownState: no API server answers, or JobSets may not be listed.
@@ -122,7 +137,13 @@ def snapshots(api: Api) -> list[View]:
     if not jobsets.found:
         kind = Problem if jobsets.absent else UnknownState
         raise kind(f"the runs of namespace {space} cannot be listed: {jobsets.why}")
-    return [View(_snapshot(api, each, pods, workloads, groups, jobsets)) for each in jobsets.items]
+    queues: dict[str, Answer] = {}
+    if any((each.get("spec") or {}).get("suspend") for each in jobsets.items):
+        paths = {name: path for name, (path, _) in QUEUES.items()}
+        paths[ALL_WORKLOADS] = WORKLOADS.path("")
+        queues = dict(zip(paths, call_each(api.get, paths.values()), strict=True))
+    found = [_snapshot(api, each, pods, workloads, groups, jobsets) for each in jobsets.items]
+    return [View(replace(each, answers={**each.answers, **queues})) for each in found]
 
 
 def _recorded(api: Api, target: Target) -> list[View] | None:
@@ -217,12 +238,15 @@ def line(status: Status) -> Line:
         tokens_per_second_per_gpu=status.speed.value,
         position=status.position.number if status.position else None,
         waiting=status.position.of if status.position else None,
+        start=status.start,
         age_seconds=status.age_seconds,
         restarts=status.restarts,
     )
 
 
-def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
+def show(
+    lines: Sequence[Line], seen: Api | Snapshot, console: Console, now: float | None = None
+) -> None:
     """Print the lines, on a narrow terminal without the columns that matter least.
 
     Output to a pipe or file, which has no width, has whole lines and all columns.
@@ -235,7 +259,8 @@ def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
     for name in (name for name, wide in COLUMNS.items() if is_wide or not wide):
         table.add_column(name, overflow="fold")
     for each in lines:
-        table.add_row(*(cell for name, cell in _cells(each) if is_wide or not COLUMNS[name]))
+        cells = _cells(each, now or time.time(), is_wide=is_wide)
+        table.add_row(*(cell for name, cell in cells if is_wide or not COLUMNS[name]))
     if not console.is_terminal:
         whole = console.options.update(max_width=UNBOUNDED)
         console.width = max(console.width, Measurement.get(console, whole, table).maximum)
@@ -251,13 +276,26 @@ COLUMNS: Mapping[str, bool] = {
     "left": False,
     "tok/s/GPU": True,
     "position": True,
+    "starts": False,
     "age": False,
     "restarts": True,
 }
 """Columns, and whether only a wide terminal shows them."""
 
 
-def _cells(each: Line) -> Iterator[tuple[str, Text]]:
+def _begin(start: Start | None, now: float, *, is_wide: bool) -> str:
+    """Return when a run starts; on a narrow terminal without the interval."""
+    if start is None or start.earliest is None:
+        return "-"
+    first = clock(start.earliest, now)
+    if start.expected is None:
+        return f"not before {first} UTC" if is_wide else f"> {first}Z"
+    last = f"to {clock(start.latest, now)}" if start.latest is not None else "or later"
+    about = clock(start.expected, now)
+    return f"{about} ({first} {last}) UTC" if is_wide else f"{about}Z"
+
+
+def _cells(each: Line, now: float, *, is_wide: bool) -> Iterator[tuple[str, Text]]:
     colour = next(colour for kind, colour in COLOURS.items() if kind.value == each.state)
     steps = f"{each.step}/{each.total}" if each.step is not None else "-"
     speed = each.tokens_per_second_per_gpu
@@ -272,6 +310,7 @@ def _cells(each: Line) -> Iterator[tuple[str, Text]]:
         "left": time_text(each.eta_seconds) if each.eta_seconds is not None else "-",
         "tok/s/GPU": f"{speed:,.0f}" if speed is not None else "-",
         "position": place,
+        "starts": _begin(each.start, now, is_wide=is_wide),
         "age": time_text(each.age_seconds) if each.age_seconds is not None else "-",
         "restarts": str(each.restarts),
     }

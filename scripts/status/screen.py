@@ -59,6 +59,8 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
 
 def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
     yield "state", Text(status.reason.sentence)
+    if status.start:
+        yield "start", Text(status.start.sentence)
     if status.step is not None and status.total:
         yield "step", _bar(status, BAR[width >= WIDE])
     if status.loss is not None:

@@ -12,6 +12,7 @@ from launchers.state.json_text import part
 from scripts.observe.cluster import condition
 from scripts.observe.view import View, unix_time
 from scripts.observe.workspace import Attempt, RunFiles
+from scripts.start.forecast import Start
 from scripts.why.position import Position, position
 from scripts.why.reasons import Kind, Reason, explain
 
@@ -150,6 +151,8 @@ class Status:
     effective: float | None
     """Share of the time since the first start that went into steps that count."""
     checkpoints: int
+    start: Start | None = None
+    """None of a run that does not wait for its queue; `scripts.start.view` predicts it."""
 
 
 def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:

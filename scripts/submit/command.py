@@ -19,6 +19,7 @@ from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from scripts.start.view import start
 from scripts.submit import follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
@@ -56,13 +57,16 @@ class Outcome:
     submitted: bool = False
     findings: Sequence[Finding] = ()
     states: list[Mapping[str, Any]] = field(default_factory=list)
-    """Each state that was seen, in order: `time` (Unix), `id`, `kind`, `sentence`, `remedy`."""
+    """Each state that was seen, in order: `time` (Unix), `id`, `kind`, `sentence`, `remedy`,
+    `start`."""
 
     def see(self, view: View, first: Reason) -> None:
         """Record a state, unless it is still the last one."""
         if self.states and self.states[-1]["id"] == first.id:
             return
-        words = {"sentence": first.sentence, "remedy": first.remedy}
+        begin = start(view, first)
+        words: dict[str, Any] = {"sentence": first.sentence, "remedy": first.remedy}
+        words |= {"start": asdict(begin) if begin else None}
         self.states.append({"time": view.now, "id": first.id, "kind": first.kind.value, **words})
 
 

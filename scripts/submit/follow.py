@@ -12,6 +12,7 @@ from rich.text import Text
 
 from scripts.observe.command import Exit
 from scripts.observe.view import View
+from scripts.start.view import start
 from scripts.why.command import COLOURS, EXITS
 from scripts.why.reasons import Kind, Reason, explain
 
@@ -92,6 +93,8 @@ def follow(
         first = explain(view)[0]
         if first.id != before:
             _say(first, console)
+            if begin := start(view, first):
+                console.print(f"          {begin.sentence}", soft_wrap=True, highlight=False)
         before = first.id
         for note in (each for each in notes if each not in said):
             # Such as a refused exec, without which the first step is not seen.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +13,8 @@ from rich.text import Text
 from scripts.observe.command import Exit, Target, notes, observe, place, print_json
 from scripts.observe.source import Reading
 from scripts.observe.view import View
+from scripts.start.forecast import Start
+from scripts.start.view import start
 from scripts.why.reasons import Kind, Reason, explain
 
 SCHEMA = 1
@@ -44,15 +47,18 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     """
     view, reading = observe(target, target.reach(), reader=False)
     reasons = explain(view)
+    begin = start(view, reasons[0])
     if as_data:
-        print_json(console, document(view, reading, reasons))
+        print_json(console, document(view, reading, reasons, begin))
     else:
-        show(console, view, reading, reasons)
+        show(console, view, reading, reasons, begin)
     return int(EXITS[reasons[0].kind])
 
 
-def document(view: View, reading: Reading, reasons: Sequence[Reason]) -> Mapping[str, Any]:
-    """Return the reasons as JSON data."""
+def document(
+    view: View, reading: Reading, reasons: Sequence[Reason], begin: Start | None
+) -> Mapping[str, Any]:
+    """Return the reasons, and when the run starts, as JSON data."""
     return {
         "schema": SCHEMA,
         "context": view.snapshot.context,
@@ -68,13 +74,20 @@ def document(view: View, reading: Reading, reasons: Sequence[Reason]) -> Mapping
             }
             for each in reasons
         ],
+        "start": asdict(begin) if begin else None,
         "workspace": reading.how,
         "notes": notes(view, reading),
     }
 
 
-def show(console: Console, view: View, reading: Reading, reasons: Sequence[Reason]) -> None:
-    """Print each reason with its remedy, then what limits the report."""
+def show(
+    console: Console,
+    view: View,
+    reading: Reading,
+    reasons: Sequence[Reason],
+    begin: Start | None = None,
+) -> None:
+    """Print each reason with its remedy, when the run starts, then what limits the report."""
     where = place(view.namespace, view.snapshot.context, "in ")
     console.print(Text(f"run {view.run} {where}", style="bold"))
     grid = Table.grid(padding=(0, 1))
@@ -83,6 +96,8 @@ def show(console: Console, view: View, reading: Reading, reasons: Sequence[Reaso
     for each in reasons:
         grid.add_row(Text(each.kind.value, style=COLOURS[each.kind]), Text(each.sentence))
         grid.add_row("", Text(f"-> {each.remedy}"))
+    if begin:
+        grid.add_row(Text("start"), Text(begin.sentence))
     for note in notes(view, reading):
         grid.add_row(Text("note", style="dim"), Text(note, style="dim"))
     console.print(grid)

@@ -28,7 +28,7 @@ from scripts.submit import command as submit
 from tests.scripts.control.test_removal import plant as plant_removable
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import RUNNING, condition, jobset, pod
+from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspended
 from tests.scripts.observe.server import Cluster
 from tests.scripts.report.planted import plant
 
@@ -105,6 +105,20 @@ def test_what_is_seen(verb: str, said: Said, cluster: Cluster) -> None:
     for field in document:
         with pytest.raises(ValidationError):
             validate(verb, {name: document[name] for name in document if name != field})
+
+
+@pytest.mark.parametrize("verb", ["list", "status", "why"])
+def test_the_start_of_a_run_that_waits(verb: str, said: Said, cluster: Cluster) -> None:
+    cluster.put(JOBSETS, suspended())
+    words = [verb, "--json"] if verb == "list" else [verb, "dpo", "--json", "--source", "api"]
+    _, output = said(*words)
+    document = json.loads(output)
+    validate(verb, document)
+    found = document["runs"][0]["start"] if verb == "list" else document["start"]
+    assert found["earliest"] is None and found["sentence"].startswith("No start is predicted: ")
+    found.pop("reasons")
+    with pytest.raises(ValidationError):
+        validate(verb, document)
 
 
 def test_a_doctors_report(submitting: Report, said: Said) -> None:

@@ -17,12 +17,13 @@ import typer
 
 from scripts.dev import results
 from scripts.problem import Problem
-from tests.e2e.bench import api, cases, kwok, queues
+from tests.e2e.bench import api, cases, kwok, queues, start
 from tests.e2e.cluster.cluster import connect
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.image import __main__ as image
 
 QUOTA = 8 * 1024
+TABLE = Path(__file__).parent / "start.csv"
 Only = Annotated[list[str] | None, typer.Option(help="Cases to run instead of all.")]
 Out = Annotated[Path | None, typer.Option(help="Also write the result to this file.")]
 
@@ -74,11 +75,17 @@ def installs(layout: Layout) -> dict[str, Any]:
     return cases.installs(layout, 50, 60)
 
 
+def starts(layout: Layout) -> dict[str, Any]:
+    """100 gangs without pods: predicted against actual start, each prediction in start.csv."""
+    return start.replay(layout, TABLE)
+
+
 CASES: dict[str, Callable[[Layout], dict[str, Any]]] = {
     "installs": installs,
     "gang_128": gang_128,
     "gang_1024": gang_1024,
     "drain": drain,
+    "starts": starts,
 }
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ def objects(gpus: int) -> list[dict[str, Any]]:
     group = {"coveredResources": list(COVERED), "flavors": [{"name": "fake", "resources": quota}]}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        _object("Topology", "fake", {"levels": levels}),
-        _object("ResourceFlavor", "fake", flavor),
-        _object("ClusterQueue", "fake", {"namespaceSelector": {}, "resourceGroups": [group]}),
-        _object("LocalQueue", "fake", {"clusterQueue": "fake"}, NAMESPACE),
+        item("Topology", "fake", {"levels": levels}),
+        item("ResourceFlavor", "fake", flavor),
+        item("ClusterQueue", "fake", {"namespaceSelector": {}, "resourceGroups": [group]}),
+        item("LocalQueue", "fake", {"clusterQueue": "fake"}, NAMESPACE),
     ]
 
 
@@ -35,14 +35,15 @@ def real(layout: Layout) -> list[dict[str, Any]]:
     quota = [{"name": name, "nominalQuota": limits[name]} for name in COVERED]
     group = {"coveredResources": list(COVERED), "flavors": [{"name": "real", "resources": quota}]}
     return [
-        _object("ResourceFlavor", "real", {}),
-        _object("ClusterQueue", "real", {"namespaceSelector": {}, "resourceGroups": [group]}),
-        _object("LocalQueue", "real", {"clusterQueue": "real"}, NAMESPACE),
+        item("ResourceFlavor", "real", {}),
+        item("ClusterQueue", "real", {"namespaceSelector": {}, "resourceGroups": [group]}),
+        item("LocalQueue", "real", {"clusterQueue": "real"}, NAMESPACE),
     ]
 
 
-def _object(
+def item(
     kind: str, name: str, spec: dict[str, Any], namespace: str | None = None
 ) -> dict[str, Any]:
+    """Return an object of Kueue."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}

@@ -163,6 +163,7 @@ def snapshot(
     cluster: Object | None = None,
     groups: Sequence[str] = GROUPS,
     log: str = "",
+    left: Mapping[str, float] | None = None,
     **answers: Answer,
 ) -> Snapshot:
     """A snapshot; `answers` override those of the objects, with `_` for a blank."""
@@ -184,7 +185,15 @@ def snapshot(
         "list jobsets": listed([]),
     }
     made |= {name.replace("_", " "): answer for name, answer in answers.items()}
-    return Snapshot(context="here", namespace="team", run="dpo", now=NOW, answers=made, log=log)
+    return Snapshot(
+        context="here",
+        namespace="team",
+        run="dpo",
+        now=NOW,
+        answers=made,
+        log=log,
+        left=left or {},
+    )
 
 
 def view(run: Object | None = None, files: RunFiles | None = None, **fields: Any) -> View:

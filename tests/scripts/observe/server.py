@@ -183,6 +183,8 @@ COLLECTIONS = frozenset(
         "events",
         "localqueues",
         "clusterqueues",
+        "cohorts",
+        "resourceflavors",
         "persistentvolumeclaims",
         "nodes",
     }

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.control import cleaning
 from scripts.doctor.api import Api
-from scripts.observe.cluster import gather
+from scripts.observe.cluster import QUEUES, gather
 from scripts.observe.command import Target
 from scripts.observe.local_copy import copied
 from scripts.observe.pods import execute, folder_in_pod, read_by_pod, reader_pod
@@ -35,6 +35,7 @@ def test_the_objects_of_a_run_are_gathered_with_rights_in_its_namespace_only(
     outside = {each for each in cluster.asked if "/namespaces/team" not in each}
     assert outside == {
         "GET /apis",
+        *(f"GET {path}" for path, _ in QUEUES.values()),
         "GET /apis/kueue.x-k8s.io/v1beta2/clusterqueues/gpus",
         "GET /apis/kueue.x-k8s.io/v1beta2/workloads",
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from scripts.observe.command import Target
 from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.observe.workspace import RunFiles, read_run
+from scripts.start.view import start
 from scripts.status import listing, screen
 from scripts.status.summary import Status, summarise
 from scripts.why import command as why
@@ -59,14 +61,17 @@ def draw_why(files: RunFiles, console: Console) -> None:
     for id in ("quota-short", "preflight-failed", "training"):
         seen = STATES[id][0]()
         reading = Reading(files=seen.files, how=HOW, notes=("a note that limits the report",))
-        why.show(console, seen, reading, explain(seen))
+        reasons = explain(seen)
+        why.show(console, seen, reading, reasons, start(seen, reasons[0]))
 
 
 def draw_list(files: RunFiles, console: Console) -> None:
-    waits = summarise(STATES["quota-short"][0]())
+    short = STATES["quota-short"][0]()
+    waits = summarise(short)
+    waits = replace(waits, start=start(short, waits.reason))
     failed = summarise(STATES["user-error"][0]())
     lines = [listing.line(each) for each in (status_of(files), waits, failed)]
-    listing.show(lines, training(files).snapshot, console)
+    listing.show(lines, training(files).snapshot, console, NOW)
 
 
 DRAW: dict[str, Callable[[RunFiles, Console], None]] = {

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from scripts.doctor.api import Answer
 from scripts.observe.view import View
 from tests.scripts.observe.planted import (
+    GPU,
     Object,
     condition,
     evicted,
@@ -43,6 +45,28 @@ def without(reason: str, missing: str) -> Object:
     """A ClusterQueue that is inactive, since it refers to something that does not exist."""
     said = f"Can't admit new workloads: references missing {missing}"
     return {**queue("gpus"), "status": {"conditions": [condition("Active", "False", reason, said)]}}
+
+
+def quota_of(gpus: int) -> dict[str, Answer]:
+    """Answers with the quota of ClusterQueue gpus."""
+    entry = {"name": GPU, "nominalQuota": gpus}
+    group = {"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": [entry]}]}
+    entrances = [
+        {"metadata": {"name": "gpu", "namespace": space}, "spec": {"clusterQueue": "gpus"}}
+        for space in ("team", "vision")
+    ]
+    return {
+        "list_clusterqueues": listed([{**queue("gpus"), "spec": {"resourceGroups": [group]}}]),
+        "list_localqueues_everywhere": listed(entrances),
+    }
+
+
+def asks(gpus: int, item: Object) -> Object:
+    """A Workload of one pod with so many GPUs."""
+    container = {"resources": {"requests": {GPU: str(gpus)}}}
+    template = {"spec": {"containers": [container]}}
+    item["spec"]["podSets"] = [{"name": "node", "count": 1, "template": template}]
+    return item
 
 
 def check(state: str, said: str) -> Object:
@@ -130,11 +154,13 @@ STATES: States = {
     ),
     "quota-short": (
         lambda: waits(
-            pending(SHORT, "WaitingForQuota"),
+            asks(16, pending(SHORT, "WaitingForQuota")),
+            **quota_of(24),
+            left={"uid-jobset-big-2": 5400.0, "uid-jobset-vis-3": 9000.0},
             others=[
                 workload(name="jobset-big-2", holds=16),
                 workload(name="jobset-vis-3", space="vision", holds=8),
-                pending(SHORT, name="jobset-old-4", created="2026-11-18T07:00:00Z"),
+                asks(8, pending(SHORT, name="jobset-old-4", created="2026-11-18T07:00:00Z")),
             ],
         ),
         "8 more of nvidia.com/gpu needed in flavor a100; big holds 16, vision/vis holds 8.",
