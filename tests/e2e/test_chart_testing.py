@@ -17,12 +17,15 @@ from tests.e2e.measured import measured
 from tests.e2e.release import HELM3, HELM4, clean
 from tests.e2e.space import Space
 from tests.e2e.until import until
+from tests.launchers import model_folder
 from tests.launchers.pods import PAIR
 
 # entries of the ConfigMap that the values of chart/ci expect in addition to the trainer
-DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": PAIR * 200}
-WEIGHTS = b64encode((2).to_bytes(8, "little") + b"{}").decode()
-"""A file of safetensors without tensors."""
+DATA = {
+    # also the tokenizer.json, which has a model
+    "config.json": '{"model_type": "qwen3", "tie_word_embeddings": true, "model": {}}',
+    "pairs.jsonl": PAIR * 200,
+}
 
 
 def install(space: Space, helm: Path, *words: str) -> ct.Done:
@@ -47,8 +50,10 @@ def names(space: Space, kind: str) -> list[str]:
 def place(empty: Space) -> Iterator[Space]:
     """A namespace with the requirements of ct.yaml; its volumes are released: claims keep them."""
     config = standin.config()
-    weights = {"binaryData": {"model.safetensors": WEIGHTS}}
-    empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}, **weights}])
+    model = empty.folder / "model.safetensors"
+    model_folder.write_weights(model, model_folder.tensors(layers=0))
+    weights = {model.name: b64encode(model.read_bytes()).decode()}
+    empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}, "binaryData": weights}])
     queues.make(empty)
     yield empty
     # a claim is kept while a pod, even a finished one, uses it

@@ -36,10 +36,11 @@ SMALL: Document = {
 }
 """A run of one pod on CPU: what a case of the launcher is laid over."""
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
+_TENSORS = '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[0,8],"data_offsets":[0,0]}}'
 FILES: dict[str, Any] = {
-    "model/config.json": {"model_type": "qwen3"},
-    "model/model.safetensors": "\x02" + 7 * "\0" + "{}",
-    "model/tokenizer.json": {},
+    "model/config.json": {"model_type": "qwen3", "tie_word_embeddings": True},
+    "model/model.safetensors": chr(len(_TENSORS)) + 7 * "\0" + _TENSORS,
+    "model/tokenizer.json": {"model": {}},
     "pairs.jsonl": [{**PAIR, "rejected_response": "bad"}] * 40,
 }
 """A model and a dataset that pass."""
