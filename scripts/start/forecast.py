@@ -86,7 +86,7 @@ class Start:
 
 
 def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, Start]:
-    """Return when waiting Workloads start, by uid; one that is not in a known queue lacks.
+    """Return when waiting Workloads start, by uid; one that is not in a known queue is left out.
 
     Args:
         known: the queues and all that is in them.
