@@ -81,9 +81,11 @@ def _cost(run: RunRecord) -> Iterator[Row]:
     hours = timeline.gpu_hours(run)
     if hours is None:
         return
-    card = part(run.plan, "gang").get("card")
-    held, lost = (" = ".join(filter(None, (f"{n:,.1f}", run.prices.of(card, n)))) for n in hours)
-    yield "GPU-hours", held, f"without queue and stages; of restarts {lost}"
+    held, restarts = hours
+    yield "GPU-hours", f"{held:,.1f}", f"of restarts {restarts:,.1f}; without queue and stages"
+    whole, lost = (run.prices.of(part(run.plan, "gang").get("card"), each) for each in hours)
+    if whole:
+        yield "Cost", whole, f"of the GPU-hours; of restarts {lost}"
 
 
 def _training_loss(run: RunRecord) -> Iterator[Row]:

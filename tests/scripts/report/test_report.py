@@ -15,7 +15,7 @@ from rich.console import Console
 
 from launchers.metrics import rows
 from scripts.observe.source import Source
-from scripts.prices import Prices
+from scripts.prices import NONE, Prices
 from scripts.problem import Problem
 from scripts.report import command, curves, document, facts, metrics_file, reading, timeline
 from scripts.report.columns import COLUMNS, reduce
@@ -81,8 +81,10 @@ def test_gpu_hours_are_those_of_training_processes(run: RunRecord) -> None:
     priced = replace(run, plan=gang, prices=Prices(currency="EUR", gpu_hour={"h200": 9.0}))
     held, restarts = (40 + 6 + 50 + 8) * 16 / 3600, (8 + 30) * 16 / 3600
     assert timeline.gpu_hours(priced) == pytest.approx((held, restarts))
-    shown = {name: (value, note) for name, value, note in facts.figures(priced)}["GPU-hours"]
-    assert shown == ("0.5 = 4.16 EUR", "without queue and stages; of restarts 0.2 = 1.52 EUR")
+    shown = {name: (value, note) for name, value, note in facts.figures(priced)}
+    assert shown["GPU-hours"] == ("0.5", "of restarts 0.2; without queue and stages")
+    assert shown["Cost"] == ("4.16 EUR", "of the GPU-hours; of restarts 1.52 EUR")
+    assert "Cost" not in {name for name, _, _ in facts.figures(replace(priced, prices=NONE))}
     assert timeline.gpu_hours(replace(run, plan={})) is None, "a run without GPUs"
 
 
