@@ -79,7 +79,7 @@ def check(
     listed = lookup.entries(folder)
     if ADAPTER in listed and {WHOLE, INDEX} & {*listed}:
         says = f"{name} holds an adapter next to a whole model: transformers adds it, Megatron not"
-        raise refusal("model-is-adapter", says, f"merge it, or move {ADAPTER} out of the folder")
+        raise refusal("model-with-adapter", says, f"merge it, or move {ADAPTER} out of the folder")
     index = _index(folder, name, backend) if INDEX in listed else None
     if index is not None and not {WHOLE} & {*index.values()} and WHOLE in listed:
         _two_copies(name, index, listed, backend)
@@ -107,13 +107,14 @@ def _some(names: Collection[str]) -> str:
 
 
 def _index(folder: Path, name: str, backend: str, file: str = INDEX) -> dict[str, str]:
-    held = document(folder / file, name, "model-index", _AGAIN)
+    id = "model-index"
+    held = document(folder / file, name, id, _AGAIN)
     found = held.get("weight_map") if isinstance(held, dict) else None
     if not isinstance(found, dict) or not found:
-        raise refusal("model-index", f"{name}: {file} is not JSON with a weight_map")
+        raise refusal(id, f"{name}: {file} is not JSON with a weight_map")
     if backend == "transformers" and "metadata" not in held:  # KeyError
         says = f"{name}: {file} has no metadata, which transformers reads"
-        raise refusal("model-index", says, 'add "metadata": {} to it')
+        raise refusal("model-index-metadata", says, 'add "metadata": {} to it')
     return {str(tensor): str(file) for tensor, file in found.items()}
 
 
@@ -172,7 +173,7 @@ def _not_safetensors(folder: Path, name: str, listed: Collection[str], backend: 
     none = f"{name} has neither {WHOLE} nor {INDEX}"
     if found := [file for file in listed if _UNFINISHED.fullmatch(file)]:
         says = f"{none}, but an unfinished download: {_some(found)}"
-        raise refusal("model-weights-missing", says)
+        raise refusal("model-unfinished", says)
     if any(map(MEGATRON.fullmatch, listed)):
         raise refusal("model-is-megatron", f"{none}: {IS_MEGATRON}", FROM_MEGATRON)
     if found := [file for file in listed if OTHER.fullmatch(file)]:

@@ -59,6 +59,7 @@ ALLOWED: dict[str, str] = {
         training/saving/foreground.py:Parts._written
         system/threads.py:repeat.work system/training_end.py:_away termination.py:write
         training/collect/batch_rows.py:written training/packs/packing.py:_publish
+        training/tokens/make.py:not_counted
         stop/finished.py:_end stop/uncaught.py:_print
         training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
         stages/clone.py:warn_if_moved

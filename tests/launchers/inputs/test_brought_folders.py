@@ -152,7 +152,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("gguf", both(move(WHOLE, "m-Q4.gguf")), "model-is-other-format", "m-Q4.gguf"),
     ("consolidated", move(WHOLE, "consolidated.safetensors"), "model-is-other-format", "consol"),
     ("pth", move(WHOLE, "consolidated.00.pth"), "model-is-other-format", "consolidated.00.pth"),
-    ("unfinished", move(WHOLE, f"{WHOLE}.incomplete"), "model-weights-missing", "unfinished"),
+    ("unfinished", move(WHOLE, f"{WHOLE}.incomplete"), "model-unfinished", "unfinished"),
     (
         "Megatron with a config",
         both(move(WHOLE, "latest_checkpointed_iteration.txt")),
@@ -161,7 +161,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ),
     ("DeepSpeed", move(WHOLE, "zero_to_fp32.py"), "model-is-output", "run its zero_to_fp32.py"),
     ("other name", move(WHOLE, "model(1).safetensors"), "model-index-missing", f"to {WHOLE}"),
-    ("adapter next to it", write("adapter_config.json", "{}"), "model-is-adapter", "move adapter"),
+    ("an adapter too", write("adapter_config.json", "{}"), "model-with-adapter", "move adapter"),
     ("index pointer", index("a.safetensors", POINTER), "model-index", "git lfs pull"),
     ("index mark", index("a.safetensors", BOM + "{}"), "model-index", "without that mark"),
     ("index outside", index("/elsewhere/a.safetensors"), "model-shard-missing", "/elsewhere"),
@@ -255,7 +255,7 @@ def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -
     check(model)
     with pytest.raises(LaunchError, match="metadata") as no:
         check(model, "transformers")
-    assert no.value.id == "model-index"
+    assert no.value.id == "model-index-metadata"
 
 
 def test_other_tokens_beyond_the_embeddings_are_a_warning(
