@@ -158,7 +158,9 @@ def _own_parts(folder: Path) -> list[Path]:
 
 
 def _clear(folder: Path) -> None:
-    """Unlink all files but the mark."""
-    for path in manifest.files(folder, (checkpoint.SAVING,)):
+    """Unlink all files but the mark, for good: a crash leaves none without the mark."""
+    found = list(manifest.files(folder, (checkpoint.SAVING,)))
+    for path in found:
         path.unlink(missing_ok=True)
-    flush(folder)
+    for each in {folder, *(path.parent for path in found)}:
+        flush(each)

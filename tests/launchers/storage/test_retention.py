@@ -175,3 +175,20 @@ def test_a_folder_that_stays_is_named_once(
     assert left(checkpoints) == [2, 6]
     (said,) = (line for line in caplog.messages if lookup.ID in line)
     assert "checkpoint-2" in said and "ESTALE" in said
+
+
+def test_what_is_deleted_is_gone_for_good_before_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a crash can leave files of a subfolder without the mark, which no one deletes."""
+    folder = saved(tmp_path, 2)
+    checkpoint.mark(folder)
+    flushed: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        retention,
+        "flush",
+        lambda path: flushed.append((path.name, (folder / checkpoint.SAVING).exists())),
+    )
+    retention.remove(folder)
+    assert {("iter", True), (folder.name, True)} <= {*flushed}
+    assert not folder.exists()
