@@ -67,10 +67,10 @@ def read(file: str | None = None) -> Prices:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise Problem(f"{FILE}={path}: cannot be read: {error}; {FORM}") from None
     if not isinstance(found, dict) or {*found} != {"currency", "gpuHour"}:
-        raise Problem(f"{FILE}={path}: {found!r:.100} is no table of prices; {FORM}")
+        raise Problem(f"{FILE}={path}: {found!r:.100} is not a table of prices; {FORM}")
     currency, prices = found["currency"], found["gpuHour"]
     if not isinstance(currency, str) or not isinstance(prices, dict):
-        raise Problem(f"{FILE}={path}: currency is no text, or gpuHour no map; {FORM}")
+        raise Problem(f"{FILE}={path}: currency must be a text, gpuHour a map; {FORM}")
     for model, price in prices.items():
         if model not in GPU_MODELS:
             known = ", ".join(GPU_MODELS)

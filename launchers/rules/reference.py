@@ -23,8 +23,9 @@ from launchers.rules.engine import (
     over,
 )
 
-_ONCE = one_of(REFERENCE, "precomputed")
-_precomputed_conflict = conflicts(REFERENCE, "precomputed %s; use online", _ONCE)
+_precomputed_conflict = conflicts(
+    REFERENCE, "precomputed %s; use online", one_of(REFERENCE, "precomputed")
+)
 _MERGE = "merge it into recipe.model (swift export --merge_lora true) and remove it"
 _BOTH = "set {0} to the same adapter, or " + _MERGE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -37,7 +38,8 @@ class Ahead:
             }
             read = call_each(lambda view: self._with_files(api, view), views.values())
             self._found, self._read_at = dict(zip(views, read, strict=True)), time.monotonic()
-        return with_ends(snapshot, self._found)
+        left, deadlines = ends(self._found, snapshot.now)
+        return replace(snapshot, left=left, deadlines=deadlines)
 
     def _with_files(self, api: Api, view: View) -> View:
         try:
@@ -47,14 +49,18 @@ class Ahead:
         return View(view.snapshot, reading.files)
 
 
-def with_ends(snapshot: Snapshot, views: dict[str, View]) -> Snapshot:
-    """Return a snapshot with the ends of runs, by the uid of their Workload."""
-    left = {uid: _left(view, snapshot.now) for uid, view in views.items()}
-    deadlines = {uid: _deadline(view, snapshot.now) for uid, view in views.items()}
-    return replace(
-        snapshot,
-        left={uid: each for uid, each in left.items() if each is not None},
-        deadlines={uid: each for uid, each in deadlines.items() if each is not None},
+def ends(views: Mapping[str, View], now: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Return ``left`` and ``deadlines`` of a snapshot, from runs by the uid of their Workload.
+
+    Args:
+        views: the runs.
+        now: Unix time of the snapshot.
+    """
+    left = {uid: _left(view, now) for uid, view in views.items()}
+    deadlines = {uid: _deadline(view, now) for uid, view in views.items()}
+    return (
+        {uid: each for uid, each in left.items() if each is not None},
+        {uid: each for uid, each in deadlines.items() if each is not None},
     )
 
 

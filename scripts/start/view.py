@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scripts.doctor.api import Object
 from scripts.observe.cluster import ALL_WORKLOADS, Snapshot, is_true
@@ -140,10 +141,5 @@ def _with_clock(found: Start, view: View) -> Start:
     said = (
         f"times are by the API server's clock; this machine's is {time_text(abs(skew))} {ahead} it"
     )
-    return Start(
-        **{
-            **vars(found),
-            "reasons": (*found.reasons, said),
-            "sentence": f"{found.sentence[:-1]}; {said}.",
-        }
-    )
+    sentence = f"{found.sentence[:-1]}; {said}."
+    return replace(found, reasons=(*found.reasons, said), sentence=sentence)

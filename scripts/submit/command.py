@@ -112,6 +112,16 @@ def submit(request: Request, console: Console, outcome: Outcome) -> int:
     if planning.run(planned, console):
         outcome.refused = "plan"
         return int(Exit.FAILED)
+    return submit_planned(request, console, outcome)
+
+
+def submit_planned(request: Request, console: Console, outcome: Outcome) -> int:
+    """Submit a run that the plan accepts, as `submit` does.
+
+    Raises:
+        Problem: Helm fails.
+    """
+    target = request.target
     report = _diagnose(request, console, outcome)
     if failures(report):
         outcome.refused = "doctor"

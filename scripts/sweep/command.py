@@ -16,6 +16,7 @@ from scripts.doctor.findings import Level
 from scripts.observe.command import Exit, Target, print_json
 from scripts.plan import command as planning
 from scripts.plan.units import time_text
+from scripts.prices import Prices
 from scripts.problem import Problem, WrongUse
 from scripts.report.command import MOST as MOST_IN_A_REPORT
 from scripts.submit import command as submitting
@@ -80,7 +81,8 @@ def run(
     words = terminal(stderr=True) if as_data else console
     if not request.files and not request.sets:
         raise WrongUse("no values given; use e.g. -f values/a100-2node.yaml")
-    planned = [_plan(request, each) for each in variants(request.target.run, request.vary)]
+    table = prices.read()
+    planned = [_plan(request, each, table) for each in variants(request.target.run, request.vary)]
     words.print(_plans(planned))
     words.print(_total(planned), highlight=False)
     may = [each for each in planned if not each.refused]
@@ -121,7 +123,7 @@ def _row(each: Submitted) -> Mapping[str, Any]:
     }
 
 
-def _plan(request: Request, variant: Variant) -> Planned:
+def _plan(request: Request, variant: Variant, table: Prices) -> Planned:
     planned = planning.Request(
         run=variant.run, files=request.files, sets=[*request.sets, *variant.sets]
     )
@@ -131,7 +133,7 @@ def _plan(request: Request, variant: Variant) -> Planned:
         return Planned(variant=variant, refused=str(problem))
     cost = ""
     if plan.duration and plan.gpu:
-        cost = prices.read().of(plan.gpu.name, plan.duration.gpu_hours)
+        cost = table.of(plan.gpu.name, plan.duration.gpu_hours)
     refused = "\n".join(verdict.refusals)
     return Planned(variant=variant, duration=plan.duration, cost=cost, refused=refused)
 
@@ -149,8 +151,8 @@ def _submit(request: Request, planned: Planned) -> Submitted:
     )
     outcome = Outcome(context=target.context, namespace=target.namespace)
     try:
-        # Plan and doctor print a page for each run; what they refuse is in the outcome.
-        code = submitting.submit(one, terminal(quiet=True), outcome)
+        # The doctor prints a page for each run; what it refuses is in the outcome.
+        code = submitting.submit_planned(one, terminal(quiet=True), outcome)
     except Problem as problem:
         return Submitted(planned=planned, said=str(problem), code=int(Exit.FAILED))
     return Submitted(planned=planned, said=_said(outcome), code=code)

@@ -26,12 +26,12 @@ def test_a_table_is_read_where_the_variable_names_it(
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("", "no table"),
-        ("[1]", "no table"),
+        ("", "not a table"),
+        ("[1]", "not a table"),
         ("{", "cannot be read"),
-        ("currency: EUR", "no table"),
-        ("currency: 1\ngpuHour: {h200: 3}", "no text"),
-        ("currency: EUR\ngpuHour: [h200]", "no map"),
+        ("currency: EUR", "not a table"),
+        ("currency: 1\ngpuHour: {h200: 3}", "must be a text"),
+        ("currency: EUR\ngpuHour: [h200]", "gpuHour a map"),
         ("currency: EUR\ngpuHour: {h300: 3}", "gpuHour.h300 is not known; use one of"),
         ("currency: EUR\ngpuHour: {h200: -1}", "use a number"),
         ("currency: EUR\ngpuHour: {h200: .inf}", "use a number"),

@@ -45,7 +45,7 @@ def trainer(model: Any, wrapped: Any, kind: Any = None, reference: Any = None, *
         wrapped: the same, ``buffered``.
         kind: class of the trainer; by default the one that ms-swift would take now.
         reference: model of the reference.
-        args: ms-swift's arguments, beside usual ones.
+        args: ms-swift's arguments, added to usual ones.
     """
     theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     found = object.__new__(

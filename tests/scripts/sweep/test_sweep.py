@@ -81,7 +81,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[submitting.Request]:
         return int(Exit.WAITING)
 
     monkeypatch.setattr(planning, "predict", predict)
-    monkeypatch.setattr(submitting, "submit", submit)
+    monkeypatch.setattr(submitting, "submit_planned", submit)
     return found
 
 
