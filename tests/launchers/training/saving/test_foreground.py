@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,23 @@ def test_a_flush_that_fails_or_hangs_is_no_sign(
         assert list(Parts(tmp_path).flush()) == []
 
 
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End the thread that looks at the board: later tests replace the clock it sleeps by."""
+    yield
+
+    def end(_: StepBoard) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(StepBoard, "read", end)
+    for thread in threading.enumerate():
+        if thread.name == "save-signs":
+            thread.join(5)
+            assert not thread.is_alive()
+
+
+@pytest.mark.usefixtures("ended")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(("phase", "beats"), [(Phase.SAVE, True), (Phase.STEP, False)])
 def test_only_a_save_lives_by_what_it_writes(phase: Phase, beats: bool, tmp_path: Path) -> None:
     board = StepBoard.make(tmp_path / "board", 1)
