@@ -2,13 +2,14 @@
 
     python3 -m tests.bench matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
     [--only NAME,NAME] [--seeds N] [--first-seed N] [--layers N] [--settle SECONDS]
-    [--limit SECONDS]
+    [--slow SECONDS] [--limit SECONDS]
 
 A tiny model, or one of ``--layers``, on two "nodes", or on one with 1 GPU.
 ``plugins/swift_fault.py`` injects the next fault after each new checkpoint, so that every attempt
 gets further and the gang starts again in place; a run that ends before its last fault is followed
 by a run with the others. The result says what happened, and what differs from
-the catalogue. A fault takes 40 s; the limit is that of all.
+the catalogue, and how long saves and the end of the run took. A fault takes 40 s; the limit is that
+of all.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from launchers.system.process import adopt_orphans, descendants, kill_descendant
 from scripts.dev import results
 from tests.bench.launcher import attempts, launch
 from tests.bench.launcher import run as launch_run
+from tests.bench.launcher.ending import Seals, ending
 from tests.bench.launcher.launch import WORKSPACE, Launch
 from tests.bench.launcher.run import Run
 from tests.bench.speed import shared as bench_shared
@@ -83,6 +85,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     made.add_argument("--first-seed", type=int, default=0)
     made.add_argument("--layers", type=int, default=0, help="0 is a tiny model")
     made.add_argument("--settle", type=float, default=0.0, help="seconds before each fault")
+    shown = "more seconds for start, restart and end of a large model"
+    made.add_argument("--slow", type=float, default=0.0, help=shown)
     return made.parse_args(words)
 
 
@@ -146,13 +150,17 @@ def _is_first(fault: Fault) -> bool:
     return bool(fault.inject.get("first", False))
 
 
-def inject(run: Run, planned: Sequence[Planned], deadline: float) -> tuple[str, int | None, int]:
+def inject(
+    run: Run, planned: Sequence[Planned], deadline: float, seals: Seals, slow: float = 0.0
+) -> tuple[str, int | None, int]:
     """Run once with these faults.
 
     Args:
         run: its files; those of an earlier one are removed.
         planned: what the plugin injects, in this order.
         deadline: Unix time at which the run is ended.
+        seals: notes its complete saves.
+        slow: seconds in addition to ``ENDLESS_SECONDS``.
 
     Returns:
         ``ended``, ``endless`` or ``cut`` by the deadline; the exit code; and the number of
@@ -164,7 +172,7 @@ def inject(run: Run, planned: Sequence[Planned], deadline: float) -> tuple[str, 
     text = json.dumps([each.document() for each in planned])
     (FOLDER / "faults.json").write_text(text, encoding="utf-8")
     process = run.start()
-    end = _await_end(run, process, deadline)
+    end = _await_end(run, process, deadline, seals, ENDLESS_SECONDS + slow)
     left = len(descendants(process.pid)) if end == "ended" else 0
     if end != "ended":
         kill_descendants(timeout=20.0)
@@ -172,18 +180,22 @@ def inject(run: Run, planned: Sequence[Planned], deadline: float) -> tuple[str, 
     return end, process.returncode, left
 
 
-def _await_end(run: Run, process: subprocess.Popen[bytes], deadline: float) -> str:
+def _await_end(
+    run: Run, process: subprocess.Popen[bytes], deadline: float, seals: Seals, endless: float
+) -> str:
     """Wait for the end; ``endless`` without a step after a fault, ``cut`` at the deadline."""
     while process.poll() is None:
+        seals.look()
         now = time.time()
         notes = [note["time"] for note in injected().values()]
         steps = [row.time for row in run.rows()]
-        is_still = bool(notes) and now - max([*notes, *steps]) > ENDLESS_SECONDS
+        is_still = bool(notes) and now - max([*notes, *steps]) > endless
         if is_still and not run.ends():
             return "endless"
         if now > deadline:
             return "cut"
         time.sleep(0.5)
+    seals.look()
     return "ended"
 
 
@@ -264,13 +276,16 @@ def matrix(
     deadline: float,
     settle: float = 0.0,
     ranks: int = 2,
+    slow: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
     """Inject all faults, in as many runs as that takes; yield what happened to each."""
     pending = list(faults)
     while pending:
         planned = schedule(pending, seed, settle, ranks)
-        limit = time.time() + START_SECONDS + sum(each.fault.seconds + settle for each in planned)
-        end, code, left = inject(run, planned, min(limit, deadline))
+        limit = time.time() + START_SECONDS + slow
+        limit += sum(each.fault.seconds + settle for each in planned)
+        seals = Seals(run.home)
+        end, code, left = inject(run, planned, min(limit, deadline), seals, slow)
         notes = injected()
         missed = [] if notes else planned[:1]
         if end == "cut":
@@ -284,6 +299,7 @@ def matrix(
                 pending.remove(each.fault)
                 seen = observed(run, each.fault, notes, end)
                 seen |= {"seed": seed, "exit": code, "orphans": left}
+                seen |= {"ending": ending(run.home, seals.seen)} if each is planned[-1] else {}
                 yield {**seen, "problems": list(complaints(each.fault, seen))}
 
 
@@ -300,10 +316,12 @@ def main(words: Sequence[str] | None = None) -> int:
     record |= {"floors": launch_run.FLOORS, "settle_s": options.settle, "runs": []}
     deadline = time.time() + options.limit
     for seed in seeds:
-        for seen in matrix(run, faults, seed, deadline, options.settle, options.gpus):
+        given = options.settle, options.gpus, options.slow
+        for seen in matrix(run, faults, seed, deadline, *given):
             record["runs"].append(seen)
             record["standbys_used"] = run.log.read_text(errors="replace").count("standby used")
             results.put(options.results, options.label, record)
             shown = seen.get("outcome"), seen.get("new_step_s"), seen.get("cause")
             print(seen["name"], seed, *shown, seen["problems"] or "as declared", flush=True)
+            print(json.dumps(seen.get("ending")), flush=True)
     return 1 if any(each["problems"] for each in record["runs"]) else 0

@@ -4,7 +4,8 @@
 
 One node with all GPUs, real widths, the optimizer in the checkpoints and 5 % of the pairs held out.
 The result has the report of the rehearsal (``runs/<release>/
-rehearsal.json``), exit code, seconds, and what the rehearsal left on the workspace.
+rehearsal.json``), exit code, seconds, when saves and export were complete, and what the rehearsal
+left on the workspace.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from launchers.config.settings import REHEARSAL
@@ -21,6 +24,7 @@ from scripts.dev import results
 from tests.bench import session
 from tests.bench.launcher import launch
 from tests.bench.launcher import run as launch_run
+from tests.bench.launcher.ending import Seals, ending
 from tests.bench.launcher.launch import Launch
 from tests.bench.launcher.run import Run
 from tests.bench.speed import shared as bench_shared
@@ -49,8 +53,12 @@ def launch_of(options: argparse.Namespace) -> Launch:
 
 def left(run: Run) -> list[str]:
     """List what takes space and should have been removed."""
-    home = run.workspace / "runs" / f"{run.name}.{REHEARSAL}"
-    return [name for name in ("checkpoints", "export") if (home / name).exists()]
+    return [name for name in ("checkpoints", "export") if (home_of(run) / name).exists()]
+
+
+def home_of(run: Run) -> Path:
+    """Return the folder of the rehearsal itself."""
+    return run.workspace / "runs" / f"{run.name}.{REHEARSAL}"
 
 
 def complaints(record: Mapping[str, Any]) -> list[str]:
@@ -77,8 +85,11 @@ def main(words: Sequence[str] | None = None) -> int:
     if (begun := launch_run.begin("rehearse", options, launch_of)) is None:
         return 2
     run, record = begun
-    began = time.time()
-    why, code = session.run(run.command(), dict(os.environ), run.log, limit=options.limit)
+    began, seals = time.time(), Seals(home_of(run))
+    shutil.rmtree(seals.home, ignore_errors=True)
+    why, code = session.run(
+        run.command(), dict(os.environ), run.log, limit=options.limit, look=seals.look
+    )
     path = run.home / f"{REHEARSAL}.json"
     record |= {
         "ended": why,
@@ -86,10 +97,12 @@ def main(words: Sequence[str] | None = None) -> int:
         "wall_s": round(time.time() - began, 1),
         "report": json.loads(path.read_text(encoding="utf-8")) if path.exists() else {},
         "left": left(run),
+        "ending": ending(seals.home, seals.seen),
     }
     problems = complaints(record)
     record |= {"complaints": problems}
     record |= {"tail": run.log.read_text(errors="replace")[-2500:] if problems else ""}
     results.put(options.results, options.label, record)
     print("\n".join(problems) or "the rehearsal passed", record["wall_s"], "s", flush=True)
+    print(json.dumps(record["ending"]), flush=True)
     return 1 if problems else 0

@@ -17,6 +17,7 @@ from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 
 ALL = catalogue.load("gpu")
+NO_RUN = Run(name="r", manifest=Path("m"), log=Path("l"), workspace=Path("/nonexistent"))
 
 
 def fault(name: str) -> Fault:
@@ -156,7 +157,7 @@ def test_faults_that_were_not_reached_get_another_run(monkeypatch: pytest.Monkey
     ends = ["ended", "endless", "ended"]
     runs: list[list[str]] = []
 
-    def inject(run: Any, planned: list[matrix.Planned], deadline: float) -> tuple[str, int, int]:
+    def inject(run: Any, planned: list[matrix.Planned], *_: Any) -> tuple[str, int, int]:
         runs.append([each.fault.name for each in planned])
         return ends[len(runs) - 1], 1, 0
 
@@ -169,7 +170,7 @@ def test_faults_that_were_not_reached_get_another_run(monkeypatch: pytest.Monkey
     monkeypatch.setattr(matrix, "complaints", lambda *_: [])
     names = {"rank-killed", "rank-segfault", "torchrun-killed"}
     chosen = [fault(name) for name in names]
-    found = list(matrix.matrix(None, chosen, 0, 0.0))  # type: ignore[arg-type]
+    found = list(matrix.matrix(NO_RUN, chosen, 0, 0.0))
     first, missed = runs[0][0], runs[1][0]
     assert [set(each) for each in runs] == [names, names - {first}, names - {first, missed}]
     assert {each["name"]: len(each["problems"]) for each in found} == {
@@ -183,7 +184,7 @@ def test_a_run_that_its_limit_cuts_is_the_last(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(matrix, "observed", lambda run, each, *_: {"name": each.name})
     monkeypatch.setattr(matrix, "complaints", lambda *_: [])
     chosen = [fault(name) for name in ("rank-killed", "rank-segfault", "torchrun-killed")]
-    found = list(matrix.matrix(None, chosen, 0, 0.0))  # type: ignore[arg-type]
+    found = list(matrix.matrix(NO_RUN, chosen, 0, 0.0))
     assert sorted((each["name"], len(each["problems"])) for each in found) == [
         ("rank-killed", 0),
         ("rank-segfault", 1),
