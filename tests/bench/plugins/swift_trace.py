@@ -47,19 +47,10 @@ class TraceCallback(MegatronCallback):  # type: ignore[misc]
         profiler.__exit__(None, None, None)
         number = self.state.iteration - self.first
         if number == 1:
-            found = {"rank": self.rank, **kernels.summary(seen(profiler))}
+            found = {"rank": self.rank, **kernels.summary(kernels.seen(profiler))}
             (self.folder / f"kernels-{self.rank}.json").write_text(json.dumps(found))
         elif number == 2:
             profiler.export_chrome_trace(str(self.folder / "trace.json.gz"))
-
-
-def seen(profiler: Any) -> list[kernels.Kernel]:
-    """List what ran on the GPU under a profiler."""
-    return [
-        kernels.Kernel(event.name(), event.start_ns(), event.duration_ns())
-        for event in profiler.profiler.kineto_results.events()
-        if "CUDA" in str(event.device_type())
-    ]
 
 
 megatron_callbacks_map["trace"] = TraceCallback

@@ -24,9 +24,9 @@ from scripts.dev import results
 from tests.bench import host
 from tests.bench.model import pairs
 from tests.bench.speed import options as bench_options
+from tests.bench.speed import pass_rounds, table
 from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed import run as bench_run
-from tests.bench.speed import table
 from tests.bench.speed.profiles import Profile
 from tests.bench.speed.run import inherited
 from tests.bench.speed.shared import Bench
@@ -103,21 +103,23 @@ def measure(
     runs: dict[str, Any] = {}
     record["runs"] = runs
     label = options.label or profiles[0].name.replace("/", "_")
-    traced = options.trace.split(",")
+    traced, passes = options.trace.split(","), options.passes.split(",")
     for profile in profiles:
         name, left = profile.name, options.total - (time.monotonic() - begun)
         if left < SHORTEST:
             runs[name] = {"skipped": "no time left"}
             continue
-        given = dataclasses.replace(bench, traced=name in traced)
+        given = dataclasses.replace(bench, traced=name in traced, passes=name in passes)
         runs[name] = bench_run.run(given, profile, limit=min(options.limit, left - ROOM))
         results.put(options.results, f"bench-{label}", record)
-        for trace in bench_run.run_folder(given, profile).glob("trace.json.gz"):
-            shutil.copy(trace, options.results / f"trace-{label}-{name}.json.gz")
+        for trace in bench_run.run_folder(given, profile).glob("trace*.json.gz"):
+            kind = trace.name.removesuffix(".json.gz")
+            shutil.copy(trace, options.results / f"{kind}-{label}-{name}.json.gz")
         print(table.table({name: runs[name]}), runs[name]["tail"], sep="\n", flush=True)
     results.put(options.results, f"bench-{label}", record)
     print(table.table(runs))
     print(table.kernels(runs))
+    print(pass_rounds.table(runs))
     if options.against:
         print(table.comparison(runs, profiles[-1].name))
     return verdict(runs)

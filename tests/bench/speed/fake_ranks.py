@@ -2,8 +2,9 @@
 
 ``fake_ranks.py WORLD STEPS MODE FOLDER``; each rank's file is complete, one in three steps slow.
 MODE ``reports`` writes the product's metrics too, without all of them, and the note of a reference
-pass; ``hangs`` stays after the last step, with a process in a session of its own; ``loads`` has
-loaded one of the launcher's modules; ``traces`` leaves what the tracer writes.
+pass; ``passes`` the rounds of one, and its note; ``hangs`` stays after the last step, with a
+process in a session of its own; ``loads`` has loaded one of the launcher's modules; ``traces``
+leaves what the tracer writes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ def add(path: Path, **row: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row) + "\n")
+
+
+def add_pass(path: Path, rank: int, world: int) -> None:
+    who = {"rank": rank, "world": world}
+    add(path, **who, part="start", seconds=2.0)
+    for number, seconds in enumerate((7.0, 2.0, 60.0, 2.0)):
+        done = {"microbatches": 16, "tokens": 4000 * (rank % 2), "data_seconds": 0.0}
+        traced = {"traced": number == 2, "reserved": GIB}
+        add(path, **who, part="round", seconds=seconds, **done, **traced)
+    add(path, **who, part="end", seconds=0.5)
 
 
 def main() -> None:
@@ -44,7 +55,10 @@ def main() -> None:
         metrics = {"step": step, "seconds": 2.0, "data_seconds": 0.01 * step, "tokens": 8000}
         if mode == "reports":
             add(folder / "metrics.jsonl", **metrics)
-    if mode == "reports":
+    if mode == "passes":
+        for rank in range(world):
+            add_pass(folder / f"pass-{rank}.jsonl", rank, world)
+    if mode in ("reports", "passes"):
         note = {"from": "pass", "seconds": 4.0, "tokens": 48_000, "pairs": 60}
         text = json.dumps({**note, "tokens_per_second_per_gpu": 3000.0})
         (folder / "reference.json").write_text(text, encoding="utf-8")

@@ -24,6 +24,15 @@ class Kernel(NamedTuple):
         return self.name.startswith("nccl")
 
 
+def seen(profiler: Any, *, on_gpu: bool = True) -> list[Kernel]:
+    """List what ran on the GPU under torch's profiler, or what the host did."""
+    return [
+        Kernel(event.name(), event.start_ns(), event.duration_ns())
+        for event in profiler.profiler.kineto_results.events()
+        if ("CUDA" in str(event.device_type())) == on_gpu
+    ]
+
+
 def covered(spans: Iterable[tuple[int, int]]) -> int:
     """Return the total length of the union of ``(start, end)`` spans.
 
@@ -62,6 +71,16 @@ def summary(events: Iterable[Kernel]) -> dict[str, Any]:
         "kernels": len(kernels),
         "top": _top(kernels),
     }
+
+
+def waits(calls: Iterable[Kernel]) -> list[list[Any]]:
+    """Return ``[name, ms, count]`` of the host's calls in which it may wait for the GPU.
+
+    >>> waits([Kernel("cudaStreamSynchronize", 0, 3_000_000), Kernel("aten::mm", 0, 9)])
+    [['cudaStreamSynchronize', 3.0, 1]]
+    """
+    words = ("Synchronize", "cudaMemcpyAsync", "aten::item", "aten::nonzero")
+    return _top([call for call in calls if any(word in call.name for word in words)])
 
 
 def _spans(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--profile", action="append", default=[], help="NAME:FILE[,FILE][,flag=value]")
     add("--against", help="one more profile, which the others are compared with")
     add("--trace", default="", help="profiles, with commas, that run three profiled steps more")
+    add("--passes", default="", help="profiles, with commas, whose reference pass is measured anew")
     add("--label", default="", help="of the result; the first profile's name by default")
     add("--layers", type=int, default=48)
     experts = random_model.Config.num_experts
@@ -52,8 +53,9 @@ def profiles(options: argparse.Namespace) -> list[Profile]:
     names = [profile.name for profile in found]
     if not found:
         raise ValueError("nothing to run; write --profile")
-    if unknown := sorted(set(filter(None, options.trace.split(","))) - set(names)):
-        raise ValueError(f"no profile {unknown[0]} to trace; write {', '.join(names)}")
+    for given, verb in ((options.trace, "trace"), (options.passes, "measure the pass of")):
+        if unknown := sorted(set(filter(None, given.split(","))) - set(names)):
+            raise ValueError(f"no profile {unknown[0]} to {verb}; write {', '.join(names)}")
     if len(set(names)) < len(names):
         raise ValueError(f"two profiles have one name: {', '.join(names)}; write NAME:FILE")
     return found

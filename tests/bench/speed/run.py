@@ -19,11 +19,11 @@ from launchers.config.recipe import Recipe
 from launchers.flags import command_line, features
 from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port
-from launchers.reference.run_store import recorded
+from launchers.reference.run_store import recorded, stores
 from launchers.run import kernel_cache
 from launchers.system.ms_swift import swift_folder
 from tests.bench import host, session
-from tests.bench.speed import figures, read
+from tests.bench.speed import figures, pass_rounds, read
 from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed.gpu_state import Sampler
 from tests.bench.speed.profiles import ROOT, Profile
@@ -31,6 +31,7 @@ from tests.bench.speed.shared import PLUGINS, Bench
 
 LAUNCHERS = ROOT / "launchers"
 PROBE, TRACER = PLUGINS / "swift_probe.py", PLUGINS / "swift_trace.py"
+PASSES = PLUGINS / "swift_pass.py"
 PORT = 29600
 """Port of the first of several trainings at once."""
 TAIL = 2500
@@ -182,7 +183,10 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
     own = None if profile.kept is None else profile.features(parsed)
-    given = flags(bench, parsed, folder, kept=own)
+    if bench.passes:
+        shutil.rmtree(stores(folder), ignore_errors=True)
+    probes = (PROBE, PASSES) if bench.passes else (PROBE,)
+    given = flags(bench, parsed, folder, probes, kept=own)
     command = torchrun(bench, parsed, place, folder, given)
     env = environment(bench, profile, place, folder, bench.home / "caches")
     sampler, began = Sampler(), time.time()
@@ -231,6 +235,7 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
         "loaded": sorted({name for who in seen.who for name in who.get("launchers", ())}),
         **found,
         "reference_pass": figures.reference_pass(recorded(folder), rate),
+        "pass_rounds": pass_rounds.of(folder, recorded(folder), rate),
         **figures.memory(seen),
         "start": figures.start(seen, began),
         "first_loss": figures.oracle(log, parsed.arg("rpo_alpha") not in ("", "0")),

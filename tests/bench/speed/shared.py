@@ -35,6 +35,8 @@ class Bench:
     warm_up: int = figures.WARM_UP
     traced: bool = False
     """True if more steps run under a profiler."""
+    passes: bool = False
+    """True if the reference is computed anew, also where a store has it, and measured by rounds."""
 
     @property
     def counted(self) -> int:

@@ -261,6 +261,39 @@ def test_a_trace_adds_three_steps_that_do_not_count(
     assert (tmp_path / "results" / "trace-t-seed.json.gz").read_bytes() == b"trace"
 
 
+def test_a_pass_is_computed_anew_and_measured_by_rounds(
+    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake("passes", 6)
+    store = tmp_path / "home" / "reference" / "made-before"
+    store.mkdir(parents=True)
+    words = ["--profile", f"p:{TUNED},rpo_alpha=null", "--passes", "p", "--steps", "3"]
+    run = go(tmp_path, *words)["runs"]["p"]
+    assert not store.exists()
+    assert "swift_pass.py" in run["flags"]["external_plugins"][-1]
+    found = run["pass_rounds"]
+    # rounds of 4,000 tokens on each of two ranks that keep results; the third is profiled
+    assert found["steady"] == [1, 3] and found["start_s"] == 7.0 and found["end_s"] == 0.5
+    assert found["tokens_per_second_per_gpu"] == 8000 / 2.0 / 4
+    assert found["ratio"] < found["steady_ratio"] < 1
+    assert "p: pass {" in capsys.readouterr().out
+
+
+@needs_training
+def test_the_rounds_of_a_pass_add_up_to_its_seconds(tmp_path: Path) -> None:
+    said = in_training("-m", "tests.bench.speed.fake_pass", PROBE=str(tmp_path))
+    took, pairs = json.loads(said.splitlines()[-1])
+    rows = [json.loads(line) for line in (tmp_path / "pass-0.jsonl").read_text().splitlines()]
+    assert [row["part"] for row in rows] == ["start", *["round"] * 4, "end"]
+    assert [row["traced"] for row in rows[1:-1]] == [False, False, True, False]
+    assert sum(row["tokens"] for row in rows[1:-1]) == pairs * 8
+    assert sum(row["seconds"] for row in rows) == pytest.approx(took, abs=0.05)
+    assert json.loads((tmp_path / "kernels-pass-0.json").read_text())["microbatches"] == 6
+    waits = json.loads((tmp_path / "waits-pass-0.json").read_text())["waits"]
+    assert [(name, count) for name, _, count in waits] == [("aten::nonzero", 3)]
+    assert (tmp_path / "trace-pass.json.gz").stat().st_size > 500
+
+
 @needs_training
 def test_kernels_are_profiled_before_the_trace_of_all_operators(tmp_path: Path) -> None:
     said = in_training(
