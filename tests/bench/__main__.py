@@ -15,6 +15,7 @@ PROGRAMS = {
     "visit": ("visit", "lines of visits.yaml, one after the other"),
     "pack": ("pack", "what a host without Helm needs"),
     "speed": ("speed.command", "speed and memory of profiles; --trace: one step's kernels"),
+    "backends": ("backends", "loss and memory of both trainers on a dense model, against plan"),
     "gradients": ("gradients.command", "gradients of one step compared with upstream's in fp32"),
     "learning": ("learning.command", "a small model trained with and without our plugins"),
     "matrix": ("launcher.matrix", "faults one after the other; times of restarts"),

@@ -11,11 +11,12 @@ import pytest
 from launchers.system.process import descendants
 from scripts.dev import results
 from tests.bench import __main__ as runner
-from tests.bench import host, visit
+from tests.bench import backends, host, visit
 from tests.bench.launcher import rehearse
 from tests.bench.launcher import run as launch_run
 from tests.bench.speed import command as bench
 from tests.bench.speed import options as bench_options
+from tests.bench.speed import profiles as bench_profiles
 from tests.bench.speed.profiles import ROOT
 
 ABOUT = {"when": "2026-11-25T01:00:00+00:00", "gpus": ["NVIDIA H200, 580.1"] * 2}
@@ -35,6 +36,14 @@ def test_every_line_is_accepted_where_it_is_meant_to_run(
     program, *words = visit.lines(name)[line]
     if program == "gradients":
         assert not words
+        return
+    if program == "backends":
+        given = backends.arguments(["t", "r", *words])
+        for profile in bench_options.profiles(given):
+            parsed = backends.recipe(profile, given.steps, "qwen3")
+            bench = backends.setting(given, host.gpu_model(["NVIDIA H100 80GB HBM3, 580.1"]))
+            bench_profiles.refuse(parsed, bench.model_config, bench.gpus)
+        assert given.total <= 590
         return
     options = bench_options.arguments(["t", "r", *words])
     gpus = ["NVIDIA H200, 580.1"] * int(name.removesuffix("gpu"))

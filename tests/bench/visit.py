@@ -25,6 +25,7 @@ LAUNCHED = ("matrix", "saves", "rehearse")
 """Programs that go through the rendered JobSet, the local runner and the launcher."""
 PROGRAMS = {
     "speed": "speed.command",
+    "backends": "backends",
     "gradients": "gradients.command",
     **{name: f"launcher.{name}" for name in LAUNCHED},
 }

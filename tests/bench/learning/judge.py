@@ -4,7 +4,8 @@ Compared are pairs of runs with one seed: the same weights, pairs and order of p
 differences over the seeds are tested for equivalence (``equivalence.py``) with a bound that was
 chosen before the measurement. The same is reported for upstream with other kernels (``kernels``),
 which is upstream's own spread, for the shipped weights of pairs (``equal-weights``), which are
-another loss and need the accuracy only, and for a mistake (``control``), which must not pass.
+another loss and need the accuracy only, and for a mistake (``control``), which must not pass. The
+prompt once (``prompt-once``) is compared with ``ours``, and its accuracy must be equivalent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from tests.bench.learning.equivalence import FEWEST, equivalence
 
 OURS, UPSTREAM, KERNELS, EQUAL = "ours", "upstream", "kernels", "equal-weights"
-CONTROL = "control"
+CONTROL, ONCE = "control", "prompt-once"
 REQUIRED_ACCURACY = 0.95
 SEEDS = 3
 """Fewest seeds with both sides."""
@@ -79,19 +80,22 @@ def judge(runs: Mapping[str, Run]) -> dict[str, Any]:
     """
     done = {(run["side"], run["seed"]): run for run in runs.values() if run["finished"]}
     tests = {side: compared(done, side) for side in (OURS, KERNELS, EQUAL, CONTROL)}
+    tests[ONCE] = compared(done, ONCE, OURS)
     wrong = [*_runs_wrong(runs), *_tests_wrong(tests)]
     return {"passed": not wrong, "wrong": wrong, "tests": tests}
 
 
-def compared(done: Mapping[tuple[str, int], Run], side: str) -> dict[str, Any]:
-    """Return each figure's test of a side against upstream; empty with fewer than two seeds."""
-    seeds = sorted(s for name, s in done if name == side and (UPSTREAM, s) in done)
+def compared(
+    done: Mapping[tuple[str, int], Run], side: str, other: str = UPSTREAM
+) -> dict[str, Any]:
+    """Return each figure's test of a side against another; empty with fewer than two seeds."""
+    seeds = sorted(s for name, s in done if name == side and (other, s) in done)
     if len(seeds) < FEWEST:
         return {}
     found: dict[str, Any] = {}
     for figure in FIGURES:
-        apart = [figure.difference(done[side, s], done[UPSTREAM, s]) for s in seeds]
-        values = {name: [figure.of(done[name, s]) for s in seeds] for name in (side, UPSTREAM)}
+        apart = [figure.difference(done[side, s], done[other, s]) for s in seeds]
+        values = {name: [figure.of(done[name, s]) for s in seeds] for name in (side, other)}
         finite = all(map(math.isfinite, apart))
         test = equivalence(apart, figure.bound).record() if finite else {"equivalent": False}
         found[figure.name] = {"seeds": seeds, **values, **test}
@@ -102,13 +106,13 @@ def _runs_wrong(runs: Mapping[str, Run]) -> list[str]:
     wrong = [f"{name}: {run['ended']}" for name, run in runs.items() if not run["finished"]]
     for name, run in runs.items():
         accuracy = run["after"]["accuracy"] if run["finished"] else 1.0
-        if run["side"] in (OURS, UPSTREAM, EQUAL) and accuracy < REQUIRED_ACCURACY:
+        if run["side"] in (OURS, UPSTREAM, EQUAL, ONCE) and accuracy < REQUIRED_ACCURACY:
             wrong.append(f"{name}: held-out accuracy {accuracy:.3f} is below {REQUIRED_ACCURACY}")
         if run["finished"] and run["kept"] == [] and run["loaded"]:
             wrong.append(f"{name}: loaded {', '.join(run['loaded'])}")
     for name, run in runs.items():
         other = runs.get(f"{UPSTREAM}-{run['seed']}")
-        if other is None or not (run["finished"] and other["finished"]):
+        if other is None or run["side"] == ONCE or not (run["finished"] and other["finished"]):
             continue
         if run["pairs_per_step"] != other["pairs_per_step"]:
             wrong.append(f"{name}: steps have other pairs than {UPSTREAM}-{run['seed']}")
@@ -116,6 +120,9 @@ def _runs_wrong(runs: Mapping[str, Run]) -> list[str]:
 
 
 def _tests_wrong(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    once = tests[ONCE]
+    if once and not tests[OURS]:  # a run of these two sides alone
+        return _once_wrong(once)
     ours = tests[OURS]
     if not ours or min(test["count"] for test in ours.values() if "count" in test) < SEEDS:
         return [f"fewer than {SEEDS} seeds have {OURS} and {UPSTREAM}"]
@@ -123,7 +130,16 @@ def _tests_wrong(tests: Mapping[str, Mapping[str, Any]]) -> list[str]:
     control = tests[CONTROL]
     if control and all(test["equivalent"] for test in control.values()):
         wrong.append("the control's mistake was not found: the comparison proves nothing")
-    return wrong
+    return wrong + (_once_wrong(once) if once else [])
+
+
+def _once_wrong(tests: Mapping[str, Any]) -> list[str]:
+    """Judge the prompt once by its accuracy: its packs hold more pairs, so its steps differ."""
+    accuracy = tests[FIGURES[0].name]
+    if len(accuracy["seeds"]) < SEEDS:
+        return [f"fewer than {SEEDS} seeds have {OURS} and {ONCE}"]
+    wrong = f"{ONCE}: {FIGURES[0].name}: not equivalent to {OURS}"
+    return [] if accuracy["equivalent"] else [wrong]
 
 
 def table(found: Mapping[str, Any]) -> str:

@@ -100,7 +100,7 @@ def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
     modes |= {f"control-{seed}": "apart" for seed in (1, 2, 3)}
     code, record = go("--seeds", "1,2,3")
     assert (code, record["judged"]["wrong"]) == (0, [])
-    assert len(record["runs"]) == 15
+    assert len(record["runs"]) == 18
     tests = record["judged"]["tests"]
     assert tests["ours"]["held-out margin"]["equivalent"]
     assert tests["kernels"]["held-out margin"]["seeds"] == [1, 2, 3]
@@ -290,3 +290,21 @@ def test_a_checkpoint_that_is_the_base_has_no_margin_and_loss_ln_2(
     scores = json.loads(out.read_text())
     assert scores["before"] == scores["after"] and scores["after"]["pairs"] == len(PAIRS)
     assert scores["after"]["margin"] == 0 and scores["after"]["loss"] == pytest.approx(0.693147)
+
+
+def test_the_prompt_once_is_compared_with_ours_by_its_accuracy() -> None:
+    found = {name: run for name, run in runs().items() if run["side"] == "ours"}
+    found |= {
+        name.replace("ours", "prompt-once"): {**run, "side": "prompt-once", "pairs_per_step": [50]}
+        for name, run in found.items()
+    }
+    judged = judge.judge(found)
+    assert judged["passed"] and judged["tests"]["prompt-once"]["held-out loss"]["equivalent"]
+    for seed in (1, 2, 3):
+        found[f"prompt-once-{seed}"] |= {
+            "after": {"accuracy": 0.955, "loss": 0.1, "margin": 3.0, "chosen": -90.0}
+        }
+    wrong = judge.judge(found)["wrong"]
+    assert wrong == ["prompt-once: held-out accuracy: not equivalent to ours"]
+    del found["prompt-once-3"]
+    assert judge.judge(found)["wrong"] == ["fewer than 3 seeds have ours and prompt-once"]
