@@ -43,8 +43,8 @@ EVERY = 1.0
 SHORTEST = 30
 """Minimum seconds left to start a run."""
 TAIL = 2500
-MODEL_TYPES = {"qwen2": "qwen2_5", "qwen3": "qwen3"}
-"""ms-swift's, which it cannot tell from the architecture alone."""
+TEMPLATES = {"qwen2": "qwen2_5", "qwen3": "qwen3_nothinking"}
+"""ms-swift's template by model type, which it cannot tell from the architecture alone."""
 SHOWN = ("losses", "trainer_gib", "nvidia_smi_gib", "planned_gib", "seconds")
 
 
@@ -73,7 +73,8 @@ def flags(backend: str, steps: int, model_type: str) -> dict[str, Any]:
     >>> flags("transformers", 5, "qwen2")["max_steps"], flags("megatron", 5, "qwen3")["model_type"]
     (5, 'qwen3')
     """
-    common = {"model_type": MODEL_TYPES[model_type], "dataset_shuffle": False}
+    named = {"model_type": model_type, "template": TEMPLATES[model_type]}
+    common = {**named, "dataset_shuffle": False}
     if backend == "megatron":
         return own_flags(steps) | common
     given = {"max_steps": steps, "save_steps": 1_000_000, "logging_steps": 1}
