@@ -63,7 +63,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--limit", type=float, default=110, help="seconds of one run")
     add("--total", type=float, default=400, help="seconds of all runs")
     add("--home", type=Path, default=bench_options.HOME, help="of model, data and runs")
-    parser.set_defaults(against=None, trace="")
+    parser.set_defaults(against=None, trace="", passes="")
     return parser.parse_args(words)
 
 
