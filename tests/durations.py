@@ -79,7 +79,6 @@ class Durations:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up."""
         file = report.nodeid.partition("::")[0]
         self._found[file] += getattr(report, "processor_seconds", 0.0)
         if "real" in report.keywords:

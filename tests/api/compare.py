@@ -50,8 +50,6 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A chart and a server."""
-
     chart: Path
     workers: Sequence[tuple[Renderer, Server]]
     """Renderers and connections to one server; each compares one case at a time."""

@@ -32,7 +32,6 @@ PATHS: Pool = (("/workspace", "/data/a"), TEXTS)
 
 
 def draw(parts: Parts) -> Document:
-    """Draw one key."""
     return parts.chance.choice(_DRAWN)(parts)
 
 

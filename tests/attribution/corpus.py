@@ -31,8 +31,6 @@ _KEYS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One entry of the corpus."""
-
     failure_class: FailureClass
     code: Exit
     source: str
@@ -59,7 +57,6 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Return its part of the corpus, one of ``PARTS``."""
         if self.collected:
             return self.collected
         text = f"{self.log}\0{self.second}\0{self.agent}\0{self.started}"
@@ -148,7 +145,6 @@ def _case(failure_class: FailureClass, entry: Mapping[str, Any], part: str) -> C
 
 
 def judge(cases: list[Case]) -> Iterator[Judged]:
-    """Judge cases."""
     for case in cases:
         failure_class, code, cascade = case.judge()
         yield Judged(case=case, failure_class=failure_class, code=code, cascade=cascade)

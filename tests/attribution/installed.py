@@ -34,7 +34,6 @@ def folders() -> list[Path]:
 
 
 def find(source: str) -> Path | None:
-    """Return the path of a file or folder of an installed package."""
     return next((each / source for each in folders() if (each / source).exists()), None)
 
 

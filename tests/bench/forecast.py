@@ -48,8 +48,6 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """One run of a line."""
-
     visit: str
     line: str
     run: str
@@ -120,7 +118,6 @@ def measured(found: Mapping[str, results.Record], name: str) -> dict[str, float]
 
 
 def table(rows: Sequence[Forecast]) -> str:
-    """Return a Markdown table."""
     return markdown.table(COLUMNS, [_row(row) for row in rows])
 
 
@@ -143,7 +140,6 @@ def _row(row: Forecast) -> tuple[str, ...]:
 
 
 def block() -> str:
-    """Return the table of all predicted visits."""
     return table([row for visit in VISITS for row in forecasts(visit)])
 
 

@@ -29,8 +29,6 @@ ROOM = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """One training."""
-
     name: str
     words: Sequence[str]
     env: Mapping[str, str]
@@ -41,8 +39,6 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """End of one training."""
-
     why: str
     """``exited``, ``time limit`` or ``no time left``."""
     code: int | None

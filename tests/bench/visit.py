@@ -33,7 +33,6 @@ PROGRAMS = {
 
 
 def names() -> list[str]:
-    """Return the names of the visits."""
     return list(yaml.safe_load(VISITS.read_text(encoding="utf-8")))
 
 

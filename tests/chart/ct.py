@@ -18,8 +18,6 @@ PROGRAM = Path(__file__).parents[2] / ".tools" / "cluster" / "bin" / "ct"
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """Exit code and output of ct."""
-
     code: int
     output: str
     """Output of ct itself, and what it printed of its tools' output."""

@@ -155,7 +155,6 @@ def template_file(
 
 @lru_cache(maxsize=64)
 def text_of(file: Path, name: str = "run", helm: str = "helm", chart: Path = CHART) -> str:
-    """Return the text of ``template_file``."""
     words = [name, str(chart), *layers(file), "--kube-version", KUBERNETES]
     done = call("template", *words, helm=helm)
     if done.returncode:
@@ -176,7 +175,6 @@ def notes(*layers: Mapping[str, Any]) -> str:
 
 
 def call(*arguments: str, helm: str = "helm") -> subprocess.CompletedProcess[str]:
-    """Run any Helm command."""
     return subprocess.run(
         [require(helm), *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT
     )
@@ -235,13 +233,11 @@ def kind(documents: list[Document], wanted: str) -> Document:
 
 
 def jobs(documents: list[Document]) -> dict[str, Document]:
-    """Return the Job specs of the JobSet by replicated job."""
     replicated = kind(documents, "JobSet")["spec"]["replicatedJobs"]
     return {job["name"]: job["template"]["spec"] for job in replicated}
 
 
 def pod(documents: list[Document], role: str = "node") -> Document:
-    """Return the pod spec of a replicated job."""
     spec: Document = jobs(documents)[role]["template"]["spec"]
     return spec
 
@@ -264,7 +260,6 @@ def recipe(documents: list[Document]) -> Document:
 
 
 def walk(node: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every node of a document with its path."""
     yield path, node
     if isinstance(node, dict):
         for key, value in node.items():

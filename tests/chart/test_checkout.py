@@ -13,7 +13,6 @@ from tests.chart.helm import ROOT, Refused, merged, template
 
 
 def git(*words: str) -> bytes:
-    """Return the output of a git command in the checkout."""
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
 
 

@@ -123,7 +123,6 @@ def test_events_need_a_right_that_nothing_else_has() -> None:
 
 
 def mounted(spec: Document, volume: str) -> list[tuple[str, str]]:
-    """Return the containers that mount a volume, and where."""
     return [
         (container["name"], mount["mountPath"])
         for container in (*spec.get("initContainers", ()), *spec["containers"])

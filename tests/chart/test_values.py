@@ -121,7 +121,6 @@ def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
 
 
 def nested(path: list[str], value: object) -> Document:
-    """Return the value at a path of keys."""
     for key in reversed(path):
         value = {key: value}
     assert isinstance(value, dict)

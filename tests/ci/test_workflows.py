@@ -35,7 +35,6 @@ def jobs() -> list[tuple[str, Workflow]]:
 
 
 def combinations() -> list[dict[str, str]]:
-    """Return the matrix of the tests on kind."""
     strategy = dict(jobs())["e2e.kind"]["strategy"]
     return [
         {key: str(value) for key, value in row.items()} for row in strategy["matrix"]["include"]

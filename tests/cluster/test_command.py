@@ -12,7 +12,6 @@ from tests.e2e.cluster.layout import Layout
 
 
 def end(*words: str) -> int:
-    """Return the exit status of the command."""
     with pytest.raises(SystemExit) as ended:
         command.main(words)
     return int(str(ended.value.code or 0))

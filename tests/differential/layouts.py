@@ -22,8 +22,6 @@ TRANSFORMERS |= {"qwen3_moe": "Qwen3MoeForCausalLM"}
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One case."""
-
     config: dict[str, Any]
     """The model's config.json."""
     nodes: int

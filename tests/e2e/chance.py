@@ -21,8 +21,6 @@ CHOSEN: list[str] = []
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """The choices for one test."""
-
     rank: int = 1
     seconds: float = 0.0
     """From the first training process to the fault."""

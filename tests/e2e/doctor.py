@@ -19,21 +19,16 @@ Line = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """Output of the doctor."""
-
     code: int
     lines: tuple[Line, ...]
 
     def at(self, level: str) -> list[Line]:
-        """Return the lines of a level."""
         return [line for line in self.lines if line["level"] == level]
 
     def ids(self, level: str) -> list[str]:
-        """Return the ids of a level's lines."""
         return [line["id"] for line in self.at(level)]
 
     def subjects(self, level: str) -> list[str]:
-        """Return the subjects of the lines of a level."""
         return [line["subject"] for line in self.at(level)]
 
 

@@ -37,12 +37,10 @@ class Faults:
         self.cluster.stop_kubelet(node)
 
     def start_kubelet(self, node: str) -> None:
-        """Start a kubelet."""
         self.cluster.start_kubelet(node)
         self._kubelets.discard(node)
 
     def power_off(self, node: str) -> None:
-        """Power off a node."""
         self._off.add(node)
         self.cluster.power_off(node)
 
@@ -52,12 +50,10 @@ class Faults:
         self._off.discard(node)
 
     def stop_api(self) -> None:
-        """Stop the API server."""
         self._api_away = self._was_away = True
         self.cluster.stop_api()
 
     def start_api(self) -> None:
-        """Start the API server."""
         self.cluster.start_api()
         self._api_away = False
 
@@ -148,5 +144,4 @@ def usable(node: Mapping[str, Any]) -> bool:
 
 
 def patch(kubectl: Kubectl, kind: str, name: str, content: Mapping[str, Any]) -> None:
-    """Patch an object."""
     kubectl.run("patch", kind, name, "--type=merge", f"--patch={json.dumps(content)}")

@@ -26,7 +26,6 @@ class Kubectl:
     """Namespace of namespaced objects; empty: kubectl's default."""
 
     def at(self, namespace: str) -> Kubectl:
-        """Return kubectl for another namespace."""
         return replace(self, namespace=namespace)
 
     def argv(self, *words: str) -> list[str]:
@@ -53,7 +52,6 @@ class Kubectl:
         return done.stdout
 
     def get(self, *words: str) -> Object:
-        """Return one object."""
         content: Object = json.loads(self.run("get", *words, "--output=json"))
         return content
 
@@ -64,7 +62,6 @@ class Kubectl:
         return found
 
     def items(self, kind: str, selector: str = "") -> list[Object]:
-        """Return all objects of a kind, sorted by name."""
         chosen = [f"--selector={selector}"] if selector else []
         found: list[Object] = self.get(kind, *chosen)["items"]
         return sorted(found, key=lambda item: str(item["metadata"]["name"]))

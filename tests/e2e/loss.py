@@ -47,8 +47,6 @@ GATES: Object = {"featureGates": {"FailureRecoveryPolicy": True}}
 
 @dataclass(kw_only=True)
 class Gang:
-    """One of the gangs."""
-
     run: Run
     before: list[Pod]
     lost: str
@@ -85,7 +83,6 @@ class Loss:
         self.times[what] = time.monotonic() - self.began
 
     def between(self, first: str, second: str) -> float:
-        """Return the seconds from one event to another."""
         return self.times[second] - self.times[first]
 
 

@@ -150,7 +150,6 @@ def queue(
 def local_queue(
     space: Space, name: str, whole: str, spec: Mapping[str, Any] | None = None
 ) -> Object:
-    """Return a LocalQueue of a ClusterQueue."""
     made = _kueue("LocalQueue", name, {"clusterQueue": whole, **(spec or {})})
     return merge(made, {"metadata": {"namespace": space.name}})
 
@@ -226,5 +225,4 @@ def _kueue(kind: str, name: str, spec: Mapping[str, Any]) -> Object:
 
 
 def start(space: Space, *runs: Pausing) -> None:
-    """Create runs."""
     space.kubectl.apply(run.jobset for run in runs)

@@ -21,7 +21,6 @@ OWN = ("ClusterQueue", "LocalQueue")
 
 
 def samples() -> dict[str, list[Object]]:
-    """Return the sample objects by kind."""
     found: dict[str, list[Object]] = {}
     for file in sorted(SAMPLES.glob("*.yaml")):
         for item in yaml.safe_load_all(file.read_text(encoding="utf-8")):

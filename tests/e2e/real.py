@@ -72,7 +72,6 @@ def keep(run: Run) -> None:
 
 
 def objects(space: Space) -> set[str]:
-    """Return the names of all objects of a namespace except events."""
     listed = space.kubectl.run("api-resources", "--namespaced", "--verbs=list", "--output=name")
     kinds = [kind for kind in listed.split() if not kind.startswith("events")]
     names = space.kubectl.run("get", ",".join(kinds), "--output=name", "--ignore-not-found")

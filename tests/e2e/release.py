@@ -28,8 +28,6 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One release, which is one run."""
-
     name: str
     space: Space
     files: Sequence[Path] = ()

@@ -18,8 +18,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """State of one pod of a run."""
-
     name: str
     uid: str
     rank: int
@@ -35,7 +33,6 @@ class Pod:
 
 
 def pod_of(item: Object) -> Pod:
-    """Read a Pod object."""
     status = item["status"]
     launcher: Object = next(iter(status.get("containerStatuses", [])), {})
     ended = launcher.get("state", {}).get("terminated", {})
@@ -82,7 +79,6 @@ class Run:
 
     @property
     def workload(self) -> Object | None:
-        """Return Kueue's Workload."""
         prefix = f"jobset-{self.name}-"
         found = self.space.kubectl.items("workloads.kueue.x-k8s.io")
         return next((w for w in found if w["metadata"]["name"].startswith(prefix)), None)
@@ -97,7 +93,6 @@ class Run:
 
     @property
     def states(self) -> dict[str, str]:
-        """Return the state of each stage."""
         return {name: stage["state"] for name, stage in self.progress["stages"].items()}
 
     def pods(self, selector: str = GANG) -> list[Pod]:
@@ -117,7 +112,6 @@ class Run:
         }
 
     def log(self, pod: str) -> str:
-        """Return a pod's log."""
         return self.space.kubectl.run("logs", pod)
 
     def running(self, count: int, *, seconds: float = 60, but: Iterable[str] = ()) -> list[Pod]:
@@ -166,6 +160,5 @@ class Run:
         return until(f"Workload of {self.name} is {kind}={status}", probe, seconds=seconds)
 
     def conditions(self) -> dict[str, tuple[str, str]]:
-        """Return (status, reason) of the Workload's conditions by type."""
         found = (self.workload or {}).get("status", {}).get("conditions", [])
         return {c["type"]: (c["status"], c.get("reason", "")) for c in found}

@@ -30,7 +30,6 @@ class Said:
 
     @property
     def document(self) -> Any:
-        """Return the output of `--json`."""
         return json.loads(self.out)
 
 

@@ -31,7 +31,6 @@ def topology(mode: str, key: str = RACK) -> Object:
 
 
 def places(run: Run) -> list[tuple[str, str]]:
-    """Return rack and node of each rank."""
     nodes = {n["metadata"]["name"]: n for n in run.space.kubectl.items("nodes")}
     racks = {name: node["metadata"]["labels"][RACK] for name, node in nodes.items()}
     return [(racks[pod.node], pod.node) for pod in run.pods()]

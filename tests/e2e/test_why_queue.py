@@ -89,7 +89,6 @@ def change(space: Space, kind: str, name: str, spec: Mapping[str, object]) -> No
 
 
 def workload(space: Space, name: str) -> str:
-    """Return the name of a run's Workload."""
     found = until(
         f"{name} has a Workload", lambda: Run(name=name, space=space).workload, seconds=30
     )

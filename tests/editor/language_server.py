@@ -39,7 +39,6 @@ class Editor:
             return [YAML if item.section == "yaml" else None for item in wanted.items]
 
     async def __aenter__(self) -> Editor:
-        """Start the server."""
         await self._client.start_io(str(SERVER), "--stdio")
         workspace = types.WorkspaceFolder(uri=ROOT.as_uri(), name="megatron-dpo")
         abilities = types.ClientCapabilities(
@@ -61,7 +60,6 @@ class Editor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the server."""
         await asyncio.wait_for(self._client.shutdown_async(None), SECONDS)
         self._client.exit(None)
         await self._client.stop()  # type: ignore[no-untyped-call]

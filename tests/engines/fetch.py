@@ -114,7 +114,6 @@ Wheel = tuple[str, str]
 
 
 def files(wheel: Wheel) -> dict[str, str]:
-    """Return the files of a wheel, and the sha256 of each."""
     package, version = wheel
     if package == CORE:
         return _CORE
@@ -159,7 +158,6 @@ def _is_there(wheel: Wheel, name: str) -> bool:
 
 
 def _members(wheels: Iterable[Wheel]) -> Iterator[tuple[Wheel, str, bytes]]:
-    """Yield the files of each wheel with their names."""
     from pip._internal.cli.cmdoptions import make_target_python
     from pip._internal.commands import create_command
     from pip._internal.network.lazy_wheel import LazyZipOverHTTP

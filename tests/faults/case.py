@@ -59,8 +59,6 @@ ORPHAN_SECONDS = 5.0
 
 @dataclass(kw_only=True)
 class Result:
-    """Outcome of one run."""
-
     name: str
     seed: int
     outcome: str

@@ -20,8 +20,6 @@ end by itself: expected only where nothing that could end it exists yet."""
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """Expected outcome."""
-
     outcome: Outcome
     code: Exit | None = None
     """Exit code of the rank that ended first; None when the run is unaffected."""
@@ -37,8 +35,6 @@ class Expected:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One named fault."""
-
     name: str
     level: str
     group: str

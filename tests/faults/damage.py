@@ -14,7 +14,6 @@ from launchers.storage import checkpoint
 
 
 def apply(kind: str, checkpoints: Path, chance: random.Random) -> None:
-    """Damage the newest complete checkpoint."""
     found = checkpoint.newest(checkpoints)
     assert found is not None, "the run has no complete checkpoint"
     KINDS[kind](found.path, chance)
@@ -27,7 +26,6 @@ def _file(folder: Path, chance: random.Random) -> Path:
 
 
 def flip(folder: Path, chance: random.Random) -> None:
-    """Flip one bit of one file."""
     path = _file(folder, chance)
     content = bytearray(path.read_bytes())
     content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
@@ -41,7 +39,6 @@ def zero(folder: Path, chance: random.Random) -> None:
 
 
 def truncate(folder: Path, chance: random.Random) -> None:
-    """Cut a file."""
     path = _file(folder, chance)
     path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
 

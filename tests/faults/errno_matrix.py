@@ -65,8 +65,6 @@ Outcome = Literal["as without", "74", "restart", "user code", "other answer"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One fault in one operation."""
-
     operation: str
     call: str
     path: str
@@ -184,11 +182,9 @@ class _Clock:
     time = 0.0
 
     def now(self) -> float:
-        """Return its seconds."""
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Move it."""
         self.time += seconds
 
 
@@ -201,7 +197,6 @@ def matrix() -> list[Cell]:
 
 
 def cells_of(operation: Operation) -> list[Cell]:
-    """Run the cells of one operation."""
     memory = Path("/dev/shm")  # a flush there takes no time
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
         return list(_cells(operation, Path(scratch) / "w"))
@@ -271,7 +266,6 @@ def _outcome(found: object, normal: object) -> Outcome:
 
 
 def _files(root: Path) -> dict[str, int]:
-    """Return the times of all files, by name."""
     return {
         os.path.join(folder, name): os.lstat(os.path.join(folder, name)).st_mtime_ns  # noqa: PTH118
         for folder, _, names in os.walk(root)

@@ -30,8 +30,6 @@ HANDLED = ("SIGTERM", "SIGINT", "SIGSTOP")
 
 @dataclass
 class End:
-    """End of one attempt."""
-
     code: int
     """Exit code of the pod that decides."""
     at: float
@@ -57,7 +55,6 @@ class Gang(Pods):
     """Called while pods run."""
 
     def start_all(self) -> None:
-        """Start a pod for each rank."""
         self.pods = [self._start(rank) for rank in range(self.nodes)]
 
     def _start(self, rank: int) -> subprocess.Popen[str]:
@@ -154,7 +151,6 @@ class Gang(Pods):
         return self.counted <= MAX_RESTARTS
 
     def kill(self) -> None:
-        """Kill all pods of this gang."""
         for pod in self.pods:
             if pod.poll() is None:
                 pod.kill()

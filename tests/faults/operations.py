@@ -84,7 +84,6 @@ def made(folder: Path, name: str = "file", inputs: Mapping[str, object] | None =
 
 
 def steps(found: list[checkpoint.Checkpoint]) -> list[int]:
-    """Return the steps of checkpoints."""
     return sorted(each.step for each in found)
 
 

@@ -14,8 +14,6 @@ KEPT = "kept"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One dataset."""
-
     id: str
     what: str
     right: str

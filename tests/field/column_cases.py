@@ -35,7 +35,6 @@ INFO = "---\ndataset_info:\n  features:\n  - name: messages\n    dtype: string\n
 
 
 def columns(**more: Any) -> Any:
-    """Return the writer of pairs with more columns."""
     return lines(lambda n: pair(n, **more))
 
 
@@ -60,7 +59,6 @@ def spoken(user: str, assistant: str) -> Any:
 
 
 def table(row: Any, head: str = CSV) -> Any:
-    """Return the writer of a csv."""
     return raw("pairs.csv", (head + "".join(row(n) + "\n" for n in range(COUNT))).encode())
 
 

@@ -35,8 +35,6 @@ MOE = "Qwen3-30B-A3B"
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A case with its right outcome."""
-
     id: str
     what: str
     right: str
@@ -83,7 +81,6 @@ def pointer(model: Path) -> None:
 
 
 def cut(model: Path) -> None:
-    """Cut a file of weights."""
     file = model_folder.split(model) / TWO
     file.write_bytes(file.read_bytes()[:40])
 

@@ -107,7 +107,6 @@ def queues() -> Iterator[Outcome]:
 
 
 def values() -> Iterator[Outcome]:
-    """Yield the cases of values."""
     for id, what, right, judge in (
         ("V1", "names of ms-swift 3", "flag-renamed", rendered(train_type="full", max_epochs=1)),
         ("V2", "MASTER_ADDR by hand", "env-reserved", judges.with_env("MASTER_ADDR", "127.0.0.1")),
@@ -125,7 +124,6 @@ def messages() -> Iterator[Outcome]:
 
 
 def all_cases() -> list[Outcome]:
-    """Return all cases."""
     return [*models(), *queues(), *values(), *messages()]
 
 

@@ -161,7 +161,6 @@ _KINDS: dict[str, Callable[[Document, str], Values]] = {
 
 
 def nest(path: str, value: Any) -> Document:
-    """Put a value at a path."""
     for key in reversed(path.split(".") if path else []):
         value = {key: value}
     result: Document = value

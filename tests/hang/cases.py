@@ -33,8 +33,6 @@ MORE = {"none": 0, "torchrun": 3, "write": 6, "first": 8, "exit": 9}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One injection."""
-
     seed: int
     kind: str
     rank: int
@@ -47,7 +45,6 @@ class Case:
 
     @property
     def node(self) -> int:
-        """Return the node of the rank."""
         return self.rank // PER_NODE
 
     @property
@@ -74,10 +71,8 @@ class Case:
         )
 
     def text(self) -> str:
-        """Return it as JSON, for the trainer."""
         return json.dumps(asdict(self))
 
     @classmethod
     def parse(cls, text: str) -> Case:
-        """Parse ``text()``."""
         return cls(**json.loads(text))

@@ -31,8 +31,6 @@ PROGRAM = "from tests.hang.trainer import main\n\nmain()\n"
 
 @dataclass(kw_only=True)
 class Outcome:
-    """Outcome of a case."""
-
     case: Case
     codes: list[int | None]
     """Exit codes of the launchers; None of one that was killed while frozen."""
@@ -77,8 +75,6 @@ class Outcome:
 
 
 class Gang(Pods):
-    """The pods of one case."""
-
     def __init__(self, folder: Path, case: Case) -> None:
         """Write recipe, sources and the stand-in for ms-swift."""
         self.case = case
@@ -115,7 +111,6 @@ class Gang(Pods):
             )
 
     def output(self, rank: int) -> Path:
-        """Return the file of a pod's output."""
         return self.folder / f"pod-{rank}.log"
 
     @property

@@ -37,15 +37,11 @@ SLOW_SECONDS = 1.5
 
 
 def strikes(kind: str, step: int) -> bool:
-    """Return whether this rank has this fault in this step."""
     return (CASE.kind, CASE.rank) == (kind, RANK) and step == CASE.step
 
 
 class Rows(Dataset):  # type: ignore[misc]
-    """One row for each step."""
-
     def __len__(self) -> int:
-        """Return the number of rows."""
         return STEPS
 
     def __getitem__(self, index: int) -> torch.Tensor:
@@ -56,8 +52,6 @@ class Rows(Dataset):  # type: ignore[misc]
 
 
 class Trainer:
-    """One rank."""
-
     def __init__(self, output: Path) -> None:
         """Join both groups."""
         dist.init_process_group("gloo")

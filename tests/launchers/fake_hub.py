@@ -79,8 +79,6 @@ def serve() -> Iterator[FakeHub]:
 
 
 class Answer:
-    """The answer to one request."""
-
     def __init__(self, request: BaseHTTPRequestHandler, hub: FakeHub) -> None:
         self.request, self.hub = request, hub
         self.url = urlsplit(request.path)
@@ -212,7 +210,6 @@ class Answer:
         return True
 
     def send(self, status: int, document: object, headers: dict[str, str] | None = None) -> None:
-        """Send JSON."""
         content = json.dumps(document).encode()
         self.body(status, content, {"Content-Type": "application/json", **(headers or {})}, None)
 

@@ -36,7 +36,6 @@ def tensors(layers: int = LAYERS, rows: int = VOCABULARY) -> dict[str, bytes]:
 
 
 def write_weights(path: Path, held: Mapping[str, bytes]) -> None:
-    """Write a file of safetensors."""
     header, end = dict[str, Any](), 0
     for name, data in held.items():
         shape = [len(data) // (2 * HIDDEN), HIDDEN]

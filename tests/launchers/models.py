@@ -7,5 +7,4 @@ from scripts.plan.inputs import known_models
 
 
 def load_model_config(name: str) -> ModelConfig:
-    """Return the configuration of a known model."""
     return parse_config(known_models()[name])

@@ -34,14 +34,12 @@ class Pods:
     """Behaviour of the fake torchrun, see ``fakes/torch/distributed/run.py``."""
 
     def __post_init__(self) -> None:
-        """Write the sources and the recipe."""
         self.port, self.master_port = free_port(), free_port()
         model_folder.write(self.folder / "sources" / "model")
         (self.folder / "sources" / "pairs.jsonl").write_text(PAIR)
         self.write_recipe()
 
     def write_recipe(self, **change: Any) -> None:
-        """Write the recipe with changed keys."""
         sources = self.folder / "sources"
         document = {
             "backend": "transformers",
@@ -54,7 +52,6 @@ class Pods:
 
     @property
     def run(self) -> Path:
-        """Return the run's folder on the workspace."""
         return self.folder / "workspace" / "runs" / "r"
 
     def log(self, rank: int) -> Path:
@@ -62,7 +59,6 @@ class Pods:
         return self.folder / f"termination-{rank}"
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        """Return the environment of a pod."""
         return {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": PYTHONPATH,
@@ -85,7 +81,6 @@ class Pods:
         }
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
-        """Start the launcher of a pod."""
         return subprocess.Popen(
             [warm.launcher(PYTHONPATH), "-m", "launchers", command],
             cwd=self.folder,
@@ -101,12 +96,10 @@ class Pods:
         return [end(pod) for pod in started]
 
     def message(self, rank: int) -> dict[str, Any]:
-        """Return the parsed termination message of a pod."""
         parsed: dict[str, Any] = json.loads(self.log(rank).read_text())
         return parsed
 
     def progress(self) -> dict[str, Any]:
-        """Return ``progress.json``."""
         parsed: dict[str, Any] = json.loads((self.run / "progress.json").read_text())
         return parsed
 

@@ -162,6 +162,5 @@ def swallows(handler: ast.ExceptHandler) -> bool:
 
 
 def names(node: ast.AST) -> set[str]:
-    """Return all names and attributes in an expression."""
     found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return found | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}

@@ -33,7 +33,6 @@ class Stack:
 
     @property
     def train(self) -> Path:
-        """Return the virtual environment."""
         return ROOT / ".tools" / f"train{self.suffix}"
 
     @property
@@ -43,7 +42,6 @@ class Stack:
 
     @property
     def python(self) -> Path:
-        """Return the program."""
         return self.train / "bin" / "python"
 
     @property

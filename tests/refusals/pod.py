@@ -48,8 +48,6 @@ FILES: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """End of the launcher."""
-
     code: int | None
     """None when it had to be killed."""
     seconds: float

@@ -14,8 +14,6 @@ _KEY = re.compile(r"(?P<path>[A-Za-z_][\w.-]*(?:\[\d+\])*)(?:: |=)")
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """One refusal."""
-
     id: str
     path: str
     """The key or variable that it begins with; empty where it begins with none."""

@@ -76,8 +76,6 @@ def missing() -> list[str]:
 
 @dataclass(frozen=True)
 class Slurm:
-    """A cluster that is up."""
-
     pid: int
     """A process in its namespaces."""
     env: dict[str, str]

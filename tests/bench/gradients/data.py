@@ -40,7 +40,6 @@ PACKS = sum(each.pairs // each.per_pack for each in CLASSES)
 
 
 def model_config(tokenizer: Path) -> random_model.Config:
-    """Return the sizes of the model."""
     return replace(MODEL_CONFIG, vocab_size=random_model.vocabulary(tokenizer))
 
 

@@ -113,7 +113,6 @@ def render(launch: Launch) -> str:
 
 
 def packed_file(packed: Path, name: str) -> Path:
-    """Return the path of a packed manifest."""
     return packed / "manifests" / f"{name}.yaml"
 
 

@@ -53,7 +53,6 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Return the folder of its checkpoints."""
         return self.home / "checkpoints"
 
     def command(self) -> list[str]:
@@ -63,7 +62,6 @@ class Run:
         return [*module, *given, "--verbose"]
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the runner; append its output to the log."""
         with self.log.open("ab") as output:
             return subprocess.Popen(
                 self.command(), stdout=output, stderr=subprocess.STDOUT, cwd=bench_profiles.ROOT
@@ -169,7 +167,6 @@ def model_words(folder: Path) -> list[str]:
 
 
 def data_file(count: int) -> Path:
-    """Return the path of the pairs."""
     return WORKSPACE / f"pairs-{count}.jsonl"
 
 

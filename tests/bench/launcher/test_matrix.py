@@ -21,7 +21,6 @@ NO_RUN = Run(name="r", manifest=Path("m"), log=Path("l"), workspace=Path("/nonex
 
 
 def fault(name: str) -> Fault:
-    """Return the named fault of the catalogue."""
     return next(each for each in ALL if each.name == name)
 
 

@@ -66,7 +66,6 @@ class Gang(Run):
     """A run of ``GANG``."""
 
     def command(self) -> list[str]:
-        """Return its command line."""
         return [sys.executable, "-c", GANG, str(self.home)]
 
 

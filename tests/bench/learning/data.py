@@ -35,7 +35,6 @@ def model_config(made: Sources) -> random_model.Config:
 
 
 def of_seed(home: Path, seed: int) -> Data:
-    """Return the files of a seed."""
     return Data(model=home / f"model-{seed}", pairs=home / f"pairs-{seed}.jsonl")
 
 
@@ -55,7 +54,6 @@ def write(home: Path, made: Sources, seeds: Sequence[int]) -> None:
 
 
 def shuffled(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """Return the pairs in the order of a seed."""
     return random.Random(seed).sample(pairs, len(pairs))
 
 

@@ -36,7 +36,6 @@ class Figure:
     """Differences are of logarithms: a bound of 0.05 is 5 %."""
 
     def of(self, run: Run) -> float:
-        """Return its value in a run."""
         logged, after = run["log"], run["after"]
         found: dict[str, float] = {
             "held-out accuracy": after["accuracy"],

@@ -24,8 +24,6 @@ KEYS = ("features", "flags", "package")
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One side with one seed."""
-
     side: str
     seed: int
     profile: Profile
@@ -33,7 +31,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Return its name in the result."""
         return f"{self.side}-{self.seed}"
 
 

@@ -97,7 +97,6 @@ def _layer(s: Config, at: str) -> Sizes:
 
 
 def config(model: Config) -> dict[str, Any]:
-    """Return ``config.json``."""
     return {
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",

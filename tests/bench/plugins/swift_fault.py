@@ -23,10 +23,7 @@ HANG_SECONDS = 600
 
 
 class FaultCallback(MegatronCallback):  # type: ignore[misc]
-    """Injects the faults of this rank."""
-
     def on_train_begin(self) -> None:
-        """Read what is planned."""
         self.folder = Path(os.environ["DPO_RUN_FOLDER"]).parents[1] / "fault"
         self.planned: list[dict[str, Any]] = json.loads((self.folder / "faults.json").read_text())
 

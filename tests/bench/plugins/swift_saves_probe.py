@@ -69,7 +69,6 @@ class SavesProbeCallback(MegatronCallback):  # type: ignore[misc]
     """Measures this rank."""
 
     def on_train_begin(self) -> None:
-        """Sum up what was loaded."""
         if self.state.iteration:
             self.write("load", sums=state(self.trainer))
 
@@ -81,7 +80,6 @@ class SavesProbeCallback(MegatronCallback):  # type: ignore[misc]
         self.write("save", seconds=seconds, peak=peak, sums=state(self.trainer))
 
     def write(self, what: str, **found: Any) -> None:
-        """Append a line."""
         path = Path(os.environ["DPO_ATTEMPT_FOLDER"]) / f"saves-{dist.get_rank()}.jsonl"
         with path.open("a") as stream:
             line = {"what": what, "step": self.state.iteration, "time": time.time(), **found}

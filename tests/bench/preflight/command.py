@@ -51,7 +51,6 @@ def nccl() -> str:
 
 
 def devices() -> list[str]:
-    """List the GPUs of this host."""
     command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
@@ -111,7 +110,6 @@ def stop_last(world: int, folder: Path) -> None:
 
 
 def run(name: str, case: Case, gpus: list[str], kept: Path) -> dict[str, Any]:
-    """Run one case; return its result."""
     folder = Path(tempfile.mkdtemp(prefix=f"preflight-{name}-"))
     begin = time.monotonic()
     with hogged(case, gpus[-1]):

@@ -20,7 +20,6 @@ class Kernel(NamedTuple):
 
     @property
     def is_communication(self) -> bool:
-        """Return whether it is a kernel of NCCL."""
         return self.name.startswith("nccl")
 
 

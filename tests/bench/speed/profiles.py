@@ -41,8 +41,6 @@ ALL_BUT = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Values files and changes of one run."""
-
     name: str
     files: tuple[str, ...]
     changes: Mapping[str, Any]
@@ -61,7 +59,6 @@ class Profile:
         return [each.name for each in features.FEATURES if each.name in self.kept]
 
     def values(self) -> dict[str, Any]:
-        """Return the merged values."""
         named = [path for file in self.files for path in below(Path(file))]
         paths = dict.fromkeys([DEFAULTS, *named])
         layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]

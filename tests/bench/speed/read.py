@@ -11,8 +11,6 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of all ranks."""
-
     number: int
     seconds: float
     """Seconds from the end of the previous step to its end, on the slowest rank."""
@@ -25,8 +23,6 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """All ranks' rows."""
-
     who: list[dict[str, Any]]
     """First row of each rank's file."""
     rows: list[list[dict[str, Any]]]

@@ -159,7 +159,6 @@ def alone(
 
 
 def run_folder(bench: Bench, profile: Profile) -> Path:
-    """Return the run folder of a profile."""
     return bench.home / "runs" / profile.name.replace("/", "_")
 
 

@@ -45,7 +45,6 @@ class Bench:
 
     @property
     def iterations(self) -> int:
-        """Return all steps."""
         return self.counted + TRACED * self.traced
 
     @property

@@ -26,7 +26,6 @@ with the reference's pass."""
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line per run."""
     return lined([COLUMNS, *(_row(name, run) for name, run in runs.items())])
 
 

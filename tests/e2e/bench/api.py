@@ -16,7 +16,6 @@ def command(layout: Layout, *words: str) -> list[str]:
 
 
 def kubectl(layout: Layout, *words: str, given: str = "") -> str:
-    """Run kubectl; return its output."""
     argv = command(layout, *words)
     return subprocess.run(argv, input=given, text=True, check=True, stdout=subprocess.PIPE).stdout
 

@@ -35,7 +35,6 @@ class Release:
 
     @property
     def settings(self) -> list[str]:
-        """Return the --set assignments."""
         batch = f"recipe.args.global_batch_size={8 * self.pods}"
         return [f"nodes={self.pods}", batch, f"kueue.queue={self.queue}", *self.sets]
 
@@ -136,7 +135,6 @@ def helm(layout: Layout, release: Release, verb: str) -> None:
 
 
 def no_pods(layout: Layout) -> bool:
-    """Return whether the namespace has no pod left."""
     return not api.get(layout, f"/api/v1/namespaces/{queues.NAMESPACE}/pods?limit=1")["items"]
 
 

@@ -30,7 +30,6 @@ def objects(gpus: int) -> list[dict[str, Any]]:
 
 
 def real(layout: Layout) -> list[dict[str, Any]]:
-    """Return the queue of the real nodes."""
     limits = {"cpu": "1k", "memory": "1Ti", "nvidia.com/gpu": str(8 * layout.size)}
     quota = [{"name": name, "nominalQuota": limits[name]} for name in COVERED]
     group = {"coveredResources": list(COVERED), "flavors": [{"name": "real", "resources": quota}]}

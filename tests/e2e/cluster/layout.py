@@ -24,8 +24,6 @@ FAKE_DEVICES = {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "8"}
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Name, rack and addresses of a node."""
-
     name: str
     rack: str
     address: IPv4Address

@@ -44,8 +44,6 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """A started program."""
-
     name: str
     pid: int
     started: int

@@ -70,7 +70,6 @@ def save(folder: Path, step: int) -> None:
 
 
 def word_after(words: list[str], flag: str) -> str:
-    """Return the value of a flag."""
     return words[words.index(flag) + 1]
 
 

@@ -25,8 +25,6 @@ GPUS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """The place of the faults."""
-
     space: Space
     faults: Faults
     chance: random.Random

@@ -23,8 +23,6 @@ AGENT = "torch.distributed.run"
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """A process of a pod."""
-
     pid: int
     """In the host's namespace."""
     argv: tuple[str, ...]
@@ -64,7 +62,6 @@ class Target:
         return chance.choice(found) if len(found) > 1 else None
 
     def trainer(self, pod: str) -> int | None:
-        """Return the training process of a pod."""
         return trainer_of(processes(pod))
 
     def launcher(self, pod: str) -> int | None:

@@ -38,8 +38,6 @@ STALE_SECONDS = 5.0
 
 @dataclass(kw_only=True)
 class Result:
-    """Crashes of one scenario."""
-
     scenario: str
     events: int = 0
     points: int = 0

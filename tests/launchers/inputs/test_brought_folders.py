@@ -88,7 +88,6 @@ def broken(file: str) -> Change:
 
 
 def index(file: str, text: str = "") -> Change:
-    """Return the change to a model with an index that names one file."""
     named = {"metadata": {}, "weight_map": dict.fromkeys(model_folder.tensors(), file)}
     return both(move(WHOLE, "a.safetensors"), write(INDEX, text or json.dumps(named)))
 

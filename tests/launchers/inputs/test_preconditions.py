@@ -48,7 +48,6 @@ def refusal(settings: Settings, **change: Any) -> str:
 
 
 def refused(settings: Settings, **change: Any) -> list[tuple[str, str]]:
-    """Return path and id of each refusal."""
     text = refusal(settings, **change)
     found = re.findall(r"(?:^| \\| )([\w.\[\]]+): .*?\[([a-z-]+)\](?= \||;)", text)
     assert len(found) == text.count(" | ") + 1

@@ -28,7 +28,6 @@ UNFIT = "driver,shm,collective"
 
 
 def gpus(pods: Pods, rank: int, *parts: str, **change: str) -> dict[str, str]:
-    """Return the environment of a pod with GPUs."""
     folder = nvidia_smi.install(pods.folder / f"smi-{rank}", nvidia_smi.answer(parts))
     path = f"{folder}:{os.environ['PATH']}"
     return {"PATH": path, "DPO_GPUS_PER_NODE": "2", "DPO_PREFLIGHT_SKIP": UNFIT, **change}

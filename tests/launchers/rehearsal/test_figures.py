@@ -44,7 +44,6 @@ GOOD = Measured(
 
 
 def figure(id: str, measured: Measured, context: Context = CONTEXT) -> Figure:
-    """The figure of that id."""
     return next(each for each in judge(measured, context)[0] if each.id == id)
 
 

@@ -136,7 +136,6 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
 
 
 def properties(group: str) -> Case:
-    """Return the flags of a group of the schema."""
     found: Case = FLAGS[group]["properties"]
     return found
 

@@ -53,7 +53,6 @@ def check(image: Path, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows(output: str) -> dict[str, str]:
-    """Return the state of each check."""
     lines = [line.split() for line in output.partition("\npatch ")[0].splitlines()]
     return {words[0]: words[1] for words in lines}
 

@@ -16,7 +16,6 @@ FILES = ("plugins/pairs.py", "data/val.jsonl")
 
 @pytest.fixture
 def code(tmp_path: Path) -> dict[str, str]:
-    """Return the variables of a repository with files."""
     repository(tmp_path / "code", dict.fromkeys(FILES, ""))
     return {"DPO_CODE_URL": f"file://{tmp_path / 'code'}", "DPO_CODE_REF": "main"}
 

@@ -17,8 +17,6 @@ STEP = 6
 
 
 class Disks(Pods):
-    """Pods with a disk each."""
-
     def env(self, rank: int, **change: str) -> dict[str, str]:
         """Return the environment of a pod."""
         disk = self.folder / f"node-{rank}"
@@ -44,7 +42,6 @@ def pods(tmp_path: Path) -> Disks:
 
 
 def write(pods: Disks) -> None:
-    """Leave a checkpoint on the disks."""
     folder = pods.checkpoints.write(STEP)
     (folder / "model.safetensors").write_bytes(b"weights")
     (folder / "config.json").write_text("{}")

@@ -22,7 +22,6 @@ def rehearse(pods: Pods) -> list[tuple[int, str]]:
 
 
 def own(pods: Pods) -> Path:
-    """The folder of the rehearsal."""
     return pods.run.with_name("r.rehearsal")
 
 

@@ -213,7 +213,6 @@ HELD_OUT |= {"per_device_eval_batch_size": 2}
 
 
 def evaluated(pods: Trained) -> list[tuple[int, float | None]]:
-    """Return step and loss of each evaluation."""
     found = reader.read(pods.run / "metrics.jsonl", Evaluation)
     return [(each.step, each.values["loss"]) for each in found]
 

@@ -85,7 +85,6 @@ def recorder() -> Any:
 
 
 def note(event: str, step: int) -> None:
-    """Append an event of this rank."""
     with (FOLDER / f"rank-{RANK}").open("a") as stream:
         stream.write(json.dumps([event, step]) + "\n")
 
@@ -102,7 +101,6 @@ class Trainer:
         self.callbacks: list[Any] = []
 
     def call_event(self, event: str, **given: Any) -> None:
-        """Call the callbacks."""
         if event == "on_train_end":
             note("closed", self.state.iteration)
         for callback in self.callbacks:

@@ -41,12 +41,10 @@ class Ranks:
         )
 
     def events(self, rank: int) -> list[tuple[str, int]]:
-        """Return what a rank has noted."""
         path = self.folder / f"rank-{rank}"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()]
 
     def steps(self, event: str) -> list[list[int]]:
-        """Return the steps of an event, by rank."""
         return [[step for name, step in self.events(rank) if name == event] for rank in (0, 1)]
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
@@ -75,7 +73,6 @@ class Ranks:
         return self.process.returncode
 
     def phases(self) -> set[Phase]:
-        """Return the phases of both ranks."""
         return {reading.phase for reading in self.board.read()}
 
 

@@ -27,5 +27,4 @@ def never(folder: Path) -> None:
 def run(
     path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
 ) -> Outcome:
-    """Produce an output."""
     return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")

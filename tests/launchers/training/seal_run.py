@@ -30,7 +30,6 @@ class Linear(torch.nn.Module):  # type: ignore[misc]
         self.inner = torch.nn.Linear(2, 1)
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the squared error."""
         return {"loss": (self.inner(x) - labels).square().mean()}
 
 
@@ -38,7 +37,6 @@ class End(TrainerCallback):  # type: ignore[misc]
     """A user's callback that ends training, or the process, after the second step."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End it."""
         if state.global_step == 2 and sys.argv[3:] == ["exit"]:
             sys.exit(0)
         if state.global_step == 2 and sys.argv[3:] == ["early"]:

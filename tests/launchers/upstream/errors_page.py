@@ -29,7 +29,6 @@ PARTS = {"upstream": "Read in upstream", "issue": "Of the launcher, closed by is
 
 
 def entries() -> list[dict[str, Any]]:
-    """Return the entries of the file."""
     found: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     return found
 

@@ -59,7 +59,6 @@ def root(package: str, version: str) -> Path:
 
 
 def path(package: str, module: str, version: str) -> Path:
-    """Return the file of a module."""
     return root(package, version) / f"{module.replace('.', '/')}.py"
 
 

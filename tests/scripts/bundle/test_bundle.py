@@ -72,7 +72,6 @@ LINES = {
 
 
 def data(work: Workspace, file: str, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a JSON file of the run."""
     path = work.home / file
     document = json.loads(path.read_text())
     change(document)

@@ -49,7 +49,6 @@ def release(*sets: str) -> Release:
 
 
 def named(kind: str, name: str, **fields: Any) -> Object:
-    """An object."""
     return {"kind": kind, "metadata": {"name": name}, **fields}
 
 

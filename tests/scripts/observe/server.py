@@ -43,8 +43,6 @@ STALL_SECONDS = 2.0
 
 @dataclass(kw_only=True)
 class Cluster:
-    """Objects by path, and what was asked."""
-
     objects: dict[str, Object] = field(default_factory=dict)
     logs: dict[str, bytes] = field(default_factory=dict)
     """By the pod's name."""

@@ -49,19 +49,16 @@ class Browser:
             time.sleep(0.02)
 
     def run(self, script: str) -> Any:
-        """Return the value of an expression in the page."""
         found = self._call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def press(self, key: str) -> None:
-        """Press a key."""
         code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "Home": 36, "End": 35}[key]
         for kind in ("keyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
 
     def picture(self, path: Path) -> None:
-        """Write a screenshot of the whole page."""
         found = self._call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(found["data"]))
 

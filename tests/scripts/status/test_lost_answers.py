@@ -55,7 +55,6 @@ def after(cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def end(cluster: Cluster, workspace: Path) -> None:
-    """Complete the run."""
     done = jobset(condition("Completed", "True", "x"), terminalState="Completed")
     cluster.put(JOBSETS, at(done, workspace))
 

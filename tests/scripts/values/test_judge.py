@@ -27,7 +27,6 @@ class Templates:
         self.given: list[Mapping[str, Any]] = []
 
     def merged(self, chart: object) -> str:
-        """Not asked."""
         raise AssertionError(chart)
 
     def rendered(self, values: str) -> tuple[str, str]:

@@ -25,7 +25,6 @@ from tests.scripts.why.planted import States, files
 
 
 def message(code: int, rank: int, cause: str, id: str, **fields: Any) -> str:
-    """A termination message."""
     known = {"code": code, "class": "unknown", "stage": "train", "rank": rank, "step": None}
     return json.dumps({**known, "cause": cause, "remedy": "do it", "id": id, **fields})
 

@@ -45,7 +45,6 @@ class Kind:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the names of the workers."""
         return config.workers(self.layout)
 
     def check(self) -> None:
@@ -88,7 +87,6 @@ class Kind:
         kind(self.layout, "delete", "cluster", "--name", NAME)
 
     def load_image(self, archive: Path) -> None:
-        """Load an image archive on all nodes."""
         kind(self.layout, "load", "image-archive", str(archive), "--name", NAME)
 
     def stop_kubelet(self, node: str) -> None:

@@ -32,7 +32,6 @@ class Versions:
 
     @property
     def image(self) -> str:
-        """Return the node image."""
         return f"kindest/node:{IMAGES[self.kubernetes]}"
 
 

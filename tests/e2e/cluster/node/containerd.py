@@ -64,7 +64,6 @@ def pod_network(node: Node) -> str:
 
 
 def files(node: Node) -> dict[Path, str]:
-    """Return the text of containerd's files by path."""
     return {
         _config_file(node): config(node),
         node.folder / "cni" / "pods.conflist": pod_network(node),

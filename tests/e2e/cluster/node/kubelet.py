@@ -61,7 +61,6 @@ def files(layout: Layout, node: Node) -> dict[Path, str]:
 
 
 def program(layout: Layout, node: Node) -> Program:
-    """Return kubelet."""
     argv = (
         layout.bin / "kubelet",
         f"--config={_config_file(node)}",

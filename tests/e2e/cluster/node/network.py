@@ -113,5 +113,4 @@ def remove_link(name: str) -> None:
 
 
 def links() -> list[str]:
-    """Return the names of the links in this network namespace."""
     return [name for _, name in socket.if_nameindex()]

@@ -25,12 +25,10 @@ class Processes:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Return the nodes' names."""
         return tuple(node.name for node in self.layout.nodes)
 
     @property
     def control_plane(self) -> ControlPlane:
-        """Return the control plane."""
         return ControlPlane(layout=self.layout)
 
     def check(self) -> None:
@@ -65,7 +63,6 @@ class Processes:
         network.remove(self.layout)
 
     def load_image(self, archive: Path) -> None:
-        """Load an image archive on all nodes."""
         if not archive.is_file():
             raise Problem(f"image archive {archive} not found")
         images.load(self.layout, archive)
@@ -91,7 +88,6 @@ class Processes:
         self.control_plane.restart(controller)
 
     def stop_api(self) -> None:
-        """Stop the API server."""
         self.control_plane.stop_api()
 
     def start_api(self) -> None:

@@ -93,7 +93,6 @@ def controller_manager(layout: Layout) -> Program:
 
 
 def scheduler(layout: Layout) -> Program:
-    """Return the scheduler."""
     argv: tuple[str | Path, ...] = (
         layout.control_plane / "kube-scheduler",
         *_listen(layout, SCHEDULER),

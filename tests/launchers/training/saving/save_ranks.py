@@ -34,7 +34,6 @@ DTYPES = {"weight": torch.bfloat16, "master": torch.int16, "moment": torch.bfloa
 
 
 def state(rank: int, step: int) -> dict[str, torch.Tensor]:
-    """Return a rank's tensors at a step."""
     random = torch.Generator().manual_seed(100 * step + rank)
     made = {
         name: torch.randn(shape, generator=random).mul(1000).to(DTYPES.get(name, torch.float32))
@@ -114,7 +113,6 @@ def load(folder: Path, step: int) -> dict[str, torch.Tensor]:
 
 
 def digests(folder: Path, step: int) -> list[str]:
-    """Return the digests of a checkpoint's shards."""
     shards = sorted((folder / f"checkpoint-{step}").rglob("*.distcp"))
     return [hashlib.sha256(shard.read_bytes()).hexdigest() for shard in shards]
 

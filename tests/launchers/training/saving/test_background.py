@@ -36,7 +36,6 @@ def alone(phase: str, folder: Path, *disk: str) -> tuple[int, list[dict[str, Any
 
 
 def newest(folder: Path) -> int:
-    """Return the step of the newest complete checkpoint."""
     found = checkpoint.newest(folder)
     return 0 if found is None else found.step
 

@@ -30,7 +30,6 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def commit(folder: Path) -> None:
-    """Commit all files of a folder."""
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "all")
 
@@ -61,7 +60,6 @@ def made(folder: Path, *, filled: bool) -> Path:
 
 
 def clone(origin: Path, folder: Path) -> Path:
-    """Clone a repository."""
     git(folder.parent, "clone", "--quiet", str(origin), folder.name)
     return with_tools(folder)
 

@@ -38,7 +38,6 @@ def released(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bill(released: Path) -> Document:
-    """Return the SBOM of the release."""
     text = (released / "dist" / f"megatron-dpo-{VERSION}.spdx.json").read_text("utf-8")
     found: Document = json.loads(text)
     return found

@@ -20,7 +20,6 @@ DATE = "2026-12-24"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a copy of this checkout."""
     return checkouts.made(tmp_path / "checkout", filled=True)
 
 

@@ -74,8 +74,6 @@ def main() -> None:
 
 
 class Node:
-    """The training process of one node."""
-
     def __init__(self, rank: int, nodes: int, output: Path, logs: Path, attempt: int) -> None:
         self.rank, self.nodes, self.output, self.logs = rank, nodes, output, logs
         self.attempt = attempt

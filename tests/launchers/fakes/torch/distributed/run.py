@@ -119,7 +119,6 @@ def rehearse(program: list[str], rank: str) -> int:
 
 
 def row(home: Path, *steps: int) -> None:
-    """Write the rows of some steps."""
     attempt = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
     with (home / "metrics.jsonl").open("a") as handle:
         for step in steps:
