@@ -36,7 +36,7 @@ def _table() -> dict[str, Any]:
 def form() -> str:
     """Return the pattern of text that holds a credential (RE2, Python, JavaScript).
 
-    ``megatron-dpo.credential`` in templates/validate/_secrets.tpl joins the same pattern.
+    ``megatron-dpo.credential`` in validate/_secrets.tpl joins the same pattern.
     """
     tokens = "|".join(
         f"({each['prefix']})[{each['characters']}]{{{each['least']},}}"

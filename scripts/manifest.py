@@ -20,7 +20,7 @@ Fields = Mapping[str, Any]
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, sixteen times faster, where PyYAML was built with it."""
 GANG = "node"
-"""Name of the replicated job whose pods train (chart/templates/jobset/_spec.tpl)."""
+"""Name of the replicated job whose pods train (chart/charts/library/templates/jobset/_spec.tpl)."""
 GPU_MODEL = "DPO_GPU_MODEL"
 """Variable of the gang's container that holds the chart's `gpuModel`."""
 KUEUE = "kueue.x-k8s.io"

@@ -152,7 +152,7 @@ class Recipe:
     def own(self) -> dict[str, str]:
         """Return the keys other than ``args`` that rules may ask for, by their path in the values.
 
-        ``chart/templates/recipe/_rules.tpl`` lists the same.
+        ``chart/charts/library/templates/recipe/_rules.tpl`` lists the same.
         """
         return {
             TASK: self.task,

@@ -1,7 +1,7 @@
 """Rules as rows of data, the conditions that they consist of, and the facts that they judge.
 
 ``make flags`` writes the rows of ``Multiple`` and ``Conflict`` into the chart's table, of which
-``chart/templates/recipe`` prints the same messages, and whole bounds into ``values.schema.json``;
+``chart/charts/library/templates/recipe`` prints the same messages;
 tests compare both sides. ``scripts/values/relations.py`` judges all rows before submission.
 """
 

@@ -1,6 +1,6 @@
 """Write what the chart knows of training flags from each ms-swift: ``make flags``.
 
-Names, renames and rules are tables: ``chart/flags/shared.yaml`` has what all releases share,
+Names, renames and rules are tables: ``shared.yaml`` has what all releases share,
 ``ms-swift-<version>.yaml`` the rest of one. The values that a flag takes are a part of
 ``chart/values.schema.json``. All are data: no template knows a flag by name.
 """
@@ -25,7 +25,7 @@ from launchers.rules.engine import Conflict, Multiple, Range, Rule
 from launchers.upstream.versions import parse_version
 from scripts.dev import flag_schema
 from scripts.helm import ROOT
-from scripts.values.flags import SHARED, Table
+from scripts.values.flags import FOLDER, SHARED, Table
 
 _LOCKS = (ROOT / "launchers").glob("requirements-cpu-*.txt")
 RELEASES = sorted((lock.stem.rpartition("-")[2] for lock in _LOCKS), key=parse_version)
@@ -52,7 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     sites = options.site_packages or [site_packages(venv) for venv in VENVS]
     for name, text in render(sites).items():
-        target = options.chart / "flags" / name
+        target = options.chart / FOLDER / name
         target.write_text(text, encoding="utf-8")
         print(target)
     schema = options.chart / "values.schema.json"

@@ -18,7 +18,7 @@ from scripts.doctor.api import Object
 from scripts.observe.view import View
 
 RECIPE, LAUNCHERS = "checksum/recipe", "checksum/launchers"
-"""Annotations of the pods (`chart/templates/pod/_annotations.tpl`)."""
+"""Annotations of the pods (`chart/charts/library/templates/pod/_annotations.tpl`)."""
 CHART = re.compile(r"megatron-dpo-(?P<version>\d.*)")
 """Label `helm.sh/chart`."""
 
@@ -81,5 +81,5 @@ def _since_the_last_start(view: View, installed: Recipe, launcher: str) -> Itera
 
 
 def config_map_name(run: str) -> str:
-    """Return the name of a run's ConfigMap (`chart/templates/lib/_names.tpl`)."""
+    """Return the name of a run's ConfigMap (`chart/charts/library/templates/lib/_names.tpl`)."""
     return f"{run}-launchers"

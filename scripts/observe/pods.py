@@ -34,7 +34,7 @@ PYTHON = ("python3", "-m", "launchers")
 UNKNOWN = "command-unknown"
 """Id with which a launcher refuses a command that it does not have (`launchers/command.py`)."""
 VOLUME, PACKAGE, ARCHIVES = "workspace", "package", "launchers"
-"""Names of the volumes (chart/templates/pod/_volumes.tpl): the workspace, the folder into which the
+"""Names of the volumes (charts/library: pod/_volumes.tpl): the workspace, the folder into which the
 pods unpack the launcher, and its ConfigMaps. Where the image brings it, there is no `package`."""
 SEARCHED = ("PATH", "PYTHONPATH")
 """Variables by which Python and its packages are found, where `extraEnv` sets them."""

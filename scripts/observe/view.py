@@ -15,7 +15,7 @@ from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, Snapshot, condition,
 from scripts.observe.workspace import Attempt, RunFiles, parse_end
 
 LAUNCHER = "launcher"
-"""Name of the container (chart/templates/pod/_pod.tpl)."""
+"""Name of the container (chart/charts/library/templates/pod/_pod.tpl)."""
 _JOINED = re.compile(r" gang (joined|dropped) peer=\"?rank (\d+)")
 _LEADING = (" gang started ", " gang awaited ", " gang joined ", " gang dropped ")
 

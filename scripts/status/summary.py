@@ -18,7 +18,7 @@ from scripts.why.reasons import Kind, Reason, explain
 
 Numbers = Mapping[str, Any]
 LOCAL = "local-checkpoints"
-"""Name of the volume of the nodes' disks (`chart/templates/pod/_volumes.tpl`)."""
+"""Name of the volume of the nodes' disks (`chart/charts/library/templates/pod/_volumes.tpl`)."""
 DISKS = ("emptyDir", "hostPath")
 
 

@@ -13,7 +13,7 @@ from scripts.problem import WrongUse
 MOST = 64
 """Most runs of a sweep; more is rather a mistake than a wish."""
 LONGEST = 40
-"""Characters of a name; the chart allows 45 to 48 (`templates/validate/_release.tpl`)."""
+"""Characters of a name; the chart allows 45 to 48 (`validate/_release.tpl`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ _TAKEN = range(30000, 61000)
 
 
 def fabric(values: Values) -> dict[str, Any]:
-    """Return the profile with ``network.*`` over it, as templates/pod/_network.tpl merges them.
+    """Return the profile with ``network.*`` over it, as pod/_network.tpl merges them.
 
     An unknown profile, which the chart refuses, has no fields. ``devices`` are the names of device
     plugins' resources.

@@ -1,4 +1,4 @@
-"""The chart's tables of training flags, ``chart/flags``, which ``make flags`` writes."""
+"""The chart's tables of training flags, which ``make flags`` writes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 import yaml
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
+FOLDER = "charts/library/flags"
+"""Their folder in the chart."""
 SHARED = "shared.yaml"
 """The part that all tables share; each release adds its own to maps and lists."""
 Table = dict[str, Any]
 
 
 def joined(common: Table, more: Table) -> Table:
-    """Return a whole table, as templates/recipe/_flags.tpl joins it.
+    """Return a whole table, as recipe/_flags.tpl joins it.
 
     >>> joined({"a": [2], "b": {"c": 1}}, {"a": [1], "d": 1})
     {'a': [2, 1], 'b': {'c': 1}, 'd': 1}
@@ -29,7 +31,7 @@ def joined(common: Table, more: Table) -> Table:
 def table_of(version: str, chart: Path = CHART) -> Table:
     """Return the whole table of one release, as the chart has it."""
     names = (SHARED, f"ms-swift-{version}.yaml")
-    texts = ((chart / "flags" / name).read_text(encoding="utf-8") for name in names)
+    texts = ((chart / FOLDER / name).read_text(encoding="utf-8") for name in names)
     return joined(*map(yaml.safe_load, texts))
 
 
@@ -40,5 +42,5 @@ def tables(chart: Path = CHART) -> dict[str, Table]:
 
 def releases(chart: Path = CHART) -> list[str]:
     """Return the releases that the chart knows."""
-    names = sorted(path.stem for path in (chart / "flags").glob("ms-swift-*.yaml"))
+    names = sorted(path.stem for path in (chart / FOLDER).glob("ms-swift-*.yaml"))
     return [name.removeprefix("ms-swift-") for name in names]

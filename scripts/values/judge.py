@@ -24,7 +24,7 @@ from scripts.values.flags import CHART
 
 Values = dict[str, Any]
 OURS = "the values cannot work:"
-"""The chart's words before its lines (templates/validate/_validate.tpl)."""
+"""The chart's words before its lines (validate/_validate.tpl)."""
 FIRST = re.compile(r"\[(character|secret-[a-z-]+)\]$")
 """Ids of what the templates refuse before they judge a relation."""
 OWNED = "[pod-spec-owned]"

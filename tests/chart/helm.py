@@ -24,6 +24,8 @@ from tests.chart import renderer
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "chart"
+LIBRARY = Path("charts") / "library"
+"""Folder of the subchart with the named templates and the tables of flags, in the chart."""
 KUBERNETES = f"{pod_schema.lowest((CHART / 'Chart.yaml').read_text(encoding='utf-8'))}.0"
 """The lowest supported; given to Helm, since a Helm 3 built from source believes in 1.20."""
 

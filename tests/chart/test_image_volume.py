@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from launchers import version
-from tests.chart.helm import CHART, ROOT, Document, Refused, kind, merged, objects, pod, template
+from tests.chart.helm import (
+    CHART,
+    LIBRARY,
+    ROOT,
+    Document,
+    Refused,
+    kind,
+    merged,
+    objects,
+    pod,
+    template,
+)
 
 DIGEST = f"sha256:{'5e' * 32}"
 REPOSITORY = "registry.example.com/megatron-dpo-launchers"
@@ -65,9 +76,9 @@ def test_a_run_that_began_with_configmaps_keeps_them(released: Path, tmp_path: P
         '{{- define "megatron-dpo.clusterState" -}}{"ConfigMap": {"binaryData": {"a": "Yg=="}}}'
         "{{- end }}"
     )
-    (began / "templates" / "upgrade" / "_cluster_state.tpl").write_text(live)
+    (began / LIBRARY / "templates" / "upgrade" / "_cluster_state.tpl").write_text(live)
     # what else differs from the run is no part of this test
-    (began / "templates" / "upgrade" / "_upgrade.tpl").write_text(
+    (began / LIBRARY / "templates" / "upgrade" / "_upgrade.tpl").write_text(
         '{{- define "megatron-dpo.upgrade" -}}{{- end }}'
     )
     flags = ("--kube-version", "1.35.0", "--api-versions", "jobset.x-k8s.io/v1alpha2")

@@ -12,7 +12,7 @@ import yaml
 from launchers.rules.table import SWIFT
 from scripts import archive
 from tests.chart import judged
-from tests.chart.helm import CHART, Document, Refused, merged, template
+from tests.chart.helm import CHART, LIBRARY, Document, Refused, merged, template
 from tests.chart.test_values import SCHEMA, VALUES
 
 
@@ -102,9 +102,7 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
 
 
 def test_the_schema_and_the_default_name_releases_with_a_table() -> None:
-    tables = sorted(
-        path.stem.removeprefix("ms-swift-") for path in CHART.glob("flags/ms-swift-*.yaml")
-    )
+    tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.rglob("ms-swift-*.yaml"))
     recipe = SCHEMA["properties"]["recipe"]["properties"]
     assert [each for each in recipe["swiftVersion"]["enum"] if each] == tables
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
@@ -140,9 +138,10 @@ def test_flags_are_those_of_the_ms_swift_that_is_named(
 def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
-    (chart / "flags" / "ms-swift-4.4.1.yaml").unlink()
+    (chart / LIBRARY / "flags" / "ms-swift-4.4.1.yaml").unlink()
     with pytest.raises(
-        Refused, match=r"chart/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]"
+        Refused,
+        match=r"library/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]",
     ):
         template(merged(), chart=chart)
 

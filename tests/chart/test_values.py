@@ -18,7 +18,7 @@ from tests.chart.helm import CHART, Document, Refused, merged, template, walk
 SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 VALUES: Document = yaml.safe_load(TEXT)
-FILES = sorted(p for p in (CHART / "templates").rglob("*") if p.is_file())
+FILES = sorted(p for p in CHART.rglob("templates/**/*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = (
     "extraVolumes",
@@ -30,7 +30,8 @@ FREE = (
     "jobset.spec",
 )
 """Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
-HELMS = {"enabled", "global", "launcher-archive", "launcher-archive.global"}
+SUBCHARTS = {"launcher-archive", "library"}
+HELMS = {"enabled", "global", *SUBCHARTS, *(f"{name}.global" for name in SUBCHARTS)}
 """Keys that Helm fills for subcharts; no user writes them, no template reads them."""
 
 

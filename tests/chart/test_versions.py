@@ -16,6 +16,7 @@ from tests.chart.helm import (
     BASE,
     CHART,
     KUBERNETES,
+    LIBRARY,
     ROOT,
     call,
     merged,
@@ -72,7 +73,7 @@ def test_the_package_holds_all_and_renders_the_same(
             assert held.read() == (frozen / place).read_bytes()
     data = {
         str(p.relative_to(CHART))
-        for folder in ("flags", "networks")
+        for folder in (LIBRARY / "flags", "networks")
         for p in (CHART / folder).glob("*.yaml")
     }
     own = {

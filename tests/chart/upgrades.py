@@ -8,7 +8,17 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chart.helm import CHART, UPGRADE, Document, Refused, kind, merged, objects, template
+from tests.chart.helm import (
+    CHART,
+    LIBRARY,
+    UPGRADE,
+    Document,
+    Refused,
+    kind,
+    merged,
+    objects,
+    template,
+)
 
 READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}{{- end }}'
 
@@ -16,7 +26,7 @@ READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}
 def reading(folder: Path) -> Path:
     """Copy the chart to a folder, with another look-up."""
     shutil.copytree(CHART, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "templates" / "upgrade" / "_cluster_state.tpl").write_text(READER)
+    (folder / LIBRARY / "templates" / "upgrade" / "_cluster_state.tpl").write_text(READER)
     return folder
 
 

@@ -101,7 +101,7 @@ def test_a_planted_fault_is_found(
 ) -> None:
     faulty = tmp_path / "chart"
     shutil.copytree(chart, faulty)
-    path = faulty / "templates" / file
+    [path] = faulty.rglob(file)
     text = path.read_text(encoding="utf-8")
     assert before in text
     path.write_text(text.replace(before, after, 1), encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.chart.helm import Document, merged
-from tests.chart.test_values import KEYS, SCHEMA
+from tests.chart.test_values import KEYS, SCHEMA, SUBCHARTS
 from tests.fuzz.layers import SOUND
 
 Values = st.SearchStrategy[Any]
@@ -167,9 +167,8 @@ def nest(path: str, value: Any) -> Document:
     return result
 
 
-SUBCHART = "launcher-archive"
-"""Values of the subchart: Helm reads them before the schema, and refuses a null in its words."""
-OWN = {path: schema for path, schema in KEYS.items() if path.partition(".")[0] != SUBCHART}
+# Helm reads values of subcharts before the schema, and refuses a null in its words.
+OWN = {path: schema for path, schema in KEYS.items() if path.partition(".")[0] not in SUBCHARTS}
 PATHS = st.sampled_from(sorted(OWN))
 LEVELS = st.sampled_from(sorted(["", *(p for p in OWN if "properties" in OWN[p])]))
 ONE_KEY = PATHS.flatmap(lambda p: valid(OWN[p], name=p).map(lambda v: nest(p, v)))

@@ -41,7 +41,7 @@ def test_the_golden_wordings_are_of_these_cases(wordings: Mapping[str, str]) -> 
 
 
 def test_every_message_of_the_chart_has_a_case() -> None:
-    files = (CHART / "templates").rglob("*.tpl")
+    files = CHART.rglob("*.tpl")
     lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
     ids = {match[1] for line in lines if (match := re.search(r" \[([a-z0-9-]+)\]$", line))}
     by_chart = [case for case in CASES if case.where == "chart"]
@@ -51,7 +51,7 @@ def test_every_message_of_the_chart_has_a_case() -> None:
 
 
 def test_every_message_of_the_chart_has_an_id() -> None:
-    for file in (CHART / "templates").rglob("*.tpl"):
+    for file in CHART.rglob("*.tpl"):
         for line in file.read_text(encoding="utf-8").splitlines():
             if re.match(r"- [^:]+: .*; ", line):
                 assert re.search(r" \[([a-z0-9-]+|\{\{ \S+ \}\})\]$", line), f"{file.name}: {line}"

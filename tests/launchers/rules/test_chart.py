@@ -30,7 +30,7 @@ from launchers.rules.engine import (
 from launchers.rules.engine import facts as facts_of
 from scripts.dev.flags import IN_TEMPLATES, is_bound
 from scripts.values.flags import table_of
-from tests.chart.helm import CHART, Refused, template
+from tests.chart.helm import CHART, LIBRARY, Refused, template
 from tests.chart.test_values import SCHEMA
 from tests.launchers.training_environment import STACK
 
@@ -111,7 +111,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chart = tmp_path_factory.mktemp("judge")
     (chart / "templates").mkdir()
     for folder in ("recipe", "lib"):
-        shutil.copytree(CHART / "templates" / folder, chart / "templates" / folder)
+        shutil.copytree(CHART / LIBRARY / "templates" / folder, chart / "templates" / folder)
     (chart / "table.yaml").write_text(yaml.safe_dump(table_of(STACK.swift), sort_keys=False))
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     (chart / "templates" / "judge.yaml").write_text(JUDGE)

@@ -48,7 +48,7 @@ Takes (values, defaults); modifies the values, which all templates share.
 - chart/charts/launcher-archive: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}
-{{- if not (.Files.Get $table) }}
-- chart/{{ $table }}: missing; run `make flags` with that ms-swift, or use a recipe.swiftVersion that has one [chart-flags]
+{{- if not (.Subcharts.library.Files.Get $table) }}
+- chart/charts/library/{{ $table }}: missing; run `make flags` with that ms-swift, or use a recipe.swiftVersion that has one [chart-flags]
 {{- end }}
 {{- end }}

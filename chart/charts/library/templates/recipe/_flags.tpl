@@ -5,8 +5,9 @@ accepts. No flag is named here.
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
 {{- if ne $recipe.backend "script" }}
-{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
-{{- $backends := get (.Files.Get "flags/shared.yaml" | fromYaml) "backends" -}}
+{{- $files := .Subcharts.library.Files -}}
+{{- $table := $files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
+{{- $backends := get ($files.Get "flags/shared.yaml" | fromYaml) "backends" -}}
 {{- range $name, $own := $table.backends }}
 {{- include "megatron-dpo.flags.join" (dict "shared" (get $backends $name) "own" $own) }}
 {{- end }}
