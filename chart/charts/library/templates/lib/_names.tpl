@@ -96,3 +96,12 @@ the gang's as a whole, since a tag and a digest belong to one repository. Takes 
 {{- define "megatron-dpo.serviceAccount.name" -}}
 {{- .Values.serviceAccountName | default (ternary .Release.Name "" (eq (include "megatron-dpo.serviceAccount.isCreated" .) "true")) }}
 {{- end }}
+
+{{/* The stages that can be skipped, which have that key in the values; a JSON list. */}}
+{{- define "megatron-dpo.stages" -}}
+{{- $found := list }}
+{{- range $stage, $own := .Values.stages }}
+{{- if and (kindIs "map" $own) (hasKey $own "skip") }}{{ $found = append $found $stage }}{{ end }}
+{{- end }}
+{{- $found | toJson }}
+{{- end }}

@@ -20,7 +20,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
   "DPO_GANG_DEADLINE" (toString (int $v.rendezvous.deadlineSeconds))
   "DPO_GRACE_SECONDS" (toString (int $v.terminationGracePeriodSeconds))
   "DPO_TERMINATION_LOG" "/dev/termination-log" -}}
-{{- range $stage := list "clone" "download" "convert" "train" }}
+{{- range $stage := include "megatron-dpo.stages" .root | fromJsonArray }}
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
 {{- if $v.rehearse }}{{ $_ := set $settings "DPO_REHEARSE" "1" }}{{ end }}

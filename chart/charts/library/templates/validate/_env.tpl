@@ -3,13 +3,15 @@
 {{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "NVIDIA_VISIBLE_DEVICES" "PYTHONHOME" "PYTHONSAFEPATH" "PYTHONSTARTUP" "PYTHONINSPECT" "PYTHONOPTIMIZE" "PYTHONEXECUTABLE" "PYTHONPLATLIBDIR" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
 {{- /* Keys of the values for variables that people set elsewhere. */}}
 {{- $keys := dict
-  "SKIP_CLONE" "stages.clone.skip" "SKIP_DOWNLOAD" "stages.download.skip" "SKIP_CONVERT" "stages.convert.skip"
-  "SKIP_TRAIN" "stages.train.skip" "SKIP_CLONE_REPO" "stages.clone.skip" "SKIP_DOWNLOAD_DATA" "stages.download.skip"
+  "SKIP_CLONE_REPO" "stages.clone.skip" "SKIP_DOWNLOAD_DATA" "stages.download.skip"
   "SKIP_DOWNLOAD_MODEL" "stages.download.skip" "SKIP_PREPROCESS" "stages.download.skip" "SKIP_CHECKPOINT_CONVERSION" "stages.convert.skip" "SKIP_TRAINING" "stages.train.skip"
   "SKIP_PREFLIGHT" "preflight.skip" "MASTER_PORT" "rendezvous.masterPort" "NNODES" "nodes"
   "WORLD_SIZE" "nodes and gpusPerNode" "NPROC_PER_NODE" "gpusPerNode" "LOCAL_WORLD_SIZE" "gpusPerNode"
   "CUDA_VISIBLE_DEVICES" "gpusPerNode" "NVIDIA_VISIBLE_DEVICES" "gpusPerNode" "GPU_MODEL" "gpuModel"
   "DPO_NODES" "nodes" "DPO_GPUS_PER_NODE" "gpusPerNode" "DPO_GPU_MODEL" "gpuModel" "DPO_WORKSPACE" "workspace" }}
+{{- range include "megatron-dpo.stages" . | fromJsonArray }}
+{{- $_ := set $keys (printf "SKIP_%s" (upper .)) (printf "stages.%s.skip" .) }}
+{{- end }}
 {{- /* Settings of the launcher that only the user sets. */}}
 {{- $open := list "DPO_ACCEPT_PATCHES" -}}
 {{- /* Variables that the hubs' libraries read a token from. */}}
