@@ -12,7 +12,7 @@ from typing import Any
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "dpo_"
-_TRAINING = {
+GAUGES = {
     "step": "Optimizer steps done.",
     "total": "Optimizer steps of the whole run.",
     "attempt": "Number of the attempt that trains.",
@@ -74,7 +74,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         "Seconds of each stage that has ended.",
         [s for n in stages for s in _known(_part(stages, n), "seconds", {**run, "stage": n})],
     )
-    for name, help in _TRAINING.items():
+    for name, help in GAUGES.items():
         yield from _metric(f"training_{name}", help, _known(training, name, run))
     held_out = _part(training, "held_out")
     for name in _HELD_OUT:

@@ -17,13 +17,12 @@ from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress, quietly
+from launchers.progress.prometheus import GAUGES
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 10.0
 """Seconds between two readings of the file."""
-MEASURED = ("reserved_gib", "fill", "expert_load", "expert_load_worst", "grad_norm")
-"""Further numbers of the last step's row, under their names in ``metrics/rows.py``."""
 PACKING = "packing.json"
 """File in an attempt's folder: the counts of its rows (``training/tokens``) and its packs."""
 RECENT_STEPS = 20
@@ -91,18 +90,14 @@ class Timeline:
         usual = statistics.median(seconds for _, seconds in self.steps[-RECENT_STEPS:])
         productive = sum(seconds for _, seconds in self.steps)
         return {
-            "step": last.step,
-            "total": last.total,
-            "attempt": last.attempt,
+            # a gauge with the name of a column of metrics/rows.py has its value
+            **{name: getattr(last, name) for name in GAUGES if hasattr(last, name)},
             "eta_seconds": round((last.total - last.step) * usual, 1),
             "step_seconds": round(usual, 4),
             "loss": last.values.get("loss"),
             "margin": last.values.get("rewards/margins"),
             "accuracy": last.values.get("rewards/accuracies"),
-            "tokens_per_second_per_gpu": last.tokens_per_second_per_gpu,
-            "mfu": last.mfu,
             "data_share": round(waited / last.seconds, 6) if waited is not None else None,
-            **{name: getattr(last, name) for name in MEASURED},
             "goodput": round(productive / max(now - first_started, productive), 6),
             "held_out": evaluations.summary(self.evaluations, self.measure) or None,
         }

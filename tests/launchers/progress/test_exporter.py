@@ -24,7 +24,7 @@ DOCUMENT = {
     "updated": 1.5e9 + 60,
     "stages": {"clone": {"state": "done", "seconds": 1.5}, "train": {"seconds": None}},
     "training": {
-        **dict.fromkeys(prometheus._TRAINING, 0.5),
+        **dict.fromkeys(prometheus.GAUGES, 0.5),
         "held_out": dict.fromkeys(("first", "last", "best"), EVALUATION),
     },
 }
