@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -41,3 +42,10 @@ def test_it_requeues_all_but_success_user_errors_and_cancelled_jobs(
 
 def test_it_is_short() -> None:
     assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) <= 20
+
+
+@pytest.mark.parametrize("page", ["HOSTS.md", "HOSTS.zh.md"])
+def test_the_page_about_hosts_lists_the_codes_that_are_not_repeated(page: str) -> None:
+    text = (ROOT / "launchers" / page).read_text(encoding="utf-8")
+    [listed] = re.findall(r"\b0(?:\D{1,6}\d{2}\b){5,}", text)
+    assert {int(code) for code in re.findall(r"\d+", listed)} == {0, *USER}
