@@ -58,6 +58,8 @@ class Progress:
     restarts: list[dict[str, Any]] = field(default_factory=list)
     """Restarts in place since the pods started: ``attempt``, ``why``, ``failed`` (Unix time), and
     ``seconds`` to the end of the attempt's first step, None before it."""
+    held: Callable[[], float] = lambda: 0.0
+    """Seconds for which the run has held its pods, see ``held.py``."""
     started: float = field(default_factory=time.time)
     phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
     """Unix time at which each phase of the start ended, see ``phases.py``."""
@@ -140,6 +142,7 @@ class Progress:
             "outputs": self.outputs,
             "training": self.training,
             "restarts_in_place": self.restarts,
+            "held_seconds": round(self.held(), 3),
             "first_started": round(self.first_started, 3),
             "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),

@@ -25,6 +25,7 @@ from launchers.inputs.preconditions import check_model, check_recipe
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
 from launchers.progress.exporter import exporting
+from launchers.progress.held import Held, holding
 from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
@@ -79,9 +80,9 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
     launch, reports = settings.launch, settings.reports
-    exported = exporting(launch.work.progress, reports.metrics_port)
-    with _alone(launch), exported, notifying(launch, reports):
-        _lead(settings, recipe, env, deadline)
+    exported, holds = exporting(launch.work.progress, reports.metrics_port), holding(settings)
+    with _alone(launch), exported, notifying(launch, reports), holds as held:
+        _lead(settings, recipe, env, deadline, held)
 
 
 @contextmanager
@@ -126,12 +127,15 @@ def _alone(launch: Launch) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
+def _lead(
+    settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float, held: Held
+) -> None:
     launch, hello = settings.launch, Hello.of_run(settings, recipe)
     work = launch.work
     rehearse.begin(launch, hello.digest)
     trained = rehearse.recipe_of(launch, recipe)
     progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
+    progress.held = held.seconds
     preflight = Preflight.of_run(settings, recipe, hello, env)
 
     # Check: refuse what cannot work, before anything is downloaded.
@@ -141,6 +145,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)
+        leader.peers.agreement.over = held.over
         run_lease.before_end(leader.give_up)
     if launch.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
@@ -185,18 +190,15 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_rows(progress.training)
                 log_held_out(progress.training)
-                _export(launch, trained, inputs, decision.identity, last)
-                progress.end("done")
+                own = held.identity if leader.peers.agreement.ends else {}
+                _export(launch, trained, inputs, {**decision.identity, **own}, last)
+                progress.end("done", leader.peers.agreement.ends)
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
-        progress.finish("succeeded")
+        progress.finish("succeeded", leader.peers.agreement.ends)
 
 
 def _export(
-    launch: Launch,
-    recipe: Recipe,
-    inputs: Inputs,
-    identity: Mapping[str, object],
-    last: Attempt,
+    launch: Launch, recipe: Recipe, inputs: Inputs, identity: Mapping[str, object], last: Attempt
 ) -> None:
     if recipe.script:
         logs.info("no export", why="recipe.backend is script", folder=launch.work.home)
@@ -262,12 +264,11 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
             await_outputs(start.outputs)
         resume = _await_checkpoint(launch.work, start.resume)
         if resume is not None and not start.skip:
-            place = launch.place
             verify_share(
                 resume,
                 settings.training.verify_seconds,
-                rank=place.rank,
-                nodes=place.nodes,
+                rank=launch.place.rank,
+                nodes=launch.place.nodes,
                 attempt=start.attempt,
             )
         generation = member.ready(preflight.answer(start.preflight))
