@@ -89,11 +89,6 @@ class Workspace:
         return self.home / "progress.json"
 
     @property
-    def held(self) -> Path:
-        """Return the file with the seconds for which the run has held its pods."""
-        return self.home / "held.json"
-
-    @property
     def metrics(self) -> Path:
         """Return the file with a row for each optimizer step."""
         return self.home / "metrics.jsonl"

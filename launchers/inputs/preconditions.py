@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers import logs
-from launchers.config.budget import Budget
 from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
@@ -67,9 +66,6 @@ def check_recipe(
     """
     if recipe.script:
         script_command(recipe, inputs)
-        if settings.training.budget != Budget():
-            says = "a script does not stop at a budget; remove budget"
-            refuse([Refusal(id="budget-script", path="budget", says=says)])
         if settings.launch.rehearse:
             says = "a script is not rehearsed: its steps are not known; remove rehearse"
             refuse([Refusal(id="rehearse-script", path="recipe.script", says=says)])

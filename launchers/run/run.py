@@ -25,9 +25,8 @@ from launchers.inputs.preconditions import check_model, check_recipe
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
 from launchers.progress.exporter import exporting
-from launchers.progress.held import Held, holding
 from launchers.progress.notify import notifying
-from launchers.progress.progress import Progress, reporting
+from launchers.progress.progress import Progress, beating, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, log_rows, summarising
 from launchers.run import kernel_cache, plan_file, rehearse
@@ -80,9 +79,9 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
     launch, reports = settings.launch, settings.reports
-    exported, holds = exporting(launch.work.progress, reports.metrics_port), holding(settings)
-    with _alone(launch), exported, notifying(launch, reports), holds as held:
-        _lead(settings, recipe, env, deadline, held)
+    exported = exporting(launch.work.progress, reports.metrics_port)
+    with _alone(launch), exported, notifying(launch, reports):
+        _lead(settings, recipe, env, deadline)
 
 
 @contextmanager
@@ -127,15 +126,12 @@ def _alone(launch: Launch) -> Iterator[None]:
         lock.__exit__(None, None, None)
 
 
-def _lead(
-    settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float, held: Held
-) -> None:
+def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     launch, hello = settings.launch, Hello.of_run(settings, recipe)
     work = launch.work
     rehearse.begin(launch, hello.digest)
     trained = rehearse.recipe_of(launch, recipe)
     progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
-    progress.held = held.seconds
     preflight = Preflight.of_run(settings, recipe, hello, env)
 
     # Check: refuse what cannot work, before anything is downloaded.
@@ -145,11 +141,11 @@ def _lead(
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)
-        leader.peers.agreement.over = held.over
+        leader.peers.agreement.over = partial(_spent, settings, progress)
         run_lease.before_end(leader.give_up)
     if launch.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
-    with leaving(leader), reporting(progress, leader.peers):
+    with leaving(leader), reporting(progress, leader.peers), beating(progress):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
         if verdict.model_config is not None:  # known before the download: complete the plan
             plan_file.record(settings, recipe, inputs, env, verdict.model_config)
@@ -190,11 +186,17 @@ def _lead(
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_rows(progress.training)
                 log_held_out(progress.training)
-                own = held.identity if leader.peers.agreement.ends else {}
-                _export(launch, trained, inputs, {**decision.identity, **own}, last)
-                progress.end("done", leader.peers.agreement.ends)
+                ends, own = leader.peers.agreement.ends, str(settings.training.budget)
+                identity = {**decision.identity, **({"budget": own} if ends else {})}
+                _export(launch, trained, inputs, identity, last)
+                progress.end("done", ends)
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded", leader.peers.agreement.ends)
+
+
+def _spent(settings: Settings, progress: Progress, needs: float) -> str:
+    held = (progress.held + needs) * settings.launch.world_size
+    return settings.training.budget.over(held, time.time() + needs)
 
 
 def _export(
@@ -264,13 +266,8 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
             await_outputs(start.outputs)
         resume = _await_checkpoint(launch.work, start.resume)
         if resume is not None and not start.skip:
-            verify_share(
-                resume,
-                settings.training.verify_seconds,
-                rank=launch.place.rank,
-                nodes=launch.place.nodes,
-                attempt=start.attempt,
-            )
+            seconds, place = settings.training.verify_seconds, launch.place
+            verify_share(resume, seconds, rank=place.rank, nodes=place.nodes, attempt=start.attempt)
         generation = member.ready(preflight.answer(start.preflight))
         if start.skip:
             logs.info("train skipped", why=start.skip)

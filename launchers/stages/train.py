@@ -116,10 +116,10 @@ def train(
         code = _wait(child, stop, watch, peers, standby)
         # a process may fail after the save because the first of the others has ended
         has_saved = stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints))
-        if has_saved and not stop.ends:
+        if has_saved and not peers.agreement.ends:
             raise stop.preempted()
         if has_saved or (code != 0 and stop.has_given_up()):
-            _check_budget(launch, stop.ends)
+            _check_budget(launch, peers.agreement.ends)
             return
         peers.agreement.ends = ""  # all steps are done, or a failure came first
     if (hung := watch.verdict(peers)) is not None:
@@ -143,20 +143,12 @@ def train(
 
 
 def _check_budget(launch: Launch, why: str) -> None:
-    """Say that the budget has ended the training.
-
-    Raises:
-        LaunchError: CONFIG on rank 0 if nothing was saved before.
-    """
-    found = checkpoint.newest(launch.work.checkpoints)
-    if launch.place.rank == 0 and found is None:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"{why} is spent, and no checkpoint was saved before",
-            "allow more: the start, a step and a save must fit (megatron-dpo plan predicts them)",
-            id="budget-no-checkpoint",
-        )
-    logs.warning("training ended early", why=why, step=found.step if found else None)
+    """Refuse on rank 0 to end by the budget without a checkpoint."""
+    logs.warning("training ended early", why=why)
+    if launch.place.rank == 0 and checkpoint.newest(launch.work.checkpoints) is None:
+        cause = f"{why} is spent, and no checkpoint was saved before"
+        remedy = "allow more: the start, a step and a save must fit (megatron-dpo plan)"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="budget-no-checkpoint")
 
 
 def _check_end(folder: Path) -> None:

@@ -8,8 +8,7 @@ it; the highest of the answers is where all stop, since no process has passed it
     {"stop": "ask", "seconds": …}            any rank to rank 0: must end within so many seconds
     {"stop": "hold"}                         rank 0 to all
     {"stop": "answer", "boundary": …, …}     each rank to rank 0, see ``Answer``
-    {"stop": "at", "boundary": …, "why": …, "ends": …}  rank 0 to all; ``NOWHERE`` if they cannot
-                                             save
+    {"stop": "at", "boundary": …, "why": …, "ends": …}  the same; ``NOWHERE`` if they cannot save
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ class StopAgreement(Agreement):
         self.ends = ""
         """Why the run is done with this stop; empty if another attempt continues it."""
         self.over: Callable[[float], str] = lambda needs: ""
-        """Rank 0's: why the run must end if a step and a save take so many seconds, or empty."""
+        """Rank 0's: why the run must end if a step and a save take so many seconds."""
 
     def attach(self, hold: Callable[[], Answer], release: Callable[[int], None]) -> None:
         """Connect this node's training processes.

@@ -62,19 +62,11 @@ class StopOnRequest:
         """Return whether this node's processes have stopped, with a complete checkpoint of all."""
         return all(each.phase == Phase.STOPPED for each in self.board.read())
 
-    @property
-    def ends(self) -> str:
-        """Return why the run is done with this stop; empty if it is not."""
-        return self._agreement.ends
-
     def has_given_up(self) -> bool:
-        """Return whether the run is done, and nothing is left to save."""
-        return bool(self.ends) and self._agreement.boundary == NOWHERE
-
-    def _look(self) -> None:
-        found = self.board.read()
-        times = ([getattr(each, f"{n}_seconds") for each in found] for n in ("step", "save"))
-        self._agreement.look(sum(max(each, default=0.0) for each in times))
+        """Return whether the run is done, and nothing is left to save; look at its budget."""
+        needs = (each.step_seconds + each.save_seconds for each in self.board.read())
+        self._agreement.look(max(needs, default=0.0))
+        return bool(self._agreement.ends) and self._agreement.boundary == NOWHERE
 
     def has_checkpoint(self, checkpoints: Path) -> bool:
         """Return whether the checkpoint on which the gang has agreed is complete."""
@@ -107,7 +99,6 @@ class StopOnRequest:
         restarts = peers.restarts
 
         def must_end() -> bool:
-            self._look()
             return restarts.is_asked or hangs() or self.has_saved() or self.has_given_up()
 
         try:
