@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -15,7 +15,7 @@ from scripts.problem import Problem
 
 FILE = "MEGATRON_DPO_PRICES"
 """Variable with the path of the table: ``currency: EUR``, and ``gpuHour`` with a price by
-``gpuModel``."""
+``gpuModel``; optional: ``watts``, of a GPU in training."""
 FORM = "write e.g. currency: EUR and gpuHour: {h100-80g: 2.5}"
 
 
@@ -26,6 +26,8 @@ class Prices:
     currency: str
     gpu_hour: Mapping[str, float]
     """Price of an hour of one GPU, by model."""
+    watts: Mapping[str, float] = field(default_factory=dict)
+    """Power of one GPU in training, by model."""
 
     def of(self, gpu_model: str | None, gpu_hours: float) -> str:
         """Return what GPU-hours cost, for people; empty if the model has no price.
@@ -66,16 +68,24 @@ def read(file: str | None = None) -> Prices:
         found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise Problem(f"{FILE}={path}: cannot be read: {error}; {FORM}") from None
-    if not isinstance(found, dict) or {*found} != {"currency", "gpuHour"}:
+    if not isinstance(found, dict) or {*found} - {"watts"} != {"currency", "gpuHour"}:
         raise Problem(f"{FILE}={path}: {found!r:.100} is not a table of prices; {FORM}")
-    currency, prices = found["currency"], found["gpuHour"]
-    if not isinstance(currency, str) or not isinstance(prices, dict):
+    if not isinstance(found["currency"], str):
         raise Problem(f"{FILE}={path}: currency must be a text, gpuHour a map; {FORM}")
-    for model, price in prices.items():
+    prices, watts = (_numbers(found, key, path) for key in ("gpuHour", "watts"))
+    return Prices(currency=found["currency"], gpu_hour=prices, watts=watts)
+
+
+def _numbers(found: Mapping[str, object], key: str, path: str) -> Mapping[str, float]:
+    """Return a map of numbers by GPU model."""
+    table = found.get(key, {})
+    if not isinstance(table, dict):
+        raise Problem(f"{FILE}={path}: currency must be a text, {key} a map; {FORM}")
+    for model, number in table.items():
         if model not in GPU_MODELS:
             known = ", ".join(GPU_MODELS)
-            raise Problem(f"{FILE}={path}: gpuHour.{model} is not known; use one of {known}")
-        is_number = isinstance(price, int | float) and not isinstance(price, bool)
-        if not is_number or not 0 <= price < math.inf:
-            raise Problem(f"{FILE}={path}: gpuHour.{model}: {price!r}; use a number from 0")
-    return Prices(currency=currency, gpu_hour=prices)
+            raise Problem(f"{FILE}={path}: {key}.{model} is not known; use one of {known}")
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if not is_number or not 0 <= number < math.inf:
+            raise Problem(f"{FILE}={path}: {key}.{model}: {number!r}; use a number from 0")
+    return table

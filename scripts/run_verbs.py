@@ -110,6 +110,18 @@ Wait = Annotated[bool, typer.Option("--wait", help="Return once all ranks run.")
 UntilOption = Annotated[
     Until | None, typer.Option("--until", help="Return at the first step, or the end.")
 ]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Time in UTC by which the run saves, exports and ends: 08:00."),
+]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option("--budget", help="Money after which it does, by MEGATRON_DPO_PRICES."),
+]
+Among = Annotated[
+    list[Path] | None,
+    typer.Option("--among", help="Values file of another gang to choose from; repeat it."),
+]
 Submitted = Annotated[
     str, typer.Option("--run", help="Name of the run (the Helm release).", callback=_check_name)
 ]
@@ -184,6 +196,9 @@ def submit(
     dry_run: DryRun = False,
     wait: Wait = False,
     until: UntilOption = None,
+    by: By = None,
+    budget: BudgetOption = None,
+    among: Among = None,
     as_json: Json = False,
 ) -> None:
     """Plan, check and install a run, then say why it waits."""
@@ -198,6 +213,9 @@ def submit(
         sets=sets or [],
         dry_run=dry_run,
         until=goal,
+        by=by,
+        budget=budget,
+        among=among or [],
     )
     raise typer.Exit(command.run(request, terminal(), as_data=as_json))
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers import PACKAGE, suggestion
-from launchers.config import env_from
+from launchers.config import budget, env_from
 from launchers.config import preflight as preflight_settings
+from launchers.config.budget import Budget
 from launchers.config.env import integer, is_one, port, required
 from launchers.config.preflight import Preflight
 from launchers.config.rank import Place, gpus_of, needs_master, place_of
@@ -32,8 +33,8 @@ _SETTINGS = (
     "DPO_WORKSPACE",
     "DPO_RECIPE",
     "DPO_LIBRARIES",
-    "DPO_LAUNCHER_DIGEST",
-    "DPO_LAUNCHER_VERSION",
+    *budget.SETTINGS,
+    *(f"DPO_LAUNCHER_{each}" for each in ("DIGEST", "VERSION")),
     "DPO_NODES",
     "DPO_GPUS_PER_NODE",
     "DPO_JOB_INDEX",
@@ -44,8 +45,7 @@ _SETTINGS = (
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
     "DPO_METRICS_PORT",
-    "DPO_WEBHOOK_URL",
-    "DPO_WEBHOOK_WAIT",
+    *(f"DPO_WEBHOOK_{each}" for each in ("URL", "WAIT")),
     "DPO_EVENTS",
     "DPO_JOBSET_UID",
     "DPO_GRACE_SECONDS",
@@ -54,10 +54,7 @@ _SETTINGS = (
     "DPO_TERMINATION_LOG",
     "DPO_POD_NAME",
     "DPO_NODE_NAME",
-    "DPO_CODE_URL",
-    "DPO_CODE_REF",
-    "DPO_CODE_SECRET",
-    "DPO_CODE_PYTHONPATH",
+    *(f"DPO_CODE_{each}" for each in ("URL", "REF", "SECRET", "PYTHONPATH")),
     "DPO_JIT_CACHE",
     "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
@@ -176,6 +173,7 @@ class Stages:
 class Training:
     """How training is started, watched and restarted on a node."""
 
+    budget: Budget
     hang: Hang
     restarts_in_place: int
     """Restarts of the training processes in the same pods without a higher checkpoint."""
@@ -277,6 +275,7 @@ def _launch(env: Mapping[str, str]) -> Launch:
 def _training(env: Mapping[str, str]) -> Training:
     restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
     return Training(
+        budget=budget.from_env(env),
         hang=hang_settings.from_env(env),
         restarts_in_place=restarts,
         standby=is_one(env, "DPO_STANDBY") and restarts > 0,

@@ -55,6 +55,8 @@ class Row:
     allocated_gib: float | None = None
     """Peak since the process began, on the rank with the largest."""
     reserved_gib: float | None = None
+    watts: float | None = None
+    """Mean power of all GPUs since the row before, by the driver."""
     expert_load: float | None = None
     """Largest over mean number of rows of an expert, averaged over the layers."""
     expert_load_worst: float | None = None

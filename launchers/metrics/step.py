@@ -78,6 +78,7 @@ def _counted(step: Step, shared: Shared, model: Model | None) -> dict[str, float
         "data_seconds": shared.data_seconds,
         "allocated_gib": shared.allocated / GIB if shared.allocated else None,
         "reserved_gib": shared.reserved / GIB if shared.reserved else None,
+        "watts": shared.watts,
         "expert_load": shared.expert_load,
         "expert_load_worst": shared.expert_load_worst,
     }

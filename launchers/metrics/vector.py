@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-FIELDS = ("tokens", "squares", "sequences", "data_seconds", "allocated", "reserved")
+FIELDS = ("tokens", "squares", "sequences", "data_seconds", "allocated", "reserved", "watts")
 """Numbers of each rank. The first three are 0 on all but one of the ranks that read the same data:
 those of a tensor, context or pipeline group."""
 
@@ -28,6 +28,8 @@ class Shared:
     reserved: float
     token_balance: float | None
     """Largest over mean number of tokens, of the ranks that count."""
+    watts: float | None = None
+    """Power of all GPUs; None if that of one is not known."""
     expert_load: float | None = None
     expert_load_worst: float | None = None
 
@@ -64,7 +66,7 @@ class Places:
 def shared(values: Sequence[float], places: Places) -> Shared:
     """Return the measurements in the sum of all ranks' vectors."""
     ranks = [values[places.rank(rank)] for rank in range(places.world)]
-    tokens, squares, sequences, data, allocated, reserved = zip(*ranks, strict=True)
+    tokens, squares, sequences, data, allocated, reserved, watts = zip(*ranks, strict=True)
     loads = _loads(values, places)
     return Shared(
         tokens=round(sum(tokens)),
@@ -73,6 +75,7 @@ def shared(values: Sequence[float], places: Places) -> Shared:
         data_seconds=max(data),
         allocated=max(allocated),
         reserved=max(reserved),
+        watts=sum(watts) if all(watts) else None,
         token_balance=_max_over_mean([each for each in tokens if each]),
         expert_load=sum(loads) / len(loads) if loads else None,
         expert_load_worst=max(loads, default=None),

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
+from launchers.metrics import rows
 from launchers.progress.phases import (
     CONTAINER,
     FAILED,
@@ -29,7 +30,10 @@ from launchers.storage import run_lease
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
+from launchers.system.threads import repeat
 
+BEAT_SECONDS = 10.0
+"""Seconds between two writes; a start that was killed counts as so much longer."""
 LOOKUP_SECONDS = 5.0
 """Time of ``quietly`` for a storage that does not answer: the pod may be terminating."""
 
@@ -68,6 +72,21 @@ class Progress:
         self.first_started = min(self.started, _first_started(before))
         self.training, self.attempt = _trained(before)  # an interrupted start must not lose it
         self._writing = threading.Lock()  # training is reported by another thread
+        held = before.get("held_seconds")
+        self._held = float(held) if rows.is_number(held) else 0.0  # type: ignore[arg-type]
+        self._held += BEAT_SECONDS if before.get("state") == "running" else 0.0
+        self._began = time.monotonic() - max(0.0, time.time() - process_start())
+        self._updated = self.started
+
+    @property
+    def held(self) -> float:
+        """Return the seconds for which all starts, from that of the container, have held pods."""
+        return self._held + time.monotonic() - self._began
+
+    def beat(self) -> None:
+        """Write the time that the pods are held, for a start that is killed."""
+        with self._writing:
+            self._write()
 
     def mark(self, phase: str) -> None:
         """Note that a phase of the start has ended; written with the next change."""
@@ -124,6 +143,7 @@ class Progress:
     def write(self) -> None:
         """Write the file atomically."""
         with self._writing:
+            self._updated = time.time()
             self._write()
 
     def _write(self) -> None:
@@ -140,10 +160,11 @@ class Progress:
             "outputs": self.outputs,
             "training": self.training,
             "restarts_in_place": self.restarts,
+            "held_seconds": round(self.held, 3),
             "first_started": round(self.first_started, 3),
             "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),
-            "updated": round(time.time(), 3),
+            "updated": round(self._updated, 3),
         }
         run_lease.check()
         replace(self.path, json.dumps(fields, indent=1) + "\n")
@@ -197,6 +218,11 @@ def _fate(error: BaseException, loss: PeerLoss | None) -> tuple[str, int]:
     if loss is not None and loss.code in USER and own not in USER:
         return str(loss.error()), loss.code
     return str(error), own
+
+
+def beating(progress: Progress) -> AbstractContextManager[threading.Thread]:
+    """Keep ``held_seconds`` up to date while the block runs."""
+    return repeat(lambda: quietly(progress.beat), BEAT_SECONDS, "progress")
 
 
 def quietly(write: Callable[[], None]) -> None:

@@ -24,6 +24,8 @@ GAUGES = {
     "tokens_per_second_per_gpu": "Real tokens per second and process of the last step.",
     "mfu": "Model FLOP utilisation of the last step, as a fraction.",
     "data_share": "Fraction of the last step that waited for data.",
+    "watts": "Mean power of all GPUs in the last step.",
+    "kwh": "Energy of all GPUs in the steps and between them, of all attempts.",
     "reserved_gib": "Peak GPU memory that the allocator holds on the largest rank, in GiB.",
     "fill": "Real tokens over the capacity of the last step's packs.",
     "expert_load": "Largest over mean number of rows of an expert, averaged over the layers.",

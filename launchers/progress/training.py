@@ -59,6 +59,11 @@ class Timeline:
     steps: list[tuple[int, float]] = field(default_factory=list)
     """Step and seconds, kept as ``reader.append`` keeps rows; whole rows would need more memory."""
     evaluations: list[Evaluation] = field(default_factory=list)
+    lost_seconds: float = 0.0
+    """Of steps that a later attempt has trained again."""
+    evaluation_seconds: float = 0.0
+    kwh: float | None = None
+    """Of all GPUs, in all steps and between them."""
     measure: Measure = BY_LOSS
     """The number by which evaluations are compared."""
 
@@ -68,9 +73,13 @@ class Timeline:
             match reader.parse(text):
                 case Evaluation() as evaluation:
                     reader.append(self.evaluations, evaluation)
+                    self.evaluation_seconds += evaluation.seconds
                 case Row() as row:
                     while self.steps and self.steps[-1][0] >= row.step:
-                        self.steps.pop()
+                        self.lost_seconds += self.steps.pop()[1]
+                    if row.watts is not None:
+                        each = row.watts * (row.seconds + row.other_seconds) / 3.6e6
+                        self.kwh = (self.kwh or 0.0) + each
                     self.steps.append((row.step, row.seconds))
                     self.last = row
 
@@ -99,6 +108,10 @@ class Timeline:
             "accuracy": last.values.get("rewards/accuracies"),
             "data_share": round(waited / last.seconds, 6) if waited is not None else None,
             "goodput": round(productive / max(now - first_started, productive), 6),
+            "trained_seconds": round(productive, 3),
+            "lost_seconds": round(self.lost_seconds, 3),
+            "evaluation_seconds": round(self.evaluation_seconds, 3),
+            "kwh": self.kwh,
             "held_out": evaluations.summary(self.evaluations, self.measure) or None,
         }
 

@@ -26,7 +26,7 @@ from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
 from launchers.progress.exporter import exporting
 from launchers.progress.notify import notifying
-from launchers.progress.progress import Progress, reporting
+from launchers.progress.progress import Progress, beating, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, log_rows, summarising
 from launchers.run import kernel_cache, plan_file, rehearse
@@ -141,10 +141,11 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)
+        leader.peers.agreement.over = partial(_spent, settings, progress)
         run_lease.before_end(leader.give_up)
     if launch.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
-    with leaving(leader), reporting(progress, leader.peers):
+    with leaving(leader), reporting(progress, leader.peers), beating(progress):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
         if verdict.model_config is not None:  # known before the download: complete the plan
             plan_file.record(settings, recipe, inputs, env, verdict.model_config)
@@ -185,18 +186,21 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_rows(progress.training)
                 log_held_out(progress.training)
-                _export(launch, trained, inputs, decision.identity, last)
-                progress.end("done")
+                ends, own = leader.peers.agreement.ends, str(settings.training.budget)
+                identity = {**decision.identity, **({"budget": own} if ends else {})}
+                _export(launch, trained, inputs, identity, last)
+                progress.end("done", ends)
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
-        progress.finish("succeeded")
+        progress.finish("succeeded", leader.peers.agreement.ends)
+
+
+def _spent(settings: Settings, progress: Progress, needs: float) -> str:
+    held = (progress.held + needs) * settings.launch.world_size
+    return settings.training.budget.over(held, time.time() + needs)
 
 
 def _export(
-    launch: Launch,
-    recipe: Recipe,
-    inputs: Inputs,
-    identity: Mapping[str, object],
-    last: Attempt,
+    launch: Launch, recipe: Recipe, inputs: Inputs, identity: Mapping[str, object], last: Attempt
 ) -> None:
     if recipe.script:
         logs.info("no export", why="recipe.backend is script", folder=launch.work.home)
@@ -262,14 +266,8 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
             await_outputs(start.outputs)
         resume = _await_checkpoint(launch.work, start.resume)
         if resume is not None and not start.skip:
-            place = launch.place
-            verify_share(
-                resume,
-                settings.training.verify_seconds,
-                rank=place.rank,
-                nodes=place.nodes,
-                attempt=start.attempt,
-            )
+            seconds, place = settings.training.verify_seconds, launch.place
+            verify_share(resume, seconds, rank=place.rank, nodes=place.nodes, attempt=start.attempt)
         generation = member.ready(preflight.answer(start.preflight))
         if start.skip:
             logs.info("train skipped", why=start.skip)

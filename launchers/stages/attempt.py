@@ -123,7 +123,7 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     identity: dict[str, object] = {"recipe": recipe.identity, **digests}
     if "train" in settings.stages.skips:
         skip = "SKIP_TRAIN=1"
-    elif is_exported(work, recipe, identity):
+    elif is_exported(work, recipe, identity, settings.training.budget):
         skip = "up to date"
     else:
         skip = ""

@@ -52,15 +52,18 @@ def marker_inputs(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, o
     return {**identity, **({} if recipe.export == "last" else {"export": recipe.export})}
 
 
-def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object]) -> bool:
-    """Return whether the run has already ended with these inputs.
+def is_exported(
+    work: Workspace, recipe: Recipe, identity: Mapping[str, object], budget: object = None
+) -> bool:
+    """Return whether the run has already ended with these inputs, or with this budget.
 
     An export that has changed since is a user's: nothing trains again, and it is not replaced. Only
     where nothing but weights differ and the last checkpoint is left to export them from, they are
     made again; what was there is kept next to the export.
     """
     found = marker.read(work.export)
-    if found is None or found.inputs != marker.plain(marker_inputs(recipe, identity)):
+    ended = (identity, {**identity, "budget": str(budget)})
+    if found is None or found.inputs not in [marker.plain(marker_inputs(recipe, e)) for e in ended]:
         return False
     if problems := _changes(work.export, found):
         names = (problem.partition(": ")[0] for problem in problems)

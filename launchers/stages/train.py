@@ -32,7 +32,7 @@ from launchers.progress.training import note_not_counted
 from launchers.stages.attempt import Attempt
 from launchers.standby.standby import Command, Standby
 from launchers.stop.watch import StopOnRequest, stopping
-from launchers.storage import node_disk
+from launchers.storage import checkpoint, node_disk
 from launchers.system import training_end
 from launchers.system.failures import Verdict
 from launchers.system.host_memory import oom_kills
@@ -115,8 +115,13 @@ def train(
         watch.torchrun = child.pid
         code = _wait(child, stop, watch, peers, standby)
         # a process may fail after the save because the first of the others has ended
-        if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
+        has_saved = stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints))
+        if has_saved and not peers.agreement.ends:
             raise stop.preempted()
+        if has_saved or (code != 0 and stop.has_given_up()):
+            _check_budget(launch, peers.agreement.ends)
+            return
+        peers.agreement.ends = ""  # all steps are done, or a failure came first
     if (hung := watch.verdict(peers)) is not None:
         cause = None
         if watch.may_have_failed:
@@ -135,6 +140,15 @@ def train(
         _check_end(folder)
     elif (early := early_end(stop.board, launch.place.rank)) is not None:
         raise early
+
+
+def _check_budget(launch: Launch, why: str) -> None:
+    """Refuse on rank 0 to end by the budget without a checkpoint."""
+    logs.warning("training ended early", why=why)
+    if launch.place.rank == 0 and checkpoint.newest(launch.work.checkpoints) is None:
+        cause = f"{why} is spent, and no checkpoint was saved before"
+        remedy = "allow more: the start, a step and a save must fit (megatron-dpo plan)"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="budget-no-checkpoint")
 
 
 def _check_end(folder: Path) -> None:

@@ -8,11 +8,12 @@ it; the highest of the answers is where all stop, since no process has passed it
     {"stop": "ask", "seconds": …}            any rank to rank 0: must end within so many seconds
     {"stop": "hold"}                         rank 0 to all
     {"stop": "answer", "boundary": …, …}     each rank to rank 0, see ``Answer``
-    {"stop": "at", "boundary": …, "why": …}  rank 0 to all; ``NOWHERE`` if they cannot save
+    {"stop": "at", "boundary": …, "why": …, "ends": …}  the same; ``NOWHERE`` if they cannot save
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -113,6 +114,10 @@ class StopAgreement(Agreement):
         self.boundary = 0
         """From it on all ranks stop, ``NOWHERE`` if they do not; 0 until it is decided."""
         self.why = ""
+        self.ends = ""
+        """Why the run is done with this stop; empty if another attempt continues it."""
+        self.over: Callable[[float], str] = lambda needs: ""
+        """Rank 0's: why the run must end if a step and a save take so many seconds."""
 
     def attach(self, hold: Callable[[], Answer], release: Callable[[int], None]) -> None:
         """Connect this node's training processes.
@@ -144,6 +149,12 @@ class StopAgreement(Agreement):
         else:
             self._send({"stop": "ask", "seconds": seconds})
 
+    def look(self, needs: float) -> None:
+        """Begin the end of the run on rank 0 if it is due; ``needs`` as of ``over``."""
+        if not self.is_asked and (why := self.over(needs)):
+            self.ends = why
+            self._begin(math.inf)
+
     def hear(self, rank: int, message: Message) -> None:
         """Handle a peer's message; others than those above are ignored."""
         word = message.get("stop")
@@ -155,6 +166,7 @@ class StopAgreement(Agreement):
         elif word == "hold" and not self._is_leader:
             self._send({"stop": "answer", **asdict(self._hold())})
         elif word == "at" and not self._is_leader:
+            self.ends = str(message.get("ends") or "")
             self._settle(int(message["boundary"]), str(message["why"]))
 
     def _begin(self, seconds: float) -> None:
@@ -173,7 +185,7 @@ class StopAgreement(Agreement):
             if len(self._answers) < self._nodes or self.boundary:
                 return
             boundary, why = decide(self._answers, self._deadline - time.monotonic())
-        self._send({"stop": "at", "boundary": boundary, "why": why})
+        self._send({"stop": "at", "boundary": boundary, "why": why, "ends": self.ends})
         self._settle(boundary, why)
 
     def _settle(self, boundary: int, why: str) -> None:

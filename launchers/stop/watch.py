@@ -21,7 +21,7 @@ from launchers.stop.agreement import Answer, StopAgreement, seconds_to_save
 from launchers.storage.checkpoint import read_checkpoint
 from launchers.system import lookup
 from launchers.system.process import Child, Stopped
-from launchers.system.step_board import VARIABLE, Phase, StepBoard, step_of
+from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
 
 LOOKUP_SECONDS = 5.0
 """Time for a question to the workspace within the grace period."""
@@ -62,6 +62,12 @@ class StopOnRequest:
         """Return whether this node's processes have stopped, with a complete checkpoint of all."""
         return all(each.phase == Phase.STOPPED for each in self.board.read())
 
+    def has_given_up(self) -> bool:
+        """Return whether the run is done, and nothing is left to save; look at its budget."""
+        needs = (each.step_seconds + each.save_seconds for each in self.board.read())
+        self._agreement.look(max(needs, default=0.0))
+        return bool(self._agreement.ends) and self._agreement.boundary == NOWHERE
+
     def has_checkpoint(self, checkpoints: Path) -> bool:
         """Return whether the checkpoint on which the gang has agreed is complete."""
         name = f"checkpoint-{self._step}"
@@ -84,7 +90,7 @@ class StopOnRequest:
 
         Returns:
             torchrun's exit code; None if a peer was lost, the processes have saved and stopped, or
-            must end because of a hang, or all ranks must end theirs for a restart.
+            must end because of a hang or of the budget, or all ranks must end theirs for a restart.
 
         Raises:
             Stopped: SIGTERM was received, and the processes have neither saved nor finished. What
@@ -93,7 +99,7 @@ class StopOnRequest:
         restarts = peers.restarts
 
         def must_end() -> bool:
-            return restarts.is_asked or hangs() or self.has_saved()
+            return restarts.is_asked or hangs() or self.has_saved() or self.has_given_up()
 
         try:
             return child.wait(peers.lost, until=must_end)

@@ -82,7 +82,7 @@ def _plan(request: Request, console: Console) -> int:
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)
-    searched = _search(found, plan) if verdict.is_too_big and plan.gpu else None
+    searched = search_of(found, plan) if verdict.is_too_big and plan.gpu else None
     proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
@@ -107,7 +107,7 @@ def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
 def _rank(request: Request, console: Console) -> int:
     found = _read(request)
     # Planned with the values' own number of GPUs, which need not be the number searched.
-    searched = _search(found, planning.build(job_of(found, request)))
+    searched = search_of(found, planning.build(job_of(found, request)))
     if request.nodes or request.gpus_per_node:
         searched = _moved(searched, found, request)
     begin = time.perf_counter()
@@ -123,7 +123,7 @@ def _read(request: Request) -> Submission:
     return read_submission(template(request.run, request.files, request.sets))
 
 
-def _search(found: Submission, plan: Plan) -> Search:
+def search_of(found: Submission, plan: Plan) -> Search:
     """Return the search on the GPUs that a release asks for.
 
     Raises:

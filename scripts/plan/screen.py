@@ -246,6 +246,9 @@ def _cost(plan: Plan, prices: Prices) -> Iterator[str]:
         whole += f"; {epoch} an epoch, {thousand} per 1,000 pairs"
     if whole:
         yield f"cost: {whole} (predicted), start and saves not in it"
+    if watts := prices.watts.get(plan.gpu.name):
+        kwh = watts * run.gpu_hours / 1000
+        yield f"energy: {kwh:,.0f} kWh (predicted, at your {watts:g} W for each GPU)"
 
 
 def _evaluation(plan: Plan) -> Iterator[str | Text]:

@@ -15,6 +15,8 @@ The format, version 1; `schema` rises when a field changes its meaning or goes:
                     end{rank, code, class, id, cause, remedy}}],
           effective (share of the time since the first start, in steps that count),
           gpu_hours{held, restarts (of them: starts after the first, steps trained again)},
+          cost{gpu_hours{held, trained, evaluation, lost, waiting, epoch, thousand_pairs},
+               amount{the same, in currency}, currency, kwh} (from the start of the pods),
           time{began, seconds, totals{waited, started, trained, between, lost, after}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
@@ -30,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from launchers.state.json_text import part
+from scripts.observe import spent
 from scripts.report import facts, timeline
 from scripts.report.record import Attempt, RunRecord
 
@@ -72,6 +76,9 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         "attempts": [_attempt(each) for each in run.attempts],
         "effective": timeline.effective(run),
         "gpu_hours": dict(zip(("held", "restarts"), hours, strict=True)) if hours else None,
+        "cost": spent.document(
+            spent.spent(run.progress, run.plan), run.prices, part(run.plan, "gang").get("card")
+        ),
         "time": found
         and {"began": found.began, "seconds": found.seconds, "totals": dict(found.totals)},
         "planned": [

@@ -9,6 +9,7 @@ from typing import Any
 from launchers.exits import Exit
 from launchers.progress.phases import durations
 from launchers.state.json_text import part
+from scripts.observe import spent
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
 from scripts.report.numbers import count, percent, plain
@@ -83,9 +84,12 @@ def _cost(run: RunRecord) -> Iterator[Row]:
         return
     held, restarts = hours
     yield "GPU-hours", f"{held:,.1f}", f"of restarts {restarts:,.1f}; without queue and stages"
-    whole, lost = (run.prices.of(part(run.plan, "gang").get("card"), each) for each in hours)
+    model = part(run.plan, "gang").get("card")
+    whole, lost = (run.prices.of(model, each) for each in hours)
     if whole:
         yield "Cost", whole, f"of the GPU-hours; of restarts {lost}"
+    if (used := spent.spent(run.progress, run.plan)) is not None:
+        yield "Used in all", spent.text(used, run.prices, model), "from the start of the pods"
 
 
 def _training_loss(run: RunRecord) -> Iterator[Row]:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import islice
 
 from scripts.doctor.api import Object
 from scripts.plan.units import time_text
-from scripts.start.gangs import Gang, gang_of, shares_used
+from scripts.start.gangs import Gang, Shape, gang_of, shares_used
 from scripts.start.quota import Queue, Room, queues_of, thousandths
 from scripts.start.simulation import Simulation
 
@@ -111,6 +113,7 @@ def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, St
     draws = _Draws(known=known, now=now, shares=sorted(shares_used(ended)))
     made = Simulation(queues=near, gangs=[*inside, *hidden], now=now)
     early, late = draws.starts(made, {each.id for each in wanted})
+    vague = draws.vague(made.gangs)
     found = {}
     for gang in wanted:
         reasons = [why_hidden] if why_hidden else []
@@ -118,8 +121,7 @@ def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, St
             reasons.append(f"ClusterQueue {gang.queue} has admission checks after the quota")
         is_open = bool(reasons)
         if early[gang.id] != late[gang.id]:
-            others = [each for each in made.gangs if not _follows(each, gang, queues[gang.queue])]
-            reasons += draws.unknown(others)
+            reasons += draws.unknown(vague, gang, queues[gang.queue])
         times = _interval(early[gang.id], late[gang.id])
         found[gang.id] = _start(times, reasons, now, is_open=is_open)
     return found
@@ -145,7 +147,7 @@ class _Draws:
         chance = random.Random(0)  # the same documents give the same answer
         early: dict[str, list[float]] = {each: [] for each in ids}
         late: dict[str, list[float]] = {each: [] for each in ids}
-        is_known = not any(self.unknown(made.gangs))
+        is_known = not any(each.gangs for each in self.vague(made.gangs))
         for _ in range(count):
             # Few ended runs say little about the others: the shares are resampled, too.
             shares = sorted(chance.choices(self.shares, k=len(self.shares))) if self.shares else []
@@ -178,19 +180,44 @@ class _Draws:
         drawn = max(0.0, chance.choice(longer) * limit - ran)
         return drawn, drawn
 
-    def unknown(self, gangs: Iterable[Gang]) -> list[str]:
-        """Return of which gangs the end is not known, in sentences."""
+    def vague(self, gangs: Iterable[Gang]) -> tuple[_Vague, _Vague]:
+        """Return the gangs without a known end: those without a time limit, and the others."""
         left, limits = self.known.left, self.known.limits
-        vague = [each for each in gangs if each.id not in left]
-        endless = [e for e in vague if e.limit is None and e.id not in limits]
+        found = [each for each in gangs if each.id not in left]
+        endless = [e for e in found if e.limit is None and e.id not in limits]
+        ids = {each.id for each in endless}
+        bounded = [e for e in found if e.id not in ids] if len(self.shares) < ENOUGH else []
+        return _Vague(endless), _Vague(bounded)
+
+    def unknown(self, vague: tuple[_Vague, _Vague], gang: Gang, queue: Queue) -> list[str]:
+        """Return the ends that are not known and that a start may depend on, in sentences."""
+        endless, bounded = (each.names(gang, queue, self.known.space) for each in vague)
         found = []
         if endless:
-            names = _names(endless, self.known.space)
-            found.append(f"the end of {names} is not known (no time limit)")
-        bounded = [each for each in vague if each not in endless]
-        if bounded and len(self.shares) < ENOUGH:
-            found.append(f"only the time limit is known of {_names(bounded, self.known.space)}")
+            found.append(f"the end of {endless} is not known (no time limit)")
+        if bounded:
+            found.append(f"only the time limit is known of {bounded}")
         return found
+
+
+class _Vague:
+    """Gangs of the same knowledge, in the order in which they are named; read for each target."""
+
+    def __init__(self, gangs: Iterable[Gang]) -> None:
+        self.gangs = sorted(gangs, key=lambda each: (each.held is None, each.order))
+        self._lines: dict[tuple[str, Shape | None], list[tuple[int, float, str]]] = {}
+        for each in self.gangs:
+            if each.held is None:
+                for shape in (None, each.shape):
+                    self._lines.setdefault((each.queue, shape), []).append(each.order)
+
+    def names(self, gang: Gang, queue: Queue, space: str) -> str:
+        """Return the first names of those that do not follow a gang, and the number of others."""
+        line = self._lines.get((gang.queue, None if queue.strict else gang.shape), [])
+        count = len(self.gangs) - len(line) + bisect_left(line, gang.order)
+        first = islice((e for e in self.gangs if not _follows(e, gang, queue)), min(NAMED, count))
+        more = f" and {count - NAMED} more" if count > NAMED else ""
+        return ", ".join(each.name.removeprefix(f"{space}/") for each in first) + more
 
 
 def _gangs(known: Known, queues: Mapping[str, Queue]) -> list[Gang]:
@@ -300,10 +327,3 @@ def clock(when: float, now: float) -> str:
     """
     time, today = datetime.fromtimestamp(when, UTC), datetime.fromtimestamp(now, UTC)
     return f"{time:%H:%M}" if time.date() == today.date() else f"{time:%b %d %H:%M}"
-
-
-def _names(gangs: Sequence[Gang], space: str) -> str:
-    ordered = sorted(gangs, key=lambda each: (each.held is None, each.order))
-    names = [each.name.removeprefix(f"{space}/") for each in ordered]
-    rest = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

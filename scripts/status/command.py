@@ -10,7 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
+from scripts import prices
 from scripts.doctor.api import NODES, Api
+from scripts.observe import spent
 from scripts.observe.command import Target, notes, observe, print_json
 from scripts.observe.concurrent import call_each
 from scripts.observe.view import View
@@ -80,14 +82,18 @@ def _print(status: Status, look: Look, said: list[str], console: Console, *, as_
     if as_data:
         print_json(console, document(status, look, said))
     else:
-        show(status, console, look.reading.how, said)
+        show(status, console, look.reading.how, said, prices.read())
 
 
 def document(status: Status, look: Look, said: list[str]) -> Mapping[str, Any]:
     """Return the status as JSON data; names and units are those of `summary.Status`."""
+    fields = asdict(status)
+    for name in ("spent", "gpu_model"):
+        del fields[name]
     return {
         "schema": SCHEMA,
-        **asdict(status),
+        **fields,
+        "cost": spent.document(status.spent, prices.read(), status.gpu_model),
         "stale_seconds": look.stale_seconds,
         "workspace": look.reading.how,
         "notes": said,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -148,7 +148,9 @@ def snapshots(api: Api) -> list[View]:
         paths = {name: path for name, (path, _) in QUEUES.items()}
         paths[ALL_WORKLOADS] = WORKLOADS.path("")
         queues = dict(zip(paths, call_each(api.get, paths.values()), strict=True))
-    found = [_snapshot(api, each, pods, workloads, groups, jobsets) for each in jobsets.items]
+    owned = _by_label(pods, NAME_LABEL), _by_label(workloads, UID_LABEL)
+    others = {OWN_WORKLOADS: workloads, "get /apis": groups}
+    found = [_snapshot(api, each, owned, others, jobsets) for each in jobsets.items]
     return [View(replace(each, answers={**each.answers, **queues})) for each in found]
 
 
@@ -175,20 +177,26 @@ def _recorded(api: Api, target: Target) -> list[View] | None:
     ]
 
 
+def _by_label(answer: Answer, label: str) -> Callable[[str], Answer]:
+    """Return the function that gives the part of a list with a value of a label."""
+    if not answer.found:
+        return lambda _: answer
+    parts: dict[str, list[Object]] = {}
+    for each in answer.items:
+        parts.setdefault((each["metadata"].get("labels") or {}).get(label, ""), []).append(each)
+    return lambda value: Answer(status=200, content={"items": parts.get(value, [])})
+
+
 def _snapshot(
-    api: Api, jobset: Object, pods: Answer, workloads: Answer, groups: Answer, listed: Answer
+    api: Api,
+    jobset: Object,
+    owned: tuple[Callable[[str], Answer], Callable[[str], Answer]],
+    others: Mapping[str, Answer],
+    listed: Answer,
 ) -> Snapshot:
     meta: Object = jobset["metadata"]
     now = listed.time
-
-    def chosen(answer: Answer, label: str, value: str) -> Answer:
-        items = [
-            each
-            for each in answer.items
-            if (each["metadata"].get("labels") or {}).get(label) == value
-        ]
-        return Answer(status=200, content={"items": items}) if answer.found else answer
-
+    pods, workloads = owned
     return Snapshot(
         context=api.context,
         namespace=api.namespace,
@@ -197,10 +205,9 @@ def _snapshot(
         now=now or 0.0,
         answers={
             "get jobsets": Answer(status=200, content=jobset),
-            "list pods": chosen(pods, NAME_LABEL, meta["name"]),
-            "list workloads": chosen(workloads, UID_LABEL, meta["uid"]),
-            OWN_WORKLOADS: workloads,
-            "get /apis": groups,
+            "list pods": pods(meta["name"]),
+            "list workloads": workloads(meta["uid"]),
+            **others,
         },
     )
 

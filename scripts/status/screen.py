@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scripts.observe import spent
 from scripts.observe.command import place
 from scripts.plan.bars import EMPTY, FULL
 from scripts.plan.units import bytes_text, time_text
+from scripts.prices import NONE, Prices
 from scripts.status.summary import Local, Measured, Saved, Status
 from scripts.why.command import COLOURS
 
@@ -23,7 +25,9 @@ WIDE = 100
 """Columns from which a terminal is wide."""
 
 
-def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
+def show(
+    status: Status, console: Console, how: str, notes: list[str], prices: Prices = NONE
+) -> None:
     """Print a status.
 
     Args:
@@ -31,6 +35,7 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
         console: where to print.
         how: how the workspace was read.
         notes: what limits the report.
+        prices: of GPU-hours.
     """
     heading = Text.assemble(
         (status.run, "bold"),
@@ -42,7 +47,7 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=LABEL)
     grid.add_column(overflow="fold")
-    for label, text in _lines(status, console.width):
+    for label, text in _lines(status, console.width, prices):
         grid.add_row(Text(label, style="dim"), text)
     console.print(grid)
     for table in _tables(status):
@@ -57,7 +62,7 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
     console.print(foot)
 
 
-def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
+def _lines(status: Status, width: int, prices: Prices) -> Iterator[tuple[str, Text]]:
     yield "state", Text(status.reason.sentence)
     if status.start:
         yield "start", Text(status.start.sentence)
@@ -90,6 +95,10 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
             "effective",
             Text(f"{_percent(status.effective)} of the time went into steps that count"),
         )
+    if status.spent:
+        yield "cost", Text(spent.text(status.spent, prices, status.gpu_model))
+    if status.budget:
+        yield "budget", Text(status.budget, style="yellow")
     if status.stages:
         yield "stages", Text(", ".join(_stages(status)))
     if status.nodes:  # of a JobSet; without one there is nothing that counts them

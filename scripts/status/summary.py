@@ -10,6 +10,7 @@ from typing import Any
 from launchers.config.settings import STAGES
 from launchers.state.json_text import part
 from scripts.observe.cluster import condition
+from scripts.observe.spent import Spent, spent, warning
 from scripts.observe.view import View, unix_time
 from scripts.observe.workspace import Attempt, RunFiles
 from scripts.start.forecast import Start
@@ -151,6 +152,10 @@ class Status:
     effective: float | None
     """Share of the time since the first start that went into steps that count."""
     checkpoints: int
+    spent: Spent | None
+    budget: str
+    """That the budget ends the run before its last step; empty if it does not."""
+    gpu_model: str
     start: Start | None = None
     """None of a run that does not wait for its queue; `scripts.start.view` predicts it."""
 
@@ -206,7 +211,21 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         attempts=tuple(_tries(files.attempts)),
         effective=_number(training.get("goodput")),
         checkpoints=sum(each.complete for each in files.checkpoints),
+        spent=spent(files.progress, plan),
+        budget=warning(_env(view), files.progress, _processes(plan), view.now),
+        gpu_model=str(part(plan, "gang").get("card") or ""),
     )
+
+
+def _processes(plan: Numbers) -> int:
+    return _whole(part(plan, "gang").get("world_size")) or 1
+
+
+def _env(view: View) -> dict[str, str]:
+    """Return the plain variables of the gang's container."""
+    containers = (view.gang_pod.get("spec") or {}).get("containers") or []
+    given = (each for item in containers for each in item.get("env") or [])
+    return {each["name"]: str(each["value"]) for each in given if "value" in each}
 
 
 def _measured(name: str, training: Numbers, plan: Numbers) -> Measured:

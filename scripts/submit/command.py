@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,17 +11,18 @@ from typing import Any
 
 from rich.console import Console
 
+from scripts import prices
 from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm
-from scripts.observe.command import Exit, Target, notes, print_json
+from scripts.observe.command import SKEW_SECONDS, Exit, Target, notes, print_json
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
 from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.start.view import start
-from scripts.submit import follow
+from scripts.submit import budget, follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
 from scripts.terminal import terminal
@@ -42,6 +44,10 @@ class Request:
     dry_run: bool = False
     """Plan and check; change nothing."""
     until: Until = Until.SUBMITTED
+    by: str | None = None
+    budget: str | None = None
+    among: Sequence[Path] = ()
+    """See `budget.py`."""
 
 
 @dataclass(kw_only=True)
@@ -56,6 +62,8 @@ class Outcome:
     """Helm's, empty if it was refused before."""
     submitted: bool = False
     findings: Sequence[Finding] = ()
+    budget: Mapping[str, Any] | None = None
+    """What was chosen for `--by` and `--budget`; None without them."""
     states: list[Mapping[str, Any]] = field(default_factory=list)
     """Each state that was seen, in order: `time` (Unix), `id`, `kind`, `sentence`, `remedy`,
     `start`."""
@@ -108,11 +116,42 @@ def submit(request: Request, console: Console, outcome: Outcome) -> int:
     target = request.target
     if not request.files and not request.sets:
         raise Problem("no values given; use e.g. -f values/a100-2node.yaml")
+    if request.by or request.budget:
+        request = _limited(request, console, outcome)
     planned = planning.Request(run=target.run, files=request.files, sets=request.sets)
     if planning.run(planned, console):
         outcome.refused = "plan"
         return int(Exit.FAILED)
     return submit_planned(request, console, outcome)
+
+
+def _limited(request: Request, console: Console, outcome: Outcome) -> Request:
+    """Return the request with the gang, layout and budget that meet its limits.
+
+    Raises:
+        Problem: a limit is none, prices lack, or nothing can be planned.
+    """
+    here = time.time()
+    now = request.target.reach().get("/apis").time or here
+    given = budget.limits(request.by, request.budget, now)
+    table = prices.read() if request.budget else prices.NONE
+    if request.budget and table == prices.NONE:
+        raise Problem(f"--budget needs {prices.FILE}, a file with your prices; {prices.FORM}")
+    planned = planning.Request(run=request.target.run, files=request.files, sets=request.sets)
+    found, left_out = budget.choices(planned, request.among, table)
+    best, warnings = budget.choose(found, given, now)
+    warnings = [*left_out, *warnings]
+    if abs(here - now) > SKEW_SECONDS:
+        skew = f"this machine's clock is {here - now:+.0f} s off the API server's"
+        warnings.append(f"{skew}; --by is by the latter")
+    for line in budget.said(found, best, table):
+        console.print(line, soft_wrap=True, highlight=False)
+    for line in warnings:
+        console.print(f"warning: {line}", soft_wrap=True, highlight=False, style="yellow")
+    sets = [*best.sets, *budget.assignments(best, given)]
+    outcome.budget = {"chosen": best.name, "sets": sets, "hours": round(best.hours, 3)}
+    outcome.budget |= {"amount": round(best.cost, 2) if best.price else None, "warnings": warnings}
+    return replace(request, files=best.files, sets=sets)
 
 
 def submit_planned(request: Request, console: Console, outcome: Outcome) -> int:

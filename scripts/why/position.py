@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from scripts.doctor.api import Object
 from scripts.observe.cluster import ALL_WORKLOADS, OWN_WORKLOADS, is_true
 from scripts.observe.view import View
+
+T = TypeVar("T")
 
 
 def workloads(view: View) -> list[Object]:
@@ -15,6 +19,26 @@ def workloads(view: View) -> list[Object]:
     if everywhere.found:
         return everywhere.items
     return view.snapshot.answer(OWN_WORKLOADS).items
+
+
+class Kept(Generic[T]):
+    """What was computed from the last list: `list` asks the same of it for each of its runs."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._items: list[Object] = []
+        self._found: dict[Hashable, T] = {}
+
+    def of(self, items: list[Object], key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned for this list, the same object, and this key."""
+        if items is not self._items:
+            self._items, self._found = items, {}
+        if key not in self._found:
+            self._found[key] = make()
+        return self._found[key]
+
+
+_LINES: Kept[Mapping[str, int]] = Kept()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +73,18 @@ def position(view: View) -> Position | None:
         if each["metadata"]["name"] == name:
             place = int(each.get("positionInClusterQueue") or 0) + 1
             return Position(number=place, of=None, where="the ClusterQueue")
-    own = (
-        each
-        for each in workloads(view)
-        if each["metadata"].get("namespace", view.namespace) == view.namespace
-    )
-    waiting = sorted((each for each in own if _waits_in(each, view.queue)), key=_order)
-    names = [each["metadata"]["name"] for each in waiting]
-    if name not in names:
+    items, space, queue = workloads(view), view.namespace, view.queue
+    numbers = _LINES.of(items, (space, queue), lambda: _line(items, space, queue))
+    if name not in numbers:
         return None
-    where = f"LocalQueue {view.queue}"
-    return Position(number=names.index(name) + 1, of=len(names), where=where)
+    return Position(number=numbers[name], of=len(numbers), where=f"LocalQueue {queue}")
+
+
+def _line(items: list[Object], space: str, queue: str) -> dict[str, int]:
+    """Return the names of the Workloads that wait in a LocalQueue, with their numbers."""
+    own = (each for each in items if each["metadata"].get("namespace", space) == space)
+    waiting = sorted((each for each in own if _waits_in(each, queue)), key=_order)
+    return {each["metadata"]["name"]: number for number, each in enumerate(waiting, 1)}
 
 
 def _waits_in(workload: Object, queue: str) -> bool:

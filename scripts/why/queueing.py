@@ -7,7 +7,7 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/scheduler/flavorassigner`, `pkg/s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from scripts.doctor.api import Object
@@ -16,7 +16,7 @@ from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
 from scripts.why.holding import has_kueue, is_inactive, rejection, while_waiting
-from scripts.why.position import position, workloads
+from scripts.why.position import Kept, position, workloads
 from scripts.why.words import Condition, Facts, after, clean, lasting, matched
 
 HOLDERS = 3
@@ -190,16 +190,8 @@ def _quota_short(view: View) -> Facts | None:
 
 def _holders(view: View, resource: str, flavor: str) -> str:
     """Return which runs hold a resource of a flavor, as far as they may be read."""
-    amounts: Counter[str] = Counter()
-    space = view.namespace
-    for each in workloads(view):
-        admission: Object = (each.get("status") or {}).get("admission") or {}
-        if is_true(each, "Finished") or admission.get("clusterQueue") != _cluster_queue(view):
-            continue
-        for podset in admission.get("podSetAssignments") or []:
-            if (podset.get("flavors") or {}).get(resource) == flavor:
-                used = (podset.get("resourceUsage") or {}).get(resource) or 0
-                amounts[owner(each, space)] += int(parse_quantity(used) * 1000)
+    items, asked = workloads(view), (view.namespace, _cluster_queue(view), resource, flavor)
+    amounts = _AMOUNTS.of(items, asked, lambda: _amounts(items, *asked))
     if not amounts:
         return ""
     named = [
@@ -211,6 +203,25 @@ def _holders(view: View, resource: str, flavor: str) -> str:
     everywhere = view.snapshot.answer(ALL_WORKLOADS).found
     unseen = "" if everywhere else " (other namespaces may not be read)"
     return "; " + ", ".join(named) + more + unseen
+
+
+_AMOUNTS: Kept[Counter[str]] = Kept()
+
+
+def _amounts(
+    items: Sequence[Object], space: str, queue: str, resource: str, flavor: str
+) -> Counter[str]:
+    """Return what each run holds of a resource of a flavor, in thousandths."""
+    amounts: Counter[str] = Counter()
+    for each in items:
+        admission: Object = (each.get("status") or {}).get("admission") or {}
+        if admission.get("clusterQueue") != queue or is_true(each, "Finished"):
+            continue
+        for podset in admission.get("podSetAssignments") or []:
+            if (podset.get("flavors") or {}).get(resource) == flavor:
+                used = (podset.get("resourceUsage") or {}).get(resource) or 0
+                amounts[owner(each, space)] += int(parse_quantity(used) * 1000)
+    return amounts
 
 
 def owner(workload: Object, space: str) -> str:

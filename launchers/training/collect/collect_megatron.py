@@ -27,6 +27,7 @@ from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import model as metrics_model
 from launchers.metrics import step as metrics_step
 from launchers.metrics import vector, writer
+from launchers.metrics.power import PowerMeter
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
@@ -69,7 +70,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             gpu.host_buffer(self.places.size),
             gpu.device_buffer(self.places.size),
         )
-        self.event, self.returned = gpu.new_event(), None
+        self.event, self.returned, self.power = gpu.new_event(), None, PowerMeter(gpu.uuid())
         self.sent: Sent | None = None
         self.began = time.perf_counter()
         self.ended: float | None = None
@@ -111,7 +112,8 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         tally, host = self.tally, self.host
         counted = (tally.tokens, tally.squares, tally.sequences) if self.counts else (0, 0, 0)
         host.zero_()
-        host.numpy()[self.places.rank(self.rank)] = (*counted, tally.seconds, *gpu.peaks())
+        measured = (tally.seconds, *gpu.peaks(), self.power.watts())
+        host.numpy()[self.places.rank(self.rank)] = (*counted, *measured)
         tally.clear()
         self.device.copy_(host, non_blocking=True)
         self.experts.drain(self.device, self.places)

@@ -22,11 +22,13 @@ from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import step as metrics_step
 from launchers.metrics import vector, writer
+from launchers.metrics.power import PowerMeter
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.stop import finished
+from launchers.training.collect import device as gpu
 
 _MASKS = ("attention_mask", "completion_attention_mask")
 """Keys of the masks in ms-swift's batches; the second is KTO's, whose KL rows are not trained."""
@@ -53,6 +55,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.places = Places(world=dist.get_world_size() if spread else 1)
         self.attempt = writer.attempt(os.environ)
         self.pending: list[Pending] = []
+        self.power = PowerMeter(gpu.uuid())
         self.ended: float | None = None
         self.cost: float | None = None
         self.writer = None
@@ -69,7 +72,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         mine = self.summed[self.places.rank(self.rank)]
         for batch in found[0]:
             mine[:3] += self._counted(batch)
-        mine[3] = waited
+        mine[3], mine[-1] = waited, self.power.watts()
         return found
 
     def _counted(self, batch: Any) -> torch.Tensor:

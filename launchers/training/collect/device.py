@@ -37,6 +37,11 @@ def name() -> str:
     return torch.cuda.get_device_name() if GPU else ""
 
 
+def uuid() -> str:
+    """Return the id by which the driver knows the GPU; empty without one, or before torch 2.5."""
+    return str(getattr(torch.cuda.get_device_properties(), "uuid", "")) if GPU else ""
+
+
 def peaks() -> tuple[float, float]:
     """Return the peak bytes allocated and reserved since the process began."""
     if not GPU:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.dev.figures import gpu_report, learning, pictures, table
+from scripts.dev.figures import gpu_report, learning, pictures, starts, table
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.measured import Run, runs
 from scripts.dev.figures.plot import draw
@@ -40,7 +40,7 @@ def main() -> int:
         return 2
     PAGE.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
-    written = [PAGE, PLOT, *gpu_report.write()]
+    written = [PAGE, PLOT, starts.draw(), *gpu_report.write()]
     for proof in learning.newest_first()[:1]:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)

@@ -132,12 +132,14 @@ def test_what_the_packs_hold() -> None:
 def test_one_sum_holds_every_ranks_numbers() -> None:
     places = Places(world=2, layers=2, experts=4)
     values = [0.0] * places.size
-    values[places.rank(0)] = [600.0, 9.0, 3.0, 0.25, 5.0, 7.0]
-    values[places.rank(1)] = [400.0, 1.0, 1.0, 0.5, 6.0, 6.0]
+    values[places.rank(0)] = [600.0, 9.0, 3.0, 0.25, 5.0, 7.0, 500.0]
+    values[places.rank(1)] = [400.0, 1.0, 1.0, 0.5, 6.0, 6.0, 600.0]
     values[places.layer(1, 0, 2)] = [4.0, 1.0]
     values[places.layer(1, 2, 2)] = [2.0, 1.0]
     found = vector.shared(values, places)
     assert (found.tokens, found.squares, found.sequences) == (1000, 10.0, 4)
     assert (found.data_seconds, found.allocated, found.reserved) == (0.5, 6.0, 7.0)
-    assert found.token_balance == 1.2
+    assert (found.token_balance, found.watts) == (1.2, 1100.0)
+    values[places.rank(1)] = [400.0, 1.0, 1.0, 0.5, 6.0, 6.0, 0.0]
+    assert vector.shared(values, places).watts is None
     assert (found.expert_load, found.expert_load_worst) == (2.0, 2.0)  # layer 0 is dense

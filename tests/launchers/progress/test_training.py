@@ -146,3 +146,17 @@ def test_a_run_without_evaluations_says_so(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level("INFO"):
         log_held_out(found)
     assert "held out" not in caplog.text
+
+
+def test_energy_lost_steps_and_evaluations_are_summed_over_all_attempts() -> None:
+    timeline = Timeline()
+    assert timeline.summary(1.0, 0.0) == {}
+    timeline.add([text(step) for step in (1, 2, 3)])
+    assert timeline.summary(9.0, 0.0)["kwh"] is None
+    row = Row(step=3, total=9, attempt=2, time=0.0, seconds=2.0, other_seconds=1.0, watts=1200.0)
+    held_out = Evaluation(step=3, total=9, attempt=2, time=1.0, seconds=4.0, values={"loss": 0.7})
+    timeline.add([metrics.line(row), evaluations.line(held_out), metrics.line(row)])
+    found = timeline.summary(9.0, 0.0)
+    assert (found["watts"], found["kwh"]) == (1200.0, 2 * 3 * 1200 / 3.6e6)
+    assert (found["trained_seconds"], found["lost_seconds"]) == (6.0, 4.0)
+    assert found["evaluation_seconds"] == 4.0

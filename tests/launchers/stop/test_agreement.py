@@ -108,3 +108,18 @@ def test_a_rank_that_cannot_save_asks_nobody() -> None:
     agreement.attach(lambda: Answer(boundary=0, why="training has not begun"), lambda _: None)
     agreement.ask(100)
     assert (agreement.boundary, sent) == (NOWHERE, [])
+
+
+def test_all_ranks_learn_that_a_stop_is_the_end_of_the_run() -> None:
+    with led(2) as (lead, join):
+        [follower] = started(lead, join, nodes=2)
+        own = lead.peers.agreement
+        for agreement in (own, follower.peers.agreement):
+            agreement.attach(lambda: Answer(boundary=4, needs_seconds=9.0), lambda _: None)
+        own.over = lambda needs: "budget" if needs >= 10 else ""
+        follower.peers.agreement.look(99.0)  # rank 0 alone decides
+        own.look(9.0)
+        assert not own.is_asked
+        own.look(10.0)
+        assert eventually(lambda: follower.peers.agreement.boundary == 4)
+        assert (own.boundary, own.ends, follower.peers.agreement.ends) == (4, "budget", "budget")

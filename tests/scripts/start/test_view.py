@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
-from scripts.doctor.api import Answer, Api
+from scripts.doctor.api import WORKLOADS, Answer, Api
+from scripts.helm import ROOT
 from scripts.observe.ahead import Ahead
-from scripts.observe.cluster import ALL_WORKLOADS, CHART, CHART_LABEL
+from scripts.observe.cluster import ALL_WORKLOADS, CHART, CHART_LABEL, QUEUES
 from scripts.observe.command import Target, observe
 from scripts.observe.source import Source
 from scripts.observe.view import View
@@ -184,3 +186,13 @@ def test_ends_are_read_once_a_minute_and_never_with_source_api(queued: Cluster, 
         seen, _ = observe(Target(run="next"), api, reader=False, ahead=ahead)
     assert ALL_WORKLOADS in seen.snapshot.answers and not seen.snapshot.left
     assert not any(each.endswith("jobsets/dpo") or "exec" in each for each in queued.asked)
+
+
+def test_the_role_in_the_readme_allows_what_a_forecast_lists() -> None:
+    page = (ROOT / "scripts" / "start" / "README.md").read_text(encoding="utf-8")
+    role, binding = yaml.safe_load_all(page.partition("```yaml\n")[2].partition("```")[0])
+    assert [rule["verbs"] for rule in role["rules"]] == [["list"], ["list"]]
+    required, optional = (rule["resources"] for rule in role["rules"])
+    assert sorted(required) == sorted(path.rpartition("/")[2] for path, _ in QUEUES.values())
+    assert optional == [WORKLOADS.path("").rpartition("/")[2]]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]

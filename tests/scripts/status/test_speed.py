@@ -1,18 +1,22 @@
-"""Time of `status` and `why` of a waiting run: 1,000 Workloads in its queue, 100,000 rows."""
+"""Time of `status`, `why` and `list` with 1,000 Workloads in the queue and 100,000 rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
+from scripts.doctor.api import Answer, Api
 from scripts.observe.command import Exit
+from scripts.status import listing
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
 from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
 from tests.scripts.observe.server import Cluster, serving
@@ -23,6 +27,9 @@ WORKLOADS = 1000
 ROWS = 100_000
 LIMIT_SECONDS = 0.8
 """Of the processor; on a machine that is not busy both verbs take 0.5 s."""
+LIST_SECONDS = 2.0
+"""Of the processor, for the list of 990 waiting runs; it takes 1.2 s."""
+RUN = jobset()
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
 
 
@@ -107,3 +114,54 @@ def test_a_busy_queue_and_a_long_run_are_answered_in_time(
     [reason, *_] = answer("why")["reasons"]
     assert reason["id"] == "quota-short"
     assert "and 197 more runs hold the rest" in reason["sentence"]
+
+
+@dataclass(frozen=True)
+class Stub:
+    """The part of `Api` that `list` uses; answers are texts, which are parsed as a client does."""
+
+    texts: Mapping[str, str]
+    context: str = "kind"
+    namespace: str = "team"
+    unselected: str = ""
+    chosen: frozenset[str] = frozenset()
+
+    def get(self, path: str, **query: str) -> Answer:
+        text = next((text for end, text in self.texts.items() if path.endswith(end)), "{}")
+        return Answer(status=200, content=json.loads(text), time=NOW)
+
+
+def test_the_list_of_990_waiting_runs_has_their_starts_in_time() -> None:
+    runs, held = [], []
+    for number in range(WORKLOADS):
+        name, holds = f"run{number}", 16 * (number < 10)
+        made = workload(name=f"jobset-{name}", holds=holds)
+        item = made if holds else pending(SHORT, name=f"jobset-{name}")
+        item["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": f"u-{name}"}
+        template = RUN["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+        item["spec"]["podSets"] = [{"name": "node", "count": 2, "template": template}]
+        item["spec"]["maximumExecutionTimeSeconds"] = 3600 + number
+        held.append(item)
+        meta = {**RUN["metadata"], "name": name, "uid": f"u-{name}"}
+        runs.append({**RUN, "metadata": meta, "spec": {**RUN["spec"], "suspend": not holds}})
+    amounts = {"cpu": "10k", "memory": "10Ti", "nvidia.com/gpu": "160"}
+    quota = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
+    flavors = [{"name": "a100", "resources": quota}]
+    spec = {"resourceGroups": [{"coveredResources": [*amounts], "flavors": flavors}]}
+    entrance = {"metadata": {"name": "gpu", "namespace": "team"}, "spec": {"clusterQueue": "gpus"}}
+    lists = {"/jobsets": runs, "/workloads": held, "/localqueues": [entrance]}
+    lists["/clusterqueues"] = [{"metadata": {"name": "gpus"}, "spec": spec}]
+    texts = {end: json.dumps({"items": items}) for end, items in lists.items()}
+    groups = ("jobset.x-k8s.io", "kueue.x-k8s.io")
+    texts["/apis"] = json.dumps({"groups": [{"name": name, "versions": []} for name in groups]})
+    times: list[float] = []
+    while len(times) < 3 and min(times, default=LIST_SECONDS) >= LIST_SECONDS:
+        begun = time.process_time()
+        views = listing.snapshots(cast(Api, Stub(texts)))
+        found = [listing.line(each) for each in listing._statuses(views)]
+        times.append(time.process_time() - begun)
+    waiting = [each for each in found if each.start]
+    assert len(waiting) == WORKLOADS - 10
+    assert sorted(each.position or 0 for each in waiting) == list(range(1, WORKLOADS - 9))
+    assert all(each.start and each.start.expected for each in waiting)
+    assert min(times) < LIST_SECONDS, times

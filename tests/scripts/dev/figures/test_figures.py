@@ -7,7 +7,7 @@ import pytest
 
 from launchers.units import GIB
 from scripts.dev import results as raw_results
-from scripts.dev.figures import learning, measured, plot, table
+from scripts.dev.figures import learning, measured, plot, starts, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
@@ -239,3 +239,9 @@ def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -
 def test_a_readme_without_its_markers_is_reported() -> None:
     with pytest.raises(Problem, match="<!-- predicted -->"):
         filled("no markers", {"predicted": "x"})
+
+
+def test_the_plot_of_starts_is_that_of_the_table(tmp_path: Path) -> None:
+    made = starts.draw(path=tmp_path / "start.svg").read_text(encoding="utf-8")
+    assert made == starts.PLOT.read_text(encoding="utf-8"), "run `make figures`"
+    assert "inside the interval" in made and "outside the interval" in made

@@ -36,6 +36,9 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- with dig "holdMinutes" 0 .root.Values.debug | int }}{{ $_ := set $settings "DPO_HOLD_SECONDS" (mul . 60 | toString) }}{{ end }}
 {{- if dig "standby" false $v.restarts }}{{ $_ := set $settings "DPO_STANDBY" "1" }}{{ end }}
+{{- $budget := $v.budget | default dict }}
+{{- with $budget.gpuMinutes }}{{ $_ := set $settings "DPO_BUDGET_GPU_MINUTES" (int64 . | toString) }}{{ end }}
+{{- with $budget.by }}{{ $_ := set $settings "DPO_BUDGET_BY" . }}{{ end }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- if include "megatron-dpo.local" .root }}
 {{- $_ := set $settings "DPO_LOCAL_CHECKPOINTS" (printf "/local-checkpoints/%s" .root.Release.Namespace) }}

@@ -1,0 +1,69 @@
+"""A run with a budget ends with a checkpoint and an export; a larger budget trains on."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launchers.config import budget
+from launchers.exits import Exit, LaunchError
+from tests.launchers.pods import Pods
+
+
+def test_a_spent_budget_exports_the_last_checkpoint_of_all_ranks_and_a_larger_one_trains_on(
+    pods: Pods,
+) -> None:
+    pods.train = "0.1:save,1.1:hang"
+    by = datetime.fromtimestamp(datetime.now(UTC).timestamp() + 6, UTC).isoformat()
+    ends = pods.all(DPO_BUDGET_BY=by)
+    assert [code for code, _ in ends] == [0, 0], ends
+    assert "training ended early" in ends[0][1] and "training ended early" in ends[1][1]
+    progress = pods.progress()
+    assert progress["state"] == "succeeded" and progress["why"] == "budget.by"
+    assert (pods.run / "export" / "model.safetensors").exists()
+    assert [code for code, _ in pods.all(DPO_BUDGET_BY=by)] == [0, 0]
+    assert not (pods.run / "attempts" / "2").exists()  # this budget is spent
+    assert pods.progress()["held_seconds"] > progress["held_seconds"] > 3
+    assert [code for code, _ in pods.all(DPO_BUDGET_GPU_MINUTES="99")] == [0, 0]
+    assert "--resume_from_checkpoint" in pods.argv(0, attempt=2)
+    assert pods.progress()["why"] == ""
+
+
+def test_a_budget_that_ends_before_the_first_checkpoint_is_a_user_error(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0:hang")
+    [(code, output)] = pods.all(DPO_BUDGET_BY="2026-01-01T00:00:00Z")
+    assert code == Exit.CONFIG, output
+    assert pods.message(0)["id"] == "budget-no-checkpoint"
+    assert not (pods.run / "export").exists()
+
+
+def test_a_start_that_was_killed_counts_until_its_last_write(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0:save")
+    pods.run.mkdir(parents=True)
+    killed = {"held_seconds": 3595.0, "state": "running"}
+    (pods.run / "progress.json").write_text(json.dumps(killed))
+    [(code, output)] = pods.all(DPO_BUDGET_GPU_MINUTES="60")
+    assert code == Exit.CONFIG, output  # 3,595 s and 10 s: nothing is left to train
+    assert pods.progress()["held_seconds"] >= 3605
+    pods.train = "0:succeed"
+    [(code, output)] = pods.all(DPO_BUDGET_GPU_MINUTES="120")
+    assert code == 0 and pods.progress()["held_seconds"] > 3605, output
+
+
+@pytest.mark.parametrize(
+    ("setting", "id"),
+    [
+        ("DPO_BUDGET_GPU_MINUTES=-1", "env-integer"),
+        ("DPO_BUDGET_GPU_MINUTES=1.5", "env-integer"),
+        ("DPO_BUDGET_BY=08:00", "env-time"),
+        ("DPO_BUDGET_BY=2026-12-01T08:00", "env-time"),
+    ],
+)
+def test_a_budget_of_another_form_is_refused(setting: str, id: str) -> None:
+    name, _, given = setting.partition("=")
+    with pytest.raises(LaunchError) as caught:
+        budget.from_env({name: given})
+    assert (caught.value.code, caught.value.id) == (Exit.CONFIG, id)
