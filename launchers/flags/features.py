@@ -21,8 +21,8 @@ launcher sets it; in the launcher's own environment it is refused like any unkno
 SAVE_VARIABLE = "DPO_SAVE_SECONDS"
 """Environment variable of the training processes: seconds of work that an interruption may lose; 0
 where ms-swift chooses the steps to save. The launcher sets it, as above."""
-DROPPED_VARIABLE = "DPO_MAX_DROPPED_ROWS"
-"""Environment variable of the training processes: ``recipe.maxDroppedRows``."""
+DROPPED_VARIABLE, CACHES_VARIABLE = "DPO_MAX_DROPPED_ROWS", "DPO_CACHE_TOKENS"
+"""Variables of the training processes: ``recipe.maxDroppedRows``; 1 if tokens may be cached."""
 EVALUATE_VARIABLE = "DPO_EVALUATE_FIRST"
 """Environment variable of the training processes: 1 if a run that resumes evaluates its checkpoint,
 since it was stopped before that evaluation had ended. The launcher sets it, as above."""
@@ -312,7 +312,7 @@ FEATURES = (
     ),
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
     Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
-    Feature(name="tokens", module="training.tokens.cache", wanted=caches_tokens),
+    Feature(name="tokens", module="training.tokens.cache"),
     Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=_has_packs),
     Feature(
         name="evaluation",
@@ -379,6 +379,7 @@ def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
         VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)),
         SAVE_VARIABLE: str(seconds),
         DROPPED_VARIABLE: str(recipe.max_dropped_rows),
+        CACHES_VARIABLE: "1" if caches_tokens(recipe) else "0",
     }
 
 

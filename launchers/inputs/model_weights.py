@@ -12,13 +12,15 @@ import codecs
 import json
 import re
 import zipfile
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from launchers import logs
 from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.hub.fetch import INDEX
+from launchers.plan import model_config
 from launchers.plan.model_config import is_tied, levels, quantization, text_config
 from launchers.storage.seal_check import WEIGHTS, Header, header, sizes_of
 from launchers.system import lookup
@@ -44,6 +46,13 @@ OTHER = re.compile(
 MEGATRON = re.compile(r"latest_checkpointed_iteration\.txt|iter_\d{7}|common\.pt|.*\.distcp")
 """What Megatron writes (megatron-core ``dist_checkpointing``, older ones ``checkpointing.py``)."""
 _EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
+_OPTIONAL = re.compile(r".*(?:scale\w*|zero_point|inv_freq)")
+_SHARED = re.compile(rf"{_OPTIONAL.pattern}|self_attn\.[kv]_.*")
+"""Tensors that some layers lack: buffers, scales of layers that are not quantized; and where layers
+share them (Gemma 3n and 4, Hunyuan) keys and values."""
+_SHARING = ("num_kv_shared_layers", "use_cla", "cla_share_factor")
+_BY_LAYER = re.compile("layer|block|pattern|freq|ratio|idx|indices")
+"""Keys of config.json whose lists say which layers are of a kind."""
 _NAMED = 3
 """Names in a message."""
 _SAMPLES, _SAMPLE_BYTES = 8, 65536
@@ -343,13 +352,45 @@ def _names(name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str
 
 
 def _layers(name: str, config: Mapping[str, Any], tensors: Collection[str]) -> None:
-    """Refuse weights without a layer that the config counts."""
+    """Refuse weights without a layer that the config counts, or without a tensor of one."""
     count = text_config(config).get("num_hidden_layers")
     before = [key.removesuffix(_EMBEDDING) for key in tensors if key.endswith(_EMBEDDING)]
     if not isinstance(count, int) or len(before) != 1:
         return
-    pattern = re.compile(rf"{re.escape(before[0])}layers\.(\d+)\.")
-    held = {int(match[1]) for match in map(pattern.match, tensors) if match}
+    begin = f"{before[0]}layers."
+    held: dict[int, set[str]] = {}
+    for match in filter(None, map(re.compile(rf"{re.escape(begin)}(\d+)\.(.+)").match, tensors)):
+        held.setdefault(int(match[1]), set()).add(match[2])
     if held and (missing := [str(layer) for layer in range(count) if layer not in held]):
         says = f"{name}: {len(missing)} of {count} layers have no weights: {', '.join(missing[:8])}"
         raise refusal("model-layers-missing", says)
+    lacking = _lacking(config, {layer: frozenset(held[layer]) for layer in range(count) if held})
+    if absent := [f"{begin}{layer}.{tensor}" for layer, more in lacking for tensor in more]:
+        says = f"{name} has no {_some(absent)}, which its other layers have"
+        raise refusal("model-tensors-missing", says)
+
+
+def _lacking(
+    config: Mapping[str, Any], held: Mapping[int, frozenset[str]]
+) -> Iterator[tuple[int, set[str]]]:
+    """Yield layers, and the tensors that as many other layers of their kind have besides theirs.
+
+    Layers of another kind have tensors of their own: experts, or another attention.
+    """
+    size = text_config(config)
+    may_lack = _SHARED if any(map(size.get, _SHARING)) else _OPTIONAL
+    try:
+        dense = model_config.parse_config(config).dense
+    except LaunchError:  # not a model of known sizes
+        dense = ()
+    listed = [v for k, v in size.items() if isinstance(v, list) and _BY_LAYER.search(k)]
+    kinds: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for layer, names in held.items():
+        said = [v[layer] if len(v) == len(held) else layer in v for v in listed]
+        needed = frozenset(each for each in names if not may_lack.fullmatch(each))
+        kinds.setdefault(str([layer in dense, *said]), []).append((layer, needed))
+    for layers in kinds.values():
+        counts = Counter(names for _, names in layers)
+        for layer, names in layers:
+            more = [set(m - names) for m, n in counts.items() if names < m and n >= counts[names]]
+            yield from ((layer, each) for each in more[:1])

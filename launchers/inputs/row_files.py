@@ -13,18 +13,18 @@ import gzip
 import io
 import json
 import lzma
-import math
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from launchers.exits import LaunchError
 from launchers.inputs import row_folder
 from launchers.inputs.model_weights import POINTER
 from launchers.inputs.row_folder import refusal
-from launchers.inputs.rows import columnar
+from launchers.inputs.rows import columnar, json_text
 
 MAX_READ_BYTES = 64 * 1024**2
 """Beginnings of the files of a dataset that are read, together: about a second."""
@@ -70,7 +70,8 @@ class Rows:
         """Return the rows of the file, of JSON lines by counting them; None if they are unknown."""
         if self.total is None and self.path.suffix == ".jsonl":
             with self.path.open("rb") as handle:
-                return sum(1 for line in handle if line.strip())
+                found = sum(1 for line in handle if line.strip())
+            return found if found >= len(self.rows) else None  # lines that CR ends
         return self.total
 
     @property
@@ -182,8 +183,12 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Ro
     """Read JSON lines, or one JSON list."""
     head = handle.read(most)
     rest = handle.read(1)
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
+    if head.startswith(b"["):
         return _json_list(key, path, head, is_whole=not rest)
+    if re.match(rb"(?:\xef\xbb\xbf)?\s*\[", head):
+        wrong = "has a byte-order mark or a space before its list, where datasets reads no rows"
+        remedy = f"write one map per line: jq -c '.[]' {path.name} > rows.jsonl"
+        raise refusal("dataset-json", key, path, wrong, remedy)
     if not rest and _wrapped(head):
         raise refusal(
             "dataset-wrapped",
@@ -192,24 +197,33 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Ro
             f"is one map, with its rows under {_wrapped(head)}",
             f"write the rows alone: jq -c '.{_wrapped(head)}[]'",
         )
-    lines = head.split(b"\n")
+    lines = head.splitlines()
     kept = lines[:-1] if rest else lines  # the last one is incomplete
+    block = head[: head.find(b"\n", BLOCK_BYTES) + 1 or len(head)]
+    first = sum(map(bool, map(bytes.strip, block.splitlines())))
     numbered = ((n, line) for n, line in enumerate(kept, 1) if line.strip())
-    rows = [*_maps(key, path, ((f"line {n}", _parse(key, path, line, n)) for n, line in numbered))]
+    try:
+        rows: Sequence[Mapping[str, Any]] = [
+            _map(key, path, f"line {n}", _parse(key, path, line, n)) for n, line in numbered
+        ]
+    except LaunchError:
+        spread = None if rest else json_text.read(head, BLOCK_BYTES)
+        if spread is None:
+            raise
+        rows, first = spread
     found: list[tuple[int | None, Mapping[str, Any]]] = [*enumerate(rows, 1)]
     if rest:
         found += [(None, row) for row in _windows(key, path, len(head), windows)]
-    if len(head) > BLOCK_BYTES:
-        first = sum(map(bool, map(bytes.strip, head[:BLOCK_BYTES].split(b"\n"))))
+    if len(head) > len(block):
         row_folder.refuse_late(key, path, found, first)
     return Rows(path=path, rows=found, total=None if rest else len(found))
 
 
 def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
     if is_whole:
-        rows = [*_maps(key, path, [("line 1", _parse(key, path, head, 1))])]
+        rows = [_map(key, path, "line 1", row) for row in _parse(key, path, head, 1)]
         return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows))
-    text, decoder, found = head.decode("utf-8-sig", "ignore"), json.JSONDecoder(), []
+    text, decoder, found = head.decode("utf-8", "ignore"), json.JSONDecoder(), []
     at = text.index("[") + 1
     try:
         while True:
@@ -217,7 +231,7 @@ def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
             found.append(value)
     except ValueError:  # where the part that was read ends
         pass
-    return Rows(path=path, rows=[*enumerate(_maps(key, path, [("the list", found)]), 1)])
+    return Rows(path=path, rows=[*enumerate((_map(key, path, "the list", e) for e in found), 1)])
 
 
 def _windows(key: str, path: Path, begin: int, count: int) -> Iterator[Mapping[str, Any]]:
@@ -230,11 +244,11 @@ def _windows(key: str, path: Path, begin: int, count: int) -> Iterator[Mapping[s
         for end in [*range(begin + step, size, step)][: count - 1] + [size]:
             handle.seek(max(begin, end - min(step, WINDOW_BYTES)))
             start, text = handle.tell(), handle.read(min(step, WINDOW_BYTES))
-            lines = text.split(b"\n")[1:]
+            lines = text.splitlines()[1:]
             for line in lines if end == size else lines[:-1]:
                 if line.strip():
                     place = f"a line behind byte {start}"
-                    yield from _maps(key, path, [(place, _parse(key, path, line, 0, place))])
+                    yield _map(key, path, place, _parse(key, path, line, 0, place))
 
 
 def _wrapped(head: bytes) -> str:
@@ -251,22 +265,20 @@ def _wrapped(head: bytes) -> str:
     return lists[0] if len(lists) == 1 else ""
 
 
-def _maps(key: str, path: Path, parsed: Iterable[tuple[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    for place, value in parsed:
-        for row in value if isinstance(value, list) else [value]:
-            if not isinstance(row, Mapping):
-                wrong = f"{place}: the row is not a map"
-                raise refusal("dataset-row", key, path, wrong, "use one map per line")
-            yield row
+def _map(key: str, path: Path, place: str, row: Any) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    wrong = f"{place}: the row is not a map"
+    raise refusal("dataset-row", key, path, wrong, "use one map per line")
 
 
 def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> Any:
     try:
-        hook = _once if 0 < number <= DISTINCT_ROWS else None
+        hook = json_text.once if 0 < number <= DISTINCT_ROWS else None
         value = json.loads(
             text.decode("utf-8-sig" if number == 1 else "utf-8"),
             object_pairs_hook=hook,
-            parse_float=_double,
+            parse_float=json_text.double,
         )
         if b"\\ud" in text.lower():  # half a surrogate pair, which Arrow does not take for text
             json.dumps(value, ensure_ascii=False).encode()
@@ -274,27 +286,11 @@ def _parse(key: str, path: Path, text: bytes, number: int, place: str = "") -> A
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or thousands of levels
         where = place or f"line {number}"
         if row_folder.is_spread(path, text):
-            wrong = f"{where} is not one JSON map: maps over several lines, or several in one line"
+            wrong = f"{where} is not one JSON map, and datasets cannot read a file of this size so"
             remedy = f"write one map per line: jq -c . {path.name} > rows.jsonl"
             raise refusal("dataset-json-lines", key, path, wrong, remedy) from None
         wrong, remedy = f"{where} is not JSON: {error}", "use one JSON map per line, in UTF-8"
         raise refusal("dataset-json", key, path, wrong, remedy) from None
-
-
-def _double(text: str) -> float:
-    """Return a number; Arrow refuses one that 64 bits do not hold."""
-    if math.isinf(found := float(text)):
-        raise ValueError(f"the number {text[:20]} is too large for 64 bits")
-    return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a map; Arrow refuses a key that is there twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} is there twice")
-    return found
 
 
 def _text(key: str, path: Path, handle: BinaryIO, most: int) -> Rows:

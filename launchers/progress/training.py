@@ -16,6 +16,7 @@ from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
+from launchers.progress import row_counts
 from launchers.progress.progress import Progress, quietly
 from launchers.progress.prometheus import GAUGES
 from launchers.system.atomic_file import read_object, replace
@@ -117,7 +118,7 @@ class Timeline:
 
 
 def rows_of(attempt: Path) -> dict[str, Any]:
-    """Return the counts of an attempt's rows; empty where they were not tokenised before.
+    """Return the counts of an attempt's rows; empty where there are none yet.
 
     Args:
         attempt: its folder.
@@ -125,23 +126,21 @@ def rows_of(attempt: Path) -> dict[str, Any]:
     Raises:
         LaunchError: IO if the storage does not answer.
     """
-    found = read_object(attempt / PACKING)
+    found = {**read_object(attempt / PACKING), **row_counts.so_far(attempt)}
     names = ("rows_read", "rows_kept", "rows_dropped", "pairs_doubtful", "rows_not_counted")
-    return {name: found[name] for name in names if name in found}
+    own = (*names, "rows_so_far", "rows_drawn", "rows_replaced")
+    return {name: found[name] for name in own if name in found}
 
 
-def note_not_counted(attempt: Path, why: str) -> None:
-    """Write to ``packing.json`` why the rows of an attempt are not counted.
-
-    Args:
-        attempt: its folder.
-        why: the reason.
+def note(attempt: Path, counts: Mapping[str, Any]) -> None:
+    """Write counts of rows, or why there are none, to an attempt's ``packing.json``.
 
     Raises:
         OSError: the file cannot be written.
     """
-    document = {**read_object(attempt / PACKING), "rows_not_counted": why}
-    replace(attempt / PACKING, json.dumps(document, indent=1) + "\n")
+    known = read_object(attempt / PACKING)
+    if known != (document := {**known, **counts}):
+        replace(attempt / PACKING, json.dumps(document, indent=1) + "\n")
 
 
 def log_rows(training: Mapping[str, Any]) -> None:
@@ -188,8 +187,11 @@ def summarising(
     def record() -> None:
         timeline.add(tail.lines())
         found = timeline.summary(time(), progress.first_started)
-        if found and (counts := rows_of(path.parent / "attempts" / str(found["attempt"]))):
+        attempt = path.parent / "attempts" / str(found.get("attempt"))
+        if found and (counts := rows_of(attempt)):
             found["rows"] = counts
+            if "rows_so_far" in counts:
+                quietly(lambda: note(attempt, counts))
         if found and found != progress.training:
             progress.training = found
             quietly(progress.write)

@@ -28,7 +28,6 @@ from launchers.hang.settings import Hang
 from launchers.hang.watch import HangWatch, early_end, watching
 from launchers.metrics.trainer_log import last_step
 from launchers.progress import trained
-from launchers.progress.training import note_not_counted
 from launchers.stages.attempt import Attempt
 from launchers.standby.standby import Command, Standby
 from launchers.stop.watch import StopOnRequest, stopping
@@ -89,11 +88,6 @@ def train(
     work = launch.work
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
-    if launch.place.rank == 0 and not features.caches_tokens(recipe):
-        key = "streaming" if recipe.is_on("streaming") else "load_from_cache_file: false"
-        why = f"recipe.args.{key}: tokens are not kept"
-        logs.warning("rows are not counted, and maxDroppedRows is not applied", why=why)
-        note_not_counted(folder, why)
     ranks = folder / f"node-{launch.place.rank}"
     argv = _command(launch, recipe, inputs, attempt, ranks)
     resume = attempt.resume.path if attempt.resume else None

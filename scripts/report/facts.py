@@ -281,6 +281,9 @@ COUNTS = {
     "rows_dropped": "dropped",
     "pairs_doubtful": "trained on, but",
     "rows_not_counted": "not counted",
+    "rows_so_far": "counted",
+    "rows_drawn": "drawn by rank 0",
+    "rows_replaced": "drawn, but replaced by another row",
 }
 """Counts of the rows in ``packing.json``: numbers, and numbers by reason."""
 

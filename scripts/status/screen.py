@@ -112,11 +112,17 @@ def _rows(rows: Mapping[str, Any]) -> str:
     '6 of 8 kept; dropped: no messages 2'
     >>> _rows({"rows_not_counted": "streaming"})
     'not counted: streaming'
+    >>> _rows({"rows_read": 8, "rows_kept": 8, "rows_so_far": "", "rows_drawn": 40,
+    ...        "rows_replaced": {"longer than max_length": 2}})
+    '8 of 8 kept so far; of 40 drawn, others took the place of: longer than max_length 2'
     """
     if why := rows.get("rows_not_counted"):
         return f"not counted: {why}"
     text = f"{rows.get('rows_kept')} of {rows.get('rows_read')} kept"
-    for name, label in (("rows_dropped", "dropped"), ("pairs_doubtful", "trained on, but")):
+    text += " so far" if "rows_so_far" in rows else ""
+    drawn = f"of {rows.get('rows_drawn')} drawn, others took the place of"
+    labels = {"rows_dropped": "dropped", "pairs_doubtful": "trained on, but"}
+    for name, label in (labels | {"rows_replaced": drawn}).items():
         if found := rows.get(name):
             text += f"; {label}: {', '.join(f'{why} {count}' for why, count in found.items())}"
     return text

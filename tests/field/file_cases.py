@@ -13,6 +13,7 @@ from tests.field.rows import (
     folder_of,
     good,
     hh,
+    joined,
     lines,
     pair,
     parquet,
@@ -25,6 +26,7 @@ from tests.field.rows import (
     turn,
 )
 
+listed = json.dumps([pair(n) for n in range(COUNT)]).encode()
 CASES = (
     Case(
         id="D37",
@@ -55,6 +57,33 @@ CASES = (
         what="a suffix in capitals",
         right="refused dataset-suffix",
         write=raw("pairs.JSONL", text_of(pair)),
+    ),
+    Case(id="", what="lines that CR ends", right=KEPT, write=joined(pair, "\r")),
+    Case(id="", what="maps over several lines", right=KEPT, write=joined(pair, "\n", 1)),
+    Case(id="", what="all maps in one line", right=KEPT, write=joined(pair, "")),
+    Case(
+        id="",
+        what="maps over several lines, one cut by the end of a part",
+        right="refused dataset-json-lines",
+        write=joined(lambda n: pair(n, more="x" * 50_000), "\n", 1),
+    ),
+    Case(
+        id="",
+        what="maps over several lines, a column of two types",
+        right="refused dataset-json-lines",
+        write=joined(lambda n: pair(n, more=n if n % 2 else "x"), "\n", 1),
+    ),
+    Case(
+        id="",
+        what="a JSON list behind a byte-order mark",
+        right="refused dataset-json",
+        write=raw("pairs.json", "\ufeff".encode() + listed),
+    ),
+    Case(
+        id="",
+        what="a JSON list behind an empty line",
+        right="refused dataset-json",
+        write=raw("pairs.json", b"\n" + listed),
     ),
     Case(
         id="D38",

@@ -113,6 +113,12 @@ def raw(name: str, content: bytes) -> Any:
     return write
 
 
+def joined(make: Callable[[int], Row], end: str, indent: int | None = None) -> Any:
+    """Return the writer of JSON maps with another end than a line's, or over several lines."""
+    made = end.join(json.dumps(make(n), indent=indent) for n in range(COUNT))
+    return raw("pairs.jsonl", made.encode())
+
+
 def several(*writers: Any) -> Any:
     def write(folder: Path) -> list[Path]:
         return [path for each in writers for path in each(folder)]

@@ -59,7 +59,8 @@ ALLOWED: dict[str, str] = {
         training/saving/foreground.py:Parts._written
         system/threads.py:repeat.work system/training_end.py:_away termination.py:write
         training/collect/batch_rows.py:written training/packs/packing.py:_publish
-        training/tokens/make.py:not_counted
+        training/tokens/cache.py:_count training/tokens/running.py:Running.restart
+        training/tokens/running.py:Running.add
         stop/finished.py:_end stop/uncaught.py:_print
         training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
         stages/clone.py:warn_if_moved
@@ -75,7 +76,7 @@ ALLOWED: dict[str, str] = {
         storage/lock.py:Lock._beats storage/lock.py:Lock._touch storage/disk.py:note_use
     """,
     "upstream drops the row for any exception; it is counted": """
-        training/tokens/row_account.py:_each
+        training/tokens/row_account.py:each
     """,
     "a lock that is not released becomes stale": "storage/lock.py:Lock.__exit__",
     "a later check judges the same file and raises": "inputs/model_preview.py:_local",

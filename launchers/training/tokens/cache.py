@@ -3,9 +3,11 @@
 ``swift/pipelines/train/sft.py`` tokenises each row for its length before the first step and again
 each time that it is drawn, in every attempt. With this feature all ranks read
 ``cache/tokens/<digest>``. If that is not possible (multimodal rows, a stream, a workspace that
-cannot be written), upstream's functions run unchanged and the log says why.
+cannot be written), upstream's functions run unchanged, the log says why, and rows are counted while
+they are read (``running.py``).
 """
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -18,15 +20,18 @@ from swift.utils import get_logger
 
 from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
+from launchers.flags.features import CACHES_VARIABLE
+from launchers.progress.training import note
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
 from launchers.system.remedies import STORAGE_REMEDY
-from launchers.training.tokens import fingerprint
-from launchers.training.tokens.make import make, not_counted
+from launchers.training.tokens import fingerprint, running
+from launchers.training.tokens.make import limit, make
 from launchers.training.tokens.row_account import FILE, ROW
 
 SPLITS = ("train", "val")
+_prepare = SwiftSft._prepare_dataset
 _get = SwiftSft._get_dataset
 _encode = SwiftSft._encode_dataset
 _post_process = SwiftSft._post_process_datasets
@@ -42,12 +47,38 @@ def get_dataset(self: Any) -> Any:
         _logger.info("tokens are not kept: %s", reason)
     found = None if reason else _agree(self)
     if found is None:
-        if os.environ.get("RANK", "0") == "0":
-            not_counted(reason or "the workspace did not take the tokens")
+        _count(self, reason or "the workspace did not take the tokens")
         return _get(self)
     self.has_tokens = True
     stored = [found / f"{name}.arrow" for name in SPLITS]
     return tuple(Dataset.from_file(str(p)) if p.exists() else None for p in stored)
+
+
+def _count(self: Any, why: str) -> None:
+    """Count rows from here on, on rank 0, unless they are tokenised elsewhere.
+
+    A stream is packed by processes of ``swift/dataset/packing.py``, and never of pairs.
+    """
+    args = self.args
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if args.cached_dataset or args.cached_val_dataset or (args.streaming and args.packing):
+        _logger.warning("rows are not counted, and maxDroppedRows is not applied: %s", why)
+        attempt = os.environ.get("DPO_ATTEMPT_FOLDER")
+        with contextlib.suppress(OSError):  # the warning is in the log
+            if attempt:
+                note(Path(attempt), {"rows_not_counted": why})
+        return
+    _logger.warning("rows are counted while they are read: %s", why)
+    self.counts = running.begin(args)
+
+
+def prepare_dataset(self: Any) -> Any:
+    """Judge rows that upstream has mapped at the start; of a stream forget those that it showed."""
+    made = _prepare(self)
+    if counts := getattr(self, "counts", None):
+        counts.end_preparation(limit())
+    return made
 
 
 def encode_dataset(self: Any, train: Any, val: Any, pre_process: bool = True) -> Any:
@@ -59,11 +90,13 @@ def encode_dataset(self: Any, train: Any, val: Any, pre_process: bool = True) ->
 
 def post_process_datasets(self: Any, datasets: Any) -> Any:
     """Let upstream's datasets return rows of the cache instead of tokenising them."""
-    made = _post_process(self, datasets)
-    if getattr(self, "has_tokens", False):
-        for dataset in filter(None, made):
-            lazy = dataset.dataset if hasattr(dataset, "packed_idx") else dataset
+    made, counts = _post_process(self, datasets), getattr(self, "counts", None)
+    for dataset in filter(None, made):
+        lazy = dataset.dataset if hasattr(dataset, "packed_idx") else dataset
+        if getattr(self, "has_tokens", False):
             lazy.encode_func = _stored
+        elif counts and self.args.lazy_tokenize:
+            lazy.encode_func = counts.drawing(lazy.encode_func)
     return made
 
 
@@ -86,6 +119,7 @@ def unfit(args: Any, template: Any) -> str:
     kind = getattr(args, "rlhf_type", None)
     reasons = {
         "streaming": args.streaming,
+        "load_from_cache_file: false": os.environ.get(CACHES_VARIABLE) == "0",
         "lazy_tokenize": args.lazy_tokenize,
         "cached_dataset": args.cached_dataset or args.cached_val_dataset,
         "truncation_strategy split": args.truncation_strategy == "split",
@@ -139,6 +173,7 @@ def _verify(folder: Path) -> None:
 
 def install() -> None:
     """Replace the pipeline's functions that make the datasets."""
+    SwiftSft._prepare_dataset = prepare_dataset
     SwiftSft._get_dataset = get_dataset
     SwiftSft._encode_dataset = encode_dataset
     SwiftSft._post_process_datasets = post_process_datasets

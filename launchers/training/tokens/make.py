@@ -1,6 +1,5 @@
 """Tokenise the rows of a dataset with ms-swift's own functions, on one rank."""
 
-import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -21,7 +20,8 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.external_plugins import users_plugins
 from launchers.flags.features import DROPPED_VARIABLE
 from launchers.inputs import row_forms
-from launchers.progress.training import PACKING, note_not_counted
+from launchers.progress import row_counts
+from launchers.progress.training import PACKING
 from launchers.reference.policy import original
 from launchers.storage import disk, manifest, marker
 from launchers.storage.output import Made, produce
@@ -120,7 +120,7 @@ def _tokenise(self: Any, partial: Path) -> Made:
     except Exception:  # of upstream, where too few rows are left to sample or to hold out
         found = account.document()
         found["kept"] = found["read"] - row_verdict.dropped(found)
-        row_verdict.refuse(found, _limit())
+        row_verdict.refuse(found, limit())
         raise
     finally:
         args.load_from_cache_file, template.model = kept
@@ -142,24 +142,17 @@ def _judge(folder: Path) -> None:
     found = noted.made.get("account") if noted else None
     if not found:  # made by an older launcher
         return
-    summary = row_verdict.summary(found)
+    summary = row_counts.summary(found)
     _logger.info("rows %s", json.dumps(summary))
     for complaint in row_verdict.complaints(found):
         _logger.warning("rows %s", complaint)
     if attempt := os.environ.get("DPO_ATTEMPT_FOLDER"):
         replace(Path(attempt) / PACKING, json.dumps(summary, indent=1) + "\n")
-    row_verdict.refuse(found, _limit())
+    row_verdict.refuse(found, limit())
 
 
-def not_counted(why: str) -> None:
-    """Say in the log and in ``packing.json`` that dropped rows are neither counted nor limited."""
-    _logger.warning("rows are not counted, and maxDroppedRows is not applied: %s", why)
-    if attempt := os.environ.get("DPO_ATTEMPT_FOLDER"):
-        with contextlib.suppress(OSError):  # the warning is in the log
-            note_not_counted(Path(attempt), why)
-
-
-def _limit() -> float:
+def limit() -> float:
+    """Return ``recipe.maxDroppedRows``."""
     return float(os.environ.get(DROPPED_VARIABLE, "1"))
 
 

@@ -21,14 +21,13 @@ from swift.dataset.loader import DatasetLoader
 from swift.template import MaxLengthError
 from swift.utils import get_logger
 
+from launchers.progress import row_counts
 from launchers.training.tokens import pair_faults
 
 ROW = "dpo_row"
 """The column with the number of a row in its dataset, from 1."""
 FILE = "dpo_file"
 """The column of tokenised rows with the dataset of a row, as ms-swift is given it."""
-SHOWN = 3
-"""Rows that are named for each reason."""
 _WORDS = {
     "_check_rejected_response": "no rejected answer, or one that equals the chosen answer",
     "_check_messages": "a turn of an unknown role or without content",
@@ -45,19 +44,24 @@ _logger = get_logger()
 class Account:
     """The counts of one dataset while it is tokenised."""
 
+    has_numbers = True
+    """Whether rows have a column with their number."""
+
     def __init__(self, path: Path, *, is_left_cut: bool, is_kto: bool) -> None:
         """Take the file of the counts, whether long texts are cut at their beginning, and KTO."""
         self.path, self.is_left_cut, self.is_kto = path, is_left_cut, is_kto
         self.file = ""
         self.found: dict[str, dict[str, Any]] = {}
 
-    def note(self, why: str, file: object, row: object, *, dropped: bool, text: str = "") -> None:
-        """Note one row."""
+    def note(
+        self, why: str, file: object, row: object, *, dropped: bool | None, text: str = ""
+    ) -> None:
+        """Note one row; ``dropped`` is None where training drew another one in its place."""
         entry = self.found.setdefault(
             why, {"count": 0, "dropped": dropped, "rows": [], "example": text[:120]}
         )
         entry["count"] += 1
-        entry["rows"] = _first([*entry["rows"], [str(file), row]])
+        entry["rows"] = row_counts.first([*entry["rows"], [str(file), row]])
 
     def flush(self, **counts: int) -> None:
         """Append what was noted; one write, which other processes do not interrupt."""
@@ -67,22 +71,8 @@ class Account:
 
     def document(self) -> dict[str, Any]:
         """Return the counts of all processes: rows read and kept, and the reasons by count."""
-        read, kept, reasons = 0, 0, dict[str, dict[str, Any]]()
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
-        for line in map(json.loads, text.splitlines()):
-            read += line["counts"].get("read", 0)
-            kept += line["counts"].get("kept", 0)
-            for why, more in line["reasons"].items():
-                entry = reasons.setdefault(why, {**more, "count": 0, "rows": []})
-                entry["count"] += more["count"]
-                entry["rows"] = _first([*entry["rows"], *more["rows"]])
-        ordered = sorted(reasons.items(), key=lambda each: -each[1]["count"])
-        return {"read": read, "kept": kept, "reasons": dict(ordered)}
-
-
-def _first(rows: list[list[Any]]) -> list[list[Any]]:
-    """Return the first rows of a dataset: a part that is held out has been shuffled."""
-    return sorted(rows, key=lambda each: (each[0], each[1] or 0))[:SHOWN]
+        return row_counts.document(text.splitlines())
 
 
 @contextmanager
@@ -99,7 +89,7 @@ def counting(account: Account) -> Iterator[None]:
         return _call(self, dataset, **kwargs)
 
     def batched(self: Any, batched_row: Mapping[str, Any], **kwargs: Any) -> dict[str, Any]:
-        return _each(account, self, batched_row, **kwargs)
+        return each(account, self, batched_row, **kwargs)
 
     RowPreprocessor.standard_keys.append(ROW)
     RowPreprocessor.__call__, RowPreprocessor.batched_preprocess = call, batched
@@ -118,17 +108,17 @@ def _is_said(record: logging.LogRecord) -> bool:
     return "strict=False" not in record.getMessage()  # upstream's advice to another call
 
 
-def _each(
+def each(
     account: Account, self: Any, batched_row: Mapping[str, Any], *, strict: bool, **_: Any
 ) -> dict[str, Any]:
     """Map each row on its own, as upstream maps a batch of them."""
-    encodes, made, read, kept = isinstance(self, EncodePreprocessor), list[Any](), 0, 0
+    encodes, made, seen, kept = isinstance(self, EncodePreprocessor), list[Any](), 0, 0
     for row in RowPreprocessor.batched_to_rows(dict(batched_row)):
         number, file = row.get(ROW), row.get("dataset", account.file)
         if encodes:
             row.pop(ROW, None)
         one = {name: [value] for name, value in row.items()}
-        read += not encodes
+        seen += 1
         try:
             if encodes and account.is_kto:  # as upstream, which keeps the texts
                 self._check_rejected_response(row)
@@ -136,32 +126,32 @@ def _each(
         except Exception as error:
             if strict:
                 raise
-            why = _reason(error, is_kto=account.is_kto)
+            why = reason(error, is_kto=account.is_kto)
             account.note(why, file, number, dropped=True, text=str(error))
             _say(self, error)
             continue
         found = RowPreprocessor.batched_to_rows(result)
         if not found:
             account.note("no messages", file, number, dropped=True)
-        for each in [*found] if account.is_kto and not encodes else ():
-            if why := pair_faults.unlabelled(each):
+        for one_row in [*found] if account.is_kto and not encodes else ():
+            if why := pair_faults.unlabelled(one_row):
                 account.note(why, file, number, dropped=True)
-                found.remove(each)
+                found.remove(one_row)
         if encodes:
             kept += bool(found)
             for encoded in found:
-                encoded[FILE] = str(file)
+                encoded |= {FILE: str(file)} if account.has_numbers else {}
                 messages = row.get("messages") or []
                 for why in pair_faults.faults(encoded, messages, is_left_cut=account.is_left_cut):
                     account.note(why, file, number, dropped=False)
-        for each in found:
-            each[ROW] = number  # a reader of the user may return a new row
+        for row in found if account.has_numbers else ():
+            row[ROW] = number  # a reader of the user may return a new row
         made += found
-    account.flush(read=read, kept=kept)
+    account.flush(**({"tried": seen, "kept": kept} if encodes else {"read": seen}))
     return RowPreprocessor.rows_to_batched(made) or {"messages": []}
 
 
-def _reason(error: Exception, *, is_kto: bool) -> str:
+def reason(error: Exception, *, is_kto: bool) -> str:
     """Return a reason that rows of one kind share: no text of the row is part of it."""
     if isinstance(error, MaxLengthError):
         return "longer than max_length"

@@ -9,7 +9,6 @@ from typing import Any
 from launchers.exits import Exit, LaunchError
 from launchers.training.tokens.pair_faults import NO_ANSWER, WARNED
 
-KEY = "rows_read"
 TOO_LONG = "longer than max_length"
 
 
@@ -37,7 +36,7 @@ def refuse(found: Mapping[str, Any], limit: float) -> None:
             id="tokens-dropped" if kept else "tokens-none",
         )
     for why, each in found["reasons"].items():
-        if not each["dropped"] and why not in WARNED and each["count"] == kept:
+        if each["dropped"] is False and why not in WARNED and each["count"] == kept:
             raise LaunchError(
                 Exit.DATA,
                 f"recipe.dataset: {words({why: each})} in all {kept} rows",
@@ -52,16 +51,6 @@ def refuse(found: Mapping[str, Any], limit: float) -> None:
 def dropped(found: Mapping[str, Any]) -> int:
     """Return the number of rows that are dropped."""
     return sum(int(each["count"]) for each in found["reasons"].values() if each["dropped"])
-
-
-def summary(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts as fields of ``packing.json`` and ``progress.json``."""
-    return {
-        KEY: found["read"],
-        "rows_kept": found["kept"],
-        "rows_dropped": {w: e["count"] for w, e in found["reasons"].items() if e["dropped"]},
-        "pairs_doubtful": {w: e["count"] for w, e in found["reasons"].items() if not e["dropped"]},
-    }
 
 
 def complaints(found: Mapping[str, Any]) -> Iterator[str]:

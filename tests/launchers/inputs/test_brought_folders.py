@@ -65,6 +65,30 @@ def wrapped(prefix: str) -> Change:
     return tensors(lambda held: {prefix + name: data for name, data in held.items()})
 
 
+def layers(kinds: str, without: str = "", **keys: Any) -> Change:
+    """Return the change to a model with a layer for each letter.
+
+    Args:
+        kinds: e for two experts, d for a dense MLP, k for one that takes another's keys.
+        without: the end of the names of tensors that are left out.
+        keys: of config.json.
+    """
+    own = {
+        "e": ("self_attn.k_proj", "mlp.gate", "mlp.experts.0.up_proj", "mlp.experts.1.up_proj"),
+        "d": ("self_attn.k_proj", "mlp.up_proj"),
+        "k": ("mlp.up_proj",),
+    }
+    names = [
+        f"model.layers.{at}.{part}.weight"
+        for at, kind in enumerate(kinds)
+        for part in ("self_attn.q_proj", *own[kind])
+    ]
+    held = {EMBEDDING: model_folder.tensors()[EMBEDDING]}
+    held |= {name: bytes(16) for name in names if not without or not name.endswith(without)}
+    sizes = {"num_experts": 2, "num_experts_per_tok": 1, "num_hidden_layers": len(kinds)}
+    return lambda model: model_folder.write(model, held, **{**sizes, **keys})
+
+
 def entry(change: Callable[[dict[str, Any]], object], tensor: str = QUERY) -> Change:
     """Return the change of a tensor's entry in the header of safetensors."""
 
@@ -188,6 +212,24 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("offset text", entry(lambda e: e.update(data_offsets="x")), "model-file-damaged", WHOLE),
     ("no shape", entry(lambda e: e.pop("shape")), "model-file-damaged", WHOLE),
     (
+        "a tensor of a layer",
+        layers("eee", "1.mlp.gate.weight"),
+        "model-tensors-missing",
+        "model.layers.1.mlp.gate.weight, which its other layers have",
+    ),
+    (
+        "an expert of a layer",
+        layers("dedee", "3.mlp.experts.1.up_proj.weight", mlp_only_layers=[0, 2]),
+        "model-tensors-missing",
+        "model.layers.3.mlp.experts.1.up_proj.weight",
+    ),
+    (
+        "one of two dense layers",
+        layers("ddee", "1.mlp.up_proj.weight", first_k_dense_replace=2),
+        "model-tensors-missing",
+        "model.layers.1.mlp.up_proj.weight",
+    ),
+    (
         "rows added",
         entry(lambda e: e["shape"].__setitem__(0, 18), EMBEDDING),
         "model-vocabulary",
@@ -239,6 +281,11 @@ def test_a_folder_is_refused_with_what_to_write(
         index("a.safetensors"),
         broken("LICENSE"),
         entry(lambda e: e.update(dtype="I64")),
+        layers("dee", first_k_dense_replace=1),
+        layers("dede", decoder_sparse_step=2),
+        layers("eded", mlp_only_layers=[1, 3]),
+        layers("ddkk", num_kv_shared_layers=2),
+        layers("dkdk", layer_types=["full", "linear"] * 2),
     ],
 )
 def test_what_trainers_do_not_read_refuses_nothing(tmp_path: Path, change: Change) -> None:

@@ -220,18 +220,39 @@ def test_a_key_that_the_first_block_lacks_is_refused(
     judge(tmp_path / "b.jsonl", lines(*[{**LONG, "score": 1}] * 20, LONG))  # then it is null
 
 
+SPREAD = f"{json.dumps(GOOD, indent=1)}\n"
+
+
 @pytest.mark.parametrize(
-    "content",
+    "content, rows",
     [
-        json.dumps(GOOD, indent=1) + "\n" + json.dumps(GOOD, indent=1),
-        json.dumps(GOOD) + json.dumps(GOOD) + "\n",
-        lines(GOOD) + json.dumps(GOOD) + json.dumps(GOOD),
+        (SPREAD * 2, 2),
+        (json.dumps(GOOD) * 2, 2),
+        (lines(GOOD) + json.dumps(GOOD) * 2, 3),
+        (lines(GOOD, GOOD).replace("\n", "\r"), 2),
+        ("\ufeff" + SPREAD, 1),
     ],
 )
-def test_maps_that_are_not_one_a_line_are_named_with_the_remedy(
-    tmp_path: Path, content: str
+def test_maps_that_are_not_one_a_line_pass_where_datasets_reads_them(
+    tmp_path: Path, content: str, rows: int
 ) -> None:
-    text = refusal(tmp_path / "a.jsonl", content)
+    judge(tmp_path / "a.jsonl", content)
+    [found] = row_files.read("recipe.dataset[0]", tmp_path / "a.jsonl")
+    assert [number for number, _ in found.rows] == [*range(1, rows + 1)]
+
+
+@pytest.mark.parametrize("count", [1_000, 4_000])
+def test_maps_over_several_lines_are_named_with_the_remedy_where_a_part_cuts_one(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # parts of 327,680 bytes; a text of more than eight is one, and the next begins after 10 MiB
+    content = json.dumps({**GOOD, "more": "x" * 1000}, indent=1) + "\n"
+    many = content * count
+    judge(tmp_path / "a.jsonl", content * 250)
+    if count > 2_000:
+        judge(tmp_path / "a.jsonl", many)
+        monkeypatch.setattr(row_files, "BLOCK_BYTES", 3 * 1024**2)
+    text = refusal(tmp_path / "a.jsonl", many)
     assert "[dataset-json-lines]" in text and "jq -c . a.jsonl" in text
 
 

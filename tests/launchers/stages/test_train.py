@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
@@ -9,9 +8,7 @@ import pytest
 from launchers.exits import Exit, FailureClass
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
-from launchers.progress.training import rows_of
 from launchers.stages.train import SIGNLESS_SECONDS, _failure
-from tests.launchers.pods import Pods
 
 
 def logs(folder: Path, *texts: str) -> Path:
@@ -174,15 +171,3 @@ def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(
     error = _failure(tmp_path / "away" / "node-0", PeerMonitor(), started=False, code=1)
     assert (error.code, error.id) == (Exit.IO, "workspace-away")
     assert error.failure_class == FailureClass.STORAGE
-
-
-def test_a_run_without_kept_tokens_says_that_its_rows_are_not_counted(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, nodes=1)
-    pods.write_recipe(args={"tuner_type": "full", "load_from_cache_file": False})
-    [(code, output)] = pods.all()
-    assert code == 0, output
-    assert "rows are not counted, and maxDroppedRows is not applied" in output
-    [attempt] = (pods.run / "attempts").iterdir()
-    noted = json.loads((attempt / "packing.json").read_text())
-    assert noted["rows_not_counted"].startswith("recipe.args.load_from_cache_file")
-    assert rows_of(attempt) == noted

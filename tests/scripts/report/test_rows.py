@@ -30,6 +30,18 @@ def test_counts_and_reasons_are_rows_of_their_own(tmp_path: Path) -> None:
     assert [*facts.packs(run)] == [("packs", "3")]
 
 
+def test_rows_that_training_replaced_are_counted_with_those_that_it_drew(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    counts = {"rows_read": 9, "rows_kept": 9, "rows_so_far": "while rank 0 reads them"}
+    counts |= {"rows_drawn": 1200, "rows_replaced": {"longer than max_length": 30}}
+    (work.attempts / "2" / "packing.json").write_text(json.dumps(counts))
+    assert [*facts.rows(read(work))][2:] == [
+        ("counted", "while rank 0 reads them"),
+        ("drawn by rank 0", "1,200"),
+        ("drawn, but replaced by another row: longer than max_length", "30"),
+    ]
+
+
 def test_rows_that_are_not_counted_are_named(tmp_path: Path) -> None:
     work = plant(tmp_path)
     noted = {"rows_not_counted": "a multimodal model", "packs": 3}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from launchers.flags import external_plugins, features
+from launchers.progress.training import rows_of
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
@@ -45,7 +46,8 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
 def ended(
     made: Path, model: str = "model", dataset: str = "pairs.jsonl", **env: str
 ) -> tuple[int, str]:
-    task = env.pop("task", "dpo")
+    task, module = env.pop("task", "dpo"), env.pop("module", "tokens_probe")
+    own = json.loads(env.pop("flags", "{}"))
     flags = {
         **({} if task == "sft" else {"rlhf_type": task}),
         "model": made / model,
@@ -64,6 +66,7 @@ def ended(
         "add_version": "false",
         "check_model": "false",
         "report_to": "none",
+        **own,
     }
     plugins = [str(external_plugins.PLUGIN), str(PLUGIN)]
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
@@ -71,7 +74,7 @@ def ended(
         [
             str(warm.python()),
             "-m",
-            "tests.launchers.training.tokens.tokens_probe",
+            f"tests.launchers.training.tokens.{module}",
             *words,
             "--external_plugins",
             *plugins,
@@ -123,12 +126,14 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
 def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
     made: Path, env: dict[str, str]
 ) -> None:
-    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(made)}
+    attempt = made / f"attempt-{len(env.get('PROBE_UNREADABLE', ''))}"
+    attempt.mkdir()
+    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(attempt)}
     found, log = probe(made, **{**own, **env})
     assert log.count("tokens are not kept: [Errno 2]") == 1
-    assert "rows are not counted" in log
-    noted = json.loads((made / "packing.json").read_text())
-    assert noted == {"rows_not_counted": "the workspace did not take the tokens"}
+    assert "rows are counted while they are read: the workspace did not take the tokens" in log
+    counts = rows_of(attempt)
+    assert (counts["rows_read"], counts["rows_kept"]) == (2 * ROWS, 2 * ROWS)  # the probe's too
     assert found["equal"] == found["compared"] == ROWS
 
 
@@ -180,6 +185,43 @@ def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Pa
     assert "equal sides: 1 (planted.jsonl rows 8)" in log
     _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
     assert "3 of 100 rows are dropped" in log and "maxDroppedRows 0.01" in log
+
+
+@pytest.mark.parametrize(
+    "flags, env, drawn",
+    [
+        ({"streaming": "true", "max_steps": 9}, {}, 0),
+        ({"lazy_tokenize": "true"}, {"PROBE_MULTIMODAL": "1"}, 98),
+        ({}, {"PROBE_MULTIMODAL": "1"}, 0),
+        ({}, {"DPO_CACHE_TOKENS": "0", "processes": "2"}, 0),
+    ],
+    ids=["stream", "drawn", "multimodal", "no cache"],
+)
+def test_rows_without_kept_tokens_are_counted_while_they_are_read(
+    made: Path, tmp_path: Path, flags: dict[str, Any], env: dict[str, str], drawn: int
+) -> None:
+    rows = [planted(n) for n in range(1, 101)]
+    rows[1], rows[49] = rows[49], rows[1]
+    (made / "uncached.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(tmp_path)}
+    own |= {"dataset": "uncached.jsonl", "module": "running_probe"}
+    own["flags"] = json.dumps({"split_dataset_ratio": 0, **flags})
+    code, log = ended(made, **own, **env, DPO_MAX_DROPPED_ROWS="0.05")
+    assert code == 0 and "rows are counted while they are read" in log, log[-3000:]
+    counts = rows_of(tmp_path)
+    roles = {"a turn of an unknown role or without content": 2}
+    long = {"longer than max_length": 1}
+    if drawn:
+        assert (counts["rows_read"], counts["rows_kept"]) == (100, 98)
+        assert counts["rows_dropped"] == roles
+        # another row is drawn in place of the one that is too long
+        assert counts["rows_drawn"] == drawn + 1 and counts["rows_replaced"] == long
+    else:
+        assert (counts["rows_read"], counts["rows_kept"]) == (100, 97)
+        assert counts["rows_dropped"] == roles | long
+    if "streaming" not in flags:
+        code, log = ended(made, **own, **env, DPO_MAX_DROPPED_ROWS="0.01")
+        assert code == 1 and "of 100 rows are dropped" in log
 
 
 def labelled(n: int, task: str) -> dict[str, Any]:
