@@ -34,6 +34,7 @@ _SETTINGS = (
     "DPO_LIBRARIES",
     "DPO_LAUNCHER_DIGEST",
     "DPO_LAUNCHER_VERSION",
+    "DPO_IMAGE",
     "DPO_NODES",
     "DPO_GPUS_PER_NODE",
     "DPO_JOB_INDEX",
@@ -76,7 +77,6 @@ _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
-
 
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
