@@ -136,7 +136,7 @@ def warning(env: Mapping[str, str], progress: Mapping[str, Any], processes: int,
     )
 
 
-def _hours(found: Spent) -> dict[str, float | None]:
+def _hours(found: Spent) -> dict[str, float]:
     return {n: v for n, v in vars(found).items() if n != "kwh" and v is not None}
 
 

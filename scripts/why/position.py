@@ -68,7 +68,7 @@ def position(view: View) -> Position | None:
     then by age.
     """
     pending = view.snapshot.answer("list pendingworkloads")
-    name = (view.workload.get("metadata") or {}).get("name")
+    name = str((view.workload.get("metadata") or {}).get("name") or "")
     for each in pending.items if pending.found else ():
         if each["metadata"]["name"] == name:
             place = int(each.get("positionInClusterQueue") or 0) + 1

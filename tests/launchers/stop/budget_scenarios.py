@@ -330,8 +330,8 @@ Runs beyond their budget by more than one step and one save: **{beyond}** of {le
 nearest stayed {-worst:.0f} s below that. `over`: seconds beyond the budget.
 `error`: of the GPU-hours in `progress.json` against the true ones.
 """
-    names = ("seed", "GPUs, price", "minutes, by", "step, save, s", "faults", "end", "saved")
-    names += ("spent", "over", "allowed", "error")
+    names = ["seed", "GPUs, price", "minutes, by", "step, save, s", "faults", "end", "saved"]
+    names += ["spent", "over", "allowed", "error"]
     lines = [head, f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     lines += [_line(each) for each in found]
     return "\n".join(lines) + "\n"
