@@ -131,8 +131,8 @@ def warning(env: Mapping[str, str], progress: Mapping[str, Any], processes: int,
     last = min(total, step + max(0.0, seconds) // each)
     return (
         f"{name} ends the run in {time_text(max(0.0, seconds))}, at about step {last:,.0f} of "
-        f"{total:,.0f}, which would take {time_text(eta)}; to train on, install with a larger "
-        "budget after its end"
+        f"{total:,.0f}; to the last step it would take {time_text(eta)}. To train on, install with "
+        "a larger budget after its end"
     )
 
 
