@@ -15,7 +15,7 @@ from launchers.config.recipe import Recipe, parse
 from launchers.exits import LaunchError
 from launchers.inputs import dataset_check, row_advice
 from launchers.inputs.dataset_check import Dataset, Judged
-from scripts.data import screen
+from scripts.data import page, screen
 from scripts.data.measure import measure, tokenizer
 from scripts.helm import template
 from scripts.plan.submission import read_submission
@@ -38,6 +38,8 @@ class Request:
     held_out: Sequence[Path] = ()
     model: Path | None = None
     as_json: bool = False
+    page: Path | None = None
+    """File that the page is written to."""
 
 
 def run(request: Request, console: Console) -> int:
@@ -54,6 +56,8 @@ def run(request: Request, console: Console) -> int:
             raise Problem(f"{path} does not exist; give files or folders of rows")
     recipe = recipe_of(request)
     document = look(recipe, request)
+    if request.page:
+        request.page.write_text(page.render(document), encoding="utf-8")
     if request.as_json:
         console.out(json.dumps(document, indent=1), highlight=False)
     else:

@@ -65,6 +65,8 @@ class Numbers:
     """Pairs that occurred before."""
     repeated_prompts: int
     """Pairs whose prompt occurred before with another pair."""
+    exchanged: int
+    """Pairs that also occur with the chosen answer as the rejected one."""
     near_equal: int
     longer_chosen: float
     """Share of the sampled pairs whose chosen answer is the longer one."""
@@ -108,6 +110,7 @@ def measure(
         cut=sum(n > limit for n in longest) / total if lengths else None,
         duplicates=len(pairs) - len(whole),
         repeated_prompts=sum(n - 1 for n in asked.values()),
+        exchanged=sum(n for (p, c, r), n in whole.items() if c != r and (p, r, c) in whole),
         near_equal=sum(is_near(p.chosen.answer, p.rejected.answer) for p in pairs),
         longer_chosen=sum(c > r for c, r in zip(chosen, rejected, strict=True)) / total,
         bias=sum(chosen) / max(1, sum(rejected)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,26 +12,38 @@ from rich.text import Text
 
 from scripts.data.measure import BIAS
 
+INDENT = 14
+"""Columns of a label."""
+COPIED = ("", "or with")
+"""Labels of lines that are copied, and so not wrapped."""
+
 
 def show(document: Mapping[str, Any], console: Console) -> None:
     """Print a document of datasets."""
     for each in document["datasets"]:
         console.print(Text(each["file"], style="bold"))
-        for label, text in _dataset(each):
+        for label, text in dataset(each):
             _line(console, label, text)
     if document["pairs"]:
         console.print(_lengths(document))
-        for label, text in _numbers(document):
+        for label, text in numbers(document):
             _line(console, label, text)
     for text in document["refused"]:
         console.print(Text(f"refused: {text}", style="red"))
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    console.print(Text(f"  {label:<12}", style="dim") + Text(text), soft_wrap=True)
+    lines = [text]
+    if console.is_terminal and label not in COPIED:
+        width = max(console.width - INDENT, 20)
+        lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or lines
+    for at, line in enumerate(lines):
+        begin = Text(f"  {'' if at else label:<{INDENT - 2}}", style="dim")
+        console.print(begin + Text(line), soft_wrap=True)
 
 
-def _dataset(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def dataset(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a dataset has, as label and text."""
     rows, read = found["rows"], found["read"]
     part = "" if rows == read else f", {read:,} of them read"
     yield "rows", f"{'more than ' + format(read, ',') if rows is None else format(rows, ',')}{part}"
@@ -55,13 +68,19 @@ def _lengths(document: Mapping[str, Any]) -> Table:
     table = Table(document["unit"], "median", "p95", "max", box=None, padding=(0, 2))
     for column in table.columns[1:]:
         column.justify = "right"
-    for name in ("prompt", "chosen", "rejected"):
-        spread = document[name]
-        table.add_row(f"  {name}", *(f"{spread[each]:,}" for each in ("median", "p95", "max")))
+    for name, *lengths in spreads(document):
+        table.add_row(f"  {name}", *lengths)
     return table
 
 
-def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def spreads(document: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield median, 95th percentile and maximum of prompts and answers."""
+    for name in ("prompt", "chosen", "rejected"):
+        yield name, *(f"{document[name][each]:,}" for each in ("median", "p95", "max"))
+
+
+def numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was measured, as label and text."""
     pairs = document["pairs"]
     if document["sampled"] < pairs:
         yield "lengths", f"of {document['sampled']:,} of {pairs:,} pairs"
@@ -77,6 +96,10 @@ def _numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     part = document["shared"]
     gain = f"recipe.promptOnce trains up to {1 / (1 - part):.2f} times as many pairs a second"
     yield "prompt", f"{part:.0%} of the {document['unit']} are prompts computed again: {gain}"
+    yield (
+        "exchanged",
+        f"{document['exchanged']:,} pairs also have their answers the other way round",
+    )
     yield "near-equal", f"{document['near_equal']:,} pairs ({document['near_equal'] / pairs:.1%})"
     ratio = document["bias"]
     is_biased = not 1 / BIAS <= ratio <= BIAS

@@ -19,6 +19,9 @@ HeldOut = Annotated[
 ModelFolder = Annotated[
     Path | None, typer.Option("--model", help="The model's folder; its tokenizer counts tokens.")
 ]
+Page = Annotated[
+    Path | None, typer.Option("--page", help="Write a page of the same, as one HTML file.")
+]
 
 
 def data(
@@ -28,6 +31,7 @@ def data(
     held_out: HeldOut = None,
     model: ModelFolder = None,
     as_json: Json = False,
+    page: Page = None,
 ) -> None:
     """Show the pairs of datasets as ms-swift reads them; exit 1 if a run would refuse them.
 
@@ -42,6 +46,7 @@ def data(
         held_out=held_out or [],
         model=model,
         as_json=as_json,
+        page=page,
     )
     raise typer.Exit(looking.run(request, terminal()))
 

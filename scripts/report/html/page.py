@@ -70,6 +70,18 @@ def render(runs: Sequence[RunRecord], names: Sequence[str], *, made: str = "") -
         if (content := section(runs, names)) is not None
     ]
     missing = [name for name, _ in SECTIONS if name not in dict(shown)]
+    return whole(
+        title,
+        tag("a", "Skip to the result", href="#s1", class_="skip"),
+        _patterns(),
+        _header(runs, names, [name for name, _ in shown]),
+        tag("main", [section(at, *each) for at, each in enumerate(shown, 1)]),
+        _footer(runs, missing, made),
+    )
+
+
+def whole(title: str, *body: Html) -> str:
+    """Return a page of one file: style and script are part of it, and it loads nothing."""
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
     # The page may run this script and load nothing, even if the text of a run contains HTML.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -83,16 +95,8 @@ def render(runs: Sequence[RunRecord], names: Sequence[str], *, made: str = "") -
         tag("title", title),
         tag("style", Html((FOLDER / "page.css").read_text(encoding="utf-8"))),
     )
-    body = tag(
-        "body",
-        tag("a", "Skip to the result", href="#s1", class_="skip"),
-        _patterns(),
-        _header(runs, names, [name for name, _ in shown]),
-        tag("main", [_section(at, *each) for at, each in enumerate(shown, 1)]),
-        _footer(runs, missing, made),
-        tag("script", Html(script)),
-    )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    shown = tag("body", body, tag("script", Html(script)))
+    return f"<!doctype html>\n{tag('html', head, shown, lang='en')}\n"
 
 
 def _header(runs: Sequence[RunRecord], names: Sequence[str], titles: Sequence[str]) -> Html:
@@ -113,7 +117,8 @@ def _subtitle(runs: Sequence[RunRecord]) -> str:
     return " · ".join(known[name] for name in ("recipe", "nodes", "first start") if name in known)
 
 
-def _section(at: int, title: str, content: Html) -> Html:
+def section(at: int, title: str, content: Html) -> Html:
+    """Return a numbered section."""
     name = f"s{at}"
     heading = tag("h2", tag("span", at, class_="number"), title, id=f"{name}-title")
     kind = title.lower().replace(" ", "-")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,10 @@ def write(path: Path, *rows: object) -> str:
     return str(path)
 
 
-def row(n: int, good: str = "a long and good answer", bad: str = "no") -> dict[str, str]:
+GOOD = "a long and good answer"
+
+
+def row(n: int, good: str = GOOD, bad: str = "no") -> dict[str, str]:
     return {"prompt": f"question {n}", "chosen": f"{good} {n}", "rejected": f"{bad} {n}"}
 
 
@@ -138,8 +143,19 @@ def near(n: int) -> dict[str, str]:
             "",
         ),
         ([near(n) for n in range(40)], {"near_equal": 10, "longer_chosen": 0.75}, ""),
+        (
+            [*map(row, range(40)), *(row(n, good="no", bad=GOOD) for n in range(3))],
+            {"exchanged": 6, "duplicates": 0},
+            "",
+        ),
     ],
-    ids=["system on one side", "too long", "duplicates and leaks", "length bias and near-equal"],
+    ids=[
+        "system on one side",
+        "too long",
+        "duplicates and leaks",
+        "length bias and near-equal",
+        "flipped labels",
+    ],
 )
 def test_what_was_planted_is_found(
     rows: list[Any],
@@ -159,3 +175,17 @@ def test_what_was_planted_is_found(
     assert code == 0 and found["pairs"] == len(rows)
     assert {name: found[name] for name in numbers} == pytest.approx(numbers)
     assert faults in found["datasets"][0]["faults"]
+
+
+def test_the_page_has_what_the_screen_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = write(tmp_path / "<a>.jsonl", *map(row, range(4))), tmp_path / "page.html"
+    code, screen = said(capsys, path, "--page", str(page))
+    shown = html.unescape(page.read_text())
+    assert code == 0 and "accepted" in shown and "&lt;a&gt;.jsonl" in page.read_text()
+    for line in screen.splitlines()[1:]:
+        for part in re.split(r"  +", line.strip()):
+            assert part in shown
+    assert said(capsys, write(tmp_path / "b.jsonl", {"a": 1}), "--page", str(page))[0] == 1
+    assert "[dataset-no-pairs]" in page.read_text()

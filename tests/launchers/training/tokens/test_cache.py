@@ -13,11 +13,12 @@ import pytest
 
 from launchers.flags import external_plugins, features
 from launchers.progress.training import rows_of
+from launchers.proof import cases, prove
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
 from tests.launchers import warm
-from tests.launchers.training_environment import needs_training
+from tests.launchers.training_environment import ORACLE, PYTHON, needs_oracle, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(300)]
 ROWS = 120
@@ -262,6 +263,34 @@ def test_rows_of_each_task_are_counted(made: Path, task: str, too_long: int) -> 
     _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
     assert f"{2 + too_long} of 102 rows are dropped" in log
     assert f"content: 2 ({task}.jsonl rows 4, 6)" in log
+
+
+@needs_oracle
+def test_rows_of_kto_are_counted_on_megatron_too(tmp_path: Path) -> None:
+    def row(n: int) -> dict[str, Any]:
+        label = None if n == 5 else n % 2 == 0
+        turns = [
+            {"role": "customer" if n == 9 else "user", "content": f"w{n}"},
+            assistant(f"w{39 - n}"),
+        ]
+        return {"messages": [*turns, *(asked(n, "w2") if n == 7 else [])], "label": label}
+
+    home = tmp_path / "ws" / "runs"
+    home.mkdir(parents=True)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row(n)) + "\n" for n in range(40)))
+    kto = f"rlhf_type=kto dataset={rows} rpo_alpha="
+    flags = cases.flags(cases.ALL, cases.OF_BACKEND["megatron"], kto)
+    flags = {name: value.format(inputs=home, base=home) for name, value in flags.items()}
+    job = {"name": "one", "backend": "megatron", "ranks": 1, "features": ["tokens"], "flags": flags}
+    (home / "jobs.json").write_text(json.dumps([job]))
+    env = {**os.environ, **prove.ON_CPU, "PYTHONPATH": f"{ROOT}:{ORACLE}"}
+    words = [str(PYTHON), "-m", prove.RUN, str(home), str(home / "jobs.json")]
+    subprocess.run(words, cwd=ROOT, env=env, capture_output=True, check=True)
+    counts = rows_of(home / "one")  # gloo has no scalars for KTO's metrics: no step ends
+    # of 37 good rows one is alone in a batch of two: it is its own KL answer
+    assert sorted(counts["rows_dropped"].values()) == [1, 1, 1, 1]
+    assert (counts["rows_read"], counts["rows_kept"]) == (40, 36)
 
 
 def test_rows_that_kto_cannot_use_are_counted(made: Path) -> None:
