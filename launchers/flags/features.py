@@ -101,11 +101,6 @@ def _has_packs(recipe: Recipe) -> bool:
     return recipe.is_on("packing") and not recipe.is_on("streaming")
 
 
-def _has_no_padding(recipe: Recipe) -> bool:
-    """Return whether sequences are concatenated without padding."""
-    return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
-
-
 def _merges_last(recipe: Recipe) -> bool:
     """Return whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
@@ -302,7 +297,7 @@ FEATURES = (
         name="pack_lengths",
         module="training.packs.pack_lengths",
         backend="megatron",
-        wanted=_has_no_padding,
+        wanted=equal_packs.has_no_padding,
     ),
     Feature(
         name="chunked_adam",
@@ -339,6 +334,12 @@ FEATURES = (
         backend="megatron",
         wanted=equal_packs.wanted,
     ),
+    Feature(
+        name="counted_head",
+        module="training.packs.counted_head",
+        backend="megatron",
+        wanted=equal_packs.has_unread_losses,
+    ),
     # after ``equal_packs`` and ``tokens``: it shortens what they return
     Feature(
         name="prompt_once",
@@ -350,7 +351,7 @@ FEATURES = (
         name="filler_mask",
         module="training.experts.filler_mask",
         backend="megatron",
-        wanted=_has_no_padding,
+        wanted=equal_packs.has_no_padding,
     ),
     Feature(
         name="rank_order",

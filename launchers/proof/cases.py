@@ -191,6 +191,7 @@ CASES: Mapping[str, Case] = {
         check=near, flags=f"global_batch_size={PACKS}", upstream=_UNPACKED, needs=("packing",)
     ),
     "equal_packs": Case(check=near),
+    "counted_head": Case(check=near),
     "filler_mask": Case(check=near, flags=_EXPERTS, needs=("equal_packs",)),
     "rank_order": Case(
         check=near,

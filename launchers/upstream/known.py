@@ -200,6 +200,9 @@ SOURCES: Mapping[str, Read] = {
    "TrainerState": {
     "3a09c9cf4d8902a4": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
+   "get_batch_on_this_pp_rank": {
+    "3402c1f10317497f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
+   },
    "prepare_batch": {
     "1a2fa736edebf1dd": "4.4.1, 4.4.2",
     "f6c20406e501f0c4": "4.5.3, 4.6.0"
@@ -363,6 +366,10 @@ SOURCES: Mapping[str, Read] = {
    "GPTModel._get_rotary_pos_emb": {
     "85a6eaf0d374b772": "1.6.0, 1.6.1, 1.6.2, 1.6.3, 1.6.4",
     "9435e91157068360": "1.6.5"
+   },
+   "GPTModel._postprocess": {
+    "97da72f4a4883913": "1.6.0 to 1.6.4",
+    "40c4bcefadc827b5": "1.6.5"
    },
    "GPTModel.forward": {
     "75cf0e1fd24e048a": "1.6.0, 1.6.1, 1.6.2",

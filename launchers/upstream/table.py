@@ -330,6 +330,15 @@ PATCHES = (
     ),
     PROMPT_ONCE,
     Patch(
+        "counted_head",
+        "speed",  # without it tokens without a label have losses, too, which nothing reads
+        (
+            *functions(_TRAINER, "_prepare_batch"),
+            *functions("swift.megatron.trainers.utils", "prepare_batch get_batch_on_this_pp_rank"),
+            *functions("mcore_bridge.model.gpt_model:GPTModel", "_postprocess"),
+        ),
+    ),
+    Patch(
         "filler_mask",
         "numbers",  # without it the balancing loss includes filler
         (
