@@ -359,6 +359,12 @@ FEATURES = (
         backend="megatron",
         wanted=equal_packs.wanted,
     ),
+    Feature(
+        name="early_counts",
+        module="training.experts.early_counts",
+        backend="megatron",
+        wanted=equal_packs.wanted,
+    ),
 )
 """All features, in the order in which they are installed."""
 

@@ -200,6 +200,12 @@ CASES: Mapping[str, Case] = {
         needs=("equal_packs", "filler_mask"),
         ranks=2,
     ),
+    "early_counts": Case(
+        check=near,
+        flags=f"{_EXPERTS} moe_token_dispatcher_type=allgather expert_model_parallel_size=2",
+        needs=("equal_packs", "filler_mask", "rank_order"),
+        ranks=2,
+    ),
     "epoch_order": Case(
         backend="transformers",
         check=resumed,

@@ -565,6 +565,9 @@ SOURCES: Mapping[str, Read] = {
    "get_tokens_per_expert_and_token_count": {
     "53bdcd7e66727922": "0.18.0 to 0.19.2"
    },
+   "permute": {
+    "d37d15db0b41d189": "0.18.0, 0.18.2, 0.19.2"
+   },
    "switch_load_balancing_loss_func": {
     "1d9d774b2a32ecf4": "0.18.0 to 0.19.2"
    }
@@ -578,6 +581,9 @@ SOURCES: Mapping[str, Read] = {
   "megatron.core.transformer.moe.token_dispatcher": {
    "MoEAllGatherTokenDispatcher.combine_preprocess": {
     "9b41813d5892c648": "0.18.0 to 0.19.2"
+   },
+   "MoEAllGatherTokenDispatcher.dispatch_postprocess": {
+    "234d7f1092187f32": "0.18.0, 0.18.2, 0.19.2"
    },
    "MoEAllGatherTokenDispatcher.token_combine": {
     "7121227189005485": "0.18.0 to 0.19.2"

@@ -363,6 +363,14 @@ PATCHES = (
         functions(_GATHER, "token_dispatch combine_preprocess token_combine"),
         otherwise=_ALLTOALL,
     ),
+    Patch(
+        "early_counts",
+        "speed",  # without it the same rows are found later
+        (
+            *functions(_GATHER, "token_dispatch dispatch_postprocess combine_preprocess"),
+            *functions("megatron.core.transformer.moe.moe_utils", "permute"),
+        ),
+    ),
 )
 """A feature without a patch replaces nothing of upstream (``tests/launchers/upstream``)."""
 

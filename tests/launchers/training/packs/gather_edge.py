@@ -75,6 +75,20 @@ def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[floa
     shown(f"{kind}: equal but for", found[0] <= most[0] and found[1] <= most[1], found)
 
 
+def count_early(batches: Batches) -> None:
+    """Compare the dispatcher's steps with and without ``early_counts``, gradients too."""
+    kinds = (torch.float32, torch.bfloat16)
+    before = [step("allgather", batches, kind) for kind in kinds]
+    early.install()
+    read: list[Any] = []
+    inner = early.Counts.read
+    early.Counts.read = lambda self: read.append(inner(self)) or read[-1]
+    for kind, one in zip(kinds, before, strict=True):
+        other = step("allgather", batches, kind)
+        shown(f"{kind}: early counts change nothing", apart(one, other) == (0.0, 0.0))
+    shown("counts are read early", len(read) > 0 and all(int(each.sum()) for each in read))
+
+
 def main() -> None:
     """Compare both dispatchers in fp32 and in bf16, and refuse what does not fit."""
     upstream, ours = collators(SPACE)
@@ -85,6 +99,7 @@ def main() -> None:
     shown("packs are filled by a text that counts nowhere", filling(plain, filled))
     compare(plain, filled, torch.float32, (1e-5, 1e-5))
     compare(plain, filled, torch.bfloat16, (1e-3, 3e-2))
+    count_early(filled)
     [full] = {sum(plain[0]["seq_lens"])}
     exact = collators(full)[1]([rows()[0]])
     shown("a full pack is left alone", exact["input_ids"].equal(plain[0]["input_ids"]))
@@ -99,6 +114,7 @@ if __name__ == "__main__":
     megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.reference.trainer")
     added: Any = importlib.import_module("launchers.training.experts.rank_order")
+    early: Any = importlib.import_module("launchers.training.experts.early_counts")
     exits: Any = importlib.import_module("launchers.exits")
     loading: Any = importlib.import_module("launchers.training.loading")
     for feature in ("reference", "equal_packs", "rank_order"):
