@@ -227,6 +227,7 @@ PATCHES = (
         (
             *functions("swift.megatron.utils.utils", "get_packed_seq_params"),
             *functions("swift.utils.transformers_utils", "get_packed_seq_params"),
+            *functions("swift.megatron.trainers.utils", "prepare_batch get_batch_on_this_pp_rank"),
         ),
     ),
     Patch(

@@ -19,6 +19,8 @@ import torch
 from mcore_bridge.model.gpt_model import GPTModel
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
+from launchers.training.packs.pack_lengths import sent
+
 KEY = "counted_tokens"
 """Attribute of ``packed_seq_params``: int64 [rows], the tokens whose losses are computed."""
 STEP = 512
@@ -35,10 +37,7 @@ def prepare_batch(self: Any, data: Any, vp_stage: Any = None) -> Any:
     is_split = args.context_parallel_size > 1 or args.sequence_parallel
     if packed is not None and labels is not None and len(labels) == 1 and not is_split:
         found = counted(labels[0].roll(-1))  # as upstream: a token is asked for the next one
-        device = batch["position_ids"].device
-        if device.type == "cuda" and not found.is_cuda:
-            found = found.pin_memory()  # else the host waits for the GPU
-        setattr(packed, KEY, found.to(device, non_blocking=True))
+        setattr(packed, KEY, sent(found, batch["position_ids"].device))
     return batch
 
 

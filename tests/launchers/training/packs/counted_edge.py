@@ -40,6 +40,24 @@ def with_prompts(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def seen_by_upstream() -> list[bool]:
+    """Move microbatches by copies, as to a GPU; list whether texts were looked for in a copy."""
+    moved: list[Any] = []
+    inner, seen = pack_lengths._upstream, []
+
+    def to_device(data: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        moved[:] = [each.clone() for each in data.values() if isinstance(each, torch.Tensor)]
+        copies = iter(moved)
+        return {k: next(copies) if isinstance(v, torch.Tensor) else v for k, v in data.items()}
+
+    def found(args: Any, positions: Any) -> Any:
+        seen.append(any(positions is each for each in moved))
+        return inner(args, positions)
+
+    trainer_utils.to_device, pack_lengths._upstream = to_device, found
+    return seen
+
+
 def main() -> None:
     """Compare both in fp32 and in bf16, with few rows and with all."""
     upstream, _ = collators(SPACE)
@@ -49,6 +67,8 @@ def main() -> None:
     before = {kind: step(batches, kind) for kind in kinds}
     shown("upstream computes all tokens", before[torch.float32][2] == sizes)
     loading.install("counted_head")
+    loading.install("pack_lengths")
+    waited = seen_by_upstream()
     counted_head.STEP = 8
     wanted = [len(counted_head.counted(each["labels"][0].roll(-1))) for each in batches]
     for kind, most in zip(kinds, (1e-6, 2e-2), strict=True):
@@ -57,6 +77,7 @@ def main() -> None:
         shown(f"{kind}: losses and log-probabilities are equal", after[0] == before[kind][0])
         found = furthest(before[kind][1], after[1])
         shown(f"{kind}: gradients are equal but for", found <= most, found)
+    shown("texts are found on the host", len(waited) > 0 and not any(waited), waited)
     shown("rows are saved", sum(wanted) < 0.8 * sum(sizes), (wanted, sizes))
     counted_head.STEP = 512
     shown("few tokens are all computed", step(batches, torch.float32)[2] == sizes)
@@ -67,6 +88,8 @@ if __name__ == "__main__":
     reference: Any = importlib.import_module("launchers.reference.trainer")
     loading: Any = importlib.import_module("launchers.training.loading")
     loading.install("reference")
+    trainer_utils: Any = importlib.import_module("swift.megatron.trainers.utils")
+    pack_lengths: Any = importlib.import_module("launchers.training.packs.pack_lengths")
     counted_head: Any = importlib.import_module("launchers.training.packs.counted_head")
     main()
     edge.end()

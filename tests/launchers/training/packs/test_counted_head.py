@@ -11,4 +11,4 @@ from tests.launchers.training_environment import needs_oracle
 @needs_oracle
 @pytest.mark.timeout(240)
 def test_tokens_without_a_label_need_no_head() -> None:
-    assert ranks_on_cpu.held("tests.launchers.training.packs.counted_edge") == 9
+    assert ranks_on_cpu.held("tests.launchers.training.packs.counted_edge") == 10
