@@ -203,6 +203,7 @@ CASES: Mapping[str, Case] = {
     "early_counts": Case(
         check=near,
         flags=f"{_EXPERTS} moe_token_dispatcher_type=allgather expert_model_parallel_size=2",
+        upstream="moe_token_dispatcher_type=alltoall",
         needs=("equal_packs", "filler_mask", "rank_order"),
         ranks=2,
     ),

@@ -8,7 +8,7 @@ forward pass without gradients had the GPU idle a third of the time.
 
 Here the numbers are copied to the host as soon as the routing map is there, while probabilities and
 tokens are still gathered, and the rows' probabilities are permuted with the rows, as the dispatcher
-``alltoall`` does. Both only copy, so that all values are upstream's.
+``alltoall`` does. A GPU with all experts permutes before it waits. All values are upstream's.
 """
 
 from __future__ import annotations
@@ -61,16 +61,25 @@ def token_dispatch(self: Any, hidden_states: torch.Tensor, probs: torch.Tensor) 
 def dispatch_postprocess(self: Any, hidden_states: torch.Tensor, probs: torch.Tensor) -> Any:
     """Return the rows of this rank's experts, their number for each, and their probabilities."""
     self.hidden_shape_before_permute = hidden_states.shape
-    own_probs = own(self, probs)
+    own_probs, config = own(self, probs), self.config
+
+    def permuted(rows: int) -> Any:
+        fused = config.moe_permute_fusion
+        return upstream.permute(
+            hidden_states, self.local_map, probs=own_probs, num_out_tokens=rows, fused=fused
+        )
+
+    expected: int = -1
+    found: Any = None
+    if self.num_local_experts == config.num_moe_experts and not config.moe_expert_capacity_factor:
+        # the number of all rows is known if all experts are here and no token is dropped
+        expected = len(self.local_map) * config.moe_router_topk
+        found = permuted(expected)
     counts = self.early_counts.read()
     self.early_counts = self.routing_map = None
-    rows, self.local_probs, self.reversed_local_input_permutation_mapping, *_ = upstream.permute(
-        hidden_states,
-        self.local_map,
-        probs=own_probs,
-        num_out_tokens=int(counts.sum()),
-        fused=self.config.moe_permute_fusion,
-    )
+    if (total := int(counts.sum())) != expected:
+        found = permuted(total)
+    rows, self.local_probs, self.reversed_local_input_permutation_mapping = found[:3]
     return rows, counts, self.local_probs
 
 
