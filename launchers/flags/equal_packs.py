@@ -37,6 +37,21 @@ def wanted(recipe: Recipe) -> bool:
     return recipe.is_on("packing") and recipe.arg(DISPATCHER, "alltoall") == NAME
 
 
+def has_packs(recipe: Recipe) -> bool:
+    """Return whether rows are packed before the first step: a stream is packed while training."""
+    return recipe.is_on("packing") and not recipe.is_on("streaming")
+
+
+def has_no_padding(recipe: Recipe) -> bool:
+    """Return whether sequences are concatenated without padding."""
+    return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
+
+
+def has_unread_losses(recipe: Recipe) -> bool:
+    """Return whether nothing reads the losses of tokens without a label: DPO without padding."""
+    return recipe.task == "rlhf" and recipe.preference == "dpo" and has_no_padding(recipe)
+
+
 def room(*, packs: int, length: int, multiple: int | None) -> int:
     """Return the tokens of each microbatch.
 

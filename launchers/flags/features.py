@@ -14,6 +14,7 @@ from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
 from launchers.flags import equal_packs, first_step, grouped_experts
 from launchers.flags.code_files import ROW_MAKERS
+from launchers.flags.equal_packs import has_packs
 
 VARIABLE = "DPO_FEATURES"
 """Environment variable of the training processes: names of features, separated by commas. The
@@ -96,16 +97,6 @@ def reads_forms(recipe: Recipe) -> bool:
     return is_plain and not any(map(recipe.args.get, ROW_MAKERS))
 
 
-def _has_packs(recipe: Recipe) -> bool:
-    """Return whether rows are packed before the first step: a stream is packed while training."""
-    return recipe.is_on("packing") and not recipe.is_on("streaming")
-
-
-def _has_no_padding(recipe: Recipe) -> bool:
-    """Return whether sequences are concatenated without padding."""
-    return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
-
-
 def _merges_last(recipe: Recipe) -> bool:
     """Return whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
@@ -134,10 +125,6 @@ def _reports_to_swanlab(recipe: Recipe) -> bool:
 
 def _precomputes_reference(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
-
-
-def _weighs_pairs_equally(recipe: Recipe) -> bool:
-    return recipe.weighs_pairs_equally
 
 
 FEATURES = (
@@ -302,7 +289,7 @@ FEATURES = (
         name="pack_lengths",
         module="training.packs.pack_lengths",
         backend="megatron",
-        wanted=_has_no_padding,
+        wanted=equal_packs.has_no_padding,
     ),
     Feature(
         name="chunked_adam",
@@ -313,7 +300,7 @@ FEATURES = (
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
     Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
     Feature(name="tokens", module="training.tokens.cache"),
-    Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=_has_packs),
+    Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=has_packs),
     Feature(
         name="evaluation",
         module="evaluation.evaluation_megatron",
@@ -325,19 +312,25 @@ FEATURES = (
         name="pair_weights",
         module="training.packs.pair_weights",
         backend="megatron",
-        wanted=_weighs_pairs_equally,
+        wanted=attrgetter("weighs_pairs_equally"),
     ),
     Feature(
         name="pair_weights_transformers",
         module="training.packs.pair_weights_transformers",
         backend="transformers",
-        wanted=_weighs_pairs_equally,
+        wanted=attrgetter("weighs_pairs_equally"),
     ),
     Feature(
         name="equal_packs",
         module="training.packs.equal_packs",
         backend="megatron",
         wanted=equal_packs.wanted,
+    ),
+    Feature(
+        name="counted_head",
+        module="training.packs.counted_head",
+        backend="megatron",
+        wanted=equal_packs.has_unread_losses,
     ),
     # after ``equal_packs`` and ``tokens``: it shortens what they return
     Feature(
@@ -350,11 +343,17 @@ FEATURES = (
         name="filler_mask",
         module="training.experts.filler_mask",
         backend="megatron",
-        wanted=_has_no_padding,
+        wanted=equal_packs.has_no_padding,
     ),
     Feature(
         name="rank_order",
         module="training.experts.rank_order",
+        backend="megatron",
+        wanted=equal_packs.wanted,
+    ),
+    Feature(
+        name="early_counts",
+        module="training.experts.early_counts",
         backend="megatron",
         wanted=equal_packs.wanted,
     ),

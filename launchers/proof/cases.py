@@ -191,12 +191,20 @@ CASES: Mapping[str, Case] = {
         check=near, flags=f"global_batch_size={PACKS}", upstream=_UNPACKED, needs=("packing",)
     ),
     "equal_packs": Case(check=near),
+    "counted_head": Case(check=near),
     "filler_mask": Case(check=near, flags=_EXPERTS, needs=("equal_packs",)),
     "rank_order": Case(
         check=near,
         flags=f"{_EXPERTS} moe_token_dispatcher_type=allgather expert_model_parallel_size=2",
         upstream="moe_token_dispatcher_type=alltoall",
         needs=("equal_packs", "filler_mask"),
+        ranks=2,
+    ),
+    "early_counts": Case(
+        check=near,
+        flags=f"{_EXPERTS} moe_token_dispatcher_type=allgather expert_model_parallel_size=2",
+        upstream="moe_token_dispatcher_type=alltoall",
+        needs=("equal_packs", "filler_mask", "rank_order"),
         ranks=2,
     ),
     "epoch_order": Case(

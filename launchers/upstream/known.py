@@ -200,6 +200,9 @@ SOURCES: Mapping[str, Read] = {
    "TrainerState": {
     "3a09c9cf4d8902a4": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
    },
+   "get_batch_on_this_pp_rank": {
+    "3402c1f10317497f": "4.4.1, 4.4.2, 4.5.3, 4.6.0"
+   },
    "prepare_batch": {
     "1a2fa736edebf1dd": "4.4.1, 4.4.2",
     "f6c20406e501f0c4": "4.5.3, 4.6.0"
@@ -363,6 +366,10 @@ SOURCES: Mapping[str, Read] = {
    "GPTModel._get_rotary_pos_emb": {
     "85a6eaf0d374b772": "1.6.0, 1.6.1, 1.6.2, 1.6.3, 1.6.4",
     "9435e91157068360": "1.6.5"
+   },
+   "GPTModel._postprocess": {
+    "97da72f4a4883913": "1.6.0 to 1.6.4",
+    "40c4bcefadc827b5": "1.6.5"
    },
    "GPTModel.forward": {
     "75cf0e1fd24e048a": "1.6.0, 1.6.1, 1.6.2",
@@ -558,6 +565,9 @@ SOURCES: Mapping[str, Read] = {
    "get_tokens_per_expert_and_token_count": {
     "53bdcd7e66727922": "0.18.0 to 0.19.2"
    },
+   "permute": {
+    "d37d15db0b41d189": "0.18.0, 0.18.2, 0.19.2"
+   },
    "switch_load_balancing_loss_func": {
     "1d9d774b2a32ecf4": "0.18.0 to 0.19.2"
    }
@@ -571,6 +581,9 @@ SOURCES: Mapping[str, Read] = {
   "megatron.core.transformer.moe.token_dispatcher": {
    "MoEAllGatherTokenDispatcher.combine_preprocess": {
     "9b41813d5892c648": "0.18.0 to 0.19.2"
+   },
+   "MoEAllGatherTokenDispatcher.dispatch_postprocess": {
+    "234d7f1092187f32": "0.18.0, 0.18.2, 0.19.2"
    },
    "MoEAllGatherTokenDispatcher.token_combine": {
     "7121227189005485": "0.18.0 to 0.19.2"

@@ -227,6 +227,7 @@ PATCHES = (
         (
             *functions("swift.megatron.utils.utils", "get_packed_seq_params"),
             *functions("swift.utils.transformers_utils", "get_packed_seq_params"),
+            *functions("swift.megatron.trainers.utils", "prepare_batch get_batch_on_this_pp_rank"),
         ),
     ),
     Patch(
@@ -330,6 +331,15 @@ PATCHES = (
     ),
     PROMPT_ONCE,
     Patch(
+        "counted_head",
+        "speed",  # without it tokens without a label have losses, too, which nothing reads
+        (
+            *functions(_TRAINER, "_prepare_batch"),
+            *functions("swift.megatron.trainers.utils", "prepare_batch get_batch_on_this_pp_rank"),
+            *functions("mcore_bridge.model.gpt_model:GPTModel", "_postprocess"),
+        ),
+    ),
+    Patch(
         "filler_mask",
         "numbers",  # without it the balancing loss includes filler
         (
@@ -353,6 +363,14 @@ PATCHES = (
         "numbers",
         functions(_GATHER, "token_dispatch combine_preprocess token_combine"),
         otherwise=_ALLTOALL,
+    ),
+    Patch(
+        "early_counts",
+        "speed",  # without it the same rows are found later
+        (
+            *functions(_GATHER, "token_dispatch dispatch_postprocess combine_preprocess"),
+            *functions("megatron.core.transformer.moe.moe_utils", "permute"),
+        ),
     ),
 )
 """A feature without a patch replaces nothing of upstream (``tests/launchers/upstream``)."""

@@ -5,6 +5,9 @@ ms-swift 4.4.1 (``swift/utils/transformers_utils.py: get_packed_seq_params``) le
 it on the host in every layer: two synchronisations with the GPU in each layer's backward pass, two
 more and a new choice of the attention backend in its forward pass. Here it is read once and rounded
 up: Transformer Engine and cuDNN cache plans by it, and a new plan costs 20 ms.
+
+It is read from the batch as the loader made it, as are the texts' bounds and lengths: ms-swift
+finds them on the GPU, for which each microbatch waits until the one before has ended.
 """
 
 from typing import Any
@@ -13,7 +16,10 @@ import swift.megatron.trainers.utils as trainer_utils
 
 STEP = 1024
 """Tokens to whose multiple a length is rounded up: few plans; tiles without text exit at once."""
+KEY = "as_loaded"
+"""Attribute of a microbatch's positions: the same on the host, and the lengths of its texts."""
 _upstream = trainer_utils.get_packed_seq_params
+_moved = trainer_utils.get_batch_on_this_pp_rank
 
 
 class Longest(int):
@@ -33,14 +39,39 @@ def bound(exact: int) -> Longest:
     return longest
 
 
-def get_packed_seq_params(*given: Any, **named: Any) -> Any:
+def get_batch_on_this_pp_rank(args: Any, data: Any, vp_stage: Any = None) -> Any:
+    """Move a microbatch to the GPU as upstream does, but keep what describes its texts."""
+    batch = _moved(args, data, vp_stage=vp_stage)
+    name = "position_ids" if data.get("text_position_ids") is None else "text_position_ids"
+    if args.padding_free and batch.get(name) is not None:
+        texts = batch.pop("seq_lens", None)
+        if texts is not None:  # upstream reads their number from either
+            batch["num_samples"] = len(texts)
+        setattr(batch[name], KEY, (data[name], texts))
+    return batch
+
+
+def get_packed_seq_params(args: Any, position_ids: Any) -> Any:
     """Return upstream's parameters of a pack with its longest text as a number on the host."""
-    packed = _upstream(*given, **named)
+    positions, texts = getattr(position_ids, KEY, (position_ids, None))
+    packed = _upstream(args, positions)
     # queries and keys are of the same text: upstream gives both the same tensor
     packed.max_seqlen_q = packed.max_seqlen_kv = bound(int(packed.max_seqlen_q))
+    if positions is not position_ids:
+        bounds = sent(packed.cu_seqlens_q, position_ids.device)
+        packed.cu_seqlens_q = packed.cu_seqlens_kv = bounds
+    if texts is not None:
+        packed.seq_lens = sent(positions.new_tensor(texts).long(), position_ids.device)
     return packed
 
 
+def sent(found: Any, device: Any) -> Any:
+    """Copy a tensor to a device; for one in pinned memory the host does not wait for the GPU."""
+    is_pinned = device.type == "cuda" and not found.is_cuda
+    return (found.pin_memory() if is_pinned else found).to(device, non_blocking=True)
+
+
 def install() -> None:
-    """Replace the function by which the trainer describes a pack."""
+    """Replace the functions by which the trainer moves and describes a pack."""
+    trainer_utils.get_batch_on_this_pp_rank = get_batch_on_this_pp_rank
     trainer_utils.get_packed_seq_params = get_packed_seq_params

@@ -82,6 +82,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "grouped_product",
         "pack_lengths",
         "tokens",
+        "counted_head",
         "filler_mask",
     ]
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)

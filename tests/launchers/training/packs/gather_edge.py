@@ -7,6 +7,7 @@ and loss are the real ones; so are our features. Each thing that holds is printe
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -75,6 +76,54 @@ def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[floa
     shown(f"{kind}: equal but for", found[0] <= most[0] and found[1] <= most[1], found)
 
 
+def count_early(batches: Batches) -> None:
+    """Compare the dispatcher's steps with and without ``early_counts``, gradients too."""
+    kinds = (torch.float32, torch.bfloat16)
+    before = [step("allgather", batches, kind) for kind in kinds]
+    early.install()
+    read: list[Any] = []
+    inner = early.Counts.read
+
+    def seen(counts: Any) -> Any:
+        read.append(inner(counts))
+        return read[-1]
+
+    early.Counts.read = seen
+    for kind, one in zip(kinds, before, strict=True):
+        other = step("allgather", batches, kind)
+        shown(f"{kind}: early counts change nothing", apart(one, other) == (0.0, 0.0))
+    shown("counts are read early", len(read) > 0 and all(int(each.sum()) for each in read))
+
+
+def count_alone(theirs: tuple[Any, Any]) -> None:
+    """Compare with upstream on a rank that has all experts, also if rows are fewer than known."""
+    steps = [theirs, (early.token_dispatch, early.dispatch_postprocess)]
+    chance = torch.Generator().manual_seed(5)
+    hidden, probs = torch.randn(6, 4, generator=chance), torch.rand(6, 8, generator=chance)
+    routed = torch.zeros(6, 8).bool().scatter(1, probs.topk(2).indices, True)
+    sizes = {"num_moe_experts": 8, "moe_router_topk": 2, "moe_expert_capacity_factor": None}
+    config = SimpleNamespace(**sizes, moe_permute_fusion=False)
+    inner, sizes_given = early.upstream.permute, list[int]()
+
+    def permute(*given: Any, num_out_tokens: int, **named: Any) -> Any:
+        sizes_given.append(num_out_tokens)
+        return inner(*given, num_out_tokens=num_out_tokens, **named)
+
+    early.upstream.permute = permute
+    for name, where in (("all", routed), ("fewer", routed & (probs < probs.max()))):
+        found = []
+        for dispatch, postprocess in steps:
+            own = SimpleNamespace(config=config, tp_size=1, ep_size=1, tp_ep_group=None)
+            own.local_expert_indices, own.num_local_experts, own.routing_map = [*range(8)], 8, where
+            outputs = postprocess(own, *dispatch(own, hidden, probs))
+            found.append([*outputs, own.reversed_local_input_permutation_mapping])
+        pairs = zip(*found, strict=True)
+        shown(f"{name} rows are upstream's", all(map(torch.equal, *zip(*pairs, strict=True))))
+    # upstream's first, then as many as are known, and once more if there are fewer
+    shown("their number is known", sizes_given == [12, 12, 11, 12, 11], sizes_given)
+    early.upstream.permute = inner
+
+
 def main() -> None:
     """Compare both dispatchers in fp32 and in bf16, and refuse what does not fit."""
     upstream, ours = collators(SPACE)
@@ -85,6 +134,10 @@ def main() -> None:
     shown("packs are filled by a text that counts nowhere", filling(plain, filled))
     compare(plain, filled, torch.float32, (1e-5, 1e-5))
     compare(plain, filled, torch.bfloat16, (1e-3, 3e-2))
+    kind = dispatchers.MoEAllGatherTokenDispatcher
+    theirs = kind.token_dispatch, kind.dispatch_postprocess
+    count_early(filled)
+    count_alone(theirs)
     [full] = {sum(plain[0]["seq_lens"])}
     exact = collators(full)[1]([rows()[0]])
     shown("a full pack is left alone", exact["input_ids"].equal(plain[0]["input_ids"]))
@@ -99,6 +152,7 @@ if __name__ == "__main__":
     megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.reference.trainer")
     added: Any = importlib.import_module("launchers.training.experts.rank_order")
+    early: Any = importlib.import_module("launchers.training.experts.early_counts")
     exits: Any = importlib.import_module("launchers.exits")
     loading: Any = importlib.import_module("launchers.training.loading")
     for feature in ("reference", "equal_packs", "rank_order"):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 class Tensor:
     def __init__(self, value): self.value = value
     def __int__(self): return self.value
+def get_batch_on_this_pp_rank(args, data, vp_stage=None): ...
 def get_packed_seq_params(args, position_ids):
     longest = Tensor(position_ids)
     return SimpleNamespace(max_seqlen_q=longest, max_seqlen_kv=longest, cu_seqlens_q="kept")
