@@ -22,6 +22,7 @@ import typer
 from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
+from scripts.export import verb as export_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.run_verbs import Context, Json, Namespace, Sets, Values
@@ -239,6 +240,7 @@ def plan(
 
 data_verb.register(app)
 sweep_verb.register(app)
+export_verb.register(app)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The forms of credentials and the names that announce one: ``chart/credentials.yaml``.
+"""The forms of credentials and the names that announce one: ``credentials.yaml``.
 
 The chart refuses them in plain values, the schema does not print them, reports leave them out.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-FILE = Path(__file__).resolve().parent.parent / "chart" / "credentials.yaml"
+FILE = Path(__file__).resolve().parent.parent / "chart/charts/library/credentials.yaml"
 SHORTEST = 6
 """Characters after a prefix from which redaction removes a token."""
 

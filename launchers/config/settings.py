@@ -34,7 +34,9 @@ _SETTINGS = (
     "DPO_RECIPE",
     "DPO_LIBRARIES",
     *budget.SETTINGS,
-    *(f"DPO_LAUNCHER_{each}" for each in ("DIGEST", "VERSION")),
+    "DPO_LAUNCHER_DIGEST",
+    "DPO_LAUNCHER_VERSION",
+    "DPO_IMAGE",
     "DPO_NODES",
     "DPO_GPUS_PER_NODE",
     "DPO_JOB_INDEX",
@@ -73,7 +75,6 @@ _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
-
 
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 import torch
 
 from launchers.flags.features import FEATURES
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.training import loading
 from launchers.training.installed import INSTALLED
 from launchers.upstream.patches import ACCEPT, Function
@@ -47,9 +48,7 @@ def train(job: Mapping[str, Any], home: Path) -> Trace:
     module = importlib.import_module(place)
     (module.MegatronRLHF if is_megatron else module.SwiftRLHF)(words).main()
     found["calls"] = calls
-    table = home / "metrics.jsonl"
-    lines = table.read_text().splitlines() if table.exists() else []
-    found["tokens"] = [json.loads(line)["tokens"] for line in lines]
+    found["tokens"] = [row.tokens for row in reader.read(home / "metrics.jsonl", Row)]
     found["saved"] = {p.name: _saved(p) for p in sorted((home / "out").glob("checkpoint-*"))}
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -35,9 +34,10 @@ from launchers.run.prepare import Prepared, prepare
 from launchers.run.restart import Restarts
 from launchers.stages.attempt import Attempt, StartDecision, decide_start
 from launchers.stages.attempt_record import begin, recording
-from launchers.stages.export import export, serve_command
+from launchers.stages.export import finish
 from launchers.stages.resume import verify_share
 from launchers.stages.script import run_script
+from launchers.stages.statement import Origin
 from launchers.stages.train import train
 from launchers.standby.kept_memory import KeptMemory
 from launchers.standby.standby import Standby
@@ -188,7 +188,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 log_held_out(progress.training)
                 ends, own = leader.peers.agreement.ends, str(settings.training.budget)
                 identity = {**decision.identity, **({"budget": own} if ends else {})}
-                _export(launch, trained, inputs, identity, last)
+                origin = Origin.of(settings, prepared.outputs, inputs.model, env)
+                finish(launch, trained, identity, last.folder(work), origin)
                 progress.end("done", ends)
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded", leader.peers.agreement.ends)
@@ -197,19 +198,6 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
 def _spent(settings: Settings, progress: Progress, needs: float) -> str:
     held = (progress.held + needs) * settings.launch.world_size
     return settings.training.budget.over(held, time.time() + needs)
-
-
-def _export(
-    launch: Launch, recipe: Recipe, inputs: Inputs, identity: Mapping[str, object], last: Attempt
-) -> None:
-    if recipe.script:
-        logs.info("no export", why="recipe.backend is script", folder=launch.work.home)
-        return
-    work = launch.work
-    with recording(work, last.folder(work), launch.place.rank):
-        export(work, recipe, identity, holder=launch.pod)
-    serve = serve_command(work, inputs.model, launch.nproc_per_node)
-    logs.info("export ready", serve=shlex.join(serve))
 
 
 def _gather(

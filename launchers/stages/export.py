@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -16,19 +17,24 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.config.recipe import Recipe
+from launchers.config.settings import Launch
 from launchers.config.workspace import Workspace
 from launchers.evaluation.evaluations import Evaluation, Measure
 from launchers.exits import Exit, LaunchError
 from launchers.flags import external_plugins, features
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
+from launchers.stages import statement
+from launchers.stages.attempt_record import recording
+from launchers.stages.statement import Origin
 from launchers.storage import checkpoint, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
-from launchers.storage.output import FULL, Outcome, produce
+from launchers.storage.output import FULL, RECORD, Made, Outcome, produce
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 
+UNKNOWN = Origin()
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"
 """ms-swift's arguments, which it reads again when it opens the export."""
@@ -40,6 +46,28 @@ TRAINER_STATE = (
     "latest_checkpointed_iteration.txt",
     "trainer_state.json",
 )
+
+
+def finish(
+    launch: Launch, recipe: Recipe, identity: Mapping[str, object], attempt: Path, origin: Origin
+) -> None:
+    """Export what a run has trained, and log how it is served.
+
+    Args:
+        launch: this start of the launcher.
+        recipe: that was trained.
+        identity: see ``marker_inputs``.
+        attempt: folder of the attempt that completed the training.
+        origin: what the export is made from.
+    """
+    work = launch.work
+    if recipe.script:
+        logs.info("no export", why="recipe.backend is script", folder=work.home)
+        return
+    with recording(work, attempt, launch.place.rank):
+        export(work, recipe, identity, holder=launch.pod, origin=origin)
+    serve = serve_command(work, origin.model or work.export, launch.nproc_per_node)
+    logs.info("export ready", serve=shlex.join(serve))
 
 
 def marker_inputs(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, object]:
@@ -103,9 +131,16 @@ def _keep_changed(folder: Path) -> None:
 
 
 def export(
-    work: Workspace, recipe: Recipe, identity: Mapping[str, object], *, holder: str
+    work: Workspace,
+    recipe: Recipe,
+    identity: Mapping[str, object],
+    *,
+    holder: str,
+    origin: Origin = UNKNOWN,
 ) -> Outcome:
     """Put the Hugging Face files of the recipe's choice of checkpoint into ``export/``.
+
+    The folder also gets a statement of what it was made from, ``statement.json``.
 
     Raises:
         LaunchError: INPUT_MISSING when training left no complete checkpoint, none that was
@@ -121,13 +156,17 @@ def export(
             id="export-no-weights",
         )
 
-    def make(folder: Path) -> None:
+    def make(folder: Path) -> Made:
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             if file.name == ARGUMENTS:  # not linked: the checkpoint keeps its own
                 replace(folder / name, without_own(file.read_text(encoding="utf-8")))
             else:
                 link_or_copy(file, folder / name)
+        stated = folder / statement.NAME
+        held = manifest.digest_folder(folder, (RECORD, stated.name))
+        replace(stated, statement.text(work, recipe, last, held, origin))
+        return Made(manifest={**held, stated.name: manifest.entry(stated)})
 
     inputs = marker_inputs(recipe, identity)
     _keep_changed(work.export)

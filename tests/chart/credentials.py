@@ -1,4 +1,4 @@
-"""Texts in the form of each kind of credential that chart/credentials.yaml lists; none is real."""
+"""Texts in the form of each kind of credential in credentials.yaml; none is real."""
 
 from __future__ import annotations
 

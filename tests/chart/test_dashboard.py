@@ -24,7 +24,7 @@ from launchers.progress.progress import Progress
 from launchers.progress.training import Timeline
 from scripts.dev import results
 from scripts.dev.figures.gpu_report import run_rows
-from tests.chart.helm import CHART, ROOT
+from tests.chart.helm import CHART, LIBRARY, ROOT
 from tests.launchers.progress.test_exporter import get, serving
 
 PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "promql"
@@ -84,7 +84,7 @@ def evaluated(scrape: str, queries: list[str]) -> dict[str, Answer]:
 
 def targets() -> Iterator[tuple[str, str, str]]:
     """Yield title, query and legend of each line of a panel, as Grafana sends it for all runs."""
-    dashboard = json.loads((CHART / "dashboard.json").read_text(encoding="utf-8"))
+    dashboard = json.loads((CHART / LIBRARY / "dashboard.json").read_text(encoding="utf-8"))
     for panel in dashboard["panels"]:
         for each in panel["targets"]:
             assert each["expr"].count("$") == each["expr"].count("$run") > 0

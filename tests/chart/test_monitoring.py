@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from launchers.progress import notify, prometheus
-from tests.chart.helm import BASE, CHART, Document, env, jobs, kind, pod, recipe, render
+from tests.chart.helm import BASE, CHART, LIBRARY, Document, env, jobs, kind, pod, recipe, render
 from tests.launchers.progress.test_exporter import DOCUMENT
 
 ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
@@ -70,7 +70,7 @@ def test_each_query_of_the_dashboard_finds_metrics_in_a_scrape() -> None:
 
 def dashboard() -> dict[str, Any]:
     """The chart's file."""
-    document: dict[str, Any] = json.loads((CHART / "dashboard.json").read_text())
+    document: dict[str, Any] = json.loads((CHART / LIBRARY / "dashboard.json").read_text())
     return document
 
 

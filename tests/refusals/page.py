@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
@@ -20,18 +19,16 @@ PLACES = {
 HEADER = """\
 # Refusals by place
 
-Ids of the {cases} wrong configurations of [tests/refusals](../../tests/refusals), each under every
-place that refuses it; a number after an id is that of its cases. `make golden` writes this page.
+Each id of [tests/refusals](../../tests/refusals), under every place that refuses a case of it.
+`make golden` writes this page, `make refusals` prints the cases and their numbers.
 """
 
 
 def text(cases: Sequence[Case]) -> str:
     """Return the page of these cases: a section for each place, in the order of the places."""
-    sections = [HEADER.format(cases=len(cases))]
+    sections = [HEADER]
     for place in get_args(Where):
-        counts = Counter(case.id for case in cases if case.where == place)
-        # ~ is the space between an id and its number, where no line ends
-        ids = [f"`{id}`" + (f"~{n}" if n > 1 else "") for id, n in sorted(counts.items())]
-        lines = textwrap.fill(", ".join(ids), 130, break_on_hyphens=False).replace("~", " ")
-        sections.append(f"## {PLACES[place]}: {counts.total()}\n{lines}\n")
+        ids = sorted({f"`{case.id}`" for case in cases if case.where == place})
+        lines = textwrap.fill(", ".join(ids), 130, break_on_hyphens=False)
+        sections.append(f"## {PLACES[place]}\n{lines}\n")
     return "\n".join(sections)

@@ -27,6 +27,7 @@ from scripts.plan import command as planning
 from scripts.submit import command as submit
 from tests.scripts.control.test_removal import plant as plant_removable
 from tests.scripts.doctor.healthy import release
+from tests.scripts.export import exports
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspended
 from tests.scripts.observe.server import Cluster
@@ -125,6 +126,18 @@ def test_a_doctors_report(submitting: Report, said: Said) -> None:
     code, output = said("doctor", "-f", "values.yaml", "--json")
     assert code == 0
     validate("doctor", json.loads(output))
+
+
+def test_an_export_is_signed_and_verified(tmp_path: Path, said: Said) -> None:
+    folder = str(exports.make(tmp_path / "w"))
+    private, public = exports.key(tmp_path, "k")
+    code, output = said("sign", folder, "--key", str(private), "--json")
+    assert code == 0
+    validate("sign", json.loads(output))
+    (Path(folder) / "config.json").unlink()
+    code, output = said("verify", folder, "--key", str(public), "--json")
+    assert code == 1
+    validate("verify", json.loads(output))
 
 
 def test_logs_are_a_document_a_line(said: Said, cluster: Cluster) -> None:

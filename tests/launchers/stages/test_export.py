@@ -47,7 +47,7 @@ def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path)
     outcome = export(work, LAST, INPUTS, holder="pod")
     assert outcome.state == "done"
     there = {p.name for p in work.export.iterdir()} - {".complete.json"}
-    assert there == set(KEPT)
+    assert there == {*KEPT, "statement.json"}
 
 
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -67,8 +67,10 @@ def adapted(root: Path) -> Workspace:
 
 
 def exported(work: Workspace) -> dict[str, str]:
+    """Return the files of the export but its marker and its statement."""
     export(work, LAST, INPUTS, holder="pod")
-    files = (p for p in work.export.rglob("*") if p.is_file() and p.name != ".complete.json")
+    own = (".complete.json", "statement.json")
+    files = (p for p in work.export.rglob("*") if p.is_file() and p.name not in own)
     return {str(p.relative_to(work.export)): p.read_text() for p in files}
 
 

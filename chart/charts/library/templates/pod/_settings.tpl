@@ -33,6 +33,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- end }}
 {{- with $libraries }}{{ $_ := set $settings "DPO_LIBRARIES" (uniq . | join ":") }}{{ end }}
 {{- if $gang }}
+{{- $_ := set $settings "DPO_IMAGE" (include "megatron-dpo.image" $v.image) }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- with dig "holdMinutes" 0 .root.Values.debug | int }}{{ $_ := set $settings "DPO_HOLD_SECONDS" (mul . 60 | toString) }}{{ end }}
 {{- if dig "standby" false $v.restarts }}{{ $_ := set $settings "DPO_STANDBY" "1" }}{{ end }}

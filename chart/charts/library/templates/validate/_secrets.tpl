@@ -61,7 +61,7 @@ Credentials as JSON: form, a regular expression of texts that hold one, and thos
 compares form with scripts/credentials.py.
 */}}
 {{- define "megatron-dpo.credentials" -}}
-{{- $table := .Files.Get "credentials.yaml" | fromYaml -}}
+{{- $table := .Subcharts.library.Files.Get "credentials.yaml" | fromYaml -}}
 {{- $tokens := list -}}
 {{- range $table.prefixed }}{{ $tokens = append $tokens (printf "(%s)[%s]{%d,}" .prefix .characters (int .least)) }}{{ end -}}
 {{- $forms := list (printf "(^|[^A-Za-z0-9_-])(%s)" (join "|" $tokens)) -}}

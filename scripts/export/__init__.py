@@ -1,0 +1,1 @@
+"""`megatron-dpo verify`, `sign` and `push`: an export's folder, without its run or a cluster."""

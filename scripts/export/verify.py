@@ -1,0 +1,143 @@
+"""`megatron-dpo verify`: compare an export with its statement, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from launchers.stages import statement as written
+from launchers.storage import manifest, marker
+from launchers.storage.manifest import Entry
+from launchers.system.threads import each
+from scripts.export import signature
+from scripts.export import statement as statements
+from scripts.export.findings import Finding
+from scripts.export.statement import Statement
+from scripts.observe.command import print_json
+from scripts.problem import Problem
+
+OWN = (written.NAME, signature.NAME, marker.NAME)
+"""Files that are no subjects of the statement; each is compared in its own way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The result for one export."""
+
+    folder: Path
+    statement: Statement | None
+    findings: list[Finding]
+    signed: str
+    """`no`, `unchecked` without a key, or `yes`; `no` where the signature is wrong."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the verdict as JSON data."""
+        return {
+            "schema": 1,
+            "export": str(self.folder),
+            "files": len(self.statement.subjects) if self.statement else 0,
+            "signed": self.signed,
+            "findings": [finding.document() for finding in self.findings],
+        }
+
+
+def verify(folder: Path, key: str = "") -> Verdict:
+    """Compare each file of an export with its statement, and the statement with its signature.
+
+    Args:
+        folder: the export.
+        key: public key, see `signature.check`; with one, a missing signature is a finding.
+    """
+    try:
+        stated = statements.read(folder)
+    except Problem as problem:
+        found = Finding(id="statement-invalid", file=written.NAME, sentence=str(problem))
+        return Verdict(folder=folder, statement=None, findings=[found], signed="no")
+    signed, findings = _signature(folder, stated, key)
+    findings += [*_files(folder, stated), *_marker(folder, stated)]
+    return Verdict(folder=folder, statement=stated, findings=findings, signed=signed)
+
+
+def _signature(folder: Path, stated: Statement, key: str) -> tuple[str, list[Finding]]:
+    if not (folder / signature.NAME).is_file():
+        if not key:
+            return "no", []
+        missing = "there is none, and --key asks for one; sign the export, or omit --key"
+        return "no", [_wrong("signature-missing", signature.NAME, missing)]
+    if why := signature.check(folder, stated.text, key):
+        return "no", [_wrong("signature-invalid", signature.NAME, why)]
+    return "yes" if key else "unchecked", []
+
+
+def _files(folder: Path, stated: Statement) -> Iterator[Finding]:
+    """Yield what is missing, added or different."""
+    there = {path.relative_to(folder).as_posix(): path for path in manifest.files(folder)}
+    wanted = sorted(stated.subjects)
+    found = each(lambda name: _entry(there.get(name)), wanted)
+    for name, entry in zip(wanted, found, strict=True):
+        if entry is None:
+            yield _wrong("file-missing", name, "the statement lists it, and it is not there")
+        elif entry == NOT_A_FILE:
+            yield _wrong("file-kind", name, "it is a link or a special file, not a file")
+        elif entry.sha256 != stated.subjects[name]:
+            yield _wrong("file-changed", name, "its content is not that of the statement")
+    for name in sorted(there.keys() - stated.subjects.keys() - set(OWN)):
+        yield _wrong("file-added", name, "the statement does not list it")
+    for name in OWN:
+        if (folder / name).is_symlink():
+            yield _wrong("file-kind", name, "it is a link or a special file, not a file")
+
+
+NOT_A_FILE = Entry(-1, "")
+
+
+def _entry(path: Path | None) -> Entry | None:
+    if path is None:
+        return None
+    return NOT_A_FILE if path.is_symlink() or not path.is_file() else manifest.entry(path)
+
+
+def _marker(folder: Path, stated: Statement) -> Iterator[Finding]:
+    """Compare the launcher's marker, which a copy of an export may lack."""
+    if not (folder / marker.NAME).exists():
+        return
+    found = marker.read(folder)
+    own = {**stated.subjects, written.NAME: manifest.entry(folder / written.NAME).sha256}
+    if found is None or {name: e.sha256 for name, e in found.manifest.items()} != own:
+        why = "the launcher's list of files is not that of the statement"
+        yield _wrong("marker-differs", marker.NAME, why)
+
+
+def _wrong(id: str, file: str, why: str) -> Finding:
+    return Finding(id=id, file=file, sentence=f"{file}: {why}")
+
+
+def run(folder: Path, key: str, console: Console, *, as_data: bool) -> int:
+    """Print the verdict; return the exit status, 1 if anything differs."""
+    verdict = verify(folder, key)
+    if as_data:
+        print_json(console, verdict.document())
+    else:
+        for line in _lines(verdict):
+            console.print(line, highlight=False, soft_wrap=True)
+    return 1 if verdict.findings else 0
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    for finding in verdict.findings:
+        yield f"{finding.sentence} [{finding.id}]"
+    if verdict.findings:
+        yield f"{verdict.folder} is not the export that was stated: do not serve it"
+        return
+    assert verdict.statement is not None
+    count = len(verdict.statement.subjects)
+    yield f"{verdict.folder}: all {count} files are those of its statement"
+    yield {
+        "yes": "The statement is signed by the key.",
+        "unchecked": "The statement has a signature; --key PUBLIC_KEY checks whose it is.",
+        "no": "The statement is not signed: who can write the folder could have replaced both.",
+    }[verdict.signed]
