@@ -28,9 +28,9 @@ ALLOW_VARIABLE = "DPO_ALLOW_VERSION_CHANGE"
 """Environment variable of the training processes: ``1`` if the recipe's ``allowVersionChange`` is
 true. The launcher sets it; in the launcher's own environment it is refused."""
 RUN_ON_GPUS = {
-    "ms-swift": ("4.4.1", "4.6.0"),
+    "ms-swift": ("4.4.1", "4.5.3", "4.6.0"),
     "mcore-bridge": ("1.6.0", "1.6.5"),
-    "megatron-core": ("0.18.0", "0.19.2"),
+    "megatron-core": ("0.18.0", "0.18.2", "0.19.2"),
     "transformer-engine": ("2.12.0", "2.16.1"),
     "torch": ("2.11.0",),
     "apex": ("0.1",),
