@@ -220,23 +220,18 @@ class Recipe:
 
     @property
     def writes_safetensors_once(self) -> bool:
-        """Return whether only the last save writes safetensors, on Megatron.
-
-        A run resumes from Megatron's own files, and its last checkpoint is exported. With
-        ``merge_lora`` the user wants the merged model of each checkpoint.
-        """
+        """Return whether only Megatron's last save writes safetensors; a resume needs none."""
+        is_exact = self.backend == "megatron" and not self.is_on("no_save_optim")
         is_for_export = "save_safetensors" not in self.args and self.export == "last"
+        # the user wants the merged model of each checkpoint
         merges_each = self.trains_adapter and self.is_on("merge_lora")
-        return self._saves_state and is_for_export and not merges_each
+        return is_exact and is_for_export and not merges_each
 
     @property
     def saves_in_background(self) -> bool:
         """Return whether checkpoints are written while training continues."""
-        return self._saves_state and self.saving == "background"
-
-    @property
-    def _saves_state(self) -> bool:
-        return self.backend == "megatron" and not self.is_on("no_save_optim")
+        is_exact = self.backend == "megatron" and not self.is_on("no_save_optim")
+        return is_exact and self.saving == "background"
 
     @property
     def saves_by_time(self) -> bool:
