@@ -104,8 +104,8 @@ class Recipe:
     prompt_once: bool = False
     """Whether the texts of a pair share the computation of their prompt in a pack."""
     saving: Saving = "background"
-    """How Megatron's checkpoints of all parameters are written: in the ``background``, from a copy
-    in host memory, or ``blocking`` training until they are complete. Not part of ``digest``."""
+    """How Megatron's checkpoints are written: in the ``background``, from a copy in host memory, or
+    ``blocking`` training until they are complete. Not part of ``digest``."""
     save_minutes: float = SAVE_MINUTES
     """Minutes of work that an interruption may lose, where checkpoints are saved by time; 0 saves
     by steps. Not part of ``digest``."""
@@ -220,19 +220,18 @@ class Recipe:
 
     @property
     def writes_safetensors_once(self) -> bool:
-        """Return whether, of all parameters on Megatron, only the last save writes safetensors.
-
-        A run resumes from Megatron's own files, and its last checkpoint is exported.
-        """
+        """Return whether only Megatron's last save writes safetensors; a resume needs none."""
+        is_exact = self.backend == "megatron" and not self.is_on("no_save_optim")
         is_for_export = "save_safetensors" not in self.args and self.export == "last"
-        is_full = self.backend == "megatron" and not self.trains_adapter
-        return is_full and is_for_export and not self.is_on("no_save_optim")
+        # the user wants the merged model of each checkpoint
+        merges_each = self.trains_adapter and self.is_on("merge_lora")
+        return is_exact and is_for_export and not merges_each
 
     @property
     def saves_in_background(self) -> bool:
         """Return whether checkpoints are written while training continues."""
-        is_full = self.backend == "megatron" and not self.trains_adapter
-        return is_full and self.saving == "background" and not self.is_on("no_save_optim")
+        is_exact = self.backend == "megatron" and not self.is_on("no_save_optim")
+        return is_exact and self.saving == "background"
 
     @property
     def saves_by_time(self) -> bool:

@@ -35,6 +35,9 @@ class Footprint:
     """One checkpoint; of an adapter, without the merged model. Without ``exported``."""
     exported: int
     """Safetensors that only the last checkpoint has; 0 where each one has them."""
+    gathered: int
+    """Safetensors that each save writes while training waits; 0 where only the last one has them.
+    Without the merged model."""
     merges: str
     """``Training.merges``; ``never`` if all parameters are trained."""
     every: int | None
@@ -65,11 +68,11 @@ class Footprint:
     def hold_seconds(self) -> float:
         """Return the seconds for which a save stops training.
 
-        Safetensors of each checkpoint are written while training waits.
+        Safetensors and a merged model of each checkpoint are written while training waits.
         """
         if not self.copied:
             return self.save_seconds
-        waits = 0 if self.exported else self.model
+        waits = self.gathered + (self.merged if self.merges == "every" else 0)
         return self.copied / COPY_BYTES_PER_SECOND + waits / WRITE_BYTES_PER_SECOND
 
     @property
@@ -107,14 +110,14 @@ def predict_footprint(
         LaunchError: CONFIG, naming a flag that is not a number.
     """
     weights = WEIGHT * model.parameters
-    checkpoint, once = _checkpoint(training, model), recipe.writes_safetensors_once
-    state = checkpoint - weights
+    (written, state), once = _checkpoint(training, model), recipe.writes_safetensors_once
     in_background = recipe.saves_in_background
     return Footprint(
         model=weights,
         converted=weights if convert else 0,
-        checkpoint=state if once else checkpoint,
-        exported=weights if once else 0,
+        checkpoint=state if once else written + state,
+        exported=written if once else 0,
+        gathered=0 if once else written,
         merges="never" if training.tuner == "full" else training.merges,
         every=save_every(recipe),
         kept=kept(recipe),
@@ -164,10 +167,10 @@ def save_interval(limit: float, *, hold: float, write: float, step: float) -> fl
     return max(limit - 2 * hold - write - step, hold * (1 - SAVE_SHARE) / SAVE_SHARE, write)
 
 
-def _checkpoint(training: Training, model: ModelConfig) -> int:
-    """Return the bytes of one checkpoint; of an adapter, without the merged model.
+def _checkpoint(training: Training, model: ModelConfig) -> tuple[int, int]:
+    """Return the bytes of one checkpoint's safetensors, without a merged model, and of its state.
 
-    It holds safetensors, and with the optimizer also Megatron's own weights:
+    The state is empty without the optimizer; with it, it has also Megatron's own weights:
     ``swift/megatron/trainers/base.py`` ``save_checkpoint`` passes the model on unless
     ``save_safetensors`` and ``no_save_optim`` are both set. For LoRA both hold the adapter only
     (``_filter_adapter_state_dict``; ``save_weights`` with ``peft_format``).
@@ -177,4 +180,4 @@ def _checkpoint(training: Training, model: ModelConfig) -> int:
     written = own if is_full else whole(model, training, IN_PEFT)
     bytes_each = WEIGHT + round(memory.optimizer_saved(training))
     state = bytes_each * own if training.saves_optimizer else 0
-    return WEIGHT * written + state
+    return WEIGHT * written, state

@@ -228,7 +228,7 @@ def host(model: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     # all ranks of a node may belong to the fullest stage
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     weights = 2 * max(sum(part.owned(layout, distributed=True)) for part in parts)
-    if training.in_background and training.tuner == "full":
+    if training.in_background:
         state = BUFFER_SPARE * (owned * optimizer_saved(training) + weights)
     else:
         state = owned * optimizer_saved(training) * (1 - training.optimizer_offload) + weights

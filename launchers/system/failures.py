@@ -56,8 +56,9 @@ _IGNORED = re.compile(
 _CHAINED = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception"
 )
-_PROGRESS = re.compile(r".*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
-"""The bar of tqdm, which ends without a new line."""
+_PROGRESS = re.compile(r"^.*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
+"""The bar of tqdm, which ends without a new line. Without the anchor a search takes seconds in a
+long line, such as ms-swift's of all arguments: a restart waits for it."""
 _FRAME = re.compile(r'^(?:\[rank\d+\]:)?\s+File "(?:.*/site-packages/)?([^"]+)", line (\d+),', re.M)
 _ROW = re.compile(
     r"^(?:\[rank\d+\]:\s*)?([\w.]*(?:Error|Exception)\b.*)$(?:\n.*){1,3}?There are errors in the "

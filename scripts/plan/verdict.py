@@ -234,7 +234,7 @@ def _local(submission: Submission, plan: Plan) -> list[str]:
     if "DPO_LOCAL_CHECKPOINTS" not in submission.env or plan.footprint is None:
         return []
     if not submission.recipe.saves_in_background:
-        return ["localCheckpoints is not used: only checkpoints of all parameters go to it"]
+        return ["localCheckpoints is not used: only checkpoints written in the background go to it"]
     part = plan.footprint.copied * submission.gpus_per_node
     # the newest complete checkpoint stays while the next one is written
     needed, limit = part + part / KEPT_FREE, float(submission.env.get("DPO_LOCAL_BYTES", "0"))

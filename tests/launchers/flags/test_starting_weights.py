@@ -118,3 +118,19 @@ def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
 )
 def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> None:
     assert "ref_model" not in flags(without)
+
+
+@pytest.mark.parametrize(
+    ("given", "loaded"),
+    [
+        ({}, ["background_save", "safetensors_last"]),
+        ({"save_safetensors": True}, ["background_save"]),
+        ({"merge_lora": True}, ["background_save"]),
+        ({"no_save_optim": True}, []),
+    ],
+)
+def test_an_adapter_is_saved_in_the_background_and_exported_once(
+    given: dict[str, Any], loaded: list[str]
+) -> None:
+    found = names(recipe(tuner_type="lora", **given))
+    assert [name for name in found if name in ("background_save", "safetensors_last")] == loaded

@@ -5,7 +5,8 @@ makes them and stacked, saves both, and loads each in both forms. ENGINE is a fo
 of a release of Transformer Engine, EP the number of ranks that share the experts. Adapters, DDP,
 optimizer, checkpoints and ``TEGroupedLinear`` with its parts of a checkpoint are upstream's own.
 Transformer Engine's ``GroupedLinear`` below it is a stand-in, and both forms multiply expert by
-expert, so that equal bits are expected. Each rank prints a line of JSON.
+expert, so that equal bits are expected. Checkpoints are written in the background, while the
+training continues. Each rank prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import torch
 import torch.distributed as dist
 
 from launchers.stop import finished
+from launchers.training.saving import background
+from launchers.training.saving.background import Writes
 from tests.launchers.training.experts import grouped_on_cpu
 from tests.launchers.training.saving.save_ranks import strategies
 
@@ -184,6 +187,9 @@ def save(optimizer: Any, model: Any, folder: Path) -> int:
     state["optimizer"] = optimizer.sharded_state_dict(state, metadata=metadata)
     entries = len(state["model"])
     core.save(state, str(folder), strategies()[0])
+    writes = background.current()
+    assert writes is not None and writes.has_copied
+    writes.start(STEPS, lambda: None, lambda _: None)
     if dist.get_rank() == 0:
         (folder / "form.json").write_text(json.dumps(bool(metadata.get(state_module.MARK))))
     dist.barrier()
@@ -227,6 +233,9 @@ def start(engine: Path, ep: int) -> Any:
     trainer: Any = importlib.import_module("swift.megatron.trainers.base")
     trainer.wrap_model = lambda: [trainer.made]
     importlib.import_module("launchers.training.experts.grouped_product").install()
+    importlib.import_module("launchers.training.saving.save_megatron").install()
+    store: Any = dist.distributed_c10d._get_default_store()
+    background.enable(Writes(dist.get_rank(), dist.get_world_size(), store))
     return importlib.import_module("launchers.training.experts.stacked_adapters")
 
 
@@ -257,6 +266,8 @@ class Case:
         self.entries[is_stacked] = save(optimizer, model, self.folder / str(is_stacked))
         self.norms[is_stacked] += train(optimizer, model, STEPS, 10 + dist.get_rank())
         self.after[is_stacked] = kept(optimizer, model)
+        background.finish()
+        dist.barrier()
         for module in (model.module.linear_fc1, model.module.linear_fc2):
             module.merge()
         names = model.module.named_parameters()
