@@ -96,8 +96,10 @@ def of_megatron(trainer: Any, taken: list[Any]) -> Any:
 
 def of_transformers(trainer: Any, taken: list[Any]) -> Any:
     """Yield all pairs on every rank."""
+    from swift.utils import to_device
+
     for each in taken:
-        batch = trainer._prepare_inputs(trainer.data_collator([each]))
+        batch = to_device(trainer.data_collator([each]), trainer.model.device)
         # as for the reference: without ld_alpha, which belongs to the loss
         found = trainer.concatenated_forward(trainer.model_wrapped, batch, is_ref_model=True)
         both = (found[f"{side}_logps"].tolist() for side in ("chosen", "rejected"))

@@ -48,7 +48,7 @@ def read_back(
         found = Loaded(not_compared=f"{VARIABLE}=none")
     elif not launch.rehearse and not lookup.exists(probes[0]):
         why = f"training recorded no log-probabilities at step {step}: only DPO without streaming, "
-        why += "context parallelism and virtual pipeline stages does, at its last step"
+        why += "context or sequence parallelism and virtual pipeline stages does, at its last step"
         found = Loaded(not_compared=why)
     else:
         words = [export, model, result, *probes, *([SAMPLE] if wanted == "sample" else [])]
