@@ -118,7 +118,6 @@ def evaluates(recipe: Recipe) -> bool:
 
 
 def _probes(recipe: Recipe) -> bool:
-    """Return whether log-probabilities are recorded for the test of the export."""
     several = ("context_parallel", "virtual_pipeline_model_parallel", "sequence_parallel")
     is_plain = all(recipe.arg(f"{name}_size", "1") == "1" for name in several)
     return is_plain and recipe.preference == "dpo" and not recipe.is_on("streaming")
