@@ -246,17 +246,14 @@ FEATURES = (
         callback="stop",
     ),
     Feature(name="probe", module="evaluation.probe", wanted=_probes, callback="probe"),
-    Feature(
-        name="wandb",
-        module="training.trackers",
-        function="install_wandb",
-        wanted=lambda recipe: "wandb" in recipe.reports_to,
-    ),
-    Feature(
-        name="swanlab",
-        module="training.trackers",
-        function="install_swanlab",
-        wanted=lambda recipe: "swanlab" in recipe.reports_to,
+    *(
+        Feature(
+            name=name,
+            module="training.trackers",
+            function=f"install_{name}",
+            wanted=lambda recipe, name=name: name in recipe.reports_to,  # type: ignore[misc]
+        )
+        for name in ("wandb", "swanlab")
     ),
     Feature(name="cpu_checkpoint", module="training.cpu_checkpoint", is_for_cpu=True),
     Feature(
