@@ -39,6 +39,7 @@ SECOND = (
     "plan/",
     "proof/",
     "reference/",
+    "rehearsal/",
     "rules/",
     "stop/",
     "training/",

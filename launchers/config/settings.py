@@ -69,8 +69,8 @@ _SETTINGS = (
     env_from.NAMES,
     env_from.SOURCES,
 )
-_USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
-"""Set by the user in ``extraEnv``, read in training processes (``upstream/patches.py``)."""
+_USER_SETTINGS = ("DPO_ACCEPT_PATCHES", "DPO_EXPORT_TEST")
+"""Set by the user in ``extraEnv`` (``upstream/patches.py``, ``rehearsal/read_back.py``)."""
 _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+PROBE = "probe-{}.json"
+"""File of the policy's log-probabilities of some pairs, by the step."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
@@ -102,3 +105,12 @@ class Workspace:
     def plan(self) -> Path:
         """Return the file with the run's predictions."""
         return self.home / "plan.json"
+
+    @property
+    def export_test(self) -> Path:
+        """Return the file with the result of the export's test."""
+        return self.home / "export.json"
+
+    def probe(self, step: int) -> Path:
+        """Return the file of the policy's log-probabilities of some pairs at a step."""
+        return self.home / PROBE.format(step)

@@ -61,6 +61,7 @@ def prepare_data_iterator(
 ) -> tuple[Any, HeldOut | None]:
     """Return upstream's iterator of the training rows, and one that each evaluation restarts."""
     train, _ = _prepare(self, train_dataset, None, use_origin_cyclic)
+    self.held_out_rows = val_dataset  # read by ``probe``
     if val_dataset is None or not self.args.eval_iters:
         return train, None
     sampler = MegatronPretrainingSampler(

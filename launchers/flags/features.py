@@ -27,6 +27,8 @@ DROPPED_VARIABLE, CACHES_VARIABLE = "DPO_MAX_DROPPED_ROWS", "DPO_CACHE_TOKENS"
 EVALUATE_VARIABLE = "DPO_EVALUATE_FIRST"
 """Environment variable of the training processes: 1 if a run that resumes evaluates its checkpoint,
 since it was stopped before that evaluation had ended. The launcher sets it, as above."""
+EXPORT_VARIABLE = "DPO_EXPORTED"
+"""Environment variable of the training processes: ``recipe.export``. The launcher sets it."""
 
 
 def _always(recipe: Recipe) -> bool:
@@ -115,12 +117,10 @@ def evaluates(recipe: Recipe) -> bool:
     return is_scored and recipe.holds_out and not recipe.is_on("streaming")
 
 
-def _reports_to_wandb(recipe: Recipe) -> bool:
-    return "wandb" in recipe.reports_to
-
-
-def _reports_to_swanlab(recipe: Recipe) -> bool:
-    return "swanlab" in recipe.reports_to
+def _probes(recipe: Recipe) -> bool:
+    several = ("context_parallel", "virtual_pipeline_model_parallel", "sequence_parallel")
+    is_plain = all(recipe.arg(f"{name}_size", "1") == "1" for name in several)
+    return is_plain and recipe.preference == "dpo" and not recipe.is_on("streaming")
 
 
 def _precomputes_reference(recipe: Recipe) -> bool:
@@ -245,14 +245,15 @@ FEATURES = (
         backend="transformers",
         callback="stop",
     ),
-    Feature(
-        name="wandb", module="training.trackers", function="install_wandb", wanted=_reports_to_wandb
-    ),
-    Feature(
-        name="swanlab",
-        module="training.trackers",
-        function="install_swanlab",
-        wanted=_reports_to_swanlab,
+    Feature(name="probe", module="evaluation.probe", wanted=_probes, callback="probe"),
+    *(
+        Feature(
+            name=name,
+            module="training.trackers",
+            function=f"install_{name}",
+            wanted=lambda recipe, name=name: name in recipe.reports_to,  # type: ignore[misc]
+        )
+        for name in ("wandb", "swanlab")
     ),
     Feature(name="cpu_checkpoint", module="training.cpu_checkpoint", is_for_cpu=True),
     Feature(
@@ -379,6 +380,7 @@ def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
         SAVE_VARIABLE: str(seconds),
         DROPPED_VARIABLE: str(recipe.max_dropped_rows),
         CACHES_VARIABLE: "1" if caches_tokens(recipe) else "0",
+        EXPORT_VARIABLE: recipe.export,
     }
 
 

@@ -1,9 +1,10 @@
 """Read an export back: names, shapes and values of its tensors, and the model where it is small.
 
-``python3 -m launchers.rehearsal.load_export EXPORT MODEL RESULT`` runs in a process of its own,
-without a GPU, and writes a ``measured.Loaded`` as JSON. It compares names and shapes with those of
-the model that training began from, reads every tensor, looks for values that are not finite, and
-loads and runs the model with transformers if its weights take at most ``RUN_BYTES``.
+``python3 -m launchers.rehearsal.load_export EXPORT MODEL RESULT [PROBE BASE] [--sample]`` runs in
+a process of its own and writes a ``measured.Loaded`` as JSON. It compares names and shapes with
+those of the model that training began from, reads every tensor, looks for values that are not
+finite, and loads and runs the model with transformers. With the trainer's log-probabilities
+(``evaluation/probe.py``) it compares them, on free GPUs or on CPU.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.seal_check import header
+from launchers.system.atomic_file import read_object
+from launchers.system.host_memory import available
+from launchers.units import GIB
 
 RUN_BYTES = 4 << 30
 """Larger models are not loaded as a whole: rank 0's host memory still holds page cache and shared
@@ -26,8 +31,28 @@ LISTED = 5
 TIED = "lm_head.weight"
 """Transformers leaves it out, and ms-swift may write it, where it is the embedding."""
 ADAPTER_CONFIG = "adapter_config.json"
+SAMPLE = "--sample"
+SAMPLES = 4
+SIDES = ("chosen", "rejected")
+PART = 1024
+ROOM = 1.25
+"""Memory for a model, over the size of its weights."""
+SECONDS = 300.0
+"""Time for the comparison; 64 pairs of 48 layers take longer on CPU alone."""
+BOUND = 1e-4
+"""Bound of the mean difference in nats a token, where training computes in float32."""
+NARROW_BOUND = 5e-3
+"""The same in bf16 or fp16. Texts of one model differed by up to 8.7e-4 between two implementations
+of attention, and by up to 7.2e-4 between layouts (``tests/bench/notes/agreement.md``, whose bound
+is 2e-3 for one program); positions off by one gave 1.1e-2."""
+CHAT = [
+    {"role": "user", "content": "1 + 1?"},
+    {"role": "assistant", "content": "2"},
+    {"role": "user", "content": "Why? \u00bfPor qu\u00e9?"},
+]
 
 Shapes = Mapping[str, tuple[int, ...]]
+Probe = Mapping[str, Any]
 
 
 def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -70,25 +95,55 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:LISTED]) + more
 
 
-def load(export: Path, model: Path) -> Loaded:
+def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool = False) -> Loaded:
     """Read an export back.
 
     Args:
         export: the folder of the export; that of an adapter alone has no model to compare with.
         model: the model in Hugging Face format that training began from.
+        probes: the trainer's log-probabilities at the exported step, and before the first step.
+        sample: whether the export and the model answer some prompts.
     """
     began = time.monotonic()
+    probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
     shapes = read_shapes(export)
     problems = [] if is_adapter else compare(shapes, read_shapes(model))
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)
+    config = read_object(export / "config.json")
+    named = config.get("dtype") or config.get("torch_dtype")
+    if probe and named not in (None, probe["weights"]):
+        problems.append(f"config.json says {named}, but {probe['weights']} weights were trained")
     size = sum(path.stat().st_size for path in export.glob("*.safetensors"))
     found = Loaded(tensors=len(shapes), bytes=size, problems=tuple(problems))
-    if not problems and not is_adapter and size <= RUN_BYTES:
-        found = run(found, export)
+    if is_adapter:  # a server loads it into the model
+        size += sum(path.stat().st_size for path in model.glob("*.safetensors"))
+    place = _place(size, bool(probe))
+    if not problems and place and (probe or not is_adapter):
+        found = run(found, export, place, probe, base)
+        if sample and found.compared:
+            both = (answers(folder, place, probe) for folder in (model, export))
+            keys = ("prompt", "base", "tuned")
+            listed = [
+                dict(zip(keys, (*a, b), strict=True)) for a, (_, b) in zip(*both, strict=True)
+            ]
+            found = replace(found, compared={**found.compared, "sample": listed})
+    elif probe and not problems:
+        why = f"{size / GIB:.3g} GiB fit neither into the free GPU memory nor into the host's"
+        found = replace(found, not_compared=why)
     return replace(found, seconds=round(time.monotonic() - began, 3))
+
+
+def _place(size: int, compares: bool) -> str:
+    """Return where a model of a size fits: ``auto``, the GPUs, ``cpu``, or empty."""
+    import torch
+
+    free = [torch.cuda.mem_get_info(n)[0] for n in range(torch.cuda.device_count())]
+    if compares and sum(free) > ROOM * size + len(free) * GIB:
+        return "auto"
+    return "cpu" if size <= RUN_BYTES or (compares and available() > ROOM * size) else ""
 
 
 def not_finite(folder: Path) -> Iterable[str]:
@@ -109,34 +164,152 @@ def not_finite(folder: Path) -> Iterable[str]:
     return [f"{len(wrong)} tensors hold NaN or Inf: {_listed(wrong)}"] if wrong else []
 
 
-def run(found: Loaded, export: Path) -> Loaded:
-    """Load the model with transformers and run it on a few tokens."""
+def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> Loaded:
+    """Load the model with transformers, and compare it with the trainer's or run a few tokens."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
-    AutoTokenizer.from_pretrained(export)
-    model, info = AutoModelForCausalLM.from_pretrained(
-        export, dtype="auto", output_loading_info=True
-    )
-    problems = [
+    problems = []
+    if not (export / ADAPTER_CONFIG).exists():
+        tokenizer = AutoTokenizer.from_pretrained(export)
+        problems = _tokenizer_problems(tokenizer, probe.get("tokenizer"))
+    model, info = _open(export, place)
+    problems += [
         f"transformers reports {kind}: {_listed(sorted(map(str, info[kind])))}"
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")
         if info.get(kind)
     ]
+    compared: dict[str, Any] = {}
     with torch.no_grad():
-        logits = model(input_ids=torch.arange(8).unsqueeze(0)).logits
-    if not torch.isfinite(logits).all():
-        problems.append("the exported model's logits are not finite")
-    return replace(found, model=type(model).__name__, problems=tuple(problems))
+        if probe:
+            compared = compare_pairs(model, probe, base)
+        elif not torch.isfinite(model(input_ids=torch.arange(8).unsqueeze(0)).logits).all():
+            problems.append("the exported model's logits are not finite")
+    if compared and not compared["difference"] <= compared["bound"]:  # NaN is a problem, too
+        problems.append(
+            f"the log-probabilities of {compared['pairs']} pairs differ from the trainer's by "
+            f"{compared['difference']:.3g} nats a token; the bound is {compared['bound']}"
+        )
+    name = type(model).__name__
+    return replace(found, model=name, problems=tuple(problems), compared=compared)
+
+
+def _open(folder: Path, place: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM
+
+    spread = {"device_map": "auto"} if place == "auto" else {}
+    return AutoModelForCausalLM.from_pretrained(  # type: ignore[no-any-return]
+        folder, dtype="auto", output_loading_info=True, **spread
+    )
+
+
+def describe(tokenizer: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """Return what a tokenizer makes of texts and of a conversation, to compare it with another."""
+    chat = None
+    if getattr(tokenizer, "chat_template", None):
+        chat = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    ids = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    return {"texts": list(texts), "ids": ids, "chat": chat, "end": tokenizer.eos_token}
+
+
+def _tokenizer_problems(tokenizer: Any, wanted: Mapping[str, Any] | None) -> list[str]:
+    if wanted is None:
+        return []
+    found = describe(tokenizer, wanted["texts"])
+    names = {"ids": "encoding of texts", "chat": "chat template", "end": "end token"}
+    return [
+        f"the exported tokenizer's {name} differs from the trainer's"
+        for key, name in names.items()
+        if found[key] != wanted[key]
+    ]
+
+
+def compare_pairs(model: Any, probe: Probe, base: Probe) -> dict[str, Any]:
+    """Return how far a model's log-probabilities are from the trainer's, in nats a token.
+
+    The mean over the answers' tokens; ``worst`` is that of one answer. The pairs that are computed
+    within ``SECONDS`` count.
+    """
+    stop, worst, total, tokens, pairs = time.monotonic() + SECONDS, 0.0, 0.0, 0, 0
+    for pair in probe["pairs"]:
+        for side, trained in zip(SIDES, pair["sums"], strict=True):
+            value, count = log_probability(model, pair[f"{side}_input_ids"], pair[f"{side}_labels"])
+            difference = abs(value - trained)
+            total, tokens = total + difference, tokens + count
+            worst = max(worst, difference / max(count, 1))
+        pairs += 1
+        if time.monotonic() > stop:
+            break
+    is_narrow = probe["narrow"] or probe["weights"] != "float32"
+    found = {"pairs": pairs, "held_out": probe["held_out"], "difference": total / max(tokens, 1)}
+    found |= {"worst": worst, "bound": NARROW_BOUND if is_narrow else BOUND}
+    return found | preferences([each["sums"] for each in probe["pairs"]], base)
+
+
+def preferences(tuned: Sequence[Sequence[float]], base: Probe) -> dict[str, Any]:
+    """Return the shares of pairs whose chosen answer is likelier, and the change of the margin.
+
+    >>> preferences([[-1.0, -5.0]], {"pairs": [{"sums": [-2.0, -2.0]}]})
+    {'tuned_accuracy': 1.0, 'base_accuracy': 0.0, 'margin': 4.0}
+    """
+    found = {"tuned_accuracy": sum(c > r for c, r in tuned) / len(tuned)}
+    before = [each["sums"] for each in base.get("pairs", ())]
+    if len(before) != len(tuned):
+        return found
+    change = sum(c - r - c0 + r0 for (c, r), (c0, r0) in zip(tuned, before, strict=True))
+    found["base_accuracy"] = sum(c > r for c, r in before) / len(before)
+    return {**found, "margin": change / len(tuned)}
+
+
+def log_probability(model: Any, ids: list[int], labels: list[int]) -> tuple[float, int]:
+    """Return the summed log-probability of a text's labels in nats, and their number."""
+    import torch
+
+    at = [n for n, label in enumerate(labels) if n and label != -100]
+    if not at:
+        return 0.0, 0
+    device = model.get_input_embeddings().weight.device
+    logits = model(input_ids=torch.tensor([ids], device=device), use_cache=False).logits[0]
+    value = 0.0
+    for start in range(0, len(at), PART):  # in float32 a part at a time
+        part = at[start : start + PART]
+        wanted = torch.tensor([labels[n] for n in part], device=logits.device)
+        losses = torch.nn.functional.cross_entropy(
+            logits[[n - 1 for n in part]].float(), wanted, reduction="none"
+        )
+        value -= float(losses.double().sum())
+    return value, len(at)
+
+
+def answers(folder: Path, place: str, probe: Probe) -> list[tuple[str, str]]:
+    """Return the first prompts, and a model's most likely answers of up to 64 tokens."""
+    from transformers import AutoTokenizer
+
+    tokenizer, (model, _) = AutoTokenizer.from_pretrained(folder), _open(folder, place)
+    found = []
+    for pair in probe["pairs"][:SAMPLES]:
+        ids, labels = pair["chosen_input_ids"], pair["chosen_labels"]
+        prompt = ids[: next((n for n, label in enumerate(labels) if label != -100), len(ids))]
+        given = tokenizer.decode(prompt)
+        made = model.generate(
+            **tokenizer(given, add_special_tokens=False, return_tensors="pt").to(model.device),
+            max_new_tokens=64,
+            do_sample=False,
+        )
+        text = tokenizer.decode(made[0][len(prompt) :], skip_special_tokens=True)
+        found.append((given, text))
+    return found
 
 
 def main(argv: list[str]) -> int:
     """Write the result, also of an export that can't be read; return the exit code."""
-    export, model, result = map(Path, argv)
+    export, model, result, *probes = (Path(each) for each in argv if each != SAMPLE)
     try:
-        found = load(export, model)
+        found = load(export, model, probes, sample=SAMPLE in argv)
     except Exception as error:
-        found = Loaded(problems=(f"{type(error).__name__}: {error}",))
+        text = f"{type(error).__name__}: {error}"
+        is_full = isinstance(error, MemoryError) or "OutOfMemory" in text
+        found = Loaded(not_compared=text) if is_full else Loaded(problems=(text,))
     result.write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
     return 0
 

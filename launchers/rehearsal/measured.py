@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,10 @@ class Loaded:
     model: str = ""
     """Class that loaded and ran it; empty for a model that is too large to do so in passing."""
     problems: tuple[str, ...] = ()
+    compared: Mapping[str, Any] = field(default_factory=dict)
+    """Its log-probabilities with the trainer's, see ``load_export.compare_pairs``."""
+    not_compared: str = ""
+    """Why they were not."""
 
 
 @dataclass(frozen=True, kw_only=True)

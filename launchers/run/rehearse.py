@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from launchers import PACKAGE, logs
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, FailureClass, LaunchError
-from launchers.flags.command_line import Inputs, environment
+from launchers.flags.command_line import Inputs
 from launchers.plan.footprint import kept, save_every
 from launchers.rehearsal import result as report
 from launchers.rehearsal.figures import Context, judge
@@ -25,7 +23,6 @@ from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
 from launchers.storage import disk
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
-from launchers.system.process import Child
 
 LOAD_GRACE_SECONDS = 3.0
 REHEARSAL = Rehearsal()
@@ -105,7 +102,9 @@ def finish(
     if not launch.rehearse:
         return
     work = launch.work
-    measured = gather(work, REHEARSAL, _load(launch, inputs, env))
+    document = read_object(work.export_test) or {"problems": ["no export was read back"]}
+    read_back = Loaded(**{**document, "problems": tuple(document["problems"])})
+    measured = gather(work, REHEARSAL, read_back)
     context = Context(
         rehearsal=REHEARSAL,
         plan=read_object(work.plan),
@@ -130,28 +129,6 @@ def finish(
             " | ".join(figure.remedy for figure in failed),
             id="rehearsal-failed",
         )
-
-
-def _load(launch: Launch, inputs: Inputs, env: Mapping[str, str]) -> Loaded:
-    """Read the export back in a process of its own, without a GPU."""
-    work = launch.work
-    result = work.home / "export.json"
-    disk.remove(result)
-    program = [sys.executable, "-m", "launchers.rehearsal.load_export"]
-    without_gpu = {
-        **environment(env, launch.place, nproc=1, package=PACKAGE),
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    words = [*program, str(work.export), str(inputs.model), str(result)]
-    child = Child(words, without_gpu, work.home / "export.log")
-    try:
-        code = child.wait(threading.Event())
-    finally:
-        child.end(LOAD_GRACE_SECONDS)
-    document = read_object(result)
-    if code or not document:
-        return Loaded(problems=(f"the process that reads it ended with {code}; see export.log",))
-    return Loaded(**{**document, "problems": tuple(document["problems"])})
 
 
 def _clean(work: Workspace) -> None:

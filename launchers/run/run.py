@@ -28,6 +28,7 @@ from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, beating, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, log_rows, summarising
+from launchers.rehearsal.read_back import choice, refuse_differing, summary
 from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import Prepared, prepare
@@ -138,6 +139,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
         check_recipe(settings, recipe, inputs)
+        choice(env)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)
@@ -172,6 +174,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
             if decision.skip:
                 logs.info("train skipped", why=decision.skip)
                 state = "up to date" if decision.skip == "up to date" else "skipped"
+                if state == "up to date":
+                    refuse_differing(launch)
                 progress.end(state, decision.skip)
             else:
                 # Train: until all steps are done or a rank ends.
@@ -189,8 +193,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 ends, own = leader.peers.agreement.ends, str(settings.training.budget)
                 identity = {**decision.identity, **({"budget": own} if ends else {})}
                 origin = Origin.of(settings, prepared.outputs, inputs.model, env)
-                finish(launch, trained, identity, last.folder(work), origin)
-                progress.end("done", ends)
+                finish(launch, trained, identity, last.folder(work), origin, env)
+                progress.end("done", "; ".join(filter(None, (ends, summary(work.export_test)))))
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded", leader.peers.agreement.ends)
 

@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from launchers import logs
@@ -24,6 +24,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import external_plugins, features
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
+from launchers.rehearsal.read_back import read_back, refuse_differing
 from launchers.stages import statement
 from launchers.stages.attempt_record import recording
 from launchers.stages.statement import Origin
@@ -49,9 +50,14 @@ TRAINER_STATE = (
 
 
 def finish(
-    launch: Launch, recipe: Recipe, identity: Mapping[str, object], attempt: Path, origin: Origin
+    launch: Launch,
+    recipe: Recipe,
+    identity: Mapping[str, object],
+    attempt: Path,
+    origin: Origin,
+    env: Mapping[str, str],
 ) -> None:
-    """Export what a run has trained, and log how it is served.
+    """Export what a run has trained, test the export, and log how it is served.
 
     Args:
         launch: this start of the launcher.
@@ -59,14 +65,27 @@ def finish(
         identity: see ``marker_inputs``.
         attempt: folder of the attempt that completed the training.
         origin: what the export is made from.
+        env: the launcher's environment.
+
+    Raises:
+        LaunchError: see ``export``; CONFIG if the export differs from what was trained.
     """
     work = launch.work
     if recipe.script:
         logs.info("no export", why="recipe.backend is script", folder=work.home)
         return
+    model = origin.model or work.export
     with recording(work, attempt, launch.place.rank):
-        export(work, recipe, identity, holder=launch.pod, origin=origin)
-    serve = serve_command(work, origin.model or work.export, launch.nproc_per_node)
+        export(
+            work,
+            recipe,
+            identity,
+            holder=launch.pod,
+            origin=origin,
+            test=lambda folder, step: read_back(launch, folder, model, step, env),
+        )
+        refuse_differing(launch)
+    serve = serve_command(work, model, launch.nproc_per_node)
     logs.info("export ready", serve=shlex.join(serve))
 
 
@@ -137,6 +156,7 @@ def export(
     *,
     holder: str,
     origin: Origin = UNKNOWN,
+    test: Callable[[Path, int], Mapping[str, object]] = lambda folder, step: {},
 ) -> Outcome:
     """Put the Hugging Face files of the recipe's choice of checkpoint into ``export/``.
 
@@ -165,7 +185,8 @@ def export(
                 link_or_copy(file, folder / name)
         stated = folder / statement.NAME
         held = manifest.digest_folder(folder, (RECORD, stated.name))
-        replace(stated, statement.text(work, recipe, last, held, origin))
+        tested = test(folder, last.step)
+        replace(stated, statement.text(work, recipe, last, held, origin, tested))
         return Made(manifest={**held, stated.name: manifest.entry(stated)})
 
     inputs = marker_inputs(recipe, identity)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ class Origin:
     """As the values name it; empty outside of Kubernetes."""
     launcher: str = ""
     """Digest of the launcher's sources."""
-    tested: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,9 +64,23 @@ class Origin:
 
 
 def text(
-    work: Workspace, recipe: Recipe, last: Checkpoint, manifest: Manifest, origin: Origin
+    work: Workspace,
+    recipe: Recipe,
+    last: Checkpoint,
+    manifest: Manifest,
+    origin: Origin,
+    tested: Mapping[str, object],
 ) -> str:
-    """Return the statement of a checkpoint's export, whose files the manifest lists, as JSON."""
+    """Return the statement of a checkpoint's export as JSON.
+
+    Args:
+        work: the run's workspace.
+        recipe: the run's recipe.
+        last: the exported checkpoint.
+        manifest: of the export's files.
+        origin: what they were made from.
+        tested: result of the export's test.
+    """
     subject = [{"name": n, "digest": {"sha256": e.sha256}} for n, e in sorted(manifest.items())]
     plan, software = read_object(work.plan), read_object(last.path / checkpoint.FEATURES)
     facts = {name: plan.get(name) for name in ("gang", "layout", "model")}
@@ -83,7 +96,7 @@ def text(
             "builder": {"id": BUILD, "version": {"launcher": origin.launcher}},
             "metadata": {"invocationId": work.run},
         },
-        TRAINING: {**_training(work, last.step), "test": dict(origin.tested)},
+        TRAINING: {**_training(work, last.step), "test": dict(tested)},
     }
     whole = {"_type": TYPE, "subject": subject, "predicateType": PREDICATE, "predicate": predicate}
     return json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

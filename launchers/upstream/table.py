@@ -152,6 +152,14 @@ PATCHES = (
             *functions(_HF_DPO, "dpo_loss"),
         ),
     ),
+    Patch(
+        "probe",
+        "speed",  # it records only: without it the export is not compared
+        (
+            *functions(_TRAINER, "run_train_step get_batch _get_data_collator"),
+            *functions(_HF_DPO, "concatenated_forward"),
+        ),
+    ),
     Patch("ledger_transformers", "speed", functions(_HF_DPO, "dpo_loss get_batch_loss_metrics")),
     Patch(
         "nonfinite_megatron",

@@ -1,4 +1,4 @@
-"""The options of `megatron-dpo verify` and `sign`."""
+"""The options of `megatron-dpo verify`, `sign` and `card`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,18 @@ def sign(
     raise typer.Exit(signing.run(export, key, passphrase, terminal(), as_data=as_json))
 
 
+def card(export: Export, as_json: Json = False) -> None:
+    """Write the model card of an export, README.md, from the facts of its statement.
+
+    Example: megatron-dpo card /mnt/workspace/runs/dpo-42/export
+    """
+    from scripts.export import card as writing
+
+    raise typer.Exit(writing.run(export, terminal(), as_data=as_json))
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
     app.command()(verify)
     app.command()(sign)
+    app.command()(card)

@@ -13,14 +13,14 @@ from launchers.stages import statement as written
 from launchers.storage import manifest, marker
 from launchers.storage.manifest import Entry
 from launchers.system.threads import each
-from scripts.export import signature
+from scripts.export import card, signature
 from scripts.export import statement as statements
 from scripts.export.findings import Finding
 from scripts.export.statement import Statement
 from scripts.observe.command import print_json
 from scripts.problem import Problem
 
-OWN = (written.NAME, signature.NAME, marker.NAME)
+OWN = (written.NAME, signature.NAME, marker.NAME, card.NAME)
 """Files that are no subjects of the statement; each is compared in its own way."""
 
 
@@ -87,9 +87,16 @@ def _files(folder: Path, stated: Statement) -> Iterator[Finding]:
             yield _wrong("file-changed", name, "its content is not that of the statement")
     for name in sorted(there.keys() - stated.subjects.keys() - set(OWN)):
         yield _wrong("file-added", name, "the statement does not list it")
+    if card.NAME in there and card.NAME not in stated.subjects and not _is_card(folder, stated):
+        yield _wrong("card-differs", card.NAME, "it is not the card of the statement")
     for name in OWN:
         if (folder / name).is_symlink():
             yield _wrong("file-kind", name, "it is a link or a special file, not a file")
+
+
+def _is_card(folder: Path, stated: Statement) -> bool:
+    path = folder / card.NAME
+    return path.is_file() and path.read_bytes() == card.render(stated).encode()
 
 
 NOT_A_FILE = Entry(-1, "")

@@ -24,7 +24,7 @@ from scripts.report.locate import changed, located
 from scripts.report.record import RunRecord
 
 FILES = (
-    r"(?:progress|plan|inputs)\.json",
+    r"(?:progress|plan|inputs|export)\.json",
     r"metrics\.jsonl",
     r"pairs/summary\.json",
     r"attempts/\d+/(?:start|packing)\.json",

@@ -9,6 +9,7 @@ from typing import Any
 from launchers.exits import Exit
 from launchers.progress.phases import durations
 from launchers.state.json_text import part
+from scripts.export import tested
 from scripts.observe import spent
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
@@ -71,6 +72,7 @@ def figures(run: RunRecord) -> Iterator[Row]:
     share = timeline.effective(run)
     if share is not None:
         yield "Effective training", percent(share), "of the time, in steps that count"
+    yield from tested.rows(run.export_test)
     yield from _cost(run)
     left = run.training.get("eta_seconds")
     if isinstance(left, int | float) and left and run.progress.get("state") == "running":

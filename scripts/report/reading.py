@@ -89,6 +89,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         inputs=state.object(work.inputs),
         features=state.object(newest / checkpoint.FEATURES) if steps else {},
         export=_manifest(work.export, state.problems),
+        export_test=state.object(work.export_test),
         checkpoints=steps,
         attempts=_attempts(state, metrics),
         pairs=state.object(work.pairs / "summary.json"),

@@ -69,6 +69,8 @@ class RunRecord:
     """``features.json`` of the newest complete checkpoint."""
     export: Mapping[str, Any] = field(default_factory=dict)
     """Marker of the exported model, with its manifest."""
+    export_test: Mapping[str, Any] = field(default_factory=dict)
+    """``export.json``: the export's log-probabilities compared with the trainer's."""
     checkpoints: Sequence[int] = ()
     """Steps of the complete checkpoints that are kept."""
     curves: Mapping[str, Points] = field(default_factory=dict)

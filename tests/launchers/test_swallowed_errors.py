@@ -26,7 +26,7 @@ ALLOWED: dict[str, str] = {
         preflight/probes.py:_lacks.tried
     """,
     "a record: without it the run trains, with a warning": """
-        training/ledger/recorder.py:Recorder._writes
+        training/ledger/recorder.py:Recorder._writes evaluation/probe.py:record
     """,
     "the recipe is the user's file, and who may read it does not change": """
         config/recipe_file.py:load

@@ -134,6 +134,9 @@ def test_an_export_is_signed_and_verified(tmp_path: Path, said: Said) -> None:
     code, output = said("sign", folder, "--key", str(private), "--json")
     assert code == 0
     validate("sign", json.loads(output))
+    code, output = said("card", folder, "--json")
+    assert code == 0
+    validate("card", json.loads(output))
     (Path(folder) / "config.json").unlink()
     code, output = said("verify", folder, "--key", str(public), "--json")
     assert code == 1

@@ -59,7 +59,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(of)
     assert merged["external_plugins"] == [str(external_plugins.PLUGIN), "/w/code/data.py"]
     assert merged["callbacks"] == [
-        *("phases", "seal", "metrics", "first_step", "ledger", "nonfinite", "mine")
+        *("phases", "seal", "metrics", "first_step", "ledger", "nonfinite", "probe", "mine")
     ]
     assert names(of) == [
         "startup_megatron",
@@ -73,6 +73,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "nonfinite_megatron",
         "zero_gradient",
         "stop_megatron",
+        "probe",
         "one_read",
         "device_read",
         "shard_writes",
@@ -92,6 +93,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "zero_gradient,stop_transformers",
         "DPO_SAVE_SECONDS": "900.0",
         "DPO_MAX_DROPPED_ROWS": "0.05",
+        "DPO_EXPORTED": "last",
     }
 
 

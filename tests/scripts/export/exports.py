@@ -63,9 +63,9 @@ def make(root: Path, *, tested: dict[str, object] | None = None, licence: str = 
         model=model,
         image="registry.example/train:1@sha256:" + "a" * 64,
         launcher="b" * 64,
-        tested=tested or {},
     )
-    export(work, RECIPE, {"recipe": "r"}, holder="pod", origin=origin)
+    found = tested or {}
+    export(work, RECIPE, {"recipe": "r"}, holder="pod", origin=origin, test=lambda *_: found)
     return work.export
 
 

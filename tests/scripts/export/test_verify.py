@@ -170,7 +170,7 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "an adapter added": (lambda f: new(f / "adapter_config.json", b"{}"), "file-added"),
     "a pickle added": (lambda f: new(f / "pytorch_model.bin", b"\x80"), "file-added"),
     "a hidden file added": (lambda f: new(f / ".env", b"A=1"), "file-added"),
-    "a card added": (lambda f: new(f / "README.md", b"# x"), "file-added"),
+    "a card added": (lambda f: new(f / "README.md", b"# x"), "card-differs"),
     "a link to the same weights": (link, "file-kind"),
     "a link added": (lambda f: (f / "more").symlink_to(f / WEIGHTS), "file-added"),
     "a pipe for the weights": (pipe, "file-kind"),

@@ -1,0 +1,146 @@
+"""Record the policy's log-probabilities of some pairs: the export is compared with them.
+
+The trainer computes them with its own forward pass and loss, before the first step and where a
+checkpoint is saved that may be exported (``rehearsal/load_export.py`` compares).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from launchers import logs
+from launchers.config.workspace import PROBE
+from launchers.flags.features import EXPORT_VARIABLE
+from launchers.reference.pairs import FIELDS, pair_id, rows_of
+from launchers.rehearsal.load_export import describe
+from launchers.system.atomic_file import replace
+from launchers.training.collect.batch_rows import CURRENT
+from launchers.training.installed import INSTALLED
+
+PAIRS = 64
+"""Most pairs; with packing the last pack may exceed it."""
+
+
+def record(trainer: Any, held_out: Any, step: int, last: int, score: Callable[..., Any]) -> None:
+    """Write the log-probabilities of the first pairs; a failure does not end training.
+
+    Args:
+        trainer: ms-swift's; all ranks call it.
+        held_out: rows that are not trained on; None where there are none.
+        step: optimizer steps done.
+        last: steps of the run.
+        score: yields the pairs that this rank computes: id, chosen and rejected, in nats.
+    """
+    if 0 < step < last and os.environ.get(EXPORT_VARIABLE) != "best":
+        return
+    source = CURRENT.dataset if held_out is None else held_out
+    models = getattr(trainer, "wrapped_models", None) or [trainer.model_wrapped]
+    try:
+        taken: list[Any] = []
+        while len(rows_of(taken)) < PAIRS and len(taken) < len(source):
+            taken.append(source[len(taken)])
+        for model in models:
+            model.eval()
+        with torch.no_grad():
+            found = [{name: sums for name, *sums in score(trainer, taken)}]
+        if dist.is_initialized():
+            own, found = found[0], [{}] * dist.get_world_size()
+            dist.all_gather_object(found, own)
+        if not dist.is_initialized() or dist.get_rank() == 0:
+            sums = {name: value for each in found for name, value in each.items()}
+            _write(trainer, models[0], rows_of(taken), sums, step, held_out is not None)
+    except Exception as error:
+        logs.warning("export will not be compared", cause=f"{type(error).__name__}: {error}")
+    finally:
+        for model in models:
+            model.train()
+
+
+def _write(trainer: Any, model: Any, rows: Any, sums: Any, step: int, is_held_out: bool) -> None:
+    args, tokenizer = trainer.args, trainer.template.tokenizer
+    # on CPU ms-swift sets fp16 for float32 weights, and computes in float32
+    mixed = getattr(getattr(trainer, "accelerator", None), "mixed_precision", None)
+    found = {
+        "step": step,
+        "held_out": is_held_out,
+        "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "narrow": mixed != "no" if mixed else any(getattr(args, n, 0) for n in ("bf16", "fp16")),
+        "pairs": [
+            {**{name: list(row[name]) for name in FIELDS}, "sums": sums[pair_id(row)]}
+            for row in rows
+        ],
+        "tokenizer": describe(tokenizer, [tokenizer.decode(row[FIELDS[0]]) for row in rows[:8]]),
+    }
+    home = Path(os.environ.get("DPO_RUN_FOLDER") or args.output_dir)
+    replace(home / PROBE.format(step), json.dumps(found) + "\n")
+
+
+def of_megatron(trainer: Any, taken: list[Any]) -> Any:
+    """Yield this rank's share of the pairs, by the schedule of the reference's pass."""
+    from launchers.reference.forward_pass import forward, rounds
+
+    trainer.plain_collator = getattr(trainer, "plain_collator", trainer.data_collator)
+    for batch, counts in rounds(trainer, taken, {}):
+        micros, _, values = forward(trainer, batch, counts)
+        for micro, each in zip(micros, values, strict=False):  # only the last stage has values
+            half = len(each) // 2
+            yield from zip(micro.names, each[:half], each[half:], strict=True)
+
+
+def of_transformers(trainer: Any, taken: list[Any]) -> Any:
+    """Yield all pairs on every rank."""
+    from swift.utils import to_device
+
+    for each in taken:
+        batch = to_device(trainer.data_collator([each]), trainer.model.device)
+        # as for the reference: without ld_alpha, which belongs to the loss
+        found = trainer.concatenated_forward(trainer.model_wrapped, batch, is_ref_model=True)
+        both = (found[f"{side}_logps"].tolist() for side in ("chosen", "rejected"))
+        yield from zip(map(pair_id, rows_of([each])), *both, strict=True)
+
+
+def install() -> None:
+    """Register the callback ``probe`` of the trainer's backend."""
+    (_install_megatron if "seal_megatron" in INSTALLED else _install_transformers)()
+
+
+def _install_megatron() -> None:
+    from swift.megatron.callbacks.base import MegatronCallback
+    from swift.megatron.callbacks.mapping import megatron_callbacks_map
+
+    class ProbeCallback(MegatronCallback):  # type: ignore[misc]
+        """Records where upstream's hooks that gather parameters are off: at both events."""
+
+        def on_step_begin(self) -> None:
+            if not self.state.iteration:
+                self.on_save("")
+
+        def on_save(self, output_dir: str) -> None:
+            held_out = getattr(self.trainer, "held_out_rows", None)
+            step, last = self.state.iteration, self.args.train_iters
+            record(self.trainer, held_out, step, last, of_megatron)
+
+    megatron_callbacks_map["probe"] = ProbeCallback
+
+
+def _install_transformers() -> None:
+    from swift.callbacks.base import TrainerCallback
+    from swift.callbacks.mapping import callbacks_map
+
+    class ProbeCallback(TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if not state.global_step:
+                self.on_save(args, state, control)
+
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            rows, step = self.trainer.eval_dataset, state.global_step
+            record(self.trainer, rows, step, state.max_steps, of_transformers)
+
+    callbacks_map["probe"] = ProbeCallback

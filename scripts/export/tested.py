@@ -1,0 +1,39 @@
+"""The test of the export as rows of text: is it what was trained, and how does it answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launchers.state.json_text import part
+from scripts.report.numbers import percent
+from scripts.report.record import RunRecord
+
+Row = tuple[str, ...]
+
+
+def rows(test: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield whether the export is what was trained, and base against tuned on the same pairs."""
+    compared = part(test, "compared")
+    if problems := test.get("problems"):
+        yield "Export", "differs", "; ".join(map(str, problems))
+    elif compared:
+        shown = f"{_small(compared.get('difference'))} nats a token from the trainer's, bound "
+        yield "Export", f"{compared.get('pairs')} pairs", shown + _small(compared.get("bound"))
+    elif why := test.get("not_compared"):
+        yield "Export", "not compared", str(why)
+    before, after = compared.get("base_accuracy"), compared.get("tuned_accuracy")
+    if isinstance(before, int | float) and isinstance(after, int | float):
+        margin = f"log-ratio of chosen over rejected {_small(compared.get('margin'))} nats higher"
+        yield "Chosen likelier", f"{percent(before)} → {percent(after)}", f"base → tuned; {margin}"
+
+
+def answers(run: RunRecord) -> Iterator[Row]:
+    """Yield the prompts that base and export have answered: prompt, base, tuned."""
+    for each in part(run.export_test, "compared").get("sample") or []:
+        if isinstance(each, Mapping):
+            yield str(each.get("prompt")), str(each.get("base")), str(each.get("tuned"))
+
+
+def _small(value: object) -> str:
+    return f"{value:.2g}" if isinstance(value, int | float) else "–"

@@ -1,0 +1,95 @@
+"""The probe's log-probabilities of ms-swift's own Megatron trainer; two ranks on CPU.
+
+The trainer and its schedule are ms-swift's and Megatron's stand-in, the model is a table. Each case
+that holds prints its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.launchers.evaluation.evaluation_edge import packs, with_reference
+from tests.launchers.reference import megatron_free
+from tests.launchers.training import edge
+from tests.launchers.training.edge import shown
+
+
+class Letters:
+    """A tokenizer without a chat template."""
+
+    eos_token = "."
+
+    def decode(self, ids: list[int]) -> str:
+        return " ".join(map(str, ids))
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [int(word) for word in text.split()]
+
+
+def by_hand(run: Any, ids: list[int], labels: list[int]) -> float:
+    """Return a text's sum: the table says what a label costs after a token, in eval mode."""
+    table = run.unwrapped_models[0].table.weight.double()[torch.tensor(ids)].log_softmax(-1)
+    return sum(float(table[n - 1, label]) for n, label in enumerate(labels) if label != -100)
+
+
+def recorded(home: Path, upstream: Any, probe: Any) -> None:
+    run = with_reference(upstream.MegatronDPOTrainer, upstream, home)
+    del run.plain_collator  # of our own trainer alone
+    run.template = SimpleNamespace(tokenizer=Letters())
+    state = torch.random.get_rng_state()
+    warned: list[Any] = []
+    probe.logs.warning = lambda *said, **why: warned.append((said, why))
+    probe.record(run, packs(), 7, 7, probe.of_megatron)
+    dist.barrier()
+    assert not warned, warned
+    found = json.loads((home / "probe-7.json").read_text())
+    rows = [row for pack in packs() for row in pack]
+    assert len(found["pairs"]) == len(rows) == 18
+    for pair, row in zip(found["pairs"], rows, strict=True):
+        assert all(pair[name] == row[name] for name in row)
+        for side, value in zip(("chosen", "rejected"), pair["sums"], strict=True):
+            wanted = by_hand(run, row[f"{side}_input_ids"], row[f"{side}_labels"])
+            assert abs(value - wanted) < 1e-4, (value, wanted)
+    shown("each held-out pair has the sums of the trainer's forward pass, from both replicas")
+    assert found["held_out"] and found["weights"] == "float32" and not found["narrow"]
+    assert run.wrapped_models[0].training
+    assert torch.equal(state, torch.random.get_rng_state())
+    shown("training goes on as without it")
+    probe.record(run, packs(), 5, 7, probe.of_megatron)
+    assert not (home / "probe-5.json").exists()
+    os.environ[probe.EXPORT_VARIABLE] = "best"
+    probe.record(run, packs(), 5, 7, probe.of_megatron)
+    dist.barrier()
+    assert (home / "probe-5.json").exists()
+    shown("steps before the last are recorded only where the best is exported")
+    probe.record(run, packs(), 6, 7, lambda trainer, taken: 1 / 0)
+    dist.barrier()
+    assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
+    assert "ZeroDivisionError" in str(warned)
+    shown("a failure does not end training")
+
+
+if __name__ == "__main__":
+    megatron_free.enter()
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    cpu: Any = torch.cuda
+    cpu.current_device = lambda: torch.device("cpu")
+    mpu: Any = megatron_free.MPU
+    mpu.get_data_parallel_rank, mpu.get_data_parallel_world_size = lambda: rank, lambda: world
+    mpu.get_data_parallel_group = lambda: None
+    megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
+    sent = [tempfile.mkdtemp() if rank == 0 else ""]
+    dist.broadcast_object_list(sent)
+    os.environ["DPO_RUN_FOLDER"] = sent[0]
+    recorded(Path(sent[0]), megatron, importlib.import_module("launchers.evaluation.probe"))
+    edge.end()

@@ -1,0 +1,77 @@
+"""Errors of an export are found by loading it as a server would, with the real transformers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = needs_training
+CASE = Path(__file__).with_name("planted_exports.py")
+Found = dict[str, dict[str, Any]]
+NUMBERS = "the log-probabilities of 6 pairs differ from the trainer's by "
+TOKENIZER = "the exported tokenizer's "
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    words = [str(PYTHON), str(CASE), str(tmp_path_factory.mktemp("planted"))]
+    env = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    parsed: Found = json.loads(done.stdout.splitlines()[-1])
+    return parsed
+
+
+@pytest.mark.timeout(240)
+def test_a_whole_export_has_the_trainers_log_probabilities(found: Found) -> None:
+    whole = found["whole"]
+    assert (whole["problems"], whole["not_compared"]) == ([], "")
+    assert whole["compared"]["pairs"] == 6 and whole["compared"]["held_out"]
+    assert whole["compared"]["difference"] < 1e-5 < whole["compared"]["bound"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a layer dropped", "21 of 66 tensors are missing: "),
+        ("a layer written twice", NUMBERS),
+        ("a tied head", NUMBERS),
+        ("weights in bf16", NUMBERS),
+        ("dtype in config.json", "config.json says float16, but float32 weights were trained"),
+        ("an adapter not merged", NUMBERS),
+        ("another chat template", f"{TOKENIZER}chat template differs"),
+        ("no chat template", f"{TOKENIZER}chat template differs"),
+        ("experts permuted", NUMBERS),
+        ("a matrix transposed", NUMBERS),
+        ("a stale shard", NUMBERS),
+        ("a token of the tokenizer missing", f"{TOKENIZER}encoding of texts differs"),
+        ("another end of a text", f"{TOKENIZER}end token differs"),
+        ("a norm scaled by 1.01", NUMBERS),
+        ("positions with another base", NUMBERS),
+        ("one expert a token", NUMBERS),
+    ],
+)
+def test_each_planted_error_is_a_problem(name: str, problem: str, found: Found) -> None:
+    [first, *more] = found[name]["problems"]
+    assert first.startswith(problem) and not more
+
+
+def test_a_model_that_fits_nowhere_is_not_compared_and_says_why(found: Found) -> None:
+    assert found["large"]["problems"] == [] and not found["large"]["compared"]
+    assert (
+        "fit neither into the free GPU memory nor into the host's" in found["large"]["not_compared"]
+    )
+
+
+def test_base_and_export_answer_the_same_prompts(found: Found) -> None:
+    sample = found["whole"]["compared"]["sample"]
+    assert len(sample) == 4
+    assert all(set(each) == {"prompt", "base", "tuned"} for each in sample)
+    assert any(each["base"] != each["tuned"] for each in sample)

@@ -1,0 +1,46 @@
+"""The test of the export in a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scripts.export import tested
+from scripts.report.record import RunRecord
+
+COMPARED = {
+    **{"pairs": 64, "difference": 2.8e-7, "bound": 1e-4},
+    **{"base_accuracy": 0.453, "tuned_accuracy": 0.969, "margin": 14.1},
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "rows"),
+    [
+        ({}, []),
+        ({"problems": ["a layer is missing"]}, [("Export", "differs", "a layer is missing")]),
+        ({"not_compared": "SFT"}, [("Export", "not compared", "SFT")]),
+        (
+            {"problems": [], "compared": COMPARED},
+            [
+                ("Export", "64 pairs", "2.8e-07 nats a token from the trainer's, bound 0.0001"),
+                (
+                    "Chosen likelier",
+                    "45 % → 97 %",
+                    "base → tuned; log-ratio of chosen over rejected 14 nats higher",
+                ),
+            ],
+        ),
+    ],
+)
+def test_the_key_figures_say_what_the_test_found(
+    found: dict[str, Any], rows: list[tuple[str, ...]]
+) -> None:
+    assert list(tested.rows(found)) == rows
+
+
+def test_answers_of_base_and_export_stand_in_one_row() -> None:
+    answer = {"prompt": "1 + 1?", "base": "11", "tuned": "2"}
+    run = RunRecord(name="r", place="", export_test={"compared": {"sample": [answer]}})
+    assert list(tested.answers(run)) == [("1 + 1?", "11", "2")]
