@@ -214,6 +214,8 @@ def plan(
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
     data: PlannedData = None,
+    fix: run_verbs.Fix = False,
+    yes: run_verbs.Yes = False,
 ) -> None:
     """Predict memory, time and workspace of a release; exit 1 if it is refused.
 
@@ -235,7 +237,7 @@ def plan(
         gpus_per_node=gpus_per_node,
         data=data or [],
     )
-    raise typer.Exit(planning.run(request, terminal()))
+    raise typer.Exit(planning.run(request, terminal(), fix=fix, yes=yes))
 
 
 data_verb.register(app)

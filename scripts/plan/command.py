@@ -59,8 +59,14 @@ class Request:
     """Rows of ``recipe.dataset`` on this machine, in its order: they are judged and counted."""
 
 
-def run(request: Request, console: Console) -> int:
-    """Plan a release, or search layouts for it.
+def run(request: Request, console: Console, *, fix: bool = False, yes: bool = False) -> int:
+    """Plan a release, search layouts for it, or fix its values files.
+
+    Args:
+        request: the values, and facts that they do not contain.
+        console: prints.
+        fix: apply the remedies of its refusals (``scripts/fix``).
+        yes: ask nothing.
 
     Returns:
         0, or 1 when the release is refused or no layout fits.
@@ -69,6 +75,10 @@ def run(request: Request, console: Console) -> int:
         Problem: the chart refuses the values, or a needed fact is missing; with ``--json`` the
             document says so instead.
     """
+    if fix:
+        from scripts.fix import command as fixing  # which plans by this module
+
+        return fixing.run(request, console, yes=yes)
     try:
         return _rank(request, console) if request.search else _plan(request, console)
     except Problem as problem:
@@ -102,6 +112,14 @@ def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
     found = _read(request)
     plan = planning.build(job_of(found, request))
     return found, plan, judge(found, plan)
+
+
+def refusals(request: Request) -> Sequence[str]:
+    """Return the lines that refuse a release; none if it can be submitted."""
+    try:
+        return predict(request)[2].refusals
+    except Problem as problem:
+        return document.lines(str(problem))
 
 
 def _rank(request: Request, console: Console) -> int:

@@ -71,6 +71,7 @@ def document(
                 "kind": each.kind.value,
                 "sentence": each.sentence,
                 "remedy": each.remedy,
+                "commands": list(each.commands),
             }
             for each in reasons
         ],
