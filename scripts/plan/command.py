@@ -26,7 +26,7 @@ from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
 from scripts.plan.inputs import find_data, find_model, judge_rows
 from scripts.plan.recipe_args import layout_flags
-from scripts.plan.search import Search, nearest
+from scripts.plan.search import Found, Search, nearest
 from scripts.plan.submission import Submission, read_submission
 from scripts.plan.verdict import Verdict, judge
 from scripts.problem import Problem
@@ -79,28 +79,41 @@ def run(request: Request, console: Console, *, fix: bool = False, yes: bool = Fa
         from scripts.fix import command as fixing  # which plans by this module
 
         return fixing.run(request, console, yes=yes)
+    if request.as_json:
+        content = document_of(request)
+        _print(content, console)
+        return 0 if content["accepted"] else 1
+    return _rank(request, console) if request.search else _plan(request, console)
+
+
+def document_of(request: Request) -> dict[str, Any]:
+    """Return the document of a plan or search, also where it is refused."""
     try:
-        return _rank(request, console) if request.search else _plan(request, console)
+        if request.search:
+            searched, best, _ = _ranked(request)
+            return document.of_search(searched, best)
+        found, plan, verdict, _, proposals = _planned(request)
+        return document.of_plan(found, plan, verdict, proposals)
     except Problem as problem:
-        if not request.as_json:
-            raise
-        _print(document.of_refusal(str(problem), search=request.search), console)
-        return 1
+        return document.of_refusal(str(problem), search=request.search)
 
 
 def _plan(request: Request, console: Console) -> int:
+    found, plan, verdict, searched, proposals = _planned(request)
+    console.print(screen.show(found, plan, verdict, prices.read()))
+    if searched:
+        console.print(screen.proposed(searched, proposals))
+    return 1 if verdict.refusals else 0
+
+
+def _planned(
+    request: Request,
+) -> tuple[Submission, Plan, Verdict, Search | None, Sequence[Found]]:
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)
     searched = search_of(found, plan) if verdict.is_too_big and plan.gpu else None
-    proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
-    if request.as_json:
-        _print(document.of_plan(found, plan, verdict, proposals), console)
-    else:
-        console.print(screen.show(found, plan, verdict, prices.read()))
-        if searched:
-            console.print(screen.proposed(searched, proposals))
-    return 1 if verdict.refusals else 0
+    return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS) if searched else []
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
@@ -123,6 +136,13 @@ def refusals(request: Request) -> Sequence[str]:
 
 
 def _rank(request: Request, console: Console) -> int:
+    searched, best, seconds = _ranked(request)
+    console.print(ranking.show(searched, best, seconds))
+    return 0 if best else 1
+
+
+def _ranked(request: Request) -> tuple[Search, Sequence[Found], float]:
+    """Return a search, its best layouts, and the seconds that it took."""
     found = _read(request)
     # Planned with the values' own number of GPUs, which need not be the number searched.
     searched = search_of(found, planning.build(job_of(found, request)))
@@ -130,11 +150,7 @@ def _rank(request: Request, console: Console) -> int:
         searched = _moved(searched, found, request)
     begin = time.perf_counter()
     best = searched.best(RANKED_LAYOUTS)
-    if request.as_json:
-        _print(document.of_search(searched, best), console)
-    else:
-        console.print(ranking.show(searched, best, time.perf_counter() - begin))
-    return 0 if best else 1
+    return searched, best, time.perf_counter() - begin
 
 
 def _read(request: Request) -> Submission:
