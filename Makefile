@@ -219,7 +219,7 @@ lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff format --quiet --check
 	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh scripts/slurm/dpo.sbatch
 	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
-	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
+	@.venv/bin/codespell --quiet-level 3 launchers megatron_dpo scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
 
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
