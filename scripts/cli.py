@@ -25,7 +25,7 @@ from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
-from scripts.run_verbs import Context, Json, Namespace, Sets, Values
+from scripts.run_verbs import Context, Json, Namespace, Pairs, Sets, Values
 from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
@@ -53,9 +53,6 @@ Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; de
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
 PlannedData = Annotated[
     list[Path] | None, typer.Option("--data", help="Rows of recipe.dataset, to judge them too.")
-]
-Pairs = Annotated[
-    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
 Tokens = Annotated[
     float | None,

@@ -106,6 +106,9 @@ Values = Annotated[
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
 ]
+Pairs = Annotated[
+    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan and check only.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Return once all ranks run.")]
 UntilOption = Annotated[

@@ -166,15 +166,19 @@ def wrong(one: Remedy, choice: Choice, old: Files, new: Files) -> str:
     """Return what a fix changed otherwise than its words say."""
     before, after = (dict(_flat(yaml.safe_load(each.texts[FILE]))) for each in (old, new))
     paths = [_plain(path) for c in choice for path in (c.path, *([c.value] * (c.act is Act.MOVE)))]
+    # the items behind a removed one move up
+    paths += [_plain(c.path).rpartition(".")[0] for c in choice if c.path.endswith("]")]
     differ = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
-    if more := [path for path in differ if not _plain(path).startswith(tuple(map(str, paths)))]:
-        levels = tuple(path.rpartition(".")[0] for path in map(str, paths))
-        more = [path for path in more if not levels or not path.startswith(levels)]
+    more = [path for path in differ if not _within(_plain(path), paths)]
     if more:
         return f"changes {', '.join(more)} too"
     if one.is_sure and Counter(map(_form, before.values())) != Counter(map(_form, after.values())):
         return f"changes a value: {before} {after}"
     return ""
+
+
+def _within(path: str, paths: Sequence[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}.") for each in paths)
 
 
 def _flat(values: Any) -> Iterator[tuple[str, Any]]:

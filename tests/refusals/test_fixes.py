@@ -61,6 +61,7 @@ def test_which_ids_are_fixed_without_a_question() -> None:
         "boolean-unquoted",
         "env-boolean",
         "env-list-blank",
+        "flag-name",
         "flag-renamed",
         "init-container-image",
         "number-unquoted",
