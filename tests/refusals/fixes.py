@@ -167,7 +167,7 @@ def wrong(one: Remedy, choice: Choice, old: Files, new: Files) -> str:
     before, after = (dict(_flat(yaml.safe_load(each.texts[FILE]))) for each in (old, new))
     paths = [_plain(path) for c in choice for path in (c.path, *([c.value] * (c.act is Act.MOVE)))]
     # the items behind a removed one move up
-    paths += [_plain(c.path).rpartition(".")[0] for c in choice if c.path.endswith("]")]
+    paths += [_plain(c.path).rpartition(".")[0] for c in choice if re.search(r"\[\d+\]$", c.path)]
     differ = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
     more = [path for path in differ if not _within(_plain(path), paths)]
     if more:
