@@ -149,6 +149,10 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
+fixes: ## wrong configurations: what their own remedies (plan --fix) make of them (SUBJECTS=...)
+	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
+	@.venv/bin/python -m tests.refusals.fixes $(SUBJECTS)
+
 field: ## the rows that people bring: the launcher's verdict on each next to the right one, each ms-swift
 	$(call build,$(TESTS) $(TRAIN) $(TRAIN_OTHERS))
 	@.venv/bin/python -m tests.field.run && .venv/bin/python -m tests.field.outcomes
@@ -215,7 +219,7 @@ lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff format --quiet --check
 	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh scripts/slurm/dpo.sbatch
 	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
-	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
+	@.venv/bin/codespell --quiet-level 3 launchers megatron_dpo scripts tests/e2e tests/*.md tests/*/*.md values chart Makefile README.md CHANGELOG.md
 
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
@@ -394,4 +398,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -25,7 +25,7 @@ from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
-from scripts.run_verbs import Context, Json, Namespace, Sets, Values
+from scripts.run_verbs import Context, Json, Namespace, Pairs, Sets, Values
 from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
@@ -53,9 +53,6 @@ Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; de
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
 PlannedData = Annotated[
     list[Path] | None, typer.Option("--data", help="Rows of recipe.dataset, to judge them too.")
-]
-Pairs = Annotated[
-    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
 Tokens = Annotated[
     float | None,
@@ -214,6 +211,8 @@ def plan(
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
     data: PlannedData = None,
+    fix: run_verbs.Fix = False,
+    yes: run_verbs.Yes = False,
 ) -> None:
     """Predict memory, time and workspace of a release; exit 1 if it is refused.
 
@@ -235,7 +234,7 @@ def plan(
         gpus_per_node=gpus_per_node,
         data=data or [],
     )
-    raise typer.Exit(planning.run(request, terminal()))
+    raise typer.Exit(planning.run(request, terminal(), fix=fix, yes=yes))
 
 
 data_verb.register(app)

@@ -98,12 +98,16 @@ Sources = Annotated[Source, typer.Option("--source", help="How the workspace is 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each line as a JSON document.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Fix = Annotated[bool, typer.Option("--fix", help="Show what the remedy changes, and do it.")]
 Values = Annotated[
     list[Path] | None,
     typer.Option("--values", "-f", help="Values file; later ones take precedence."),
 ]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
+]
+Pairs = Annotated[
+    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan and check only.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Return once all ranks run.")]
@@ -257,11 +261,18 @@ def why(
     workspace: Workspace = None,
     source: Sources = Source.AUTO,
     as_json: Json = False,
+    fix: Fix = False,
+    yes: Yes = False,
 ) -> None:
     """Say why a run waits, fails or has ended, and what to do."""
     from scripts.why import command
 
     target = _target(run, namespace, context, workspace, source)
+    if fix:
+        from scripts.fix import cluster
+
+        ask = asking(yes, as_json)
+        raise typer.Exit(cluster.run(target, terminal(), ask, yes=yes, as_data=as_json))
     raise typer.Exit(command.run(target, terminal(), as_data=as_json))
 
 

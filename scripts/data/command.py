@@ -51,11 +51,7 @@ def run(request: Request, console: Console) -> int:
     Raises:
         Problem: a file does not exist, or the values are refused.
     """
-    for path in (*request.paths, *request.held_out):
-        if not path.exists():
-            raise Problem(f"{path} does not exist; give files or folders of rows")
-    recipe = recipe_of(request)
-    document = look(recipe, request)
+    document = document_of(request)
     if request.page:
         request.page.write_text(page.render(document), encoding="utf-8")
     if request.as_json:
@@ -63,6 +59,18 @@ def run(request: Request, console: Console) -> int:
     else:
         screen.show(document, console)
     return 1 if document["refused"] else 0
+
+
+def document_of(request: Request) -> dict[str, Any]:
+    """Return the document of a request's datasets.
+
+    Raises:
+        Problem: a file does not exist, or the values are refused.
+    """
+    for path in (*request.paths, *request.held_out):
+        if not path.exists():
+            raise Problem(f"{path} does not exist; give files or folders of rows")
+    return look(recipe_of(request), request)
 
 
 def recipe_of(request: Request) -> Recipe:

@@ -26,7 +26,7 @@ from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
 from scripts.plan.inputs import find_data, find_model, judge_rows
 from scripts.plan.recipe_args import layout_flags
-from scripts.plan.search import Search, nearest
+from scripts.plan.search import Found, Search, nearest
 from scripts.plan.submission import Submission, read_submission
 from scripts.plan.verdict import Verdict, judge
 from scripts.problem import Problem
@@ -59,8 +59,14 @@ class Request:
     """Rows of ``recipe.dataset`` on this machine, in its order: they are judged and counted."""
 
 
-def run(request: Request, console: Console) -> int:
-    """Plan a release, or search layouts for it.
+def run(request: Request, console: Console, *, fix: bool = False, yes: bool = False) -> int:
+    """Plan a release, search layouts for it, or fix its values files.
+
+    Args:
+        request: the values, and facts that they do not contain.
+        console: prints.
+        fix: apply the remedies of its refusals (``scripts/fix``).
+        yes: ask nothing.
 
     Returns:
         0, or 1 when the release is refused or no layout fits.
@@ -69,28 +75,45 @@ def run(request: Request, console: Console) -> int:
         Problem: the chart refuses the values, or a needed fact is missing; with ``--json`` the
             document says so instead.
     """
+    if fix:
+        from scripts.fix import command as fixing  # which plans by this module
+
+        return fixing.run(request, console, yes=yes)
+    if request.as_json:
+        content = document_of(request)
+        _print(content, console)
+        return 0 if content["accepted"] else 1
+    return _rank(request, console) if request.search else _plan(request, console)
+
+
+def document_of(request: Request) -> dict[str, Any]:
+    """Return the document of a plan or search, also where it is refused."""
     try:
-        return _rank(request, console) if request.search else _plan(request, console)
+        if request.search:
+            searched, best, _ = _ranked(request)
+            return document.of_search(searched, best)
+        found, plan, verdict, _, proposals = _planned(request)
+        return document.of_plan(found, plan, verdict, proposals)
     except Problem as problem:
-        if not request.as_json:
-            raise
-        _print(document.of_refusal(str(problem), search=request.search), console)
-        return 1
+        return document.of_refusal(str(problem), search=request.search)
 
 
 def _plan(request: Request, console: Console) -> int:
+    found, plan, verdict, searched, proposals = _planned(request)
+    console.print(screen.show(found, plan, verdict, prices.read()))
+    if searched:
+        console.print(screen.proposed(searched, proposals))
+    return 1 if verdict.refusals else 0
+
+
+def _planned(
+    request: Request,
+) -> tuple[Submission, Plan, Verdict, Search | None, Sequence[Found]]:
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)
     searched = search_of(found, plan) if verdict.is_too_big and plan.gpu else None
-    proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
-    if request.as_json:
-        _print(document.of_plan(found, plan, verdict, proposals), console)
-    else:
-        console.print(screen.show(found, plan, verdict, prices.read()))
-        if searched:
-            console.print(screen.proposed(searched, proposals))
-    return 1 if verdict.refusals else 0
+    return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS) if searched else []
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
@@ -104,7 +127,22 @@ def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
     return found, plan, judge(found, plan)
 
 
+def refusals(request: Request) -> Sequence[str]:
+    """Return the lines that refuse a release; none if it can be submitted."""
+    try:
+        return predict(request)[2].refusals
+    except Problem as problem:
+        return document.lines(str(problem))
+
+
 def _rank(request: Request, console: Console) -> int:
+    searched, best, seconds = _ranked(request)
+    console.print(ranking.show(searched, best, seconds))
+    return 0 if best else 1
+
+
+def _ranked(request: Request) -> tuple[Search, Sequence[Found], float]:
+    """Return a search, its best layouts, and the seconds that it took."""
     found = _read(request)
     # Planned with the values' own number of GPUs, which need not be the number searched.
     searched = search_of(found, planning.build(job_of(found, request)))
@@ -112,11 +150,7 @@ def _rank(request: Request, console: Console) -> int:
         searched = _moved(searched, found, request)
     begin = time.perf_counter()
     best = searched.best(RANKED_LAYOUTS)
-    if request.as_json:
-        _print(document.of_search(searched, best), console)
-    else:
-        console.print(ranking.show(searched, best, time.perf_counter() - begin))
-    return 0 if best else 1
+    return searched, best, time.perf_counter() - begin
 
 
 def _read(request: Request) -> Submission:

@@ -2,7 +2,11 @@
 
 A plan:
 
-    version  accepted  refusals[]  warnings[]
+    version  accepted  refusals[]  fixes[]  warnings[]
+    fixes[{id, path, sure, choices[[{act, path, value}]]}]
+                    what the words of a refusal change in the values, by choice; act is set, remove,
+                    move (value is the new path), quote (as the file has it), or ask (the
+                    user gives the value; value says which are allowed)
     submission{queue, priority, topology, image, placement, workspace, workspace_bytes, restarts,
                pod{cpus, memory_bytes, shared_memory_bytes, ephemeral_bytes, devices{name: count}}}
     plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
@@ -27,6 +31,7 @@ from typing import Any
 
 from launchers.plan import document
 from launchers.plan.plan import Plan
+from scripts.fix.words import remedies
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict, model_states
@@ -42,6 +47,7 @@ def of_plan(
         "version": VERSION,
         "accepted": not verdict.refusals,
         "refusals": list(verdict.refusals),
+        "fixes": [each.document() for each in remedies(verdict.refusals)],
         "warnings": list(verdict.warnings),
         "submission": _submission(submission),
         "plan": document.document(plan),
@@ -50,14 +56,20 @@ def of_plan(
     }
 
 
+def lines(text: str) -> list[str]:
+    """Return the refusals of a problem's text, without its heading."""
+    return [line for line in text.splitlines()[1:] if line.strip()] or [text]
+
+
 def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
     """Return the document when values or options are refused."""
-    refusals = [line for line in text.splitlines()[1:] if line.strip()] or [text]
+    refusals = lines(text)
     head = {"version": VERSION, "accepted": False, "refusals": refusals}
     if search:
         return {**head, "gang": None, "considered": 0, "layouts": []}
     return {
         **head,
+        "fixes": [each.document() for each in remedies(refusals)],
         "warnings": [],
         "submission": None,
         "plan": None,

@@ -55,8 +55,7 @@ class Request:
 
 def run(request: Request, console: Console) -> int:
     """Write the report; return the exit status."""
-    redactor = redact.from_environment(os.environ)
-    runs = [_record(name, request, redactor) for name in request.runs]
+    runs = records(request)
     text = render(runs, request.format)
     file = request.file
     if file is None and request.format is Format.HTML:
@@ -67,6 +66,12 @@ def run(request: Request, console: Console) -> int:
     file.write_text(text, encoding="utf-8")
     console.print(f"{file.resolve()} ({bytes_text(file.stat().st_size)})", soft_wrap=True)
     return 0
+
+
+def records(request: Request) -> list[RunRecord]:
+    """Read the runs of a report."""
+    redactor = redact.from_environment(os.environ)
+    return [_record(name, request, redactor) for name in request.runs]
 
 
 def _record(name: str, request: Request, redactor: Redactor) -> RunRecord:

@@ -41,12 +41,17 @@ def run(target: Target, console: Console, *, as_data: bool = False, watch: bool 
     """
     if watch:
         return _watch(target, console, as_data=as_data)
+    status, look, said = seen(target)
+    _print(status, look, said, console, as_data=as_data)
+    return int(EXITS[status.state])
+
+
+def seen(target: Target) -> tuple[Status, Look, list[str]]:
+    """Return a run's status, what it was read from, and notes; the arguments of `document`."""
     api = target.reach()
     view, reading = observe(target, api)
     look = Look(view=view, reading=reading)
-    status = _status(view, topology(api, view))
-    _print(status, look, notes(view, reading), console, as_data=as_data)
-    return int(EXITS[status.state])
+    return _status(view, topology(api, view)), look, notes(view, reading)
 
 
 def _watch(target: Target, console: Console, *, as_data: bool) -> int:

@@ -179,7 +179,10 @@ def _any_of(judge: Any, several: list[Schema], value: object, node: Schema) -> F
 
 
 def _one_of(judge: Any, several: list[Schema], value: object, _: Schema) -> Found:
-    if sum(judge.evolve(schema=each).is_valid(value) for each in several) != 1:
+    if (
+        isinstance(value, dict)
+        and sum(judge.evolve(schema=each).is_valid(value) for each in several) != 1
+    ):
         yield ValidationError("", validator="one")
 
 

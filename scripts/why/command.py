@@ -45,14 +45,19 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     Raises:
         Problem: the mounted folder can't be read.
     """
-    view, reading = observe(target, target.reach(), reader=False)
-    reasons = explain(view)
-    begin = start(view, reasons[0])
+    view, reading, reasons, begin = seen(target)
     if as_data:
         print_json(console, document(view, reading, reasons, begin))
     else:
         show(console, view, reading, reasons, begin)
     return int(EXITS[reasons[0].kind])
+
+
+def seen(target: Target) -> tuple[View, Reading, Sequence[Reason], Start | None]:
+    """Return a run, the reasons for its state, and when it starts; the arguments of `document`."""
+    view, reading = observe(target, target.reach(), reader=False)
+    reasons = explain(view)
+    return view, reading, reasons, start(view, reasons[0])
 
 
 def document(
@@ -71,6 +76,7 @@ def document(
                 "kind": each.kind.value,
                 "sentence": each.sentence,
                 "remedy": each.remedy,
+                "commands": list(each.commands),
             }
             for each in reasons
         ],

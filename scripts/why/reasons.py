@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +26,7 @@ from scripts.why import (
     refusal,
     running,
 )
-from scripts.why.words import Condition, addressed
+from scripts.why.words import COMMAND, Condition, addressed
 
 TABLE = Path(__file__).parent / "states.yaml"
 CONDITIONS: Mapping[str, Condition] = {
@@ -72,6 +74,8 @@ class Reason:
     kind: Kind
     sentence: str
     remedy: str
+    commands: tuple[str, ...] = ()
+    """Those of the remedy, as a shell reads them; only the table's own, not a pod's message."""
 
 
 @cache
@@ -97,11 +101,20 @@ def explain(view: View) -> list[Reason]:
                 kind=state.kind,
                 sentence=state.sentence.format(**known),
                 remedy=addressed(state.remedy.format(**known), view),
+                commands=_commands(state, known, view),
             )
         )
         if state.id in absence.CONDITIONS or state.id in recorded.CONDITIONS:
             break  # nothing else could be read
     return found
+
+
+def _commands(state: State, known: Mapping[str, object], view: View) -> tuple[str, ...]:
+    """Return the commands of a state's remedy without those that lack a word, such as FILE."""
+    quoted = {name: shlex.quote(str(fact)) for name, fact in known.items()}
+    found = (match[0] for match in COMMAND.finditer(state.remedy))
+    whole = (each for each in found if not re.search(r"\b[A-Z]{3,}\b", each))
+    return tuple(addressed(each.format(**quoted), view).strip("`") for each in whole)
 
 
 def no_run(view: View) -> str:

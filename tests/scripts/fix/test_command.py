@@ -1,0 +1,163 @@
+"""`megatron-dpo plan --fix` as a person calls it, on the chart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts import cli
+from scripts.fix import command
+from scripts.fix.change import Remedy
+from scripts.fix.files import Files
+from scripts.plan.command import Request
+
+WRONG = """\
+# My run.
+nodes: "2"  # hosts
+gpusPerNode: 8
+recipe:
+  model: hf://org/model@main
+  dataset: [hf://org/data@main]
+  args:
+    num_train_epochs: 1
+    save_interval: 100  # steps
+    loss_type: ipo
+workspace: {existingClaim: shared}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "values.yaml"
+    path.write_text(WRONG)
+    return path
+
+
+def called(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["plan", *words])
+    return int(str(end.value.code or 0))
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = called(*words, "--json")
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, found
+
+
+def test_a_refused_plan_has_the_changes_as_data(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = document(capsys, "-f", str(file))
+    assert code == 1
+    by_id = {each["id"]: each for each in found["fixes"]}
+    assert by_id["value-quoted"] == {
+        "id": "value-quoted",
+        "path": "nodes",
+        "sure": True,
+        "choices": [[{"act": "set", "path": "nodes", "value": 2}]],
+    }
+    assert by_id["dpo-loss"]["sure"] is False
+    assert file.read_text() == WRONG
+
+
+def test_yes_corrects_the_form_and_leaves_the_loss_to_the_user(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = document(capsys, "-f", str(file), "--fix", "--yes")
+    right = WRONG.replace('"2"', "2").replace("save_interval", "save_steps")
+    assert file.read_text() == right
+    assert code == 1 and found["files"] == [str(file)]
+    assert [each["id"] for each in found["applied"]] == ["value-quoted", "flag-renamed"]
+    assert [each["id"] for each in found["fixes"]] == ["dpo-loss"]
+    assert '-nodes: "2"  # hosts' in found["difference"].splitlines()
+
+
+def test_a_question_shows_the_difference_and_no_leaves_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def no(question: str) -> bool:
+        asked.append(question)
+        return False
+
+    monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: no)
+    monkeypatch.setattr("os.isatty", lambda _: False)
+    assert called("-f", str(file), "--fix") == 1
+    said = capsys.readouterr().out
+    assert asked == ["Write these changes?"] and file.read_text() == WRONG
+    assert "+nodes: 2  # hosts" in said and "nothing was written" in said
+
+
+def test_without_a_terminal_nothing_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda _: False)
+    assert called("-f", str(file), "--fix") == 1
+    assert "no confirmation is possible" in capsys.readouterr().err
+    assert file.read_text() == WRONG
+
+
+def test_a_choice_is_asked_and_its_answer_is_written(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.isatty", lambda _: True)
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: 1)
+    monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: lambda question: True)
+    assert called("-f", str(file), "--fix") == 0
+    assert "1  set recipe.args.loss_type: sigmoid" in capsys.readouterr().out
+    assert "loss_type: sigmoid" in file.read_text()
+
+
+def test_a_remedy_that_is_no_longer_right_is_not_applied() -> None:
+    """The refusal stays with it: an earlier version of a rule said otherwise."""
+    path = Path("values.yaml")
+    files = Files(texts={path: "nodes: 2\n"})
+    line = "nodes: 2 is odd; use 3 [x]"
+    found = command.apply(files, lambda files: [line], lambda one: one.choices[0])
+    assert found.after == files and found.applied == []
+    assert [why for _, why in found.rejected] == [command.NOT_REMOVED]
+
+
+def test_a_value_that_another_rule_refuses_is_not_applied() -> None:
+    path = Path("values.yaml")
+    files = Files(texts={path: "nodes: 2\n"})
+
+    def plan(now: Files) -> list[str]:
+        is_old = "2" in now.texts[path]
+        return ["nodes: 2 is odd; use 3 [x]" if is_old else "nodes: 3 is too many; use 1 [y]"]
+
+    found = command.apply(files, plan, lambda one: one.choices[0])
+    assert found.after == files and "[y]" in found.rejected[0][1]
+
+
+def test_a_file_changed_during_the_question_is_kept(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def yes(question: str) -> bool:
+        file.write_text("nodes: 4\n")
+        return True
+
+    monkeypatch.setattr("os.isatty", lambda _: False)
+    monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: yes)
+    assert called("-f", str(file), "--fix") == 1
+    assert "has changed since it was planned" in capsys.readouterr().err
+    assert file.read_text() == "nodes: 4\n"
+
+
+def test_only_what_keeps_the_meaning_needs_no_answer(file: Path) -> None:
+    seen: list[Remedy] = []
+
+    def answer(one: Remedy) -> None:
+        seen.append(one)
+
+    command.fixed(Request(run="run", files=[file]), answer)
+    assert {each.id: command.sure(each) is not None for each in seen} == {
+        "value-quoted": True,
+        "flag-renamed": True,
+        "dpo-loss": False,
+    }
