@@ -57,7 +57,7 @@ class Places:
         """Return the elements of the experts ``first`` to ``first + count`` of a layer.
 
         >>> Places(world=1, layers=2, experts=4).layer(1, 2, 2)
-        slice(12, 14, None)
+        slice(13, 15, None)
         """
         begin = self.world * len(FIELDS) + layer * self.experts + first
         return slice(begin, begin + count)

@@ -90,10 +90,11 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert reported == {
         "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
-        "zero_gradient,stop_transformers",
+        "zero_gradient,stop_transformers,tokens",
         "DPO_SAVE_SECONDS": "900.0",
         "DPO_MAX_DROPPED_ROWS": "0.05",
         "DPO_EXPORTED": "last",
+        "DPO_CACHE_TOKENS": "0",
     }
 
 
@@ -200,8 +201,8 @@ def test_a_reference_that_is_taken_once_is_still_named() -> None:
     [
         ("megatron", {}, ["tokens"]),
         ("megatron", {"packing": True}, ["tokens", "packing"]),
-        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["packing"]),
-        ("megatron", {"packing": True, "streaming": True}, []),
+        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["tokens", "packing"]),
+        ("megatron", {"packing": True, "streaming": True}, ["tokens"]),
         ("transformers", {"packing": True}, ["tokens"]),
     ],
 )
