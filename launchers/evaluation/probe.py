@@ -19,7 +19,7 @@ from launchers import logs
 from launchers.config.workspace import PROBE
 from launchers.flags.features import EXPORT_VARIABLE
 from launchers.reference.pairs import FIELDS, pair_id, rows_of
-from launchers.rehearsal.load_export import describe
+from launchers.rehearsal.load_export import chosen, describe
 from launchers.system.atomic_file import replace
 from launchers.training.collect.batch_rows import CURRENT
 from launchers.training.installed import INSTALLED
@@ -108,10 +108,14 @@ def of_transformers(trainer: Any, taken: list[Any]) -> Any:
 
 def install() -> None:
     """Register the callback ``probe`` of the trainer's backend."""
-    (_install_megatron if "seal_megatron" in INSTALLED else _install_transformers)()
+    is_megatron = "seal_megatron" in INSTALLED
+    backend = "megatron" if is_megatron else "transformers"
+    (_install_megatron if is_megatron else _install_transformers)(
+        is_wanted=chosen(os.environ, backend) != "none"
+    )
 
 
-def _install_megatron() -> None:
+def _install_megatron(*, is_wanted: bool) -> None:
     from swift.megatron.callbacks.base import MegatronCallback
     from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
@@ -127,10 +131,10 @@ def _install_megatron() -> None:
             step, last = self.state.iteration, self.args.train_iters
             record(self.trainer, held_out, step, last, of_megatron)
 
-    megatron_callbacks_map["probe"] = ProbeCallback
+    megatron_callbacks_map["probe"] = ProbeCallback if is_wanted else MegatronCallback
 
 
-def _install_transformers() -> None:
+def _install_transformers(*, is_wanted: bool) -> None:
     from swift.callbacks.base import TrainerCallback
     from swift.callbacks.mapping import callbacks_map
 
@@ -143,4 +147,4 @@ def _install_transformers() -> None:
             rows, step = self.trainer.eval_dataset, state.global_step
             record(self.trainer, rows, step, state.max_steps, of_transformers)
 
-    callbacks_map["probe"] = ProbeCallback
+    callbacks_map["probe"] = ProbeCallback if is_wanted else TrainerCallback

@@ -23,6 +23,10 @@ from launchers.system.atomic_file import read_object
 from launchers.system.host_memory import available
 from launchers.units import GIB
 
+VARIABLE = "DPO_EXPORT_TEST"
+"""Set by the user in ``extraEnv``: one of ``CHOICES``."""
+CHOICES = ("none", "compare", "sample")
+"""``sample``: answers of base and export to some prompts, too."""
 RUN_BYTES = 4 << 30
 """Larger models are not loaded as a whole: rank 0's host memory still holds page cache and shared
 memory of the training, and one forward pass on CPUs would take minutes."""
@@ -50,6 +54,16 @@ CHAT = [
     {"role": "assistant", "content": "2"},
     {"role": "user", "content": "Why? \u00bfPor qu\u00e9?"},
 ]
+
+
+def chosen(env: Mapping[str, str], backend: str) -> str:
+    """Return whether an export is compared: with Megatron, which no GPU has tried, on request.
+
+    >>> chosen({}, "transformers"), chosen({}, "megatron"), chosen({VARIABLE: "sample"}, "megatron")
+    ('compare', 'none', 'sample')
+    """
+    return env.get(VARIABLE) or CHOICES[backend == "transformers"]
+
 
 Shapes = Mapping[str, tuple[int, ...]]
 Probe = Mapping[str, Any]

@@ -14,22 +14,18 @@ from launchers import PACKAGE, logs
 from launchers.config.settings import Launch
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
-from launchers.rehearsal.load_export import SAMPLE
+from launchers.rehearsal.load_export import CHOICES, SAMPLE, VARIABLE, chosen
 from launchers.rehearsal.measured import Loaded
 from launchers.storage import disk
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
 
-VARIABLE = "DPO_EXPORT_TEST"
-"""Set by the user in ``extraEnv``: ``compare``, ``sample`` for answers of base and export, too, or
-``none``."""
-CHOICES = ("compare", "sample", "none")
 GRACE_SECONDS = 3.0
 
 
 def read_back(
-    launch: Launch, export: Path, model: Path, step: int, env: Mapping[str, str]
+    launch: Launch, export: Path, model: Path, step: int, env: Mapping[str, str], backend: str
 ) -> dict[str, Any]:
     """Return what a process of its own finds when it loads an export as a server would.
 
@@ -39,13 +35,14 @@ def read_back(
         model: that training began from.
         step: of the exported checkpoint.
         env: the launcher's environment.
+        backend: the recipe's, which decides where the environment does not.
     """
     work, result = launch.work, launch.work.export_test
     disk.remove(result)
-    probes, wanted = [work.probe(step), work.probe(0)], choice(env)
+    probes, wanted = [work.probe(step), work.probe(0)], chosen(env, backend)
     found = Loaded()
     if wanted == "none" and not launch.rehearse:
-        found = Loaded(not_compared=f"{VARIABLE}=none")
+        found = Loaded(not_compared=f"{VARIABLE} is not set to {' or '.join(CHOICES[1:])}")
     elif not launch.rehearse and not lookup.exists(probes[0]):
         why = f"training recorded no log-probabilities at step {step}: only DPO without streaming, "
         why += "context or sequence parallelism and virtual pipeline stages does, at its last step"
@@ -68,17 +65,15 @@ def read_back(
     return _logged(document)
 
 
-def choice(env: Mapping[str, str]) -> str:
-    """Return the value of ``DPO_EXPORT_TEST``.
+def refuse_choice(env: Mapping[str, str]) -> None:
+    """Refuse another value of ``DPO_EXPORT_TEST``.
 
     Raises:
-        LaunchError: CONFIG for another word.
+        LaunchError: CONFIG.
     """
-    found = env.get(VARIABLE) or CHOICES[0]
-    if found not in CHOICES:
+    if (found := env.get(VARIABLE) or CHOICES[0]) not in CHOICES:
         remedy = f"use one of {', '.join(CHOICES)} in extraEnv"
         raise LaunchError(Exit.CONFIG, f"{VARIABLE}={found!r}", remedy, id="export-test-choice")
-    return found
 
 
 def summary(result: Path) -> str:
@@ -96,8 +91,8 @@ def summary(result: Path) -> str:
 def _logged(document: dict[str, Any]) -> dict[str, Any]:
     if document["problems"]:
         logs.error("export differs", problems=document["problems"])
-    elif document["not_compared"]:
-        logs.warning("export not compared", why=document["not_compared"])
+    elif why := document["not_compared"]:
+        (logs.info if VARIABLE in why else logs.warning)("export not compared", why=why)
     else:
         shown = {name: v for name, v in document["compared"].items() if name != "sample"}
         logs.info("export compared", **shown)

@@ -28,7 +28,7 @@ from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, beating, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, log_rows, summarising
-from launchers.rehearsal.read_back import choice, refuse_differing, summary
+from launchers.rehearsal.read_back import refuse_choice, refuse_differing, summary
 from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import Prepared, prepare
@@ -139,7 +139,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
         check_recipe(settings, recipe, inputs)
-        choice(env)
+        refuse_choice(env)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)

@@ -82,7 +82,7 @@ def finish(
             identity,
             holder=launch.pod,
             origin=origin,
-            test=lambda folder, step: read_back(launch, folder, model, step, env),
+            test=lambda folder, step: read_back(launch, folder, model, step, env, recipe.backend),
         )
         refuse_differing(launch)
     serve = serve_command(work, model, launch.nproc_per_node)
