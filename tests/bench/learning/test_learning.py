@@ -23,7 +23,7 @@ from tests.bench.speed.shared import own_flags
 from tests.launchers.training_environment import needs_training
 
 STEPS = 4
-PROOFS = results.read(prefix="learning-")
+PROOFS = results.read(prefix="learning-") | results.read(prefix="prompt-once-learning-")
 FAKE = str(Path(__file__).with_name("fake_training.py"))
 PAIRS = [
     Pair(module="m", name=str(n), prompt=f"What is {n}?", chosen=f"a {n} b", rejected=f"b a {n}")
