@@ -17,8 +17,8 @@ ADAM = 12
 ``runtime/bf16_optimizer.py``; accelerate ``fsdp_utils.py: fsdp2_prepare_model`` makes trained
 weights fp32)."""
 PURE = 4
-"""Bytes of both moments in bf16: without ZeRO and FSDP torch's AdamW keeps those of bf16 weights in
-bf16."""
+"""Bytes of both moments in bf16: without ZeRO and FSDP torch's AdamW keeps them, as autograd the
+gradients, in the type of the weights."""
 QUANTIZED = {"4": 0.53, "8": 1.0}
 """Bytes of a quantized weight by ``quant_bits``; 4 bits with constants of double quantization
 (Dettmers et al. 2023, arXiv 2305.14314: 0.127 bits)."""
@@ -78,28 +78,35 @@ def predict(recipe: Recipe, model: ModelConfig, *, world: int) -> States | None:
     stage = 3 if kind == "fsdp2" else int(kind[4]) if kind[:4] == "zero" else -1
     is_full = not recipe.trains_adapter
     trained = float(model.parameters) if is_full else _adapter(recipe, model)
-    keeps = 4.0 if kind == "fsdp2" and is_full else _bytes(recipe)
-    moments = PURE if kind == "ddp" else ADAM - 4 if kind == "fsdp2" else ADAM
+    is_wide = recipe.arg("torch_dtype") == "float32"
+    plain = 4.0 if is_wide else 2.0
+    frozen = _frozen(recipe, model, plain)
+    wide, pure = ADAM - 4, 2 * PURE if is_wide else PURE
+    moments = pure if kind == "ddp" else wide if kind == "fsdp2" else ADAM
     compares = recipe.preference in ("dpo", "kto") and is_full
     on_host = kind.endswith("_offload")
+
+    weights = 4.0 * model.parameters if kind == "fsdp2" and is_full else frozen
 
     def share(size: float, least: int) -> float:
         return size / (world if stage >= least else 1) / GIB
 
     return States(
-        weights=0.0 if on_host and stage == 3 else share(keeps * model.parameters, 3),
-        gradients=share((4 if kind == "fsdp2" else 2) * trained, 2),
+        weights=0.0 if on_host and stage == 3 else share(weights, 3),
+        gradients=share((4 if kind == "fsdp2" or (kind == "ddp" and is_wide) else 2) * trained, 2),
         optimizer=0.0 if on_host else share(moments * trained, 1),
-        reference=share(compares * 2 * model.parameters, 3),
+        reference=share(compares * plain * model.parameters, 3),
         sharding=_words(kind, world),
     )
 
 
-def _bytes(recipe: Recipe) -> float:
-    """Return the bytes of a frozen or bf16 weight."""
-    if recipe.arg("quant_method"):
-        return QUANTIZED.get(recipe.arg("quant_bits"), 1.0)
-    return 4.0 if recipe.arg("torch_dtype") == "float32" else 2.0
+def _frozen(recipe: Recipe, model: ModelConfig, plain: float) -> float:
+    """Return the bytes of all weights; embedding and head are never quantized (bitsandbytes)."""
+    if not recipe.arg("quant_method"):
+        return plain * model.parameters
+    kept = model.vocab * model.hidden * (1 if model.tied else 2)
+    quantized = QUANTIZED.get(recipe.arg("quant_bits"), 1.0) * (model.parameters - kept)
+    return quantized + 2.0 * kept
 
 
 def _adapter(recipe: Recipe, model: ModelConfig) -> float:

@@ -34,6 +34,7 @@ def found(task: Any = "sft", world: int = 4, **args: Any) -> states.States | Non
     ("args", "bytes_of_parameter"),
     [
         ({}, 2 + 2 + 4),
+        ({"torch_dtype": "float32"}, 4 + 4 + 8),
         ({"deepspeed": "zero1"}, 2 + 2 + 12 / 4),
         ({"deepspeed": "zero2"}, 2 + (2 + 12) / 4),
         ({"deepspeed": "zero2_offload"}, 2 + 2 / 4),
@@ -54,7 +55,8 @@ def test_an_adapter_keeps_the_frozen_weights_and_little_more() -> None:
     assert whole is not None and sharded is not None and quantized is not None
     assert 2 * GIB < whole.total < 2.1 * GIB
     assert sharded.weights == pytest.approx(2 * GIB / 4)
-    assert quantized.weights == pytest.approx(0.53 * GIB)
+    kept = 2 * 152064 * 3584 / 2**30  # embedding and head
+    assert quantized.weights == pytest.approx(0.53 * (GIB - kept) + 2 * kept)
 
 
 def test_dpo_of_all_parameters_has_a_reference_that_is_divided_as_the_weights() -> None:
@@ -63,7 +65,10 @@ def test_dpo_of_all_parameters_has_a_reference_that_is_divided_as_the_weights() 
         found("rlhf", tuner_type="full", fsdp="fsdp2"),
     )
     assert whole is not None and sharded is not None
+    wide = found("rlhf", tuner_type="full", torch_dtype="float32")
+    assert wide is not None
     assert (whole.reference, sharded.reference) == pytest.approx((2 * GIB, 2 * GIB / 4))
+    assert wide.reference == pytest.approx(4 * GIB)
 
 
 def test_a_users_own_file_is_not_guessed() -> None:
