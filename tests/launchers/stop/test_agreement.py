@@ -70,6 +70,15 @@ def test_no_process_has_passed_the_agreed_boundary(
     assert boundary in nexts and all(boundary >= each for each in nexts)
 
 
+def test_a_run_ends_a_step_after_a_save_that_has_begun_without_what_is_exported() -> None:
+    sent: list[Message] = []
+    agreement = StopAgreement(1, sent.append)
+    agreement.attach(lambda: Answer(boundary=end_of_save(7)), lambda _: None)
+    agreement.over = lambda needs: "budget"
+    agreement.look(0.0)
+    assert (agreement.boundary, sent[-1]["boundary"]) == (end_of_step(8), end_of_step(8))
+
+
 def test_an_end_after_a_common_save_is_no_loss() -> None:
     assert PeerLoss.from_wire(end_message(Exit.PREEMPTED, "saved"), "rank 1") is None
     assert PeerLoss.from_wire(end_message(Exit.TERMINATED, "SIGTERM"), "rank 1") is not None
