@@ -185,7 +185,7 @@ class StopAgreement(Agreement):
             if len(self._answers) < self._nodes or self.boundary:
                 return
             boundary, why = decide(self._answers, self._deadline - time.monotonic())
-            if self.ends and boundary == end_of_save(step_of(boundary)):
+            if self.ends and 0 < boundary == end_of_save(step_of(boundary)):
                 boundary += 1  # that save has begun as one that is not exported
         self._send({"stop": "at", "boundary": boundary, "why": why, "ends": self.ends})
         self._settle(boundary, why)
