@@ -20,6 +20,7 @@ from launchers.config.workspace import PROBE
 from launchers.flags.features import EXPORT_VARIABLE
 from launchers.reference.pairs import FIELDS, pair_id, rows_of
 from launchers.rehearsal.load_export import chosen, describe
+from launchers.stop import finished
 from launchers.system.atomic_file import replace
 from launchers.training.collect.batch_rows import CURRENT
 from launchers.training.installed import INSTALLED
@@ -38,7 +39,7 @@ def record(trainer: Any, held_out: Any, step: int, last: int, score: Callable[..
         last: steps of the run.
         score: yields the pairs that this rank computes: id, chosen and rejected, in nats.
     """
-    if 0 < step < last and os.environ.get(EXPORT_VARIABLE) != "best":
+    if step and not finished.is_last(step, last) and os.environ.get(EXPORT_VARIABLE) != "best":
         return
     source = CURRENT.dataset if held_out is None else held_out
     models = getattr(trainer, "wrapped_models", None) or [trainer.model_wrapped]

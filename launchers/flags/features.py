@@ -237,7 +237,8 @@ FEATURES = (
         function="judge_zeros",
         wanted=attrgetter("check_first_step"),
     ),
-    # after seal: it stops when the checkpoint is complete
+    Feature(name="probe", module="evaluation.probe", wanted=_probes, callback="probe"),
+    # after seal and probe: it stops when the checkpoint is complete
     Feature(name="stop_megatron", module="stop.stop_megatron", backend="megatron"),
     Feature(
         name="stop_transformers",
@@ -245,7 +246,6 @@ FEATURES = (
         backend="transformers",
         callback="stop",
     ),
-    Feature(name="probe", module="evaluation.probe", wanted=_probes, callback="probe"),
     *(
         Feature(
             name=name,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers import logs
+from launchers.config.budget import Budget
 from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
@@ -69,6 +70,9 @@ def check_recipe(
         if settings.launch.rehearse:
             says = "a script is not rehearsed: its steps are not known; remove rehearse"
             refuse([Refusal(id="rehearse-script", path="recipe.script", says=says)])
+        if settings.training.budget != Budget():
+            says = "a script does not stop at a budget; remove the budget"
+            refuse([Refusal(id="budget-script", path="recipe.script", says=says)])
         return
     found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
     found += table.empty(recipe.args) + evaluated_too(recipe, inputs)

@@ -32,7 +32,7 @@ from launchers.stages.attempt import Attempt
 from launchers.standby.standby import Command, Standby
 from launchers.stop.watch import StopOnRequest, stopping
 from launchers.storage import checkpoint, node_disk
-from launchers.system import training_end
+from launchers.system import lookup, training_end
 from launchers.system.failures import Verdict
 from launchers.system.host_memory import oom_kills
 from launchers.system.ms_swift import swift_folder
@@ -101,6 +101,7 @@ def train(
         watching(launch, hang, stop.board, peers, folder, env) as watch,
         standby.during(command, stop.board),
     ):
+        stop.must_step = not _is_exportable(launch, recipe, attempt)
         owes = attempt.resume is not None and attempt.resume.owes_evaluation
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
         own |= {features.EVALUATE_VARIABLE: "1" if owes else "0"}
@@ -134,6 +135,17 @@ def train(
         _check_end(folder)
     elif (early := early_end(stop.board, launch.place.rank)) is not None:
         raise early
+
+
+def _is_exportable(launch: Launch, recipe: Recipe, attempt: Attempt) -> bool:
+    """Return whether the attempt's checkpoint, if any, has what only a run's last save writes."""
+    if attempt.resume is None:
+        return True
+    names = features.names(recipe, on_cpu=launch.gpus_per_node == 0)
+    if "merge_last" in names:
+        return attempt.resume.is_merged_whole
+    weights = lookup.matching(attempt.resume.path, "*.safetensors")
+    return "safetensors_last" not in names or any(weights)
 
 
 def _check_budget(launch: Launch, why: str) -> None:

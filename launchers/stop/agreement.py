@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from launchers import logs
 from launchers.gang.agreement import Agreement
 from launchers.gang.protocol import Message
-from launchers.system.step_board import NOWHERE, Phase, Reading, step_of
+from launchers.system.step_board import NOWHERE, Phase, Reading, end_of_save, step_of
 
 END_SECONDS, END_SHARE = 10.0, 0.25
 """Part of the grace period that is kept for ending torchrun and reporting: seconds, or a share of a
@@ -185,6 +185,8 @@ class StopAgreement(Agreement):
             if len(self._answers) < self._nodes or self.boundary:
                 return
             boundary, why = decide(self._answers, self._deadline - time.monotonic())
+            if self.ends and 0 < boundary == end_of_save(step_of(boundary)):
+                boundary += 1  # that save has begun as one that is not exported
         self._send({"stop": "at", "boundary": boundary, "why": why, "ends": self.ends})
         self._settle(boundary, why)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from launchers.stop import finished
 from launchers.stop.planned_kill import kill_once, kill_step
 from launchers.stop.save_timer import SaveTimer
 from launchers.storage import run_lease
@@ -185,6 +186,8 @@ class Boundary:
         stops = 0 < board.stop_at <= boundary
         if stops:
             board.write(self._local, phase=Phase.SAVE)
+            if board.ends:
+                finished.note_ending()
         return stops
 
 

@@ -6,9 +6,10 @@ import atexit
 import logging
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from launchers.hang import heartbeat
 from launchers.progress.trained import Trained
@@ -19,6 +20,8 @@ class _State:
 
     is_trained = False
     is_leaving = False
+    is_ending = False
+    before_ending: ClassVar[list[Callable[[], object]]] = []
 
 
 def note_trained() -> None:
@@ -30,6 +33,23 @@ def note_trained() -> None:
 def note_leaving() -> None:
     """Note that this process ends its training because the launcher asks for it."""
     _State.is_leaving = True
+
+
+def note_ending() -> None:
+    """Note that the run ends with the next save: its budget is spent. It is on all ranks alike."""
+    _State.is_ending = True
+    for each in _State.before_ending:
+        each()
+
+
+def before_ending(call: Callable[[], object]) -> None:
+    """Add a function that ``note_ending`` calls, so before that save."""
+    _State.before_ending.append(call)
+
+
+def is_last(step: int, planned: int) -> bool:
+    """Return whether a save is the run's last, which is exported; arguments as of ``record``."""
+    return step >= planned or _State.is_ending
 
 
 def record(step: int, planned: int, *, is_stopped: bool = False) -> None:

@@ -42,6 +42,8 @@ class StopOnRequest:
         """
         self.board = board
         """The memory shared with the training processes."""
+        self.must_step = False
+        """Whether a budget ends the run only after a step: its checkpoint cannot be exported."""
         self._agreement = agreement
         self._seconds = seconds_to_save(grace_seconds)
         agreement.attach(self._hold, self._release)
@@ -56,6 +58,7 @@ class StopOnRequest:
         return Answer.of_processes(self.board.read())
 
     def _release(self, boundary: int) -> None:
+        self.board.ends = bool(self._agreement.ends)
         self.board.stop_at = boundary
 
     def has_saved(self) -> bool:
@@ -64,8 +67,9 @@ class StopOnRequest:
 
     def has_given_up(self) -> bool:
         """Return whether the run is done, and nothing is left to save; look at its budget."""
-        needs = (each.step_seconds + each.save_seconds for each in self.board.read())
-        self._agreement.look(max(needs, default=0.0))
+        found = (each.step_seconds + each.save_seconds for each in self.board.read())
+        if (needs := max(found, default=0.0)) or not self.must_step:
+            self._agreement.look(needs)
         return bool(self._agreement.ends) and self._agreement.boundary == NOWHERE
 
     def has_checkpoint(self, checkpoints: Path) -> bool:

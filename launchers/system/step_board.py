@@ -29,7 +29,7 @@ VARIABLE = "DPO_STEP_BOARD"
 _VISIBLE_SECONDS = 0.01
 """Time after which a write by one processor is visible to all others; it takes nanoseconds."""
 _WORD = 8
-_REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
+_REQUESTED, _STOP_AT, _ENDS, _HEADER = range(4)
 """Cells of the launcher, and their number."""
 _BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _BATCH_MS, _TRAINED = (
     range(10)
@@ -176,6 +176,15 @@ class StepBoard:
     @stop_at.setter
     def stop_at(self, boundary: int) -> None:
         self._cells[_STOP_AT] = boundary
+
+    @property
+    def ends(self) -> bool:
+        """Return whether the run is done with this stop; to be set before ``stop_at``."""
+        return self._cells[_ENDS] != 0
+
+    @ends.setter
+    def ends(self, is_done: bool) -> None:
+        self._cells[_ENDS] = is_done
 
     def read(self) -> list[Reading]:
         """Return the cells of all processes of this node, by local rank."""

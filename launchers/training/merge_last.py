@@ -7,12 +7,22 @@ subtracts it again (``mcore_bridge/tuners/lora.py``, ``merge``), which does not 
 exactly: model and reference would drift with every save.
 """
 
+from functools import partial
+from typing import Any
+
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
+
+from launchers.stop import finished
 
 
 class MergeLastCallback(MegatronCallback):  # type: ignore[misc]
     """Decides before each save whether it merges."""
+
+    def __init__(self, trainer: Any) -> None:
+        """Merge in a save that ends the run early, too: it is decided after ``on_step_end``."""
+        super().__init__(trainer)
+        finished.before_ending(partial(setattr, self.args, "merge_lora", True))
 
     def on_step_end(self) -> None:
         """Merge in the last step of the run."""

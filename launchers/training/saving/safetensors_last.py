@@ -12,14 +12,16 @@ from typing import Any
 
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
+from launchers.stop import finished
+
 _save = BaseMegatronTrainer.save_checkpoint
 
 
 def save_checkpoint(self: Any) -> None:
-    """Save as upstream, without safetensors unless training ends with this step."""
+    """Save as upstream, without safetensors unless the run ends with this step."""
     args = self.args
     given = args.save_safetensors
-    args.save_safetensors = given and self.state.iteration >= args.train_iters
+    args.save_safetensors = given and finished.is_last(self.state.iteration, args.train_iters)
     try:
         _save(self)
     finally:

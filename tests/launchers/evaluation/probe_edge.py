@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from launchers.stop import finished
 from tests.launchers.evaluation.evaluation_edge import packs, with_reference
 from tests.launchers.reference import megatron_free
 from tests.launchers.training import edge
@@ -76,6 +77,12 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
     assert "ZeroDivisionError" in str(warned)
     shown("a failure does not end training")
+    del os.environ[probe.EXPORT_VARIABLE]
+    finished.note_ending()
+    probe.record(run, packs(), 4, 7, probe.of_megatron)
+    dist.barrier()
+    assert (home / "probe-4.json").exists()
+    shown("the step at which a budget ends the run is recorded")
 
 
 if __name__ == "__main__":

@@ -109,3 +109,10 @@ def test_a_script_that_the_clone_lacks_is_named(tmp_path: Path) -> None:
     run.nodes = 1
     [(code, output)] = run.all(**env)
     assert code == Exit.INPUT_MISSING and "code-file-missing" in output
+
+
+def test_a_script_with_a_budget_is_refused_because_it_would_not_stop(tmp_path: Path) -> None:
+    run, env = pods(tmp_path, "train.sh", "exit 0\n")
+    run.nodes = 1
+    [(code, output)] = run.all(**env, DPO_BUDGET_GPU_MINUTES="60")
+    assert (code, run.message(0)["id"]) == (Exit.CONFIG, "budget-script"), output

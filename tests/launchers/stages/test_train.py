@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from launchers.config.recipe import Recipe
 from launchers.exits import Exit, FailureClass
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
-from launchers.stages.train import SIGNLESS_SECONDS, _failure
+from launchers.stages.attempt import Attempt
+from launchers.stages.train import SIGNLESS_SECONDS, _failure, _is_exportable
+from launchers.storage.checkpoint import Checkpoint, seal
 
 
 def logs(folder: Path, *texts: str) -> Path:
@@ -171,3 +176,26 @@ def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(
     error = _failure(tmp_path / "away" / "node-0", PeerMonitor(), started=False, code=1)
     assert (error.code, error.id) == (Exit.IO, "workspace-away")
     assert error.failure_class == FailureClass.STORAGE
+
+
+@pytest.mark.parametrize(
+    ("args", "files", "is_exportable"),
+    [
+        ({}, ["checkpoint-4/model.safetensors"], True),
+        ({}, ["checkpoint-4/iter_4/a.distcp"], False),
+        ({"save_safetensors": "true"}, ["checkpoint-4/iter_4/a.distcp"], True),  # it writes all
+        ({"tuner_type": "lora"}, ["checkpoint-4/adapter.safetensors"], False),
+        ({"tuner_type": "lora"}, ["checkpoint-4-merged/model.safetensors"], True),
+    ],
+)
+def test_which_checkpoints_have_what_a_budget_exports(
+    tmp_path: Path, args: dict[str, Any], files: list[str], is_exportable: bool
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("w")
+        seal(tmp_path / Path(name).parts[0], 4)
+    resume = Checkpoint(path=tmp_path / "checkpoint-4", step=4)
+    recipe = Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args=args)
+    launch: Any = SimpleNamespace(gpus_per_node=8)
+    assert _is_exportable(launch, recipe, Attempt(number=2, resume=resume)) is is_exportable

@@ -47,6 +47,8 @@ ARGS |= {
     "manual_gc": False,
     "manual_gc_eval": False,
     "manual_gc_steps": 0,
+    "save_safetensors": True,
+    "merge_lora": False,
 }
 
 
@@ -65,7 +67,8 @@ def flow() -> Any:
     base: Any = types.ModuleType("swift.megatron.trainers.base")
     base.BaseMegatronTrainer = Trainer
     sys.modules[base.__name__] = base
-    importlib.import_module("launchers.stop.stop_megatron").install()
+    for name in ("stop.stop_megatron", "training.saving.safetensors_last", "training.merge_last"):
+        importlib.import_module(f"launchers.{name}").install()
     return mapping.megatron_callbacks_map["default_flow"]
 
 
@@ -147,6 +150,10 @@ class Trainer:
         time.sleep(self.args.save_seconds)
         dist.barrier()
         note("saved", self.state.iteration)
+        if self.args.save_safetensors:
+            note("weights", self.state.iteration)
+        if self.args.merge_lora:
+            note("merged", self.state.iteration)
         self.state.last_model_checkpoint = ""
 
 
@@ -157,7 +164,8 @@ def main() -> None:
     if sys.argv[1] == "time":
         os.environ[SAVE_VARIABLE] = "0.2" if RANK else "1.5"  # as clocks may differ
     made, trainer = flow(), Trainer(CASES[sys.argv[1]])
-    trainer.callbacks = [recorder()(trainer), made(trainer)]
+    merge: Any = importlib.import_module("launchers.training.merge_last").MergeLastCallback
+    trainer.callbacks = [recorder()(trainer), merge(trainer), made(trainer)]
     trainer.call_event("on_train_begin")
     if sys.argv[1] == "first evaluation":
         trainer.evaluate()

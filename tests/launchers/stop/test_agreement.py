@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from launchers.exits import Exit
 from launchers.gang.protocol import Message, PeerLoss, end_message
 from launchers.stop.agreement import Answer, StopAgreement, decide
+from launchers.stop.watch import StopOnRequest
 from launchers.system.step_board import (
     NOWHERE,
     Phase,
     Reading,
+    StepBoard,
     end_of_save,
     end_of_step,
 )
@@ -68,6 +71,31 @@ def test_no_process_has_passed_the_agreed_boundary(
     }
     boundary, _ = decide(answers, 100)
     assert boundary in nexts and all(boundary >= each for each in nexts)
+
+
+def test_a_run_ends_a_step_after_a_save_that_has_begun_without_what_is_exported() -> None:
+    sent: list[Message] = []
+    agreement = StopAgreement(1, sent.append)
+    agreement.attach(lambda: Answer(boundary=end_of_save(7)), lambda _: None)
+    agreement.over = lambda needs: "budget"
+    agreement.look(0.0)
+    assert (agreement.boundary, sent[-1]["boundary"]) == (end_of_step(8), end_of_step(8))
+
+
+@pytest.mark.parametrize("must_step", [True, False])
+def test_a_spent_budget_waits_for_a_step_where_the_checkpoint_cannot_be_exported(
+    tmp_path: Path, must_step: bool
+) -> None:
+    agreement = StopAgreement(1, lambda _: None)
+    agreement.over = lambda needs: "budget"
+    board = StepBoard.make(tmp_path / "board", 1)
+    stop = StopOnRequest(board, agreement, 300)
+    stop.must_step = must_step
+    assert stop.has_given_up() is not must_step  # nothing is trained yet
+    board.write(0, boundary=end_of_step(9), phase=Phase.STEP, step_seconds=2.0)
+    assert stop.has_given_up() is not must_step
+    assert agreement.boundary == (end_of_step(9) if must_step else NOWHERE)
+    assert board.ends
 
 
 def test_an_end_after_a_common_save_is_no_loss() -> None:

@@ -87,6 +87,21 @@ def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
     assert ranks.phases() == {Phase.STOPPED} and read(tmp_path) is None
 
 
+@pytest.mark.parametrize("case", ["step", "evaluation"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_save_that_ends_the_run_has_what_is_exported_and_one_that_stops_it_has_not(
+    tmp_path: Path, case: str, ends: bool
+) -> None:
+    ranks = Ranks(tmp_path, case)
+    ranks.wait_for(lambda: ranks.noted("part" if case == "evaluation" else "logged"))
+    ranks.board.ends = ends
+    step = step_of(ranks.stop())
+    ranks.end()
+    assert ranks.steps("saved") == [[step], [step]]
+    wanted = [[step], [step]] if ends else [[], []]
+    assert ranks.steps("weights") == ranks.steps("merged") == wanted
+
+
 def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "save")
     ranks.wait_for(lambda: ranks.noted("saving"))
