@@ -46,4 +46,4 @@ def from_env(env: Mapping[str, str]) -> Budget:
         cause, remedy = f"DPO_BUDGET_BY={by!r}", "use a time in UTC, such as 2026-12-01T08:00:00Z"
         raise LaunchError(Exit.CONFIG, cause, remedy, id="env-time")
     given = integer(env, SETTINGS[0], 1) if minutes else math.inf
-    return Budget(gpu_minutes=given, by=time.timestamp())
+    return Budget(gpu_minutes=given, by=time.timestamp() if by else math.inf)
