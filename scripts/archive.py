@@ -80,6 +80,8 @@ def defaults(values: str) -> str:
 
     >>> defaults("a:\n  # -- Size.\n  b: 1\n  # -- Time to live; null never ends.\n  c: 7\n")
     'a:\n  b: 1\n'
+    >>> defaults("a:\n  # -- Size; null for any.\n  b: null\nc: 1\n")
+    'c: 1\n'
     """
     kept, comment = [], ""
     for line in values.splitlines():
@@ -90,7 +92,14 @@ def defaults(values: str) -> str:
             if is_map or not re.search(r"\bnull\b", f"{comment}{line}"):
                 kept.append(f"{line}\n")
             comment = ""
-    return "".join(kept)
+    below = [*kept[1:], ""]
+    return "".join(line for line, after in zip(kept, below, strict=True) if _holds(line, after))
+
+
+def _holds(line: str, after: str) -> bool:
+    """Return whether a line of YAML has a value, in it or below it."""
+    depth, deeper = (len(each) - len(each.lstrip(" ")) for each in (line, after))
+    return not line.endswith(":\n") or deeper > depth or after.lstrip().startswith("- ")
 
 
 def archives(files: Mapping[str, bytes]) -> dict[str, bytes]:
