@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -104,6 +104,10 @@ ReportJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")
 ReportFile = Annotated[
     Path | None,
     typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
+]
+ReportData = Annotated[
+    list[Path] | None,
+    typer.Option("--data", help="Add what a file or folder of rows holds, as `data` shows it."),
 ]
 DemoFolder = Annotated[
     Path | None, typer.Option(help="Folder for all files of the demo; default: .demo.")
@@ -250,6 +254,8 @@ def report(
     workspace: RunsWorkspace = Path(),
     source: run_verbs.Sources = run_verbs.Source.AUTO,
     output: ReportFormat = Format.HTML,
+    data: ReportData = None,
+    model: data_verb.ModelFolder = None,
     file: ReportFile = None,
     as_json: ReportJson = False,
 ) -> None:
@@ -267,6 +273,8 @@ def report(
         context=context,
         source=Source(source.value),
         format=Format.JSON if as_json else output,
+        data=data or [],
+        model=model,
         file=file,
     )
     raise typer.Exit(reporting.run(request, terminal()))
@@ -291,6 +299,7 @@ def bundle(
     Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
     """
     from scripts.bundle import command as bundling
+    from scripts.bundle.cluster import objects
     from scripts.observe.source import Source
 
     request = bundling.Request(
@@ -301,23 +310,9 @@ def bundle(
         source=Source(source.value) if cluster else Source.MOUNT,
         values=files or [],
         file=file,
-        cluster=_objects(Path(run).name, namespace, context) if cluster else {},
+        cluster=objects(Path(run).name, namespace, context) if cluster else {},
     )
     raise typer.Exit(bundling.run(request, terminal(), as_data=as_json))
-
-
-def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
-    """Return the run's objects for a bundle; none, with a note, without a cluster."""
-    from launchers.state.contents import is_name
-    from scripts.bundle.cluster import documents
-    from scripts.doctor.api import connect
-
-    try:
-        return documents(connect(context, namespace), run) if is_name(run) else {}
-    except Problem as problem:
-        console = terminal(stderr=True, soft_wrap=True)
-        console.print(f"cluster not read: {problem}", highlight=False)
-        return {}
 
 
 @app.command()

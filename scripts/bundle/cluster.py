@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scripts.doctor.api import SECRETS, Api, Object
+from launchers.state.contents import is_name
+from scripts.doctor.api import SECRETS, Api, Object, connect
 from scripts.observe.cluster import gather
+from scripts.problem import Problem
+from scripts.terminal import terminal
 
 FOLDER = "cluster"
+
+
+def objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
+    """Return the documents of a run; none, with a note, without a cluster."""
+    try:
+        return documents(connect(context, namespace), run) if is_name(run) else {}
+    except Problem as problem:
+        console = terminal(stderr=True, soft_wrap=True)
+        console.print(f"cluster not read: {problem}", highlight=False)
+        return {}
 
 
 def documents(api: Api, run: str) -> dict[str, Any]:

@@ -61,8 +61,12 @@ def run(request: Request, console: Console) -> int:
     return 1 if document["refused"] else 0
 
 
-def document_of(request: Request) -> dict[str, Any]:
+def document_of(request: Request, recipe: Recipe | None = None) -> dict[str, Any]:
     """Return the document of a request's datasets.
+
+    Args:
+        request: the options.
+        recipe: that judges them; by default that of the request's values.
 
     Raises:
         Problem: a file does not exist, or the values are refused.
@@ -70,7 +74,7 @@ def document_of(request: Request) -> dict[str, Any]:
     for path in (*request.paths, *request.held_out):
         if not path.exists():
             raise Problem(f"{path} does not exist; give files or folders of rows")
-    return look(recipe_of(request), request)
+    return look(recipe or recipe_of(request), request)
 
 
 def recipe_of(request: Request) -> Recipe:

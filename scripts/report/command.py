@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from launchers.config.recipe import Recipe, parse
+from launchers.exits import LaunchError
+from launchers.state.json_text import part
 from scripts import prices, redact
+from scripts.data import command as looking
+from scripts.data import page as data_page
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
@@ -49,6 +55,10 @@ class Request:
     source: Source = Source.AUTO
     """The way to read the workspace; MOUNT asks no cluster."""
     format: Format = Format.HTML
+    data: Sequence[Path] = ()
+    """Files or folders of rows, shown as `megatron-dpo data` does."""
+    model: Path | None = None
+    """Folder with the tokenizer that counts their tokens."""
     file: Path | None = None
     """By default ``report-<runs>.html`` here for HTML, the terminal for the others."""
 
@@ -56,7 +66,8 @@ class Request:
 def run(request: Request, console: Console) -> int:
     """Write the report; return the exit status."""
     runs = records(request)
-    text = render(runs, request.format)
+    data = datasets(request.data, runs[0], request.model) if request.data else None
+    text = render(runs, request.format, data)
     file = request.file
     if file is None and request.format is Format.HTML:
         file = Path(f"report-{'-'.join(distinct(runs))[:100].replace(' ', '-')}.html")
@@ -88,8 +99,33 @@ def _record(name: str, request: Request, redactor: Redactor) -> RunRecord:
         return replace(record, place=found.how, prices=prices.read(), changes=changes)
 
 
-def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:
+def datasets(paths: Sequence[Path], run: RunRecord, model: Path | None = None) -> dict[str, Any]:
+    """Return the document of datasets, judged with the arguments of a run.
+
+    Raises:
+        Problem: a file does not exist.
+    """
+    return looking.document_of(looking.Request(paths=paths, model=model), _recipe(run))
+
+
+def _recipe(run: RunRecord) -> Recipe | None:
+    """Return the recipe of a run's plan; None without a plan that this launcher reads."""
+    given = {name: value for name, value in part(run.plan, "recipe").items() if name != "digest"}
+    try:
+        return parse(given) if given else None
+    except LaunchError:
+        return None
+
+
+def render(
+    runs: Sequence[RunRecord], format: Format = Format.HTML, data: Mapping[str, Any] | None = None
+) -> str:
     """Return the report of runs.
+
+    Args:
+        runs: at least one.
+        format: of the text.
+        data: document of `megatron-dpo data` that is part of the report.
 
     Raises:
         Problem: too many runs.
@@ -98,10 +134,12 @@ def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:
         raise Problem(f"{len(runs)} runs in one report; give at most {MOST}")
     names = distinct(runs)
     if format is Format.JSON:
-        return json.dumps(document.build(runs, names), indent=1, allow_nan=False) + "\n"
+        found = document.build(runs, names) | ({"data": data} if data else {})
+        return json.dumps(found, indent=1, allow_nan=False) + "\n"
     if format is Format.MARKDOWN:
-        return markdown.render(runs, names)
-    return page.render(runs, names, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+        return markdown.render(runs, names, data)
+    more = [("Data", data_page.part(data))] if data else []
+    return page.render(runs, names, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", more=more)
 
 
 def distinct(runs: Sequence[RunRecord]) -> list[str]:

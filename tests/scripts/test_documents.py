@@ -289,6 +289,10 @@ def test_report_and_bundle(said: Said, tmp_path: Path) -> None:
     document = json.loads(output)
     validate("report", document)
     assert output == said("report", *where, "-o", "json")[1]
+    (tmp_path / "a.jsonl").write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
+    document = json.loads(said("report", *where, "--json", "--data", str(tmp_path / "a.jsonl"))[1])
+    validate("report", document)
+    validate("data", document["data"])
     file = tmp_path / "made.tar.gz"
     code, output = said("bundle", *where, "--no-cluster", "--json", "--file", str(file))
     assert code == 0

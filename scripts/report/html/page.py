@@ -57,13 +57,20 @@ SECTIONS: Sequence[tuple[str, Section]] = (
 )
 
 
-def render(runs: Sequence[RunRecord], names: Sequence[str], *, made: str = "") -> str:
+def render(
+    runs: Sequence[RunRecord],
+    names: Sequence[str],
+    *,
+    made: str = "",
+    more: Sequence[tuple[str, Html]] = (),
+) -> str:
     """Return the page.
 
     Args:
         runs: at least one.
         names: distinct names of the runs.
         made: when it was made, for the footer.
+        more: title and content of sections at its end.
     """
     title = f"{' · '.join(names)}: training report"
     shown = [
@@ -72,6 +79,7 @@ def render(runs: Sequence[RunRecord], names: Sequence[str], *, made: str = "") -
         if (content := section(runs, names)) is not None
     ]
     missing = [name for name, _ in SECTIONS if name not in dict(shown)]
+    shown += more
     return whole(
         title,
         tag("a", "Skip to the result", href="#s1", class_="skip"),

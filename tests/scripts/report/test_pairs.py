@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from scripts.problem import Problem
 from scripts.report import command, facts, reading
 from scripts.report.formats import Format
+from tests.scripts.report.planted import plant
 
 EPOCH: dict[str, Any] = {
     "epoch": 1,
@@ -62,3 +64,25 @@ def test_what_is_not_proven_is_said(change: dict[str, Any], said: str) -> None:
     found = facts.proof(SUMMARY | change)
     assert said in found and bool(found) is bool(said)
     assert "each exactly once" not in found
+
+
+def test_rows_given_are_shown_as_the_runs_arguments_read_them(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    plan = json.loads(work.plan.read_text())
+    columns = {"ask": "query", "good": "response", "bad": "rejected_response"}
+    plan["recipe"]["args"] |= {"columns": json.dumps(columns), "max_length": "77"}
+    work.plan.write_text(json.dumps(plan))
+    run = reading.read(work)
+    rows = [{"ask": f"q {n}", "good": "yes " * 9, "bad": f"no {n}"} for n in range(4)]
+    (tmp_path / "<a>.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    data = command.datasets([tmp_path / "<a>.jsonl"], run)
+    assert (data["pairs"], data["max_length"], data["refused"]) == (4, 77, [])
+    page, text, document = (command.render([run], each, data) for each in Format)
+    assert ">Data</h2>" in page and "&lt;a&gt;.jsonl</h3>" in page and "Worst" not in page
+    assert "### Data" in text and "4 kept" in page and "4 kept" in text
+    assert json.loads(document)["data"] == data
+    (tmp_path / "b.jsonl").write_text('{"a": 1}\n')
+    refused = command.datasets([tmp_path / "b.jsonl"], run)
+    assert "[dataset-columns-unknown]" in command.render([run], Format.HTML, refused)
+    with pytest.raises(Problem, match="nope does not exist"):
+        command.datasets([tmp_path / "nope"], run)
