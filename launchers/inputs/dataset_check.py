@@ -319,13 +319,17 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
         return
     part = "" if judged.is_whole else f"is read in part ({judged.rows} rows), and "
     is_one = is_all or id == "dataset-tool-calls"
+    remedy = row_advice.REMEDIES[id]
+    if not is_one:
+        remedy += f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"
+    elif "columns" not in recipe.args and not judged.form and row_advice.columns(first):
+        remedy = row_advice.remedy(first)  # the answer is in a column of another name
     raise refusal(
         id if is_one else "dataset-rows-dropped",
         dataset.key,
         dataset.path,
         f"{part}{describe(judged)}",
-        row_advice.REMEDIES[id]
-        + ("" if is_one else f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"),
+        remedy,
     )
 
 

@@ -50,6 +50,7 @@ _MAPS = (
     {"chosen": "response", "rejected": "rejected_response"},
     {"rejected": "rejected_response"},
     {"chosen_response": "response"},
+    {"chosen": "response"},
     {"conversations": "messages", "rejected": "rejected_response"},
 )
 _JOINS = (

@@ -48,6 +48,14 @@ def test_a_file_is_refused_with_what_to_write(
     assert f"[{id}]" in text and says in text
 
 
+@pytest.mark.parametrize("name", ["chosen", "chosen_response"])
+def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: str) -> None:
+    rows = lines({"instruction": "q", name: "good", "rejected_response": "bad"})
+    text = refusal(tmp_path / "a.jsonl", rows)
+    assert "[dataset-no-answer]" in text and f"columns: {{{name}: response}}" in text
+    judge(tmp_path / "a.jsonl", rows, columns={name: "response"})
+
+
 @pytest.mark.parametrize("part", [{"image_url": {"url": "https://a/b.png"}}, {"image_url": None}])
 def test_an_image_elsewhere_or_in_another_column_is_not_looked_at(
     tmp_path: Path, part: dict[str, Any]
