@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launchers import logs
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.inputs import model_template, model_weights
@@ -19,7 +20,7 @@ from launchers.inputs.model_weights import (
     document,
     refusal,
 )
-from launchers.plan.model_config import quantization, text_config
+from launchers.plan.model_config import EXPERTS, quantization, text_config
 from launchers.storage import manifest
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
@@ -29,6 +30,8 @@ NAME = "config.json"
 _READ = re.compile(r"[^.].*\.(?:json|safetensors|bin|model|txt|jinja|py|tiktoken)")
 """Files that trainers may read."""
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+_EXPERT = re.compile(r"(.*\.layers\.\d+)\..*\bexperts\.(\d+)\.")
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
 _CACHE = re.compile("hub|snapshots|models--.*")
 """Folders of the hub's cache around the one with a model."""
 _ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one model"
@@ -65,7 +68,8 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
     if wrong := unsuitable(config, recipe):
         raise refusal(*wrong)
     has_head = recipe.preference != "rm" and recipe.arg("task_type", "causal_lm") == "causal_lm"
-    model_weights.check(model, name, config, recipe.backend, has_head=has_head)
+    held = model_weights.check(model, name, config, recipe.backend, has_head=has_head)
+    _compare(name, config, held)
     model_template.check(model, name, config, recipe)
 
 
@@ -149,6 +153,24 @@ def _config(model: Path, name: str) -> Mapping[str, Any]:
         says = f"{name}: {NAME} has {wrong[0]}: {sizes[wrong[0]]!r}, which transformers refuses"
         raise refusal("model-config-number", says, "write the whole number of the model")
     return found
+
+
+def _compare(name: str, config: Mapping[str, Any], held: Mapping[str, Any]) -> None:
+    """Refuse other numbers of experts than config.json says, and name layers beyond its number."""
+    sizes = text_config(config)
+    count = next((n for n in map(sizes.get, EXPERTS) if isinstance(n, int)), 0)
+    experts: dict[str, set[str]] = {}
+    for found in filter(None, map(_EXPERT.match, held)):
+        experts.setdefault(found[1], set()).add(found[2])
+    for layer, numbers in experts.items():
+        if count and len(numbers) != count:
+            says = f"{name}: {NAME} has {count} experts, and {layer} has weights of {len(numbers)}"
+            raise refusal("model-experts", says, f"copy the {NAME} of these weights")
+    length, more = sizes.get("num_hidden_layers"), sizes.get("num_nextn_predict_layers") or 0
+    layers = {int(found[1]) for found in map(_LAYER.match, held) if found}
+    if isinstance(length, int) and max(layers, default=-1) >= length + more:
+        what = f"{sum(each >= length for each in layers)} by num_hidden_layers: {length}"
+        logs.warning("layers of the model are left out", model=name, what=what)
 
 
 def _other(model: Path, name: str) -> tuple[str, str, str]:

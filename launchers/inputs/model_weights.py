@@ -36,7 +36,7 @@ _WRAPPED = re.compile(r"((?:base_model\.model|module|_orig_mod|_fsdp_wrapped_mod
 trainer finds them: transformers begins with random weights and says so in a warning."""
 _PACKED = re.compile(r"F4|F[68]_.*|[UI](?:8|32)")
 """Types of safetensors that hold quantized weights."""
-_WEIGHT = re.compile(r".*(?:\.(?:q?weight|weight_packed)|_blocks)")
+_WEIGHT = re.compile(r".*(?:\.(?:q?_?weight|weight_packed)|_blocks)")
 _UNFINISHED = re.compile(r".*\.(?:incomplete|aria2|crdownload|part|partial|download|tmp)")
 """What downloads that were interrupted leave."""
 OTHER = re.compile(
@@ -57,6 +57,7 @@ _NAMED = 3
 """Names in a message."""
 _SAMPLES, _SAMPLE_BYTES = 8, 65536
 """Parts of two tensors that are compared: equal copies differ nowhere, trained ones everywhere."""
+_MISSING = "model-tensors-missing"
 _AGAIN = "copy or download the model again"
 IS_MEGATRON = "it is a checkpoint in Megatron's format"
 FROM_MEGATRON = "convert it: megatron export --to_hf true, or name a model in Hugging Face format"
@@ -72,8 +73,8 @@ _NO_METHOD = "config.json names no method that transformers knows"
 
 def check(
     folder: Path, name: str, config: Mapping[str, Any], backend: str, *, has_head: bool = True
-) -> None:
-    """Refuse weights that the trainer would miss, or replace by random ones.
+) -> dict[str, Any]:
+    """Refuse weights that trainers would miss or replace by random ones; return others' entries.
 
     Args:
         folder: of the model.
@@ -95,12 +96,13 @@ def check(
         index = index if backend == "megatron" else None
     if index is None and WHOLE not in listed:
         _not_safetensors(folder, name, listed, backend)
-        return
+        return {}
     tensors = _tensors(folder, name, index or {"": WHOLE})
     _names(name, config, tensors)
     if has_head:
         _head(folder, name, config, tensors)
     _layers(name, config, tensors)
+    return {key: head.tensors[key] for key, (_, head) in tensors.items()}
 
 
 def refusal(id: str, says: str, remedy: str = _AGAIN) -> LaunchError:
@@ -342,7 +344,7 @@ def _names(name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str
         says = f"{name} has {len(packed)} quantized weights ({packed[0]}), and {_NO_METHOD}"
         raise refusal("model-quantized", says, "use the model in bf16")
     if not any(re.search("emb|wte", key) for key in entries):
-        raise refusal("model-tensors-missing", f"{name} has no weights of the embeddings")
+        raise refusal(_MISSING, f"{name} has no weights of the embeddings")
     found = [key for key in entries if key.endswith(_EMBEDDING)]
     size = text_config(config).get("vocab_size")
     rows = entries[found[0]]["shape"][0] if len(found) == 1 else size
@@ -361,13 +363,14 @@ def _layers(name: str, config: Mapping[str, Any], tensors: Collection[str]) -> N
     held: dict[int, set[str]] = {}
     for match in filter(None, map(re.compile(rf"{re.escape(begin)}(\d+)\.(.+)").match, tensors)):
         held.setdefault(int(match[1]), set()).add(match[2])
-    if held and (missing := [str(layer) for layer in range(count) if layer not in held]):
+    missing = [str(layer) for layer in range(count) if layer not in held]
+    if missing and (held or not any(re.search(r"\.\d+\.", key) for key in tensors)):
         says = f"{name}: {len(missing)} of {count} layers have no weights: {', '.join(missing[:8])}"
         raise refusal("model-layers-missing", says)
     lacking = _lacking(config, {layer: frozenset(held[layer]) for layer in range(count) if held})
     if absent := [f"{begin}{layer}.{tensor}" for layer, more in lacking for tensor in more]:
         says = f"{name} has no {_some(absent)}, which its other layers have"
-        raise refusal("model-tensors-missing", says)
+        raise refusal(_MISSING, says)
 
 
 def _lacking(

@@ -235,6 +235,24 @@ REFUSED: list[tuple[str, Change, str, str]] = [
         "model-vocabulary",
         "vocab_size: 18",
     ),
+    ("fewer experts", layers("ee", num_experts=4), "model-experts", "4 experts"),
+    ("more experts", layers("de", num_experts=1), "model-experts", "weights of 2"),
+    (
+        "embeddings alone",
+        tensors(lambda held: {EMBEDDING: held[EMBEDDING]}),
+        "model-layers-missing",
+        "2 of 2 layers",
+    ),
+    (
+        "EXL2",
+        both(
+            config(quantization_config={"quant_method": "exl2"}),
+            tensors(lambda held: {EMBEDDING: held[EMBEDDING], QUERY[:-6] + "q_weight": bytes(16)}),
+            entry(lambda e: e.update(dtype="I32", shape=[4]), QUERY[:-6] + "q_weight"),
+        ),
+        "model-quantized",
+        "exl2|I32",
+    ),
     ("tie not said", config(tie_word_embeddings=None), "model-head-missing", "means"),
     (
         "reward model",
@@ -282,6 +300,7 @@ def test_a_folder_is_refused_with_what_to_write(
         broken("LICENSE"),
         entry(lambda e: e.update(dtype="I64")),
         layers("dee", first_k_dense_replace=1),
+        layers("eee", num_hidden_layers=2, num_nextn_predict_layers=1),
         layers("dede", decoder_sparse_step=2),
         layers("eded", mlp_only_layers=[1, 3]),
         layers("ddkk", num_kv_shared_layers=2),
@@ -314,6 +333,19 @@ def test_other_tokens_beyond_the_embeddings_are_a_warning(
     assert "beyond the embeddings" in caplog.text
     added({"pad_token": "<pad>"})(model)
     check(model, new_special_tokens="more.txt")
+
+
+def test_layers_beyond_the_configs_number_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_folder.write(tmp_path / "m")
+    with caplog.at_level(logging.WARNING):
+        layers("eee", num_hidden_layers=2, num_nextn_predict_layers=1)(model)
+        check(model)
+        assert "left out" not in caplog.text
+        config(num_hidden_layers=1)(model)
+        check(model)
+    assert "1 by num_hidden_layers: 1" in caplog.text
 
 
 @pytest.mark.parametrize(
