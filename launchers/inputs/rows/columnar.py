@@ -87,7 +87,8 @@ def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
     """Return the schema, the rows of each row group, their bytes, and a reader; no images."""
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES)  # or it reads whole columns of a group
+    # or it reads whole columns of a row group, which may be the file
+    file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
     leaves = [
         n
         for n, leaf in enumerate(map(file.schema.column, range(len(file.schema))))

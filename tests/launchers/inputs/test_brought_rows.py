@@ -124,3 +124,34 @@ def test_columns_that_datasets_does_not_read_are_refused(tmp_path: Path) -> None
         [2, {"q": "a"}],
         "dataset-no-rows",
     ]
+
+
+LARGE_GROUP = """
+import itertools, json, os
+from pathlib import Path
+import pyarrow as pa
+import pyarrow.parquet as pq
+from launchers.inputs.rows import columnar
+
+file = Path.cwd() / "a.parquet"
+texts = [os.urandom(500).hex() for _ in range(32_000)]
+pq.write_table(pa.table({"query": texts}), file, compression="none", use_dictionary=False)
+before, seen = pa.total_allocated_bytes(), []
+taken = columnar._taken
+
+def counted(batches, *limits):
+    batches = iter(batches)
+    first = next(batches)
+    seen.append(pa.total_allocated_bytes() - before)
+    return taken(itertools.chain([first], batches), *limits)
+
+columnar._taken = counted
+found, count = columnar.read("d", file, "parquet", 1024**2, 1)
+print(json.dumps([len(found) > 500, count, max(seen)]))
+"""
+
+
+@needs_training
+def test_of_a_large_row_group_the_read_part_alone_takes_memory(tmp_path: Path) -> None:
+    has_rows, count, peak = json.loads(fake_upstream.run(tmp_path, LARGE_GROUP))
+    assert has_rows and count == 32_000 and peak < 16 * 1024**2
