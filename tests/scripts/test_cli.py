@@ -24,7 +24,7 @@ def end(*words: str) -> int:
 def test_what_the_machine_refuses_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(request: planning.Request, console: Console) -> int:
+    def full(request: planning.Request, console: Console, **_: bool) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(planning, "run", full)
@@ -33,7 +33,7 @@ def test_what_the_machine_refuses_is_one_line(
 
 
 def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def draw(request: planning.Request, console: Console) -> int:
+    def draw(request: planning.Request, console: Console, **_: bool) -> int:
         console.print("63 of 79 GiB █░")
         return 0
 
@@ -49,7 +49,7 @@ MANY_LINES = """
 from scripts import cli
 from scripts.plan import command
 
-command.run = lambda request, console: [print("line") for _ in range(100_000)] and 0
+command.run = lambda request, console, **_: [print("line") for _ in range(100_000)] and 0
 cli.main(["plan"])
 """
 
