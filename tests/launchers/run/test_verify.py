@@ -63,7 +63,7 @@ def test_a_run_that_succeeded_is_proved(ended: Pods) -> None:
     code, output = verify(ended)
     assert code == Exit.OK, output
     assert "run verified" in output
-    assert f"export={ended.run / 'export'} files=2 bytes=9" in output
+    assert f"export={ended.run / 'export'} files=3 bytes=" in output
 
 
 def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
