@@ -110,4 +110,4 @@ def test_every_patch_has_a_differential_or_needs_a_gpu() -> None:
     without = set(BY_FEATURE) - set(cases.CASES)
     gpu = {p.feature for p in PATCHES if any(f.package == prove.GPU_ONLY for f in p.functions)}
     adapters = {"merge_last", "stacked_adapters"}
-    assert without - gpu == adapters | {"pair_weights_transformers", "prompt_once"}
+    assert without - gpu == adapters | {"pair_weights_transformers", "probe", "prompt_once"}
