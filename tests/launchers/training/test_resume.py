@@ -43,6 +43,7 @@ OWN = [
     "ledger_transformers",
     "nonfinite_transformers",
     "zero_gradient",
+    "probe",
     "stop_transformers",
     "cpu_checkpoint",
     "tokens",
