@@ -24,7 +24,7 @@ class Run:
     """A run of a cluster or a workspace, or one that is not submitted yet.
 
     Each method raises `Problem` with one message where the verb prints it and exits with 1; a run
-    that is refused, waits or has failed is no error but an answer.
+    that is refused, waits or has failed is an answer, not an error.
     """
 
     name: str

@@ -62,7 +62,7 @@ def chosen(env: Mapping[str, str], backend: str) -> str:
     >>> chosen({}, "transformers"), chosen({}, "megatron"), chosen({VARIABLE: "sample"}, "megatron")
     ('compare', 'none', 'sample')
     """
-    return env.get(VARIABLE) or CHOICES[backend == "transformers"]
+    return env.get(VARIABLE) or ("compare" if backend == "transformers" else "none")
 
 
 Shapes = Mapping[str, tuple[int, ...]]

@@ -28,7 +28,7 @@ from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 
 NAME = "statement.json"
-"""The statement's file in the export; it is no subject of itself."""
+"""The statement's file in the export; it does not list itself."""
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD = "urn:megatron-dpo:run:1"

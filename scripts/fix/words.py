@@ -53,7 +53,7 @@ _INSIDE = (
 
 
 def remedy(line: str) -> Remedy | None:
-    """Return the changes of a refusal's line; None if it is no such line.
+    """Return the changes of a refusal's line; None for another line.
 
     >>> remedy("recipe.args.lr: a; remove it [x]").choices
     ((Change(act=<Act.REMOVE: 'remove'>, path='recipe.args.lr', value=None),),)

@@ -1,9 +1,9 @@
 """JSON maps that do not stand one on each line, where Arrow reads them for ``datasets``.
 
 ``packaged_modules/json/json.py`` (4.8.4) hands Arrow 10 MiB and the rest of the line at a time.
-Arrow divides them into parts at ends of lines, and in a part maps may stand anyhow; one that goes
-on behind the end of its part ends the run. So does a column of two types: ``datasets`` would write
-such a column as text line by line, and these lines are no JSON.
+Arrow divides them into parts at ends of lines, and in a part maps may stand anyhow; one that
+continues behind the end of its part ends the run. So does a column of two types: ``datasets`` would
+write such a column as text line by line, and these lines are no JSON.
 """
 
 from __future__ import annotations

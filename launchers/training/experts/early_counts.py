@@ -21,7 +21,7 @@ from megatron.core.transformer.moe.token_dispatcher import MoEAllGatherTokenDisp
 
 
 class Counts:
-    """Numbers that are copied to the host while it goes on launching kernels."""
+    """Numbers that are copied to the host while it continues to launch kernels."""
 
     def __init__(self, found: torch.Tensor) -> None:
         """Begin the copy; on a GPU the memory that receives it is pinned."""

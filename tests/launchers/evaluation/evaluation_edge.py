@@ -234,9 +234,8 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
     shown("a run that was stopped in an evaluation makes it first")
 
 
-if __name__ == "__main__":
-    megatron_free.enter()
-    finished.end_at_exit()
+def replicas() -> Path:
+    """Make this process one of the data-parallel ranks on CPU; return a folder that they share."""
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     cpu: Any = torch.cuda
@@ -244,11 +243,17 @@ if __name__ == "__main__":
     mpu: Any = megatron_free.MPU
     mpu.get_data_parallel_rank, mpu.get_data_parallel_world_size = lambda: rank, lambda: world
     mpu.get_data_parallel_group = lambda: None
-    megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    arguments: Any = importlib.import_module("swift.megatron.arguments")
     sent = [tempfile.mkdtemp() if rank == 0 else ""]
     dist.broadcast_object_list(sent)
-    home = Path(sent[0])
+    return Path(sent[0])
+
+
+if __name__ == "__main__":
+    megatron_free.enter()
+    finished.end_at_exit()
+    home = replicas()
+    megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
+    arguments: Any = importlib.import_module("swift.megatron.arguments")
     os.environ["DPO_RUN_FOLDER"] = str(home / "run")
     upstreams(arguments, megatron, home / "run")
     loading: Any = importlib.import_module("launchers.training.loading")

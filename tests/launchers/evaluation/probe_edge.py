@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.stop import finished
-from tests.launchers.evaluation.evaluation_edge import packs, with_reference
+from tests.launchers.evaluation.evaluation_edge import packs, replicas, with_reference
 from tests.launchers.reference import megatron_free
 from tests.launchers.training import edge
 from tests.launchers.training.edge import shown
@@ -64,7 +63,7 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     assert found["held_out"] and found["weights"] == "float32" and not found["narrow"]
     assert run.wrapped_models[0].training
     assert torch.equal(state, torch.random.get_rng_state())
-    shown("training goes on as without it")
+    shown("training continues as without it")
     probe.record(run, packs(), 5, 7, probe.of_megatron)
     assert not (home / "probe-5.json").exists()
     os.environ[probe.EXPORT_VARIABLE] = "best"
@@ -87,16 +86,8 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
 
 if __name__ == "__main__":
     megatron_free.enter()
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
-    cpu: Any = torch.cuda
-    cpu.current_device = lambda: torch.device("cpu")
-    mpu: Any = megatron_free.MPU
-    mpu.get_data_parallel_rank, mpu.get_data_parallel_world_size = lambda: rank, lambda: world
-    mpu.get_data_parallel_group = lambda: None
+    home = replicas()
     megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    sent = [tempfile.mkdtemp() if rank == 0 else ""]
-    dist.broadcast_object_list(sent)
-    os.environ["DPO_RUN_FOLDER"] = sent[0]
-    recorded(Path(sent[0]), megatron, importlib.import_module("launchers.evaluation.probe"))
+    os.environ["DPO_RUN_FOLDER"] = str(home)
+    recorded(home, megatron, importlib.import_module("launchers.evaluation.probe"))
     edge.end()
