@@ -66,13 +66,15 @@ def record(trainer: Any, held_out: Any, step: int, last: int, score: Callable[..
 
 def _write(trainer: Any, model: Any, rows: Any, sums: Any, step: int, is_held_out: bool) -> None:
     args, tokenizer = trainer.args, trainer.template.tokenizer
-    # on CPU ms-swift sets fp16 for float32 weights, and computes in float32
-    mixed = getattr(getattr(trainer, "accelerator", None), "mixed_precision", None)
+    # on CPU ms-swift sets fp16 for float32 weights, and accelerate computes in float32
+    autocasts = getattr(getattr(trainer, "accelerator", None), "native_amp", None)
+    if autocasts is None:
+        autocasts = any(getattr(args, name, 0) for name in ("bf16", "fp16"))
     found = {
         "step": step,
         "held_out": is_held_out,
         "weights": str(next(model.parameters()).dtype).removeprefix("torch."),
-        "narrow": mixed != "no" if mixed else any(getattr(args, n, 0) for n in ("bf16", "fp16")),
+        "narrow": autocasts,
         "pairs": [
             {**{name: list(row[name]) for name in FIELDS}, "sums": sums[pair_id(row)]}
             for row in rows

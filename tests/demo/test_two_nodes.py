@@ -138,6 +138,14 @@ def test_progress_says_how_training_ended(folder: Path) -> None:
 
 
 @pytest.mark.demo
+def test_the_export_has_what_the_trainer_computes_in_float32(folder: Path) -> None:
+    home = folder / "workspace" / "runs" / "demo"
+    compared = json.loads((home / "export.json").read_text())["compared"]
+    assert compared["pairs"] == 64 and compared["held_out"]
+    assert compared["difference"] <= compared["bound"] == 1e-4
+
+
+@pytest.mark.demo
 def test_the_report_shows_both_attempts(folder: Path) -> None:
     page = (folder / "report.html").read_text()
     assert "Trained 100 of 100 steps in 2 attempts." in page
