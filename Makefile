@@ -23,10 +23,11 @@ HANG_JOBS ?= 2
 LEVEL ?= process
 NAMES ?=
 POINTS ?= 12000
-# `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
-# tests/bench/visits.yaml to run (all by default).
+# `make bench-gpu`: folder of a tokenizer, folder of the results, visit of tests/bench/visits.yaml (table is that of the
+# host's GPUs), and its lines (all by default).
 TOKENIZER ?= tokenizer
 RESULTS ?= tests/bench/results
+VISIT ?= table
 LINES ?=
 # `make soak`: options of `python -m tests.e2e.soak`.
 SOAK ?=
@@ -229,11 +230,8 @@ calibrate: ## compare predicted memory and step time with measured and published
 	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
-bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; 60 minutes
-	@$(PYTHON) -m tests.bench visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
-
-bench-8gpu: ## the same on 8 GPUs, weak scaling, a restart; an hour
-	@$(PYTHON) -m tests.bench visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
+bench-gpu: ## speed, saves and restarts on this host's GPUs; 25 minutes on one or two (VISIT=, LINES=)
+	@$(PYTHON) -m tests.bench visit $(VISIT) $(TOKENIZER) $(RESULTS) $(LINES)
 
 ##@ Cluster on this machine
 cluster: ## start Kubernetes with JobSet, Kueue and three nodes (BACKEND=auto|kind|processes)
@@ -398,4 +396,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -220,13 +220,12 @@ class Recipe:
 
     @property
     def writes_safetensors_once(self) -> bool:
-        """Return whether, of all parameters on Megatron, only the last save writes safetensors.
-
-        A run resumes from Megatron's own files, and its last checkpoint is exported.
-        """
+        """Return whether only Megatron's last save writes safetensors; a resume needs none."""
+        is_exact = self.backend == "megatron" and not self.is_on("no_save_optim")
         is_for_export = "save_safetensors" not in self.args and self.export == "last"
-        is_full = self.backend == "megatron" and not self.trains_adapter
-        return is_full and is_for_export and not self.is_on("no_save_optim")
+        # the user wants the merged model of each checkpoint
+        merges_each = self.trains_adapter and self.is_on("merge_lora")
+        return is_exact and is_for_export and not merges_each
 
     @property
     def saves_in_background(self) -> bool:

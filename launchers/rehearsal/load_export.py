@@ -170,10 +170,11 @@ def not_finite(folder: Path) -> Iterable[str]:
         with safe_open(path, framework="pt") as file:
             for name in list(file.keys()):  # safe_open is not a mapping
                 tensor = file.get_tensor(name)
-                # a sum needs no second tensor of the same size, as isfinite would
-                if tensor.is_floating_point() and not torch.isfinite(
-                    tensor.sum(dtype=torch.float64)
-                ):
+                if not tensor.is_floating_point() or not tensor.numel():
+                    continue
+                wide = tensor.float() if tensor.itemsize == 1 else tensor
+                # 40 times as fast as a sum in bf16, and NaN is minimum and maximum
+                if not all(map(torch.isfinite, torch.aminmax(wide))):
                     wrong.append(name)
     return [f"{len(wrong)} tensors hold NaN or Inf: {_listed(wrong)}"] if wrong else []
 

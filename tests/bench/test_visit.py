@@ -61,16 +61,13 @@ def test_a_host_without_the_gpus_is_refused_in_a_sentence(name: str, tmp_path: P
     assert done.stderr == f"visit: {name} needs {wanted} GPUs and this host has 0\n"
 
 
-def test_the_make_targets_are_these_visits() -> None:
-    done = subprocess.run(
-        ["make", "--dry-run", "bench-gpu", "bench-8gpu"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in ("4gpu", "8gpu"):
-        assert f"-m tests.bench visit {name} " in done.stdout
+def test_the_make_target_runs_lines_that_exist() -> None:
+    words = ["make", "--dry-run", "bench-gpu", "LINES=lora"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"-m tests.bench visit {visit.TABLE} tokenizer tests/bench/results lora" in done.stdout
+    for gpus in (1, 2, 4):
+        name, listed = visit.of_host(gpus)
+        assert name == f"{gpus}gpu" and not set(listed) - set(visit.lines(name))
 
 
 def test_weak_scaling_is_computed_from_the_results(tmp_path: Path) -> None:
@@ -118,7 +115,7 @@ def test_a_line_or_a_program_that_does_not_exist_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert visit.main(["2gpu", "t", "r", "halves"]) == 2
-    assert "visit: 2gpu has no line halves; it has half, " in capsys.readouterr().err
+    assert "visit: 2gpu has no line halves; it has lora, " in capsys.readouterr().err
     assert runner.main(["benches"]) == 2
     assert "  visit        lines of visits.yaml" in capsys.readouterr().out
 

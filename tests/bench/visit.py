@@ -1,8 +1,9 @@
 """Lines of a visit: ``python3 -m tests.bench visit NAME TOKENIZER RESULTS [LINE ...]``.
 
-``visits.yaml`` lists them; without LINE all lines of NAME run, one after the other. A line is a
-program of ``tests.bench`` and its arguments without TOKENIZER and RESULTS. A line that fails does
-not stop the next ones. Weak scaling is printed if its lines have run.
+``visits.yaml`` lists them; without LINE all lines of NAME run, one after the other, or, if NAME is
+``table``, those that it lists for the GPUs of this host. A line is a program of ``tests.bench`` and
+its arguments without TOKENIZER and RESULTS. A line that fails does not stop the next ones. Weak
+scaling is printed if its lines have run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -20,6 +22,8 @@ from scripts.dev import results
 from tests.bench import host
 
 VISITS = Path(__file__).with_name("visits.yaml")
+TABLE = "table"
+"""Stands for the visit of as many GPUs as the host has."""
 SCALING = "scaling-"
 LAUNCHED = ("matrix", "saves", "rehearse")
 """Programs that go through the rendered JobSet, the local runner and the launcher."""
@@ -33,7 +37,12 @@ PROGRAMS = {
 
 
 def names() -> list[str]:
-    return list(yaml.safe_load(VISITS.read_text(encoding="utf-8")))
+    return [name for name in _read() if name != TABLE]
+
+
+def _read() -> dict[str, dict[Any, Any]]:
+    found: dict[str, dict[Any, Any]] = yaml.safe_load(VISITS.read_text(encoding="utf-8"))
+    return found
 
 
 def lines(name: str) -> dict[str, list[str]]:
@@ -42,10 +51,25 @@ def lines(name: str) -> dict[str, list[str]]:
     Raises:
         ValueError: there is no such visit.
     """
-    visits = yaml.safe_load(VISITS.read_text(encoding="utf-8"))
-    if name not in visits:
-        raise ValueError(f"{name} is not a visit; write {' or '.join(visits)}")
-    return {line: shlex.split(words) for line, words in visits[name].items()}
+    if name not in (known := names()):
+        raise ValueError(f"{name} is not a visit; write {TABLE} or {' or '.join(known)}")
+    return {line: shlex.split(words) for line, words in _read()[name].items()}
+
+
+def of_host(gpus: int) -> tuple[str, list[str]]:
+    """Return the visit whose lines make up the table on a host, and these lines.
+
+    Raises:
+        ValueError: the host has fewer GPUs than any visit needs.
+
+    >>> [of_host(gpus)[0] for gpus in (1, 3, 8)]
+    ['1gpu', '2gpu', '4gpu']
+    """
+    table: dict[int, list[str]] = _read()[TABLE]
+    fitting = [number for number in table if number <= gpus]
+    if not fitting:
+        raise ValueError(f"{TABLE} needs {min(table)} GPU and this host has {gpus}")
+    return f"{max(fitting)}gpu", table[max(fitting)]
 
 
 def command(name: str, line: str, tokenizer: str, results: str, words: Sequence[str]) -> list[str]:
@@ -104,7 +128,11 @@ def main(words: Sequence[str]) -> int:
         print("usage: python3 -m tests.bench visit NAME TOKENIZER RESULTS [LINE ...]")
         return 2
     name, tokenizer, folder, *only = words
+    seen = len(host.about()["gpus"])
     try:
+        if name == TABLE:
+            name, listed = of_host(seen)
+            only = only or listed
         chosen = lines(name)
     except ValueError as error:
         print(f"visit: {error}", file=sys.stderr)
@@ -114,7 +142,7 @@ def main(words: Sequence[str]) -> int:
             f"visit: {name} has no line {unknown[0]}; it has {', '.join(chosen)}", file=sys.stderr
         )
         return 2
-    wanted, seen = int(name.removesuffix("gpu")), len(host.about()["gpus"])
+    wanted = int(name.removesuffix("gpu"))
     if seen < wanted:
         print(f"visit: {name} needs {wanted} GPUs and this host has {seen}", file=sys.stderr)
         return 2

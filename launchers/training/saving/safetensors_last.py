@@ -1,4 +1,4 @@
-"""Write safetensors of all parameters at the last save only.
+"""Write safetensors at the last save only.
 
 ms-swift writes the weights of each checkpoint twice: in Megatron's shards, from which a run
 resumes, and as safetensors, from which the run's end is exported. These are gathered and written by

@@ -123,12 +123,13 @@ def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> Non
 @pytest.mark.parametrize(
     ("given", "loaded"),
     [
-        ({}, ["background_save"]),
+        ({}, ["background_save", "safetensors_last"]),
+        ({"save_safetensors": True}, ["background_save"]),
         ({"merge_lora": True}, ["background_save"]),
         ({"no_save_optim": True}, []),
     ],
 )
-def test_an_adapter_is_saved_in_the_background_with_safetensors_in_each_save(
+def test_an_adapter_is_saved_in_the_background_and_exported_once(
     given: dict[str, Any], loaded: list[str]
 ) -> None:
     found = names(recipe(tuner_type="lora", **given))

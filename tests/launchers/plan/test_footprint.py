@@ -72,7 +72,7 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
     assert (blocking.copied, blocking.hold_seconds) == (0, blocking.save_seconds)
 
 
-@pytest.mark.parametrize("given", [{}, {"merge_lora": True}])
+@pytest.mark.parametrize("given", [{}, {"save_safetensors": True}, {"merge_lora": True}])
 def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(
     given: dict[str, bool],
 ) -> None:
@@ -80,7 +80,7 @@ def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(
     training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
     assert files.copied == 14 * whole(MODEL_CONFIG, training) // 16
     gathered = 2 * whole(MODEL_CONFIG, training, IN_PEFT)
-    assert (files.exported, files.gathered) == (0, gathered)
+    assert (files.exported, files.gathered) == ((0, gathered) if given else (gathered, 0))
     seconds = files.hold_seconds - files.copied / footprint.COPY_BYTES_PER_SECOND
     merged = files.model if "merge_lora" in given else 0
     assert seconds == pytest.approx((files.gathered + merged) / footprint.WRITE_BYTES_PER_SECOND)
@@ -104,7 +104,8 @@ def test_an_adapters_checkpoint_holds_nothing_of_the_model(exact: bool) -> None:
     files = files_of(tuner_type="lora", no_save_optim=not exact)
     training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
     own, in_peft = whole(MODEL_CONFIG, training), whole(MODEL_CONFIG, training, IN_PEFT)
-    assert files.checkpoint == 2 * in_peft + exact * 14 * own
+    assert files.checkpoint == (14 * own if exact else 2 * in_peft)
+    assert files.exported == exact * 2 * in_peft
     assert files.checkpoint < 0.02 * 16 * MODEL_CONFIG.parameters
     assert files.is_exact is exact
 
@@ -119,7 +120,7 @@ def test_the_models_that_an_adapter_is_merged_into_need_room(
     files = files_of(tuner_type="lora", save_total_limit=2, **merge)
     assert files.merges == merges
     assert files.merged == (files.model if models else 0)
-    assert files.checkpoints == 3 * files.checkpoint + models * files.model
+    assert files.checkpoints == 3 * files.checkpoint + files.exported + models * files.model
     assert files.needed == files.model + files.checkpoints
     assert files.saved == files.checkpoint + (files.model if merges == "every" else 0)
 
