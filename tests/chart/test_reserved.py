@@ -116,8 +116,8 @@ def test_no_variable_of_the_launcher_is_the_users(key: str) -> None:
         assert f"- {key}.{name}: reserved" in message
 
 
-def test_patches_are_accepted_by_the_users_environment() -> None:
-    assert render({"extraEnv": {"DPO_ACCEPT_PATCHES": "chunked-adam"}})
+def test_variables_of_the_launcher_that_are_the_users() -> None:
+    assert render({"extraEnv": {"DPO_ACCEPT_PATCHES": "all", "DPO_EXPORT_TEST": "compare"}})
     message = refusal({"extraEnv": {"DPO_ACCEPT_PATCH": "chunked-adam"}})
     assert "- extraEnv.DPO_ACCEPT_PATCH: reserved" in message
 

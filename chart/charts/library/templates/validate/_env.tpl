@@ -13,7 +13,7 @@
 {{- $_ := set $keys (printf "SKIP_%s" (upper .)) (printf "stages.%s.skip" .) }}
 {{- end }}
 {{- /* Settings of the launcher that only the user sets. */}}
-{{- $open := list "DPO_ACCEPT_PATCHES" -}}
+{{- $open := list "DPO_ACCEPT_PATCHES" "DPO_EXPORT_TEST" -}}
 {{- /* Variables that the hubs' libraries read a token from. */}}
 {{- $tokens := dict
   "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
