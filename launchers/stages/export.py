@@ -13,6 +13,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from launchers import logs
@@ -34,6 +35,7 @@ from launchers.storage.marker import Marker
 from launchers.storage.output import FULL, RECORD, Made, Outcome, produce
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
+from launchers.system.threads import begin
 
 UNKNOWN = Origin()
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
@@ -184,8 +186,9 @@ def export(
             else:
                 link_or_copy(file, folder / name)
         stated = folder / statement.NAME
-        held = manifest.digest_folder(folder, (RECORD, stated.name))
-        tested = test(folder, last.step)
+        digests = begin(partial(manifest.digest_folder, folder, (RECORD, stated.name)))
+        tested = test(folder, last.step)  # meanwhile: both read all of it
+        held = digests()
         replace(stated, statement.text(work, recipe, last, held, origin, tested))
         return Made(manifest={**held, stated.name: manifest.entry(stated)})
 

@@ -6,6 +6,7 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -63,6 +64,24 @@ def each(
     finally:
         stop.set()
     return [found[index] for index in range(len(listed))]
+
+
+def begin(act: Callable[[], R]) -> Callable[[], R]:
+    """Run ``act`` in a thread; return what waits for it and returns its result or raises its error.
+
+    >>> begin(lambda: 1)()
+    1
+    """
+    found: Future[R] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(act())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, name="begin", daemon=True).start()
+    return found.result
 
 
 def in_thread(act: Callable[[], R], seconds: float | None = None) -> R:

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from megatron.core.dist_checkpointing.strategies import filesystem_async
 from megatron.core.dist_checkpointing.strategies.torch import TorchDistSaveShardedStrategy
+from swift.megatron.trainers import base
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
@@ -32,7 +33,7 @@ from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging
 
 _callbacks = TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks
-_save = BaseMegatronTrainer.save_checkpoint
+_save, _collect = BaseMegatronTrainer.save_checkpoint, base.gc_collect
 _setup = BaseMegatronTrainer.setup_model_training
 WEIGHT = 2
 """Bytes of a bf16 weight; all data-parallel ranks write them together, each a part."""
@@ -79,7 +80,17 @@ def save_checkpoint(self: Any) -> None:
     if writes is not None and writes.staging is not None:
         writes.staging.make_room(Path(self.args.output_dir))
         dist.barrier()
-    _save(self)
+    if writes is not None and not self.args.save_safetensors:
+        # upstream frees memory for what it gathers: nothing here
+        base.gc_collect = _collect_nothing
+    try:
+        _save(self)
+    finally:
+        base.gc_collect = _collect
+
+
+def _collect_nothing() -> None:
+    pass
 
 
 def setup_model_training(self: Any) -> None:

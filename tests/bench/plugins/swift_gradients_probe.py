@@ -103,5 +103,5 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
         os._exit(0)
 
 
-megatron_callbacks_map["probe"] = ProbeCallback
+megatron_callbacks_map["bench_probe"] = ProbeCallback
 base.wrap_model = wrap_model

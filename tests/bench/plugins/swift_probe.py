@@ -100,6 +100,6 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
             stream.write(json.dumps(row) + "\n")
 
 
-megatron_callbacks_map["probe"] = ProbeCallback
+megatron_callbacks_map["bench_probe"] = ProbeCallback
 if parent := os.environ.get("PROBE_PARENT"):
     threading.Thread(target=_follow, args=(int(parent),), daemon=True).start()

@@ -72,7 +72,7 @@ def flags(
         **arguments,
         "external_plugins": [*plugins, *map(str, (*probes, *tracers))],
         # first: work of the others after a step is part of the next step's time
-        "callbacks": ["probe", *("trace" for _ in tracers), *callbacks],
+        "callbacks": ["bench_probe", *("trace" for _ in tracers), *callbacks],
     }
 
 

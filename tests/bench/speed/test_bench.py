@@ -85,7 +85,7 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     assert run["self_report"]["missing"] == ["mfu", "tokens_per_second_per_gpu"]
     assert run["first_loss"]["ok"] and run["load_balancing_loss"] == 1.02
     assert run["flags"]["optimizer_cpu_offload"] == "true"
-    assert run["flags"]["callbacks"][0] == "probe" and "seal" in run["flags"]["callbacks"]
+    assert run["flags"]["callbacks"][0] == "bench_probe" and "seal" in run["flags"]["callbacks"]
     assert record["command"].startswith("python3 -m tests.bench speed TOKENIZER RESULTS --home")
     assert "tests/bench/plugins/swift_probe.py" in run["flags"]["external_plugins"]
 
@@ -107,12 +107,12 @@ def test_upstream_runs_with_the_same_flags_and_without_our_plugins(
     ours, bare, kept = runs["all"], runs["bare"], runs["few"]
     assert bare["features"] == bare["profile"]["kept"] == bare["loaded"] == []
     (probe,) = bare["flags"]["external_plugins"]
-    assert probe.endswith("swift_probe.py") and bare["flags"]["callbacks"] == ["probe"]
+    assert probe.endswith("swift_probe.py") and bare["flags"]["callbacks"] == ["bench_probe"]
     changed = {f for f in ours["flags"] if ours["flags"][f] != bare["flags"].get(f)}
     assert changed == {"external_plugins", "callbacks", "output_dir"}
     assert "reference" not in kept["features"]
     assert kept["features"] == ["seal_megatron", "chunked_adam"]
-    assert kept["flags"]["callbacks"] == ["probe", "seal"]
+    assert kept["flags"]["callbacks"] == ["bench_probe", "seal"]
     assert len(kept["flags"]["external_plugins"]) == 2
 
 
@@ -255,7 +255,7 @@ def test_a_trace_adds_three_steps_that_do_not_count(
     assert run["finished"] and run["steps"] == 3 and run["flags"]["train_iters"] == "9"
     assert len(run["each_step"]["seconds"]) == 6
     assert "swift_trace.py" in run["flags"]["external_plugins"][-1]
-    assert run["flags"]["callbacks"][:2] == ["probe", "trace"]
+    assert run["flags"]["callbacks"][:2] == ["bench_probe", "trace"]
     assert run["kernels"][0]["busy_ms"] == 3.0
     assert "2.00 ms in      1 of nccl_sum" in capsys.readouterr().out
     assert (tmp_path / "results" / "trace-t-seed.json.gz").read_bytes() == b"trace"
