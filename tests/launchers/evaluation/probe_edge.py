@@ -35,6 +35,16 @@ class Letters:
         return [int(word) for word in text.split()]
 
 
+class Unread:
+    """Rows that the second rank cannot read."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, _: int) -> Any:
+        return packs()[1 // (1 - dist.get_rank())]
+
+
 def by_hand(run: Any, ids: list[int], labels: list[int]) -> float:
     """Return a text's sum: the table says what a label costs after a token, in eval mode."""
     table = run.unwrapped_models[0].table.weight.double()[torch.tensor(ids)].log_softmax(-1)
@@ -71,11 +81,13 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     dist.barrier()
     assert (home / "probe-5.json").exists()
     shown("steps before the last are recorded only where the best is exported")
-    probe.record(run, packs(), 6, 7, lambda trainer, taken: 1 / 0)
-    dist.barrier()
-    assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
-    assert "ZeroDivisionError" in str(warned)
-    shown("a failure does not end training")
+    fails = [lambda *_: 1 / 0, lambda *_: 1 / (1 - dist.get_rank()) and []]
+    for rows, score in [*((packs(), each) for each in fails), (Unread(), lambda *_: dist.barrier())]:
+        probe.record(run, rows, 6, 7, score)
+        dist.barrier()
+        assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
+        assert "ZeroDivisionError" in str(warned.pop())
+    shown("a failure on all ranks or on one does not end training")
     del os.environ[probe.EXPORT_VARIABLE]
     finished.note_ending()
     probe.record(run, packs(), 4, 7, probe.of_megatron)
