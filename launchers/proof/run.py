@@ -59,10 +59,20 @@ def inputs(folder: Path) -> None:
     for name, kind, more in ("dense", "Qwen3", {}), ("experts", "Qwen3Moe", experts):
         torch.manual_seed(1)
         config = getattr(transformers, f"{kind}Config")(
-            **{"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8},
-            **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2},
-            **{"bos_token_id": None, "eos_token_id": 2, "pad_token_id": 0, "dtype": "float32"},
-            **{"tie_word_embeddings": False, "max_position_embeddings": 512, **more},
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            head_dim=8,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            bos_token_id=None,
+            eos_token_id=2,
+            pad_token_id=0,
+            dtype="float32",
+            tie_word_embeddings=False,
+            max_position_embeddings=512,
+            **more,
         )
         getattr(transformers, f"{kind}ForCausalLM")(config).save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)

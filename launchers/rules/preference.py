@@ -57,8 +57,12 @@ LOSSES: tuple[Rule, ...] = (
 )
 """Rules of both backends."""
 _REWARDS = (
-    *("reward_funcs", "reward_model", "external_plugins", "gym_env"),
-    *("teacher_model", "teacher_model_server"),
+    "reward_funcs",
+    "reward_model",
+    "external_plugins",
+    "gym_env",
+    "teacher_model",
+    "teacher_model_server",
 )
 """Flags by which a run of GRPO may have a reward, or a teacher instead. The code of
 ``external_plugins`` may: it runs before the trainer is chosen, and can replace it or what it reads.

@@ -359,14 +359,14 @@ def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) ->
 
 
 KEYS = (
-    *("runtimeClassName", "jobset.labels", "jobset.annotations", "resourceClaims"),
-    *("extraInitContainers", "network.imageRegistry", "stages.nodeSelector", "stages.image"),
-    *("dnsConfig", "hostAliases", "hostUsers", "envFrom", "workspace.csi", "workspace.pvc"),
-    *("jobset.activeDeadlineSeconds", "topologySpreadConstraints", "jobset.managedBy"),
-    *("networkPolicy.enabled", "networkPolicy.egress", "monitoring.port", "monitoring.podMonitor"),
-    *("serviceAccount.create", "serviceAccount.annotations", "tmp.sizeLimit", "schedulerName"),
-    *("restarts.agentImage", "podSpec.containers", "jobset.spec", "extraObjects"),
-)
+    "runtimeClassName", "jobset.labels", "jobset.annotations", "resourceClaims",
+    "extraInitContainers", "network.imageRegistry", "stages.nodeSelector", "stages.image",
+    "dnsConfig", "hostAliases", "hostUsers", "envFrom", "workspace.csi", "workspace.pvc",
+    "jobset.activeDeadlineSeconds", "topologySpreadConstraints", "jobset.managedBy",
+    "networkPolicy.enabled", "networkPolicy.egress", "monitoring.port", "monitoring.podMonitor",
+    "serviceAccount.create", "serviceAccount.annotations", "tmp.sizeLimit", "schedulerName",
+    "restarts.agentImage", "podSpec.containers", "jobset.spec", "extraObjects",
+)  # fmt: skip
 """Keys that exist for clusters only, each of which the page has to show."""
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from launchers import version
-from scripts.archive import code_of
+from scripts.archive import stored
 from tests.chart.fabrics import selected
 from tests.chart.helm import (
     BASE,
@@ -51,11 +51,9 @@ def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
             opened = {name: archive.extractfile(name) for name in archive.getnames()}
             held |= {name: file.read() for name, file in opened.items() if file is not None}
     package = frozen.parent / "launchers"
-    files = {
-        f"launchers/{p.relative_to(package)}": code_of(p.read_bytes())
-        for p in package.rglob("*.py")
-    }
-    assert held == files
+    files = version.sources(package)
+    assert {name for name in files if not name.endswith(".py")} == {"upstream/digests.json"}
+    assert held == {f"launchers/{name}": stored(name, source) for name, source in files.items()}
     config = kind(documents, "ConfigMap")
     assert config["immutable"] is True
     digest = version.digest(version.sources(package))

@@ -82,7 +82,10 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     assert (home / "probe-5.json").exists()
     shown("steps before the last are recorded only where the best is exported")
     fails = [lambda *_: 1 / 0, lambda *_: 1 / (1 - dist.get_rank()) and []]
-    for rows, score in [*((packs(), each) for each in fails), (Unread(), lambda *_: dist.barrier())]:
+    for rows, score in [
+        *((packs(), each) for each in fails),
+        (Unread(), lambda *_: dist.barrier()),
+    ]:
         probe.record(run, rows, 6, 7, score)
         dist.barrier()
         assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
