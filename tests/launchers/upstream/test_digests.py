@@ -22,34 +22,34 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Digests:
     read = {"old": {"0" * 64: "4.4.1 to 4.6.0"}, "unused": {"1" * 64: "4.4.1"}}
     before: Digests = {"ms-swift": {"swift.a": read}, "transformers": {}}
     monkeypatch.setattr(digests, "FILE", tmp_path / "digests.json")
-    digests.FILE.write_text(json.dumps(before))
+    (tmp_path / "digests.json").write_text(json.dumps(before))
     monkeypatch.setattr(source, "version", lambda name: "4.7.0+x" if name == "ms-swift" else "")
     monkeypatch.setattr(source, "file_of", lambda _: tmp_path)
     monkeypatch.setattr(source, "digest", lambda _, name: {"old": "0" * 64, "new": "2" * 64}[name])
     return before
 
 
-def written() -> Digests:
-    found: Digests = json.loads(digests.FILE.read_text(encoding="utf-8"))
+def written(folder: Path) -> Digests:
+    found: Digests = json.loads((folder / "digests.json").read_text(encoding="utf-8"))
     return found
 
 
-def test_the_installed_release_is_added(here: Digests) -> None:
+def test_the_installed_release_is_added(here: Digests, tmp_path: Path) -> None:
     assert digests.write([OLD, NEW]) == [
         "swift.a:new of ms-swift 4.7.0",
         "swift.a:old of ms-swift 4.7.0",
     ]
-    read = written()["ms-swift"]["swift.a"]
+    read = written(tmp_path)["ms-swift"]["swift.a"]
     assert read == {"new": {"2" * 64: "4.7.0"}, "old": {"0" * 64: "4.4.1 to 4.6.0, 4.7.0"}}
     assert digests.write([OLD, NEW]) == [], "the same again adds nothing"
 
 
 def test_packages_that_are_not_installed_keep_their_digests(
-    here: Digests, monkeypatch: pytest.MonkeyPatch
+    here: Digests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "version", lambda _: "")
     assert digests.write([OLD]) == []
-    assert written()["ms-swift"]["swift.a"] == {"old": here["ms-swift"]["swift.a"]["old"]}
+    assert written(tmp_path)["ms-swift"]["swift.a"] == {"old": here["ms-swift"]["swift.a"]["old"]}
 
 
 def test_a_function_that_a_release_does_not_have_is_recorded_as_that() -> None:
