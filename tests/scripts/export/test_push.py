@@ -160,7 +160,7 @@ def test_a_registry_gets_the_export_once(export: Path) -> None:
         second = push(export, place, "--yes", "--json")
         assert json.loads(second.stdout) == {**found, "sent": [], "digest": ""}
         folder = export.parent / "pulled"
-        pull = [ORAS / "oras", "pull", place.removeprefix("oci://"), "--output", folder]
+        pull = [str(ORAS / "oras"), "pull", place.removeprefix("oci://"), "--output", str(folder)]
         subprocess.run(pull, check=True, capture_output=True)
     assert verify(folder).findings == []
     ended = push(export, place, "--yes")
