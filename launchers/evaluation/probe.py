@@ -165,8 +165,7 @@ def _install_transformers(*, is_wanted: bool) -> None:
 
     class ProbeCallback(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if not state.global_step:
-                self.on_save(args, state, control)
+            self.on_save(args, state, control)  # a last step may be saved and not recorded
 
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             rows, step = self.trainer.eval_dataset, state.global_step

@@ -99,10 +99,26 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     shown("the step at which a budget ends the run is recorded")
 
 
+def resumed(probe: Any) -> None:
+    """A run of the transformers trainer resumes at the last step, which it has saved."""
+    steps: list[int] = []
+    probe.record = lambda trainer, rows, step, *_: steps.append(step)
+    probe._install_transformers(is_wanted=True)
+    made = importlib.import_module("swift.callbacks.mapping").callbacks_map["probe"]
+    callback = made.__new__(made)
+    callback.trainer = SimpleNamespace(eval_dataset=None)
+    for step in (0, 7):
+        callback.on_train_begin(None, SimpleNamespace(global_step=step, max_steps=7), None)
+    assert steps == [0, 7]
+    shown("the last step is recorded by the attempt that resumes at it")
+
+
 if __name__ == "__main__":
     megatron_free.enter()
     home = replicas()
     megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     os.environ["DPO_RUN_FOLDER"] = str(home)
-    recorded(home, megatron, importlib.import_module("launchers.evaluation.probe"))
+    own = importlib.import_module("launchers.evaluation.probe")
+    recorded(home, megatron, own)
+    resumed(own)
     edge.end()
