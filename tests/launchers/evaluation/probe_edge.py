@@ -82,11 +82,11 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     assert (home / "probe-5.json").exists()
     shown("steps before the last are recorded only where the best is exported")
     fails = [lambda *_: 1 / 0, lambda *_: 1 / (1 - dist.get_rank()) and []]
-    for rows, score in [
+    for held_out, score in [
         *((packs(), each) for each in fails),
         (Unread(), lambda *_: dist.barrier()),
     ]:
-        probe.record(run, rows, 6, 7, score)
+        probe.record(run, held_out, 6, 7, score)
         dist.barrier()
         assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
         assert "ZeroDivisionError" in str(warned.pop())
