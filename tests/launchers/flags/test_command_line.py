@@ -20,7 +20,9 @@ from launchers.flags.command_line import (
     torchrun,
     tracker_keys,
 )
-from tests.launchers.flags.commands import flags, names, recipe, saved
+from tests.launchers.flags.commands import flags, names, saved
+from tests.launchers.recipes import FIELDS
+from tests.launchers.recipes import plain as recipe
 
 PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")
 
@@ -335,7 +337,6 @@ def test_only_the_node_that_reports_gets_the_trackers_key(
 
 @pytest.mark.parametrize("given", ["wandb", ["mlflow"], [["wandb"]], {"wandb": True}])
 def test_other_trackers_are_refused(given: object) -> None:
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
     with pytest.raises(LaunchError) as refused:
-        parse({**document, "trackers": given})
+        parse({**FIELDS, "trackers": given})
     assert refused.value.id == "recipe-trackers"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from launchers.config.recipe import Recipe
-from tests.launchers.flags.commands import MCORE, MODEL, flags, names, recipe, saved
+from tests.launchers.flags.commands import MCORE, MODEL, flags, names, saved
+from tests.launchers.recipes import plain as recipe
 
 
 def test_the_reference_is_the_original_model_from_the_start() -> None:

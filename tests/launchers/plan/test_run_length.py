@@ -12,11 +12,11 @@ from launchers.config.recipe import Recipe, parse
 from launchers.plan import run_length
 from launchers.plan.run_length import PACKED, Data, Duration
 from launchers.plan.training_job import parse as parse_training
-from tests.launchers.recipes import FIELDS, MODEL_CONFIG
+from tests.launchers.recipes import FIELDS, MODEL_CONFIG, plain
 
 
 def recipe(**args: Any) -> Recipe:
-    return parse(FIELDS | {"args": {"max_length": 8192, "global_batch_size": 128} | args})
+    return plain(**{"max_length": 8192, "global_batch_size": 128} | args)
 
 
 def steps(data: Data | None, **args: Any) -> int | None:
