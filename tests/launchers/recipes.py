@@ -1,7 +1,5 @@
 """A recipe, a model and a job for tests of the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from launchers.config.recipe import Recipe, parse

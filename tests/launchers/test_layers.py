@@ -1,7 +1,5 @@
 """Modules import in one order of layers, and packages stay small enough to read."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator

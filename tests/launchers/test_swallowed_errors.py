@@ -5,8 +5,6 @@ must be in the table below with the reason why nothing is deleted, started again
 Questions to the workspace go through ``system/lookup.py`` instead.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The trainer and its schedule are ms-swift's and Megatron's stand-in, the model i
 that holds prints its name.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Evaluations in ``metrics.jsonl``: rows between those of steps, of the timeline that counts."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

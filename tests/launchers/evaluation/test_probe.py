@@ -1,7 +1,5 @@
 """The log-probabilities with which an export is compared; those of transformers: `tests/demo`."""
 
-from __future__ import annotations
-
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_training
 

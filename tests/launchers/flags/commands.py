@@ -1,7 +1,5 @@
 """Recipes and the flags that training gets for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from launchers.config.flag_value import Value

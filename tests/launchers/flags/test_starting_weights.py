@@ -1,7 +1,5 @@
 """Weights that policy and reference start from, at the first start and at a resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

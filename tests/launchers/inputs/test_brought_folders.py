@@ -1,7 +1,5 @@
 """Model folders as users bring them: each is accepted, or refused with what to write."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A model's folder is judged by its contents, before it is copied and before GPUs are used."""
 
-from __future__ import annotations
-
 import json
 import logging
 import zipfile

@@ -1,7 +1,5 @@
 """Number of steps of a dataset."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -83,8 +81,7 @@ def test_eval_iters_bounds_an_evaluation_and_a_precomputed_reference_halves_it()
     assert found is not None and found.seconds == pytest.approx(2 * 16 * of_round)
     assert found.count == 2  # save_steps is 500
     made = parse({**FIELDS, "reference": "precomputed", "args": {"max_length": 8192}})
-    training = parse_training(made, nodes=1, gpus_per_node=8)
-    assert not training.compares
+    assert not parse_training(made, nodes=1, gpus_per_node=8).compares
 
 
 def test_a_run_without_held_out_rows_has_no_evaluation() -> None:

@@ -1,7 +1,5 @@
 """Predicted time: the arithmetic of traffic, and the direction of everything else."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

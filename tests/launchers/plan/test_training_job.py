@@ -1,7 +1,5 @@
 """Flags that memory and time depend on; the defaults are ms-swift's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

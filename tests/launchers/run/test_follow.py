@@ -59,8 +59,7 @@ def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(tmp_path: Path
     (folder / "model.safetensors").write_bytes(b"w")
     seal(folder, 5)
     found = running._await_checkpoint(work, "checkpoint-5", timeout=0)
-    assert found is not None
-    assert found.step == 5
+    assert found is not None and found.step == 5
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(LaunchError) as incomplete:
         running._await_checkpoint(work, "checkpoint-5", timeout=0)

@@ -1,7 +1,5 @@
 """One stage on its own, as a replicated job of ``stages.placement: jobs`` runs it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json
@@ -44,8 +42,7 @@ def trained(root: Path) -> Workspace:
 
 def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path) -> None:
     work = trained(tmp_path)
-    outcome = export(work, LAST, INPUTS, holder="pod")
-    assert outcome.state == "done"
+    assert export(work, LAST, INPUTS, holder="pod").state == "done"
     there = {p.name for p in work.export.iterdir()} - {".complete.json"}
     assert there == {*KEPT, "statement.json"}
 

@@ -1,7 +1,5 @@
 """Shortcuts to produce an output in the tests of ``storage.output``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

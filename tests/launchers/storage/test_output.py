@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -120,8 +118,7 @@ def test_what_make_has_verified_is_not_read_again(path: Path) -> None:
 
     run(path, make)
     there = marker.read(path)
-    assert there is not None
-    assert list(there.manifest) == ["a"]
+    assert there is not None and list(there.manifest) == ["a"]
     assert there.made["commit"] == "c0ffee"
 
 

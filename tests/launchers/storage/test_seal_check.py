@@ -1,7 +1,5 @@
 """Seals of checkpoints whose files are not those that their ranks have written."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 import time
 import traceback
@@ -33,8 +31,7 @@ def test_the_class_of_an_error_of_our_own_is_read_from_its_traceback(
 ) -> None:
     error = LaunchError(Exit.DATA, "NaN in the loss", "x", id="i", failure_class=given)
     found = verdict("".join(traceback.format_exception(error)), started=True)
-    assert found is not None
-    assert found.failure_class == (given or FailureClass.DATA)
+    assert found is not None and found.failure_class == (given or FailureClass.DATA)
 
 
 def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
@@ -58,8 +55,7 @@ DIRECT = "\n\nThe above exception was the direct cause of the following exceptio
 def test_a_wrapper_is_judged_by_what_it_wraps(root: str, code: Exit) -> None:
     wrapper = "datasets.exceptions.DatasetGenerationError: An error occurred while generating"
     found = verdict(f"{TRACE}{root}{DIRECT}{wrapper}\n", started=False)
-    assert found is not None
-    assert found.code == code
+    assert found is not None and found.code == code
 
 
 def test_what_a_finaliser_raises_does_not_make_a_cascade_a_user_error() -> None:
@@ -70,23 +66,20 @@ def test_what_a_finaliser_raises_does_not_make_a_cascade_a_user_error() -> None:
         "AssertionError: can only test a child process\n"
     )
     found = verdict(text, started=False)
-    assert found is not None
-    assert found.cascade
+    assert found is not None and found.cascade
 
 
 def test_an_exception_raised_while_a_cascade_was_handled_is_a_cascade() -> None:
     during = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
     text = f"{TRACE}RuntimeError: Connection closed by peer{during}{TRACE}AttributeError: x\n"
     found = verdict(text, started=False)
-    assert found is not None
-    assert found.cascade
+    assert found is not None and found.cascade
 
 
 def test_an_earlier_exception_that_was_handled_does_not_count() -> None:
     text = "ValueError: handled\nlater text\nOSError: [Errno 28] No space left on device\n"
     found = verdict(text, started=False)
-    assert found is not None
-    assert found.code == Exit.QUOTA
+    assert found is not None and found.code == Exit.QUOTA
 
 
 BAR = "Train:  22%|██▏       | 21/96 [00:11<01:00,  1.24it/s]"
@@ -103,15 +96,13 @@ def test_an_assertion_in_a_kernel_is_the_cause_of_what_the_watchdog_then_finds()
     assert found is not None
     assert (found.id, found.cause, found.cascade) == ("device-assertion", ASSERTION, False)
     found = verdict(ended, started=True)
-    assert found is not None
-    assert (found.id, found.cascade) == ("cuda-error", False)
+    assert found is not None and (found.id, found.cascade) == ("cuda-error", False)
 
 
 def test_an_assertion_in_a_kernel_is_the_cause_of_the_exception_of_a_later_call() -> None:
     last = "torch.AcceleratorError: CUDA error: device-side assert triggered"
     found = verdict(f"{ASSERTION}\n{TRACE}{last}\n", started=False)
-    assert found is not None
-    assert (found.id, found.cause) == ("device-assertion", ASSERTION)
+    assert found is not None and (found.id, found.cause) == ("device-assertion", ASSERTION)
 
 
 def test_the_cause_comes_before_its_cascade() -> None:
@@ -220,8 +211,7 @@ def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> Non
 def test_an_error_after_every_row_was_left_out_is_the_datas(left: int, code: Exit, id: str) -> None:
     log = NO_ROWS.format(left=left) + END.format(error="ZeroDivisionError: by zero")
     found = verdict(log, started=False)
-    assert found is not None
-    assert (found.code, found.id) == (code, id)
+    assert found is not None and (found.code, found.id) == (code, id)
 
 
 @pytest.mark.parametrize("rank", ["", "[rank3]: "])

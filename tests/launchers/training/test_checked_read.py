@@ -1,7 +1,5 @@
 """A shard that cannot be read ends the load, with the reader of the real ms-swift."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -64,8 +62,7 @@ def test_a_shard_that_cannot_be_read_ends_the_load(tmp_path: Path, fault: str) -
     output = load(tmp_path, fault, installed=True)
     assert "loaded" not in output.splitlines()[-1]
     found = verdict(output, started=True)
-    assert found is not None
-    assert (found.code, found.id) == (Exit.IO, "checkpoint-read")
+    assert found is not None and (found.code, found.id) == (Exit.IO, "checkpoint-read")
     assert "reads of the checkpoint failed" in found.cause
     assert ("No such file" in found.cause) == (fault == "missing")
 

@@ -1,7 +1,5 @@
 """Weights that are read once for policy and reference, among fakes of mcore-bridge."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The sources of upstream that ``make setup`` lays out, by the root of their packages."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file of digests, and the command that adds the installed packages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each patch is declared, its digests are those of the released sources, and it guards them."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib
@@ -63,8 +61,7 @@ def test_the_walk_over_installations_sees_assignments() -> None:
 
 def test_sources_and_patches_name_the_same_functions() -> None:
     read = {(p, m, n) for p, ms in SOURCES.items() for m, ns in ms.items() for n in ns}
-    used = {(f.package, f.module, f.name) for patch in PATCHES for f in patch.functions}
-    assert used == read
+    assert {(f.package, f.module, f.name) for patch in PATCHES for f in patch.functions} == read
 
 
 def private_calls(feature: Feature) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """A proof of a patch holds for the sources and the launcher that it was made with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sums of the experts' outputs of four ranks are equal on each rank; on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu

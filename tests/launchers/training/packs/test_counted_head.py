@@ -1,7 +1,5 @@
 """The head computes counted tokens only, and all numbers stay; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu

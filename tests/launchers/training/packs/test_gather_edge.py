@@ -1,7 +1,5 @@
 """Gathered tokens give the losses and gradients of all-to-all; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu

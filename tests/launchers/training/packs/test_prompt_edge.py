@@ -1,7 +1,5 @@
 """Prompts once give the log-probabilities and gradients of whole texts; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu
