@@ -119,7 +119,45 @@ def added(settings: Mapping[str, object]) -> Change:
     return both(write(TOKENIZER, json.dumps(made)), write(SETTINGS, json.dumps(settings)))
 
 
+def without(file: str) -> Change:
+    return lambda model: (model / file).unlink()
+
+
+BASED = '{"base_model_name_or_path": "Q/B"}'
+MEGATRONS = "iter_0000100/mp_rank_00/model_optim_rng.pt"
+LFS = "is a git-lfs pointer"
 REFUSED: list[tuple[str, Change, str, str]] = [
+    ("empty", only(), "model-config-missing", "o/m"),
+    ("config cut", write(CONFIG, "{broken"), "model-config-json", "o/m"),
+    ("config a list", write(CONFIG, "[]"), "model-type-missing", "o/m"),
+    ("config an empty map", write(CONFIG, "{}"), "model-type-missing", "o/m"),
+    ("adapter", only(write("adapter_config.json", BASED)), "model-is-adapter", "Q/B"),
+    (
+        "output",
+        only(write("v0-1/checkpoint-90/config.json", "{}")),
+        "model-is-output",
+        "v0-1/check",
+    ),
+    (
+        "snapshot",
+        only(write("snapshots/c0f/config.json", "{}")),
+        "model-is-output",
+        "snapshots/c0f",
+    ),
+    ("Megatron", only(write(MEGATRONS, "")), "model-is-megatron", "Mega"),
+    (
+        "step",
+        only(write("latest_checkpointed_iteration.txt", "9")),
+        "model-is-megatron",
+        "Megatron",
+    ),
+    ("gguf alone", only(write("model.Q4.gguf", "")), "model-is-other-format", "gguf"),
+    ("no weights", without(WHOLE), "model-weights-missing", "o/m"),
+    ("a layer more", config(num_hidden_layers=3), "model-layers-missing", "1 of 3 layers"),
+    ("no tokenizer", without(TOKENIZER), "model-tokenizer-missing", "o/m"),
+    ("tokenizer pointer", write(TOKENIZER, POINTER), DAMAGED, f"{TOKENIZER} {LFS}"),
+    ("piece model pointer", write("tokenizer.model", POINTER), DAMAGED, f"tokenizer.model {LFS}"),
+    ("settings cut", write(SETTINGS, "{"), DAMAGED, SETTINGS),
     ("config empty", write(CONFIG, ""), "model-config-json", "is empty"),
     ("config pointer", write(CONFIG, POINTER), "model-config-json", "git lfs pull"),
     ("config page", write(CONFIG, "<html>"), "model-config-json", "web page"),
