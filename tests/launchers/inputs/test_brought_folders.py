@@ -309,9 +309,8 @@ def check(model: Path, backend: Any = "megatron", **args: Any) -> None:
     "change, id, says", [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
 def test_a_folder_is_refused_with_what_to_write(
-    tmp_path: Path, backend: str, change: Change, id: str, says: str
+    model: Path, backend: str, change: Change, id: str, says: str
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     change(model)
     with pytest.raises(LaunchError) as no:
         check(model, backend)
@@ -343,14 +342,12 @@ def test_a_folder_is_refused_with_what_to_write(
         layers("dkdk", layer_types=["full", "linear"] * 2),
     ],
 )
-def test_what_trainers_do_not_read_refuses_nothing(tmp_path: Path, change: Change) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_what_trainers_do_not_read_refuses_nothing(model: Path, change: Change) -> None:
     change(model)
     check(model)
 
 
-def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_an_index_without_metadata_is_refused_where_it_is_read(model: Path) -> None:
     named = dict.fromkeys(model_folder.tensors(), "a.safetensors")
     index("", json.dumps({"weight_map": named}))(model)
     check(model)
@@ -360,9 +357,8 @@ def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -
 
 
 def test_other_tokens_beyond_the_embeddings_are_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     added({"pad_token": "x"})(model)
     with caplog.at_level(logging.WARNING):
         check(model)
@@ -372,9 +368,8 @@ def test_other_tokens_beyond_the_embeddings_are_a_warning(
 
 
 def test_layers_beyond_the_configs_number_are_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     with caplog.at_level(logging.WARNING):
         layers("eee", num_hidden_layers=2, num_nextn_predict_layers=1)(model)
         check(model)
@@ -393,9 +388,8 @@ def test_layers_beyond_the_configs_number_are_a_warning(
     ],
 )
 def test_a_jinja_template_is_one_that_transformers_takes(
-    tmp_path: Path, template: object, is_there: bool
+    model: Path, template: object, is_there: bool
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     (model / "chat_template.jinja").write_text("")
     (model / SETTINGS).write_text(json.dumps({"chat_template": template}))
     if is_there:

@@ -38,8 +38,7 @@ def test_a_file_is_no_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BOTH)
-def test_a_whole_model_passes_in_one_file_and_in_two(tmp_path: Path, backend: str) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_a_whole_model_passes_in_one_file_and_in_two(model: Path, backend: str) -> None:
     model_files.check_folder(model, "o/m", recipe(backend))
     model_files.check_folder(model_folder.split(model), "o/m", recipe(backend))
 
@@ -93,8 +92,7 @@ def test_a_missing_file_is_named_and_counted(tmp_path: Path) -> None:
     assert f"1 of 2 files of weights are missing: {TWO}" in refused(model).cause
 
 
-def test_pickled_weights_are_read_by_transformers_alone(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_pickled_weights_are_read_by_transformers_alone(model: Path) -> None:
     (model / WHOLE).unlink()
     with zipfile.ZipFile(model / "pytorch_model.bin", "w") as file:
         file.writestr("archive/data.pkl", b"")
@@ -219,8 +217,7 @@ def test_an_architecture_that_a_newer_ms_swift_knows_is_not_refused(swift: Path)
 
 
 @pytest.mark.parametrize("file", ["tiktoken.model", "tekken.json", "tokenization_kimi.py"])
-def test_other_tokenizers_pass(tmp_path: Path, file: str) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_other_tokenizers_pass(model: Path, file: str) -> None:
     (model / "tokenizer.json").rename(model / file)
     model_files.check_folder(model, "o/m", recipe())
 
@@ -240,8 +237,7 @@ def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Pat
     model_files.check_folder(model, "o/m", recipe())
 
 
-def test_a_jinja_template_must_be_there(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_a_jinja_template_must_be_there(model: Path) -> None:
     assert refused(model, template_backend="jinja").id == "model-chat-template"
     (model / "chat_template.jinja").write_text("x")
     model_files.check_folder(model, "o/m", recipe(template_backend="jinja"))
@@ -249,9 +245,8 @@ def test_a_jinja_template_must_be_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["config.json", WHOLE, "tokenizer.json"])
 def test_a_file_that_cannot_be_read_is_not_damaged(
-    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+    model: Path, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     real = Path.open
 
     def fail(self: Path, *given: Any, **named: Any) -> Any:

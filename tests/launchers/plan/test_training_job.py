@@ -19,7 +19,8 @@ def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
 def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
     known = installed.flags(swift_classes(), "MegatronRLHFArguments")
     seen = read()
-    for field, flag in {**_SIZES, **_FLAGS, **{k: v[0] for k, v in _CHOICES.items()}}.items():
+    chosen = {field: flag for field, (flag, _) in _CHOICES.items()}
+    for field, flag in (dict(zip(_SIZES, _SIZES, strict=True)) | _FLAGS | chosen).items():
         default = known[flag]
         if default is not None:
             assert getattr(seen, field) == default, flag
