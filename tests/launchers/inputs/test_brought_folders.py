@@ -379,27 +379,6 @@ def test_layers_beyond_the_configs_number_are_a_warning(
     assert "1 by num_hidden_layers: 1" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "template, is_there",
-    [
-        ([{"name": "default", "template": "x"}, {"name": "tool_use", "template": "y"}], True),
-        ([{"name": "tool_use", "template": "y"}], False),
-        ("", False),
-    ],
-)
-def test_a_jinja_template_is_one_that_transformers_takes(
-    model: Path, template: object, is_there: bool
-) -> None:
-    (model / "chat_template.jinja").write_text("")
-    (model / SETTINGS).write_text(json.dumps({"chat_template": template}))
-    if is_there:
-        check(model, template_backend="jinja")
-    else:
-        with pytest.raises(LaunchError) as no:
-            check(model, template_backend="jinja")
-        assert no.value.id == "model-chat-template"
-
-
 def test_a_type_that_the_image_does_not_have_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

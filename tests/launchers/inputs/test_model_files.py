@@ -237,10 +237,25 @@ def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Pat
     model_files.check_folder(model, "o/m", recipe())
 
 
-def test_a_jinja_template_must_be_there(model: Path) -> None:
+@pytest.mark.parametrize(
+    "file, template, is_there",
+    [
+        ("x", None, True),
+        ("", [{"name": "default", "template": "x"}, {"name": "tool_use", "template": "y"}], True),
+        ("", [{"name": "tool_use", "template": "y"}], False),
+        ("", "", False),
+    ],
+)
+def test_a_jinja_template_is_one_that_transformers_takes(
+    model: Path, file: str, template: object, is_there: bool
+) -> None:
     assert refused(model, template_backend="jinja").id == "model-chat-template"
-    (model / "chat_template.jinja").write_text("x")
-    model_files.check_folder(model, "o/m", recipe(template_backend="jinja"))
+    (model / "chat_template.jinja").write_text(file)
+    (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    if is_there:
+        model_files.check_folder(model, "o/m", recipe(template_backend="jinja"))
+    else:
+        assert refused(model, template_backend="jinja").id == "model-chat-template"
 
 
 @pytest.mark.parametrize("file", ["config.json", WHOLE, "tokenizer.json"])
