@@ -50,7 +50,8 @@ def run(workspace: Path) -> Path:
 
 def document(source: Source, workspace: Path = Path("elsewhere")) -> dict[str, object]:
     console = Console(width=200)
-    request = Request(runs=["dpo"], workspace=workspace, source=source, format=Format.JSON)
+    target = Target(run="dpo", workspace=workspace, source=source)
+    request = Request(targets=[target], format=Format.JSON)
     with console.capture() as captured:
         assert command.run(request, console) == 0
     found: dict[str, object] = json.loads(captured.get())["runs"][0]
@@ -146,7 +147,8 @@ def test_a_bundle_through_a_pod_has_the_files_of_that_of_the_mount(
 ) -> None:
     def names(source: Source, place: Path) -> dict[str, bytes]:
         file = tmp_path / f"{source}.tar.gz"
-        request = bundling.Request(run="dpo", workspace=place, source=source, file=file)
+        target = Target(run="dpo", workspace=place, source=source)
+        request = bundling.Request(target=target, file=file)
         bundling.run(request, Console(quiet=True))
         with tarfile.open(file) as tar:
             found = {m.name: tar.extractfile(m) for m in tar.getmembers()}
