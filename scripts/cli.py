@@ -186,12 +186,7 @@ def rehearse(
     from scripts.rehearse import command as rehearse_module
 
     request = rehearse_module.Request(
-        run=run,
-        files=files or [],
-        sets=sets or [],
-        namespace=namespace,
-        context=context,
-        keep=keep,
+        run=run, files=files or [], sets=sets or [], namespace=namespace, context=context, keep=keep
     )
     if on_this_machine:
         code = rehearse_module.run_here(

@@ -82,8 +82,7 @@ Context = Annotated[
     typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
 ]
 Workspace = Annotated[
-    Path | None,
-    typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here."),
+    Path | None, typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here.")
 ]
 Sources = Annotated[Source, typer.Option("--source", help="How the workspace is read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -110,8 +109,7 @@ By = Annotated[
     typer.Option("--by", help="Time in UTC by which the run saves, exports and ends: 08:00."),
 ]
 BudgetOption = Annotated[
-    str | None,
-    typer.Option("--budget", help="Money after which it does, by MEGATRON_DPO_PRICES."),
+    str | None, typer.Option("--budget", help="Money after which it does, by MEGATRON_DPO_PRICES.")
 ]
 Among = Annotated[
     list[Path] | None,

@@ -340,11 +340,7 @@ def _master(env: Mapping[str, str], nodes: int) -> str:
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:
     return Place(
-        rank=rank,
-        nodes=nodes,
-        master_addr=master,
-        master_port=master_port(env),
-        source=source,
+        rank=rank, nodes=nodes, master_addr=master, master_port=master_port(env), source=source
     )
 
 

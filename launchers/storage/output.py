@@ -169,12 +169,7 @@ def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
 
 
 def _made(
-    stage: str,
-    name: str,
-    path: Path,
-    wanted: dict[str, Any],
-    make: Make,
-    lock: Lock,
+    stage: str, name: str, path: Path, wanted: dict[str, Any], make: Make, lock: Lock
 ) -> Marker:
     """Make the output in its partial folder and rename it."""
     folder = partial_path(path)
@@ -202,12 +197,7 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
     listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
-        raise LaunchError(
-            Exit.IO,
-            f"{folder}: {problems[0]}",
-            STORAGE_REMEDY,
-            id="output-damaged",
-        )
+        raise LaunchError(Exit.IO, f"{folder}: {problems[0]}", STORAGE_REMEDY, id="output-damaged")
     disk.flush_tree(folder)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}

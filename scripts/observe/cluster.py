@@ -58,13 +58,7 @@ QUEUES: Requests = {
 VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
 """Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
-    {
-        "get clusterqueues",
-        "list pendingworkloads",
-        ALL_WORKLOADS,
-        EVERYWHERE,
-        *QUEUES,
-    }
+    {"get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE, *QUEUES}
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
 

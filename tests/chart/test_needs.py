@@ -85,10 +85,7 @@ def test_a_spread_counts_the_gangs_pods_unless_it_selects_others() -> None:
     rack = {"topologyKey": "example.com/rack"}
     other = {**SPREAD, **rack, "labelSelector": {"matchLabels": {"a": "b"}}}
     found = pod(render(BASE, {"topologySpreadConstraints": [SPREAD, other]}))
-    own = {
-        "jobset.sigs.k8s.io/jobset-name": "run",
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-    }
+    own = {"jobset.sigs.k8s.io/jobset-name": "run", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
     assert found["topologySpreadConstraints"] == [
         {**SPREAD, "labelSelector": {"matchLabels": own}},
         other,

@@ -11,16 +11,7 @@ import yaml
 
 from scripts.values import fabric
 from tests.chart import judged
-from tests.chart.helm import (
-    CHART,
-    Document,
-    env,
-    jobs,
-    merged,
-    objects,
-    pod,
-    template,
-)
+from tests.chart.helm import CHART, Document, env, jobs, merged, objects, pod, template
 
 PROFILE: Document = {
     "summary": "a test",

@@ -196,17 +196,7 @@ def packed(*members: tuple[str, bytes], sizes: object) -> str:
         packed(sizes={"a": "many"}),
         packed(("a", b"x"), sizes={"a": 3}),
     ],
-    ids=[
-        "empty",
-        "text",
-        "member",
-        "hole",
-        "hole-inside",
-        "absolute",
-        "list",
-        "size",
-        "twice",
-    ],
+    ids=["empty", "text", "member", "hole", "hole-inside", "absolute", "list", "size", "twice"],
 )
 def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Path) -> None:
     home = tmp_path / "runs" / "dpo"
