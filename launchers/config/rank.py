@@ -257,9 +257,9 @@ def _slurm(env: Mapping[str, str]) -> Place | None:
     if not env.get("SLURM_NODEID"):
         return None
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
-    scope = "STEP" if env.get("SLURM_STEP_NODELIST") else "JOB"
-    hosts = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))
-    nodes = integer(env, f"SLURM_{scope}_NUM_NODES", len(hosts))
+    is_step = bool(env.get("SLURM_STEP_NODELIST"))
+    hosts = slurm_hosts(required(env, "SLURM_STEP_NODELIST" if is_step else "SLURM_JOB_NODELIST"))
+    nodes = integer(env, "SLURM_STEP_NUM_NODES" if is_step else "SLURM_JOB_NUM_NODES", len(hosts))
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
     return _build(env, rank=rank, nodes=nodes, master=hosts[0], source="Slurm")
 
@@ -296,9 +296,8 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
         cause = ", ".join(f"{name}={env[name]}" for name in given)
         raise _incomplete(f"{cause} without a fixed PET_NNODES and PET_NODE_RANK")
     nodes = integer({"PET_NNODES": least}, "PET_NNODES", 1)
-    named = {
-        key: env[f"PET_{key}"] for key in ("MASTER_ADDR", "MASTER_PORT") if f"PET_{key}" in env
-    }
+    own = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
+    named = {name.removeprefix("PET_"): env[name] for name in own if name in env}
     env = {**env, **named}
     place = integer(env, rank, 0, lowest=0)
     return _build(env, rank=place, nodes=nodes, master=_master(env, nodes), source="PyTorchJob")

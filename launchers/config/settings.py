@@ -23,10 +23,17 @@ from launchers.exits import Exit, LaunchError
 from launchers.hang import settings as hang_settings
 from launchers.hang.settings import Hang
 
-STAGES = ("clone", "download", "convert", "train")
+SKIPS = {
+    "clone": "SKIP_CLONE",
+    "download": "SKIP_DOWNLOAD",
+    "convert": "SKIP_CONVERT",
+    "train": "SKIP_TRAIN",
+}
+"""The stages, each with the setting that skips it."""
+STAGES = tuple(SKIPS)
 PREFIXES = ("DPO_", "SKIP_")
 _SETTINGS = (
-    "SKIP_CLONE", "SKIP_DOWNLOAD", "SKIP_CONVERT", "SKIP_TRAIN", "DPO_RUN", "DPO_WORKSPACE",
+    *SKIPS.values(), "DPO_RUN", "DPO_WORKSPACE",
     "DPO_RECIPE", "DPO_LIBRARIES", "DPO_LAUNCHER_DIGEST", "DPO_LAUNCHER_VERSION", "DPO_IMAGE",
     "DPO_NODES", "DPO_GPUS_PER_NODE", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_RESTART_ATTEMPT",
     "DPO_MASTER_ADDR", "DPO_MASTER_PORT", "DPO_GANG_PORT", "DPO_GANG_DEADLINE", "DPO_METRICS_PORT",
@@ -216,7 +223,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         stages=Stages(
             recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
             code=_code(env),
-            skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
+            skips=frozenset(stage for stage, name in SKIPS.items() if is_one(env, name)),
             preflight=preflight_settings.from_env(env),
         ),
         training=_training(env),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launchers import logs
-from launchers.config.settings import STAGES
+from launchers.config.settings import SKIPS
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, manifest, marker, run_lease
 from launchers.storage.lock import Lock
@@ -143,7 +143,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     Raises:
         LaunchError: INPUT_MISSING when it does not exist.
     """
-    setting = f"SKIP_{stage.upper()}"
+    setting = SKIPS[stage]
     wanted = there or path
     if not lookup.exists(wanted):
         raise LaunchError(
@@ -226,7 +226,7 @@ def refuse_foreign(stage: str, path: Path) -> None:
     if lookup.is_dir(path) and not lookup.entries(path):
         path.rmdir()
     if lookup.exists(path) and not lookup.exists(path / marker.NAME):
-        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
+        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in SKIPS else ""
         raise LaunchError(
             Exit.CONFIG,
             f"{path} exists without a marker, so the launcher did not make it",
