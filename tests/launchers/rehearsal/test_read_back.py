@@ -1,7 +1,5 @@
 """Why an export is not compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

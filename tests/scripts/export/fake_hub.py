@@ -1,7 +1,5 @@
 """A model hub on loopback: the requests of `huggingface_hub` for a push, over real HTTP."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

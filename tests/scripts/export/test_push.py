@@ -1,7 +1,5 @@
 """push: what a hub and a registry hold then, what is not sent, and each refusal."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

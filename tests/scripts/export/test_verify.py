@@ -1,7 +1,5 @@
 """Each tampering of a signed export is found, with its id; an export without one is not."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
