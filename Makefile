@@ -70,7 +70,7 @@ CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(
 # The language server of editors; without npm the tests that need it are skipped with that reason.
 EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
-CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform promql registry renderer))
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform oras promql registry renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"

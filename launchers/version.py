@@ -19,14 +19,16 @@ DISTRIBUTION = "megatron-dpo"
 
 
 def sources(package: Path) -> dict[str, bytes]:
-    """Return the package's Python files: relative POSIX path to content, sorted by path.
+    """Return the package's modules and data: relative POSIX path to content, sorted by path.
 
     Folders that begin with ``..`` are skipped: kubelet keeps a mounted ConfigMap's versions there.
     """
     found = {}
-    for path in package.rglob("*.py"):
+    for path in package.rglob("*"):
         name = path.relative_to(package)
-        if not any(part == "__pycache__" or part.startswith("..") for part in name.parts):
+        if path.suffix in (".py", ".json") and not any(
+            part == "__pycache__" or part.startswith("..") for part in name.parts
+        ):
             found[name.as_posix()] = path.read_bytes()
     return dict(sorted(found.items()))
 

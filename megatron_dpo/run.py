@@ -143,13 +143,8 @@ class Run:
         """
         from scripts.report import command, document
 
-        request = command.Request(
-            runs=[self.name, *others],
-            workspace=Path(self.workspace or ""),
-            namespace=self.namespace,
-            context=self.context,
-            source=Source(self.source),
-        )
+        runs = (self.name, *others)
+        request = command.Request(targets=[replace(self._target(), run=run) for run in runs])
         records = command.records(request)
         found = Report.of(document.build(records, command.distinct(records)))
         return replace(found, records=records)

@@ -1,9 +1,9 @@
 """The chart's archive of the launcher: ``python3 -m scripts.archive``, with any Python >= 3.11.
 
 In ``chart/charts/launcher-archive/``, ``launchers.tar.bz2`` and ``training.tar.bz2`` hold the code
-of each Python file of ``launchers/`` (``code_of``); ``chart/launchers.digest`` is the SHA-256 of
-names and contents of the files as they are in the checkout (``launchers/version.py``). Equal
-sources give equal archives: names are sorted, owners zero, and a file's time follows from its
+of each Python file of ``launchers/`` and its data (``stored``); ``chart/launchers.digest`` is the
+SHA-256 of names and contents of the files as they are in the checkout (``launchers/version.py``).
+Equal sources give equal archives: names are sorted, owners zero, and the time follows from the
 contents.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
@@ -51,15 +51,17 @@ DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
 
 
-def code_of(source: bytes) -> bytes:
-    r"""Return a module's code without comments and docstrings, on the same lines.
+def stored(name: str, source: bytes) -> bytes:
+    r"""Return a module without comments and docstrings, on the same lines; data as it is.
 
     Tracebacks agree with the checkout. A docstring becomes an empty string, since it may be the
     only statement of a body.
 
-    >>> code_of(b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
+    >>> stored("a.py", b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
     b'def f(a: int) -> int:\n    ""\n    return a\n'
     """
+    if not name.endswith(".py"):
+        return source
     lines = source.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(source.decode()).readline):
         if token.type == tokenize.COMMENT:
@@ -123,27 +125,27 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     Args:
         files: relative path to content.
     """
-    code = {f"launchers/{name}": code_of(source) for name, source in files.items()}
-    packed = tar({name: (content, time_of(content)) for name, content in code.items()})
-    return bz2.compress(packed)  # of much alike text 5 % smaller than xz
+    code = {f"launchers/{name}": stored(name, source) for name, source in files.items()}
+    return bz2.compress(tar(code, time_of(code)))  # of much alike text 5 % smaller than xz
 
 
-def time_of(content: bytes) -> int:
-    """Return a file's time as its content gives it: below 2**31, which some file systems end at."""
-    return zlib.crc32(content) >> 2
+def time_of(files: Mapping[str, bytes]) -> int:
+    """Return a time for files that their contents give: below 2**31, which some systems end at."""
+    return zlib.crc32(b"\0".join(files.values())) >> 2
 
 
-def tar(files: Mapping[str, tuple[bytes, int]]) -> bytes:
+def tar(files: Mapping[str, bytes], time: int) -> bytes:
     """Return a tar archive of equal bytes for equal files: sorted, without owners, mode 0644.
 
     Args:
-        files: name to content and time in seconds.
+        files: name to content.
+        time: of all files, in seconds.
     """
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, (content, when) in sorted(files.items()):
+        for name, content in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode, entry.mtime = len(content), 0o644, when
+            entry.size, entry.mode, entry.mtime = len(content), 0o644, time
             archive.addfile(entry, io.BytesIO(content))
     return made.getvalue()
 

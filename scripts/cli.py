@@ -23,9 +23,10 @@ from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
+from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
-from scripts.run_verbs import Context, Json, Namespace, Pairs, Sets, Values
+from scripts.run_verbs import Context, Json, Namespace, Pairs, Sets, Values, target_of
 from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
@@ -185,12 +186,7 @@ def rehearse(
     from scripts.rehearse import command as rehearse_module
 
     request = rehearse_module.Request(
-        run=run,
-        files=files or [],
-        sets=sets or [],
-        namespace=namespace,
-        context=context,
-        keep=keep,
+        run=run, files=files or [], sets=sets or [], namespace=namespace, context=context, keep=keep
     )
     if on_this_machine:
         code = rehearse_module.run_here(
@@ -252,7 +248,7 @@ def report(
     namespace: Namespace = None,
     context: Context = None,
     workspace: RunsWorkspace = Path(),
-    source: run_verbs.Sources = run_verbs.Source.AUTO,
+    source: run_verbs.Sources = Source.AUTO,
     output: ReportFormat = Format.HTML,
     data: ReportData = None,
     model: data_verb.ModelFolder = None,
@@ -263,15 +259,10 @@ def report(
 
     Example: megatron-dpo report dpo-41 dpo-42 -o html
     """
-    from scripts.observe.source import Source
     from scripts.report import command as reporting
 
     request = reporting.Request(
-        runs=runs,
-        workspace=workspace,
-        namespace=namespace,
-        context=context,
-        source=Source(source.value),
+        targets=[target_of(run, namespace, context, workspace, source) for run in runs],
         format=Format.JSON if as_json else output,
         data=data or [],
         model=model,
@@ -284,7 +275,7 @@ def report(
 def bundle(
     run: BundledRun,
     workspace: RunsWorkspace = Path(),
-    source: run_verbs.Sources = run_verbs.Source.AUTO,
+    source: run_verbs.Sources = Source.AUTO,
     files: Values = None,
     file: BundleFile = None,
     cluster: BundledCluster = True,
@@ -300,14 +291,10 @@ def bundle(
     """
     from scripts.bundle import command as bundling
     from scripts.bundle.cluster import objects
-    from scripts.observe.source import Source
 
+    way = source if cluster else Source.MOUNT
     request = bundling.Request(
-        run=run,
-        workspace=workspace,
-        namespace=namespace,
-        context=context,
-        source=Source(source.value) if cluster else Source.MOUNT,
+        target=target_of(run, namespace, context, workspace, way),
         values=files or [],
         file=file,
         cluster=objects(Path(run).name, namespace, context) if cluster else {},

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.upstream.versions import parse_version
 from scripts import archive
 from scripts.problem import Problem
 from scripts.values import text
@@ -25,16 +26,6 @@ NOISE = re.compile(r"^level=ERROR|^Use --debug flag")
 INSTALL = "run `make setup` in the checkout, or install Helm >= 3.17"
 
 
-def parse_version(text: str) -> tuple[int, int] | None:
-    """Return (major, minor) of the output of `helm version --template {{.Version}}`.
-
-    >>> parse_version("v4.3.1"), parse_version("bad")
-    ((4, 3), None)
-    """
-    match = re.match(r"v?(\d+)\.(\d+)\.", text.strip())
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def find_helm() -> Path:
     """Return the checkout's own Helm, or the one on PATH.
 
@@ -46,8 +37,7 @@ def find_helm() -> Path:
     if not found.name:
         raise Problem(f"no helm on PATH; {INSTALL}")
     text = _version(found)
-    version = parse_version(text)
-    if version is None or version < OLDEST:
+    if parse_version(text.strip().removeprefix("v")) < OLDEST:
         raise Problem(f"{found} is version {text.strip() or 'unknown'}; {INSTALL}")
     return found
 

@@ -170,11 +170,7 @@ class Redactor:
             spelling
             for value in self.known
             if len(value) >= SHORTEST
-            for spelling in (
-                value,
-                quote(value, safe=""),
-                *_in_base64(value.encode()),
-            )
+            for spelling in (value, quote(value, safe=""), *_in_base64(value.encode()))
         }
         object.__setattr__(self, "_spellings", tuple(sorted(found, key=len, reverse=True)))
 

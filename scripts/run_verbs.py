@@ -15,6 +15,7 @@ import typer
 
 from launchers.state.contents import is_name
 from scripts.completion import complete_run
+from scripts.observe.ways import Source
 from scripts.terminal import terminal
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 WORKSPACE = "MEGATRON_DPO_WORKSPACE"
 """Variable with the folder where the workspace is mounted on this machine."""
 EXIT_CODES = "Exit codes: 0 done or running, 1 failed, 2 usage, 3 waiting, 4 the state is unknown."
-
-
-class Source(StrEnum):
-    """Ways to read the workspace (`observe/source.py`); listed here for the help text."""
-
-    AUTO = "auto"
-    MOUNT = "mount"
-    EXEC = "exec"
-    POD = "pod"
-    API = "api"
 
 
 class Until(StrEnum):
@@ -91,8 +82,7 @@ Context = Annotated[
     typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
 ]
 Workspace = Annotated[
-    Path | None,
-    typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here."),
+    Path | None, typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here.")
 ]
 Sources = Annotated[Source, typer.Option("--source", help="How the workspace is read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -119,8 +109,7 @@ By = Annotated[
     typer.Option("--by", help="Time in UTC by which the run saves, exports and ends: 08:00."),
 ]
 BudgetOption = Annotated[
-    str | None,
-    typer.Option("--budget", help="Money after which it does, by MEGATRON_DPO_PRICES."),
+    str | None, typer.Option("--budget", help="Money after which it does, by MEGATRON_DPO_PRICES.")
 ]
 Among = Annotated[
     list[Path] | None,
@@ -234,7 +223,7 @@ def list_runs(
     """List the runs of the namespace: state, step, time left, position, restarts."""
     from scripts.status import listing
 
-    target = _target("", namespace, context, workspace, source)
+    target = target_of("", namespace, context, workspace, source)
     raise typer.Exit(listing.run(target, terminal(), as_data=as_json))
 
 
@@ -250,7 +239,7 @@ def status(
     """Show how far a run is, how fast and how good, where it runs, and its attempts."""
     from scripts.status import command
 
-    target = _target(run, namespace, context, workspace, source)
+    target = target_of(run, namespace, context, workspace, source)
     raise typer.Exit(command.run(target, terminal(), as_data=as_json, watch=watch))
 
 
@@ -267,7 +256,7 @@ def why(
     """Say why a run waits, fails or has ended, and what to do."""
     from scripts.why import command
 
-    target = _target(run, namespace, context, workspace, source)
+    target = target_of(run, namespace, context, workspace, source)
     if fix:
         from scripts.fix import cluster
 
@@ -304,7 +293,7 @@ def logs(
         stacks=stacks,
         as_data=as_json,
     )
-    target = _target(run, namespace, context, workspace, source)
+    target = target_of(run, namespace, context, workspace, source)
     raise typer.Exit(command.run(target, chosen))
 
 
@@ -320,7 +309,7 @@ def _changing(name: str, says: str) -> Callable[..., None]:
     ) -> None:
         from scripts.control import command
 
-        target = _target(run, namespace, context, None, Source.API)
+        target = target_of(run, namespace, context, None, Source.API)
         change = getattr(command, name)
         raise typer.Exit(change(target, terminal(), asking(yes, as_json), as_data=as_json))
 
@@ -353,7 +342,7 @@ def clean(
     from scripts.control import cleaning
 
     first = (runs or [""])[0]
-    target = _target(through or first, namespace, context, workspace, source)
+    target = target_of(through or first, namespace, context, workspace, source)
     if runs:
         done = cleaning.remove(target, runs, terminal(), asking(yes, as_json), as_data=as_json)
     else:
@@ -361,19 +350,13 @@ def clean(
     raise typer.Exit(done)
 
 
-def _target(
+def target_of(
     run: str, namespace: str | None, context: str | None, workspace: Path | None, source: Source
 ) -> Target:
-    from scripts.observe import source as reading
+    """Return the run, the cluster and the way to read, from a command's options."""
     from scripts.observe.command import Target
 
-    return Target(
-        run=run,
-        namespace=namespace,
-        context=context,
-        workspace=workspace,
-        source=reading.Source(source.value),
-    )
+    return Target(run=run, namespace=namespace, context=context, workspace=workspace, source=source)
 
 
 def asking(yes: bool, as_json: bool = False) -> Callable[[str], bool]:

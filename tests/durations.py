@@ -6,8 +6,6 @@ its budget is run once more, alone, before it fails. A file of real trainings is
 a budget.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import resource

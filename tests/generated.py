@@ -1,7 +1,5 @@
 """Generated cases in parts, which run side by side: a failure names its part and its seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

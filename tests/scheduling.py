@@ -1,7 +1,5 @@
 """Distribution of the tests over workers: parts of files, the largest first."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from zlib import crc32

@@ -1,7 +1,5 @@
 """launchers/compose.yaml says what the command of docker in launchers/HOSTS.md says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import Any

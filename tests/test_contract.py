@@ -1,7 +1,5 @@
 """Names that users rely on stay: values keys, settings, exit codes and files of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of tests have a budget of processor time, and `make check` fails over it."""
 
-from __future__ import annotations
-
 import doctest
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The front page: its values file works, and its screens are what the commands print."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """READMEs: the files, commands and targets that they name exist, and each is short."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """tests/systems.yaml has a row for each feature of the users' systems, and names what exists."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

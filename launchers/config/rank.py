@@ -20,24 +20,26 @@ from launchers.exits import Exit, LaunchError
 LOCALHOST = "127.0.0.1"
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 _LOCAL_SIZES = (
-    *("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
     "SLURM_STEP_TASKS_PER_NODE",
 )
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _NODES = (
-    *("DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES"),
-    *("GROUP_WORLD_SIZE", "AWS_BATCH_JOB_NUM_NODES", "MLP_WORKER_NUM", "FLUX_JOB_NNODES"),
-    *("LWS_GROUP_SIZE", "PADDLE_TRAINERS_NUM", "ARNOLD_WORKER_NUM", "HOROVOD_CROSS_SIZE"),
-    *("NUM_NODES", "NODE_COUNT", "NNODE"),
-)
+    "DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES", "GROUP_WORLD_SIZE",
+    "AWS_BATCH_JOB_NUM_NODES", "MLP_WORKER_NUM", "FLUX_JOB_NNODES", "LWS_GROUP_SIZE",
+    "PADDLE_TRAINERS_NUM", "ARNOLD_WORKER_NUM", "HOROVOD_CROSS_SIZE", "NUM_NODES", "NODE_COUNT",
+    "NNODE",
+)  # fmt: skip
 """Numbers of nodes that are not read where they stand alone."""
 _UNREAD = (
-    *("JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"),
-    *("JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX"),
-    *("AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG"),
-    *("LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID"),
-)
+    "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
+    "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX",
+    "AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG",
+    "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID",
+)  # fmt: skip
 """Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker,
 TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold let a process know which one it is; the
 launcher does not read them."""
@@ -172,16 +174,14 @@ def _started(env: Mapping[str, str]) -> Place:
     found = [place for read in (_slurm, _torchrun, _pytorchjob, _dlc, _mpi) if (place := read(env))]
     for place in found[1:]:
         if (place.rank, place.nodes) != (found[0].rank, found[0].nodes):
-            raise _conflict(
-                " and ".join(f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found),
-            )
+            stated = (f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found)
+            raise _conflict(" and ".join(stated))
     if env.get("NODE_RANK"):
         raise _incomplete(f"NODE_RANK={env['NODE_RANK']} without NNODES")
     if env.get("NNODES"):
         nodes = integer(env, "NNODES", 1)
         if found and found[0].nodes != nodes:
-            cause = f"NNODES={nodes}, and {found[0].source} states {found[0].nodes} nodes"
-            raise _conflict(cause)
+            raise _conflict(f"NNODES={nodes}, and {found[0].source} states {found[0].nodes} nodes")
         if not found and nodes > 1:
             raise _incomplete(f"NNODES={nodes} without NODE_RANK")
     elif not found:
@@ -257,9 +257,9 @@ def _slurm(env: Mapping[str, str]) -> Place | None:
     if not env.get("SLURM_NODEID"):
         return None
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
-    scope = "STEP" if env.get("SLURM_STEP_NODELIST") else "JOB"
-    hosts = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))
-    nodes = integer(env, f"SLURM_{scope}_NUM_NODES", len(hosts))
+    is_step = bool(env.get("SLURM_STEP_NODELIST"))
+    hosts = slurm_hosts(required(env, "SLURM_STEP_NODELIST" if is_step else "SLURM_JOB_NODELIST"))
+    nodes = integer(env, "SLURM_STEP_NUM_NODES" if is_step else "SLURM_JOB_NUM_NODES", len(hosts))
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
     return _build(env, rank=rank, nodes=nodes, master=hosts[0], source="Slurm")
 
@@ -296,9 +296,8 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
         cause = ", ".join(f"{name}={env[name]}" for name in given)
         raise _incomplete(f"{cause} without a fixed PET_NNODES and PET_NODE_RANK")
     nodes = integer({"PET_NNODES": least}, "PET_NNODES", 1)
-    named = {
-        key: env[f"PET_{key}"] for key in ("MASTER_ADDR", "MASTER_PORT") if f"PET_{key}" in env
-    }
+    own = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
+    named = {name.removeprefix("PET_"): env[name] for name in own if name in env}
     env = {**env, **named}
     place = integer(env, rank, 0, lowest=0)
     return _build(env, rank=place, nodes=nodes, master=_master(env, nodes), source="PyTorchJob")
@@ -340,11 +339,7 @@ def _master(env: Mapping[str, str], nodes: int) -> str:
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:
     return Place(
-        rank=rank,
-        nodes=nodes,
-        master_addr=master,
-        master_port=master_port(env),
-        source=source,
+        rank=rank, nodes=nodes, master_addr=master, master_port=master_port(env), source=source
     )
 
 

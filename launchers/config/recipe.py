@@ -42,15 +42,17 @@ _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 """Trackers that are sent the curves, with the variable of their API key."""
 SWITCHES = {
-    **{"promptOnce": False, "allowVersionChange": False},
-    **{"checkFirstStep": True, "pairLedger": True},
+    "promptOnce": False,
+    "allowVersionChange": False,
+    "checkFirstStep": True,
+    "pairLedger": True,
 }
 """Keys that are true or false, with their defaults."""
 KEYS = (
-    *("backend", "task", "model", "dataset", "args", "reference", "adapterReference"),
-    *("pairWeights", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES),
-    *("swiftVersion", "trackers", "script"),
-)
+    "backend", "task", "model", "dataset", "args", "reference", "adapterReference", "pairWeights",
+    "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES, "swiftVersion", "trackers",
+    "script",
+)  # fmt: skip
 CHOICES = {
     "backend": ("megatron", "transformers", "script"),
     "task": ("rlhf", "sft", "pt"),
@@ -70,7 +72,8 @@ KEPT_BY_TIME = 2
 """Checkpoints kept where they are saved by time and ``save_total_limit`` is not given."""
 _NUMBERS = {
     "saveMinutes": (
-        *(sys.float_info.max, "recipe-save-minutes"),
+        sys.float_info.max,
+        "recipe-save-minutes",
         "use minutes, e.g. 15, or 0 to save by recipe.args.save_steps",
     ),
     "maxDroppedRows": (1, "recipe-max-dropped-rows", "use a share from 0 to 1, e.g. 0.05"),
@@ -272,9 +275,7 @@ def parse(document: object) -> Recipe:
     given = {**_DEFAULTS, **document}
     for key, choices in CHOICES.items():
         if given.get(key) not in choices:
-            cause = f"recipe.{key}={given.get(key)!r}"
-            remedy = f"use {' or '.join(choices)}"
-            raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-choice")
+            raise _wrong(key, given.get(key), f"use {' or '.join(choices)}", id="recipe-choice")
     return Recipe(
         backend=cast(Backend, document["backend"]),
         task=cast(Task, document["task"]),
@@ -298,33 +299,35 @@ def parse(document: object) -> Recipe:
     )
 
 
+def _wrong(key: str, given: object, remedy: str, *, id: str) -> LaunchError:
+    return LaunchError(Exit.CONFIG, f"recipe.{key}={given!r}", remedy, id=id)
+
+
 def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
     given = document.get(key, SWITCHES[key])
     if not isinstance(given, bool):
-        raise LaunchError(Exit.CONFIG, f"recipe.{key}={given!r}", "use true or false", id=id)
+        raise _wrong(key, given, "use true or false", id=id)
     return given
 
 
 def _number(key: str, given: object) -> float:
     high, id, remedy = _NUMBERS[key]
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= high:
-        raise LaunchError(Exit.CONFIG, f"recipe.{key}={given!r}", remedy, id=id)
+        raise _wrong(key, given, remedy, id=id)
     return float(given)
 
 
 def _swift_version(given: object) -> str:
     if not isinstance(given, str) or (given and not _RELEASE.fullmatch(given)):
         remedy = 'use a release of ms-swift, e.g. "4.4.1"'
-        cause = f"recipe.swiftVersion={given!r}"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-swift-version")
+        raise _wrong("swiftVersion", given, remedy, id="recipe-swift-version")
     return given
 
 
 def _trackers(given: object) -> tuple[str, ...]:
     if not isinstance(given, list) or any(each not in [*TRACKERS] for each in given):
         remedy = f"use a list of {' and '.join(TRACKERS)}"
-        cause = f"recipe.trackers={given!r}"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-trackers")
+        raise _wrong("trackers", given, remedy, id="recipe-trackers")
     return tuple(given)
 
 
@@ -348,23 +351,15 @@ def _script(document: Mapping[str, object]) -> tuple[str, ...]:
 
 def _model(model: object) -> str:
     if not isinstance(model, str) or not model:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.model={model!r}",
-            "use a source, e.g. hf://org/name@revision",
-            id="recipe-model",
-        )
+        remedy = "use a source, e.g. hf://org/name@revision"
+        raise _wrong("model", model, remedy, id="recipe-model")
     return model
 
 
 def _dataset(dataset: object) -> tuple[str, ...]:
     if not isinstance(dataset, list) or not dataset or not all(isinstance(d, str) for d in dataset):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.dataset={dataset!r}",
-            "use a list of at least one source",
-            id="recipe-dataset",
-        )
+        remedy = "use a list of at least one source"
+        raise _wrong("dataset", dataset, remedy, id="recipe-dataset")
     return tuple(dataset)
 
 
@@ -372,9 +367,7 @@ def _args(args: object) -> dict[str, Value]:
     if args is None:
         return {}
     if not isinstance(args, Mapping):
-        raise LaunchError(
-            Exit.CONFIG, f"recipe.args={args!r}", "use a map of flag: value", id="recipe-args"
-        )
+        raise _wrong("args", args, "use a map of flag: value", id="recipe-args")
     return {str(k): _value(str(k), v) for k, v in sorted(args.items()) if v is not None}
 
 
@@ -391,9 +384,4 @@ def _word(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
-    raise LaunchError(
-        Exit.CONFIG,
-        f"recipe.args.{name}={value!r}",
-        "use a string, a list of strings or a map",
-        id="flag-value",
-    )
+    raise _wrong(f"args.{name}", value, "use a string, a list of strings or a map", id="flag-value")

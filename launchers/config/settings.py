@@ -23,52 +23,28 @@ from launchers.exits import Exit, LaunchError
 from launchers.hang import settings as hang_settings
 from launchers.hang.settings import Hang
 
-STAGES = ("clone", "download", "convert", "train")
+SKIPS = {
+    "clone": "SKIP_CLONE",
+    "download": "SKIP_DOWNLOAD",
+    "convert": "SKIP_CONVERT",
+    "train": "SKIP_TRAIN",
+}
+"""The stages, each with the setting that skips it."""
+STAGES = tuple(SKIPS)
 PREFIXES = ("DPO_", "SKIP_")
 _SETTINGS = (
-    *(f"SKIP_{stage.upper()}" for stage in STAGES),
-    *preflight_settings.SETTINGS,
-    *hang_settings.SETTINGS,
-    "DPO_RUN",
-    "DPO_WORKSPACE",
-    "DPO_RECIPE",
-    "DPO_LIBRARIES",
-    *budget.SETTINGS,
-    "DPO_LAUNCHER_DIGEST",
-    "DPO_LAUNCHER_VERSION",
-    "DPO_IMAGE",
-    "DPO_NODES",
-    "DPO_GPUS_PER_NODE",
-    "DPO_JOB_INDEX",
-    "DPO_COMPLETIONS",
-    "DPO_RESTART_ATTEMPT",
-    "DPO_MASTER_ADDR",
-    "DPO_MASTER_PORT",
-    "DPO_GANG_PORT",
-    "DPO_GANG_DEADLINE",
-    "DPO_METRICS_PORT",
-    *(f"DPO_WEBHOOK_{each}" for each in ("URL", "WAIT")),
-    "DPO_EVENTS",
-    "DPO_JOBSET_UID",
-    "DPO_GRACE_SECONDS",
-    "DPO_RESTARTS_IN_PLACE",
-    "DPO_STANDBY",
-    "DPO_TERMINATION_LOG",
-    "DPO_POD_NAME",
-    "DPO_NODE_NAME",
-    *(f"DPO_CODE_{each}" for each in ("URL", "REF", "SECRET", "PYTHONPATH")),
-    "DPO_JIT_CACHE",
-    "DPO_REHEARSE",
-    "DPO_TEST_DEADLINE",
-    "DPO_VERIFY_SECONDS",
-    "DPO_STALL_SECONDS",
-    "DPO_HOLD_SECONDS",
-    "DPO_LOCAL_CHECKPOINTS",
-    "DPO_LOCAL_BYTES",
-    "DPO_RELEASE_RECORD",
-    env_from.NAMES,
+    *SKIPS.values(), "DPO_RUN", "DPO_WORKSPACE",
+    "DPO_RECIPE", "DPO_LIBRARIES", "DPO_LAUNCHER_DIGEST", "DPO_LAUNCHER_VERSION", "DPO_IMAGE",
+    "DPO_NODES", "DPO_GPUS_PER_NODE", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_RESTART_ATTEMPT",
+    "DPO_MASTER_ADDR", "DPO_MASTER_PORT", "DPO_GANG_PORT", "DPO_GANG_DEADLINE", "DPO_METRICS_PORT",
+    "DPO_WEBHOOK_URL", "DPO_WEBHOOK_WAIT", "DPO_EVENTS", "DPO_JOBSET_UID", "DPO_GRACE_SECONDS",
+    "DPO_RESTARTS_IN_PLACE", "DPO_STANDBY", "DPO_TERMINATION_LOG", "DPO_POD_NAME", "DPO_NODE_NAME",
+    "DPO_CODE_URL", "DPO_CODE_REF", "DPO_CODE_SECRET", "DPO_CODE_PYTHONPATH", "DPO_JIT_CACHE",
+    "DPO_REHEARSE", "DPO_TEST_DEADLINE", "DPO_VERIFY_SECONDS", "DPO_STALL_SECONDS",
+    "DPO_HOLD_SECONDS", "DPO_LOCAL_CHECKPOINTS", "DPO_LOCAL_BYTES", "DPO_RELEASE_RECORD",
+    *preflight_settings.SETTINGS, *hang_settings.SETTINGS, *budget.SETTINGS, env_from.NAMES,
     env_from.SOURCES,
-)
+)  # fmt: skip
 _USER_SETTINGS = ("DPO_ACCEPT_PATCHES", "DPO_EXPORT_TEST")
 """Set by the user in ``extraEnv`` (``upstream/patches.py``, ``rehearsal/read_back.py``)."""
 _SERVICE_LINK = re.compile(
@@ -247,7 +223,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         stages=Stages(
             recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
             code=_code(env),
-            skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
+            skips=frozenset(stage for stage, name in SKIPS.items() if is_one(env, name)),
             preflight=preflight_settings.from_env(env),
         ),
         training=_training(env),

@@ -79,8 +79,13 @@ class Source:
         if is_plain and "--" not in self.repo + self.revision and "/" not in self.revision:
             return plain
         short = plain if self.hub in _HUBS else f"{self.hub}--{self.name}"
-        readable = re.sub(r"[^A-Za-z0-9._@-]+", "-", short)[:100]
-        return f"{readable}-{hashlib.sha256(self.text.encode()).hexdigest()[:10]}"
+        return folder_name(short, self.text)
+
+
+def folder_name(readable: str, whole: str) -> str:
+    """Return a folder name, one for each ``whole``, that begins with what a person can read."""
+    begin = re.sub(r"[^A-Za-z0-9._@-]+", "-", readable)[:100]
+    return f"{begin}-{hashlib.sha256(whole.encode()).hexdigest()[:10]}"
 
 
 def parse_source(text: str, key: str) -> Source:

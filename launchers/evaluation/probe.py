@@ -45,15 +45,11 @@ def record(trainer: Any, held_out: Any, step: int, last: int, score: Callable[..
     models = getattr(trainer, "wrapped_models", None) or [trainer.model_wrapped]
     try:
         taken: list[Any] = []
-        while len(rows_of(taken)) < PAIRS and len(taken) < len(source):
-            taken.append(source[len(taken)])
+        _gathered(lambda: _take(source, taken))  # before a forward pass that waits for all ranks
         for model in models:
             model.eval()
         with torch.no_grad():
-            found = [{name: sums for name, *sums in score(trainer, taken)}]
-        if dist.is_initialized():
-            own, found = found[0], [{}] * dist.get_world_size()
-            dist.all_gather_object(found, own)
+            found = _gathered(lambda: {name: sums for name, *sums in score(trainer, taken)})
         if not dist.is_initialized() or dist.get_rank() == 0:
             sums = {name: value for each in found for name, value in each.items()}
             _write(trainer, models[0], rows_of(taken), sums, step, held_out is not None)
@@ -62,6 +58,32 @@ def record(trainer: Any, held_out: Any, step: int, last: int, score: Callable[..
     finally:
         for model in models:
             model.train()
+
+
+def _take(source: Any, taken: list[Any]) -> None:
+    while len(rows_of(taken)) < PAIRS and len(taken) < len(source):
+        taken.append(source[len(taken)])
+
+
+def _gathered(act: Callable[[], Any]) -> list[Any]:
+    """Return what ``act`` returns on each rank.
+
+    Raises:
+        RuntimeError: on every rank, where it raises on one, so that no rank waits for that one.
+    """
+    own, cause = None, ""
+    try:
+        own = act()
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+    found: list[Any] = [(own, cause)]
+    if dist.is_initialized():
+        found *= dist.get_world_size()
+        dist.all_gather_object(found, (own, cause))
+    for rank, (_, why) in enumerate(found):
+        if why:
+            raise RuntimeError(f"rank {rank}: {why}")
+    return [each for each, _ in found]
 
 
 def _write(trainer: Any, model: Any, rows: Any, sums: Any, step: int, is_held_out: bool) -> None:
@@ -143,8 +165,7 @@ def _install_transformers(*, is_wanted: bool) -> None:
 
     class ProbeCallback(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if not state.global_step:
-                self.on_save(args, state, control)
+            self.on_save(args, state, control)  # a last step may be saved and not recorded
 
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             rows, step = self.trainer.eval_dataset, state.global_step

@@ -27,11 +27,7 @@ ENTRIES: dict[str, dict[str, str]] = {
         "sft": "MegatronSftArguments",
         "pt": "MegatronPretrainArguments",
     },
-    "transformers": {
-        "rlhf": "RLHFArguments",
-        "sft": "SftArguments",
-        "pt": "PretrainArguments",
-    },
+    "transformers": {"rlhf": "RLHFArguments", "sft": "SftArguments", "pt": "PretrainArguments"},
 }
 """Backend and task to the dataclass that ms-swift parses the command line into."""
 

@@ -144,8 +144,7 @@ _SHARDED = {
         _FSDP,
     ),
     **dict.fromkeys(
-        ("deepspeed_config", "use_deepspeed", "zero_stage", "zero1", "zero2", "zero3"),
-        _PRESET,
+        ("deepspeed_config", "use_deepspeed", "zero_stage", "zero1", "zero2", "zero3"), _PRESET
     ),
     "deepspeed_config_file": _PRESET,
 }
@@ -283,10 +282,7 @@ LAUNCHERS = frozenset(
     }
 )
 """Flags of both backends that the launcher alone sets."""
-OWNED: dict[str, frozenset[str]] = {
-    "megatron": LAUNCHERS | {"finetune"},
-    "transformers": LAUNCHERS,
-}
+OWNED: dict[str, frozenset[str]] = {"megatron": LAUNCHERS | {"finetune"}, "transformers": LAUNCHERS}
 """Backend to the flags that the launcher alone sets, since they say whether a run resumes."""
 
 _SECRET = re.compile(r"(?:\w+_)?(?:token|secret|password|api_key|access_key|webhook_url)")

@@ -86,10 +86,7 @@ class HuggingFace:
             )
         if name == "HFValidationError":
             return permanent(
-                Exit.CONFIG,
-                f"{what}: {error}",
-                "use hf://org/name@revision",
-                id="huggingface-name",
+                Exit.CONFIG, f"{what}: {error}", "use hf://org/name@revision", id="huggingface-name"
             )
         status = http_status(error)
         if name == "GatedRepoError":

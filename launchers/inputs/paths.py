@@ -6,7 +6,6 @@ noted at its first start (``inputs.json``), which a restart keeps.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,8 +130,7 @@ def slug(code: Code) -> str:
     'code@v1-28539744ef'
     """
     name = code.url.rstrip("/").removesuffix(".git").rpartition("/")[2].rpartition(":")[2]
-    readable = re.sub(r"[^A-Za-z0-9._@-]+", "-", f"{name}@{code.ref}")[:100]
-    return f"{readable}-{hashlib.sha256(f'{code.url} {code.ref}'.encode()).hexdigest()[:10]}"
+    return sources.folder_name(f"{name}@{code.ref}", f"{code.url} {code.ref}")
 
 
 def conversion_skip_reason(recipe: Recipe, *, is_skipped: bool) -> str:

@@ -127,12 +127,7 @@ class Evaluations:
 
 
 def evaluations(
-    recipe: Recipe,
-    model: ModelConfig,
-    training: Training,
-    speed: Speed,
-    data: Data,
-    steps: int,
+    recipe: Recipe, model: ModelConfig, training: Training, speed: Speed, data: Data, steps: int
 ) -> Evaluations | None:
     """Return the evaluations of a run; None if no rows of its datasets are held out.
 

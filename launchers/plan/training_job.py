@@ -110,14 +110,18 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 NO_REFERENCE = ("rm", "gkd")
 """``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
-_SIZES = {
-    **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
-    "recompute_num_layers": "recompute_num_layers",
-    "max_length": "max_length",
-    "packing_length": "packing_length",
-}
+_SIZES = (
+    "micro_batch_size",
+    "global_batch_size",
+    "lora_rank",
+    "recompute_num_layers",
+    "max_length",
+    "packing_length",
+)
 _FLAGS = {
-    **{name: name for name in ("packing", "padding_free", "overlap_grad_reduce")},
+    "packing": "packing",
+    "padding_free": "padding_free",
+    "overlap_grad_reduce": "overlap_grad_reduce",
     "overlap_param_gather": "overlap_param_gather",
     "precision_aware": "use_precision_aware_optimizer",
     "reshardable": "dist_ckpt_optim_fully_reshardable",
@@ -264,7 +268,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
 def _plain(a: Arguments) -> dict[str, Any]:
     """Parse the flags that need no interpretation."""
     default: dict[str, Any] = {field.name: field.default for field in fields(Training)}
-    sizes = {name: a.size(flag, default[name]) for name, flag in _SIZES.items()}
+    sizes = {name: a.size(name, default[name]) for name in _SIZES}
     flags = {name: a.flag(flag, default[name]) for name, flag in _FLAGS.items()}
     chosen = {name: a.choice(of, default[name], some) for name, (of, some) in _CHOICES.items()}
     if "muon" in chosen["optimizer"]:  # _check_muon

@@ -18,14 +18,7 @@ from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import PeerLoss
 from launchers.metrics import rows
-from launchers.progress.phases import (
-    CONTAINER,
-    FAILED,
-    FIRST_STEP,
-    RESTART,
-    merge,
-    process_start,
-)
+from launchers.progress.phases import CONTAINER, FAILED, FIRST_STEP, RESTART, merge, process_start
 from launchers.storage import run_lease
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace

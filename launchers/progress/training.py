@@ -168,11 +168,7 @@ def log_held_out(training: Mapping[str, Any]) -> None:
 
 @contextmanager
 def summarising(
-    progress: Progress,
-    path: Path,
-    *,
-    measure: Measure = BY_LOSS,
-    every: float = INTERVAL_SECONDS,
+    progress: Progress, path: Path, *, measure: Measure = BY_LOSS, every: float = INTERVAL_SECONDS
 ) -> Iterator[None]:
     """Keep ``progress.training`` up to date while the block trains, and once at its end.
 

@@ -56,15 +56,29 @@ def inputs(folder: Path) -> None:
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, **ends)
     tokenizer.chat_template = TEXT
     experts = {"num_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2}
-    for name, kind, more in ("dense", "Qwen3", {}), ("experts", "Qwen3Moe", experts):
+    models = {
+        "dense": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM, {}),
+        "experts": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM, experts),
+    }
+    for name, (config_type, model_type, more) in models.items():
         torch.manual_seed(1)
-        config = getattr(transformers, f"{kind}Config")(
-            **{"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "head_dim": 8},
-            **{"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2},
-            **{"bos_token_id": None, "eos_token_id": 2, "pad_token_id": 0, "dtype": "float32"},
-            **{"tie_word_embeddings": False, "max_position_embeddings": 512, **more},
+        config = config_type(
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            head_dim=8,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            bos_token_id=None,
+            eos_token_id=2,
+            pad_token_id=0,
+            dtype="float32",
+            tie_word_embeddings=False,
+            max_position_embeddings=512,
+            **more,
         )
-        getattr(transformers, f"{kind}ForCausalLM")(config).save_pretrained(folder / name)
+        model_type(config).save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
 
 

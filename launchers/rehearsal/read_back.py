@@ -44,8 +44,12 @@ def read_back(
     if wanted == "none" and not launch.rehearse:
         found = Loaded(not_compared=f"{VARIABLE} is not set to {' or '.join(CHOICES[1:])}")
     elif not launch.rehearse and not lookup.exists(probes[0]):
-        why = f"training recorded no log-probabilities at step {step}: only DPO without streaming, "
-        why += "context or sequence parallelism and virtual pipeline stages does, at its last step"
+        why = f"training recorded no log-probabilities at step {step}: "
+        if lookup.exists(probes[1]):
+            why += "it ended between the save and the record"
+        else:
+            why += "only DPO without streaming, context or sequence parallelism and virtual "
+            why += "pipeline stages does, at its last step"
         found = Loaded(not_compared=why)
     else:
         words = [export, model, result, *probes, *([SAMPLE] if wanted == "sample" else [])]

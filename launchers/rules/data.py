@@ -231,12 +231,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         Conflict(
             id="kto-accumulation",
             flag="gradient_accumulation_steps",
-            when=(
-                RLHF,
-                one_of("rlhf_type", "kto"),
-                missing("gradient_accumulation_steps"),
-                loss,
-            ),
+            when=(RLHF, one_of("rlhf_type", "kto"), missing("gradient_accumulation_steps"), loss),
             says="missing, and KTO multiplies by it before ms-swift chooses one: TypeError; use "
             "16 / (per_device_train_batch_size x ranks), ms-swift's own, or another number",
             source="SW pipelines/train/kto.py:prepare_kto_dataset; trainers/arguments.py chooses "

@@ -7,16 +7,7 @@ from __future__ import annotations
 
 from launchers.config.flag_value import NO
 from launchers.config.recipe import EXPORT
-from launchers.rules.engine import (
-    TRAINS_ADAPTER,
-    Conflict,
-    Rule,
-    missing,
-    on,
-    one_of,
-    over,
-    under,
-)
+from launchers.rules.engine import TRAINS_ADAPTER, Conflict, Rule, missing, on, one_of, over, under
 
 SPLIT, _VAL, _CACHED = "split_dataset_ratio", "val_dataset", "cached_val_dataset"
 _BEST = one_of(EXPORT, "best")

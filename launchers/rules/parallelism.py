@@ -160,11 +160,7 @@ TENSOR: tuple[Rule, ...] = (
     Conflict(
         id=NEEDS_SEQUENCE,
         flag=SEQUENCE,
-        when=(
-            off(SEQUENCE),
-            over(EP, "1"),
-            over(TP, "1"),
-        ),
+        when=(off(SEQUENCE), over(EP, "1"), over(TP, "1")),
         says=f"off, but experts with {TP} {{{TP}}} require it; set it to true",
         source="MC moe_layer.py:forward: ValueError in training, after the model was loaded; "
         "model_parallel_config.py only warns",
@@ -179,11 +175,7 @@ TENSOR: tuple[Rule, ...] = (
     Conflict(
         id="tp-overlap-tp",
         flag="tp_comm_overlap",
-        when=(
-            on("tp_comm_overlap"),
-            on(SEQUENCE),
-            one_of(TP, "1"),
-        ),
+        when=(on("tp_comm_overlap"), on(SEQUENCE), one_of(TP, "1")),
         says=f"requires {TP} of 2 or more; remove it",
         source="SW megatron_args.py: sequence_parallel is reset at TP 1, then ValueError",
     ),
@@ -244,12 +236,7 @@ RECOMPUTE: tuple[Rule, ...] = (
     Conflict(
         id="recompute-mtp",
         flag=LAYERS,
-        when=(
-            given("mtp_num_layers"),
-            _FULL,
-            one_of(METHOD, "uniform"),
-            over(LAYERS, "1"),
-        ),
+        when=(given("mtp_num_layers"), _FULL, one_of(METHOD, "uniform"), over(LAYERS, "1")),
         says=f"{{{LAYERS}}} is not allowed: mtp_num_layers with full uniform recomputation "
         "requires 1; use 1",
         source="MC multi_token_prediction.py: AssertionError in the first forward",

@@ -57,8 +57,12 @@ LOSSES: tuple[Rule, ...] = (
 )
 """Rules of both backends."""
 _REWARDS = (
-    *("reward_funcs", "reward_model", "external_plugins", "gym_env"),
-    *("teacher_model", "teacher_model_server"),
+    "reward_funcs",
+    "reward_model",
+    "external_plugins",
+    "gym_env",
+    "teacher_model",
+    "teacher_model_server",
 )
 """Flags by which a run of GRPO may have a reward, or a teacher instead. The code of
 ``external_plugins`` may: it runs before the trainer is chosen, and can replace it or what it reads.
@@ -68,12 +72,7 @@ REWARD: tuple[Rule, ...] = (
     Conflict(
         id="reward-missing",
         flag="reward_funcs",
-        when=(
-            RLHF,
-            one_of("rlhf_type", "grpo"),
-            *map(missing, _REWARDS),
-            off("use_gym_env"),
-        ),
+        when=(RLHF, one_of("rlhf_type", "grpo"), *map(missing, _REWARDS), off("use_gym_env")),
         says="missing, and grpo without a reward trains nothing: every gradient is 0; set "
         "reward_funcs or reward_model (for rows with teacher_prompt: rlhf_type: gkd)",
         source="SW rlhf_trainers/grpo_trainer.py: no error, since rollout_mixin.py:_setup_teacher "

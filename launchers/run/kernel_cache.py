@@ -230,8 +230,7 @@ def _kernels(launch: Launch, smi: Smi, env: Mapping[str, str]) -> Kernels:
     if not own:
         return Kernels(env=found)
     return Kernels(
-        env=found,
-        save=lambda: _save(folder, archives / own, known, launch.pod or launch.run),
+        env=found, save=lambda: _save(folder, archives / own, known, launch.pod or launch.run)
     )
 
 

@@ -178,12 +178,7 @@ def _verify_marker(path: Path, digest: str) -> None:
 def _verify_files(path: Path, there: Marker) -> None:
     problems = manifest.verify(path, there.manifest, manifest.total(there.manifest) <= FULL)
     if problems:
-        raise LaunchError(
-            Exit.IO,
-            f"{path}: {problems[0]}",
-            STORAGE_REMEDY,
-            id="export-damaged",
-        )
+        raise LaunchError(Exit.IO, f"{path}: {problems[0]}", STORAGE_REMEDY, id="export-damaged")
 
 
 def _changed(id: str, cause: str) -> LaunchError:

@@ -41,12 +41,7 @@ TERMINATION_GRACE_SECONDS = 5.0
 
 
 def convert(
-    launch: Launch,
-    recipe: Recipe,
-    inputs: Inputs,
-    *,
-    model_digest: str,
-    env: Mapping[str, str],
+    launch: Launch, recipe: Recipe, inputs: Inputs, *, model_digest: str, env: Mapping[str, str]
 ) -> Outcome:
     """Convert the model, unless it is already converted or is not to be.
 
@@ -127,11 +122,7 @@ def expert_parallel(model: Path, gpus: int) -> int:
 
 
 def _export(
-    launch: Launch,
-    flags: dict[str, Value],
-    model: Path,
-    folder: Path,
-    env: Mapping[str, str],
+    launch: Launch, flags: dict[str, Value], model: Path, folder: Path, env: Mapping[str, str]
 ) -> None:
     nproc = expert_parallel(model, launch.gpus_per_node)
     alone = Place(

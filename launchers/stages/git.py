@@ -28,18 +28,8 @@ _NETWORK = (
     r"|kex_exchange_identification"
 )
 _RULES: tuple[tuple[str, str, Exit, str], ...] = (
-    (
-        "git-disk-full",
-        r"No space left|[Qq]uota exceeded",
-        Exit.QUOTA,
-        SPACE_REMEDY,
-    ),
-    (
-        "git-disk-fault",
-        r"Input/output error|Stale file handle",
-        Exit.IO,
-        STORAGE_REMEDY,
-    ),
+    ("git-disk-full", r"No space left|[Qq]uota exceeded", Exit.QUOTA, SPACE_REMEDY),
+    ("git-disk-fault", r"Input/output error|Stale file handle", Exit.IO, STORAGE_REMEDY),
     (
         "git-host-key",
         r"No \S+ host key is known|REMOTE HOST IDENTIFICATION|Host key verification failed",

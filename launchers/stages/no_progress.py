@@ -98,12 +98,7 @@ def _same_memory_failure(last: AttemptRecord, before: AttemptRecord) -> bool:
 
 def _out_of_memory(failed: Sequence[AttemptRecord]) -> LaunchError:
     cause = f"two attempts ran out of GPU memory at the same step: {_list(failed)}"
-    return LaunchError(
-        Exit.OUT_OF_MEMORY,
-        cause,
-        GPU_MEMORY_REMEDY,
-        id="gpu-memory-again",
-    )
+    return LaunchError(Exit.OUT_OF_MEMORY, cause, GPU_MEMORY_REMEDY, id="gpu-memory-again")
 
 
 def _no_progress(failed: Sequence[AttemptRecord]) -> LaunchError:

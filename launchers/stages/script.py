@@ -15,7 +15,7 @@ from launchers.stages.attempt import Attempt
 from launchers.stop.agreement import seconds_to_save
 from launchers.system import training_end
 from launchers.system.failures import tail
-from launchers.system.host_memory import oom_kills
+from launchers.system.host_memory import oom_kills, oom_kills_since
 from launchers.system.process import Child, Stopped
 
 
@@ -66,15 +66,13 @@ def run_script(
         child.end(grace)
     if code == Exit.OK:
         return
+    cause = f"{recipe.script[0]} ended with {code}"
     if code in USER | FREE:
-        cause = f"{recipe.script[0]} ended with {code}"
         raise LaunchError(Exit(code), cause, f"see {log}", id="script-ended")
     if peers.loss is not None:
         raise peers.loss.error()
-    now = oom_kills()
-    ooms = None if kills is None or now is None else now - kills
+    ooms = oom_kills_since(kills)
     found = training_end.attribute([tail(log)], "", started=True, oom_kills=ooms, code=code or 0)
     if found is not None:
         raise found.error(logs=log)
-    cause = f"{recipe.script[0]} ended with {code}"
     raise LaunchError(Exit.PEER, cause, f"see {log}", id="script-failed")

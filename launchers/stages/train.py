@@ -34,7 +34,7 @@ from launchers.stop.watch import StopOnRequest, stopping
 from launchers.storage import checkpoint, node_disk
 from launchers.system import lookup, training_end
 from launchers.system.failures import Verdict
-from launchers.system.host_memory import oom_kills
+from launchers.system.host_memory import oom_kills, oom_kills_since
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 from launchers.upstream.record import ALLOW_VARIABLE
@@ -117,24 +117,21 @@ def train(
             _check_budget(launch, peers.agreement.ends)
             return
         peers.agreement.ends = ""  # all steps are done, or a failure came first
-    if (hung := watch.verdict(peers)) is not None:
-        cause = None
-        if watch.may_have_failed:
-            started = attempt.resume is not None or last_step(work.checkpoints) != logged
-            cause = _logged(ranks, started=started)
-        raise cause or hung
-    if code is None and peers.loss is None:
+    if (hung := watch.verdict(peers)) is None and code == 0:
+        if launch.place.rank == 0:  # its node has the process that writes the record
+            _check_end(folder)
+        elif (early := early_end(stop.board, launch.place.rank)) is not None:
+            raise early
+        return
+    if hung is None and code is None and peers.loss is None:
         raise LaunchError(
             Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
         )
-    if code != 0:
-        started = attempt.resume is not None or last_step(work.checkpoints) != logged
-        ooms = _since(kills, oom_kills())
-        raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
-    if launch.place.rank == 0:  # its node has the process that writes the record
-        _check_end(folder)
-    elif (early := early_end(stop.board, launch.place.rank)) is not None:
-        raise early
+    started = attempt.resume is not None or last_step(work.checkpoints) != logged
+    if hung is not None:
+        raise (_logged(ranks, started=started) if watch.may_have_failed else None) or hung
+    ooms = oom_kills_since(kills)
+    raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
 
 
 def _is_exportable(launch: Launch, recipe: Recipe, attempt: Attempt) -> bool:
@@ -253,11 +250,6 @@ def _settled(child: Child, peers: PeerMonitor) -> int | None:
     """Return torchrun's exit code if it ends by itself within ``SETTLE_SECONDS``, or None."""
     stop = time.monotonic() + SETTLE_SECONDS
     return child.wait(peers.lost, until=lambda: time.monotonic() >= stop)
-
-
-def _since(before: int | None, now: int | None) -> int | None:
-    """Return the kills of this attempt; None without a counter."""
-    return None if before is None or now is None else now - before
 
 
 def _failure(

@@ -29,8 +29,13 @@ from launchers.system import lookup
 COMMANDS = ("state", "clean")
 FILES = {"limit": (int,), "cut": (int,), "patterns": (list,)}
 LOG = {
-    **{"path": (str,), "pattern": (str, type(None)), "seconds": (int, float), "last": (bool,)},
-    **{"offset": (int,), "tail": (int, type(None)), "limit": (int,)},
+    "path": (str,),
+    "pattern": (str, type(None)),
+    "seconds": (int, float),
+    "last": (bool,),
+    "offset": (int,),
+    "tail": (int, type(None)),
+    "limit": (int,),
 }
 """Keys of a request, and the types of their values."""
 

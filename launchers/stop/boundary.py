@@ -16,13 +16,7 @@ from launchers.stop import finished
 from launchers.stop.planned_kill import kill_once, kill_step
 from launchers.stop.save_timer import SaveTimer
 from launchers.storage import run_lease
-from launchers.system.step_board import (
-    Phase,
-    StepBoard,
-    end_of_batch,
-    end_of_save,
-    end_of_step,
-)
+from launchers.system.step_board import Phase, StepBoard, end_of_batch, end_of_save, end_of_step
 
 POLL_SECONDS = 0.002
 

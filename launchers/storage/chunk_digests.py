@@ -139,10 +139,7 @@ def compare(
         if value != wanted[c.name][c.index]
     )
     return Comparison(
-        damaged=damaged,
-        compared=len(read),
-        share=len(chunks),
-        seconds=time.monotonic() - begun,
+        damaged=damaged, compared=len(read), share=len(chunks), seconds=time.monotonic() - begun
     )
 
 

@@ -20,10 +20,7 @@ from launchers.system.threads import each
 
 _FAULT = (Exit.IO, STORAGE_REMEDY, "disk-fault")
 _MEANING = {
-    **dict.fromkeys(
-        (errno.ENOSPC, errno.EDQUOT),
-        (Exit.QUOTA, SPACE_REMEDY, "disk-full"),
-    ),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), (Exit.QUOTA, SPACE_REMEDY, "disk-full")),
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
         (

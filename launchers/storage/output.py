@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launchers import logs
-from launchers.config.settings import STAGES
+from launchers.config.settings import SKIPS
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, manifest, marker, run_lease
 from launchers.storage.lock import Lock
@@ -143,7 +143,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     Raises:
         LaunchError: INPUT_MISSING when it does not exist.
     """
-    setting = f"SKIP_{stage.upper()}"
+    setting = SKIPS[stage]
     wanted = there or path
     if not lookup.exists(wanted):
         raise LaunchError(
@@ -169,12 +169,7 @@ def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
 
 
 def _made(
-    stage: str,
-    name: str,
-    path: Path,
-    wanted: dict[str, Any],
-    make: Make,
-    lock: Lock,
+    stage: str, name: str, path: Path, wanted: dict[str, Any], make: Make, lock: Lock
 ) -> Marker:
     """Make the output in its partial folder and rename it."""
     folder = partial_path(path)
@@ -202,12 +197,7 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
     listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
-        raise LaunchError(
-            Exit.IO,
-            f"{folder}: {problems[0]}",
-            STORAGE_REMEDY,
-            id="output-damaged",
-        )
+        raise LaunchError(Exit.IO, f"{folder}: {problems[0]}", STORAGE_REMEDY, id="output-damaged")
     disk.flush_tree(folder)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}
@@ -236,7 +226,7 @@ def refuse_foreign(stage: str, path: Path) -> None:
     if lookup.is_dir(path) and not lookup.entries(path):
         path.rmdir()
     if lookup.exists(path) and not lookup.exists(path / marker.NAME):
-        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
+        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in SKIPS else ""
         raise LaunchError(
             Exit.CONFIG,
             f"{path} exists without a marker, so the launcher did not make it",

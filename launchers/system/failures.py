@@ -13,12 +13,7 @@ from pathlib import Path
 
 from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules.causes import CAUSES
-from launchers.system.failure_rules.rule import (
-    CASCADE,
-    TERMINATED,
-    WRAPPERS,
-    FailureRule,
-)
+from launchers.system.failure_rules.rule import CASCADE, TERMINATED, WRAPPERS, FailureRule
 from launchers.system.failure_rules.rules import RULES
 from launchers.system.remedies import RECIPE_REMEDY
 

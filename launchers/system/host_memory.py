@@ -168,6 +168,12 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     return None
 
 
+def oom_kills_since(before: int | None) -> int | None:
+    """Return the kills after ``oom_kills`` gave ``before``; None without a counter."""
+    now = oom_kills()
+    return None if before is None or now is None else now - before
+
+
 def cgroup_folders(root: Path) -> list[tuple[Path, int]]:
     """List the folders that may hold this process's memory cgroup, the most specific first.
 

@@ -176,10 +176,7 @@ class Child:
         self._last = (self._last + chunk)[-_KEPT_BYTES:]
 
     def wait(
-        self,
-        wake: threading.Event,
-        pause: float = 0.2,
-        until: Callable[[], bool] = lambda: False,
+        self, wake: threading.Event, pause: float = 0.2, until: Callable[[], bool] = lambda: False
     ) -> int | None:
         """Wait for the exit; return the code, or None if ``wake`` is set or ``until`` holds."""
         while True:

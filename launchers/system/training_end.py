@@ -94,12 +94,7 @@ def _away(folder: Path) -> Verdict | None:
 
 
 def attribute(
-    texts: Iterable[str],
-    agent: str,
-    *,
-    started: bool,
-    oom_kills: int | None = None,
-    code: int = 0,
+    texts: Iterable[str], agent: str, *, started: bool, oom_kills: int | None = None, code: int = 0
 ) -> Verdict | None:
     """Classify the end of one node's training processes; None without any sign.
 

@@ -1,23 +1,29 @@
 """Patches of upstream, and whether each may be installed on the installed sources.
 
-A patch is installed in the training process only on sources that were read (``known.py``). On an
-unknown source it is refused or left out, by its ``effect``, unless the user accepts it or this
+A patch is installed in the training process only on sources that were read (``digests.json``). On
+an unknown source it is refused or left out, by its ``effect``, unless the user accepts it or this
 installation has proved it (``proved.py``). ``table.py`` lists the patches.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import proved, source
-from launchers.upstream.known import DIGITS, SOURCES
 from launchers.upstream.versions import parse_version
 
+FILE = Path(__file__).with_name("digests.json")
+Digests = dict[str, dict[str, dict[str, dict[str, str]]]]
+"""By distribution, module and qualified name: the releases that were read, by the SHA-256 of the
+source of the function; an empty digest stands for releases that do not have it."""
+SOURCES: Digests = json.loads(FILE.read_text(encoding="utf-8"))
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
 Effect = Literal["numbers", "required", "speed"]
@@ -43,7 +49,7 @@ class Function:
 
     @property
     def read(self) -> Mapping[str, str]:
-        """Return the releases that were read, by the first digits of the source's SHA-256."""
+        """Return the releases that were read, by the SHA-256 of the source."""
         return SOURCES[self.package].get(self.module, {}).get(self.name, {})
 
 
@@ -61,7 +67,7 @@ def functions(scope: str, names: str) -> tuple[Function, ...]:
         names: the names in it, separated by spaces.
 
     Raises:
-        KeyError: ``known.py`` has no module of its distribution.
+        KeyError: ``digests.json`` has no module of its distribution.
     """
     module, _, owner = scope.partition(":")
     prefix = f"{owner}." if owner else ""
@@ -83,7 +89,7 @@ class Patch:
     """Values that a user may change instead of using another image."""
     fixed: tuple[str, ...] = ()
     fixed_by: str = ""
-    """First digits of known sources in which upstream does what the patch does, and its change."""
+    """SHA-256 of known sources in which upstream does what the patch does, and its change."""
 
     @property
     def name(self) -> str:
@@ -114,7 +120,7 @@ class Verdict:
         """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
         found: dict[str, list[str]] = {}
         for f in (f for f in self.patch.functions if f not in self.unknown):
-            found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
+            found.setdefault(f.package, []).append(f.read[self.digests[f.place]])
         return "; ".join(f"{name} {each}" for name in found for each in _common(found[name]))
 
     def error(self) -> LaunchError:
@@ -180,11 +186,11 @@ def judge(patch: Patch, accepted: str) -> Verdict:
     unknown = tuple(
         f
         for f in patch.functions
-        if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
+        if digests[f.place] not in f.read or source.file_of(f.module) is None
     )
     day = proved.date(patch.name, digests, os.environ) if unknown else ""
     if not unknown:
-        is_fixed = any(digest[:DIGITS] in patch.fixed for digest in digests.values())
+        is_fixed = any(digest in patch.fixed for digest in digests.values())
         state: State = "not needed" if is_fixed else "installed"
     elif day:
         state = "proved"

@@ -15,14 +15,7 @@ from launchers.upstream.table import of_feature
 KERNELS = ("apex", "flash-attn", "flash-attn-3", "flash-attn-4")
 """Optional distributions that bring kernels: apex of norms and fused gradient accumulation,
 flash-attn and its successors, which Transformer Engine looks for by these names, of attention."""
-PACKAGES = (
-    "ms-swift",
-    "mcore-bridge",
-    "megatron-core",
-    "transformer-engine",
-    "torch",
-    *KERNELS,
-)
+PACKAGES = ("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch", *KERNELS)
 """Distributions whose version may change the numbers of a run."""
 ALLOW_VARIABLE = "DPO_ALLOW_VERSION_CHANGE"
 """Environment variable of the training processes: ``1`` if the recipe's ``allowVersionChange`` is

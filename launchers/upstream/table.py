@@ -125,10 +125,7 @@ PATCHES = (
     Patch(
         "partial_window",
         "numbers",
-        (
-            *functions(_HF_DPO, "compute_loss"),
-            *functions(_HF, "get_batch_samples training_step"),
-        ),
+        (*functions(_HF_DPO, "compute_loss"), *functions(_HF, "get_batch_samples training_step")),
     ),
     Patch(
         "first_step_megatron",

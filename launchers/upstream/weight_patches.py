@@ -41,7 +41,7 @@ PATCHES = (
         "checked_read",
         "numbers",  # without it tensors that could not be read keep their initial values
         functions("swift.megatron.init", "_patch_torch_FileSystemReader"),
-        fixed=("0ac105a7ad1fae1a",),
+        fixed=("0ac105a7ad1fae1ad9edcf85bdac4cec4d793e02c40f2ef13379ba173ce40035",),
         fixed_by="ms-swift asks its threads for their result (issue 10045)",
     ),
     Patch(

@@ -18,7 +18,6 @@ from scripts import redact
 from scripts.bundle import logs, objects, selection
 from scripts.bundle.selection import Entry
 from scripts.observe.command import Target, print_json
-from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
@@ -33,12 +32,8 @@ SCHEMA = 1
 class Request:
     """The options of the command."""
 
-    run: str
-    """Name of a run of the workspace, or the path of its folder."""
-    workspace: Path
-    namespace: str | None = None
-    context: str | None = None
-    source: Source = Source.AUTO
+    target: Target
+    """Its run is a name on the workspace, or the path of a run's folder."""
     values: Sequence[Path] = ()
     """Values files of the release."""
     file: Path | None = None
@@ -58,14 +53,7 @@ class Bundle:
 
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Write the archive, print its contents or a JSON document; return the exit status."""
-    target = Target(
-        run=request.run,
-        namespace=request.namespace,
-        context=request.context,
-        workspace=request.workspace,
-        source=request.source,
-    )
-    with located(target, selection.FILES, cut=logs.TAIL) as found:
+    with located(request.target, selection.FILES, cut=logs.TAIL) as found:
         work = found.work
         bundle = build(work.home, _documents(request), os.environ)
     file = request.file or Path(f"bundle-{work.run}.tar.gz")

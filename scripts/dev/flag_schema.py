@@ -59,7 +59,7 @@ _OWN: dict[str, dict[str, object]] = {
         "type": ["object", "string", "null"],
         "pattern": r"^\s*\{|\.json$",
         "errorMessage": "use a map, e.g. {chosen: messages, rejected: rejected_messages}, or JSON",
-    },
+    }
 }
 """Flags that only ms-swift's own parser types."""
 Schema = Mapping[str, object]

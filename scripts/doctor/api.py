@@ -261,11 +261,7 @@ class Api:
         return call(self.client.configuration, method, url, headers=headers, **options)
 
     def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: Object | None = None,
+        self, method: str, path: str, query: Mapping[str, str], body: Object | None = None
     ) -> Answer:
         if self.unselected:
             return Answer(status=0, content={"message": self.unselected})

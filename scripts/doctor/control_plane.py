@@ -6,10 +6,10 @@ chart, and an old CRD silently drops fields that it does not know (kubernetes-si
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from launchers.upstream.versions import parse_version
 from scripts.doctor.api import DEPLOYMENTS, JOBSET, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -50,11 +50,10 @@ def check_server(snapshot: Snapshot) -> list[Finding]:
     return [ok("api-server-ok", subject, f"Kubernetes {text}")]
 
 
-def _kubernetes(snapshot: Snapshot) -> tuple[str, tuple[int, int] | None]:
-    """Return the API server's version as text, and its major and minor number."""
+def _kubernetes(snapshot: Snapshot) -> tuple[str, tuple[int, ...]]:
+    """Return the API server's version as text, and its numbers."""
     text = str(snapshot.version.content.get("gitVersion", ""))
-    match = re.match(r"v(\d+)\.(\d+)", text)
-    return text, (int(match[1]), int(match[2])) if match else None
+    return text, parse_version(text.removeprefix("v"))
 
 
 def answers(snapshot: Snapshot) -> bool:

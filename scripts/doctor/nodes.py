@@ -6,12 +6,12 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from launchers.config.gpu_models import GPU_MODELS
+from launchers.upstream.versions import parse_version
 from scripts.doctor.api import NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -110,8 +110,8 @@ def _mounts_images(runtime: str) -> bool:
     """
     name, _, version = runtime.partition("://")
     least = {"containerd": (2, 1), "cri-o": (1, 31), "kubelet": (1, 35)}.get(name, (0, 0))
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return found is None or (int(found[1]), int(found[2])) >= least
+    found = parse_version(version.removeprefix("v"))
+    return not found or found >= least
 
 
 def _is_product(label: str, wanted: set[str]) -> bool:

@@ -25,12 +25,7 @@ INSTALL = "helm install"
 
 
 def needed_permissions(
-    *,
-    claim: bool,
-    queue: bool,
-    account: bool = False,
-    policy: bool = False,
-    role: bool = False,
+    *, claim: bool, queue: bool, account: bool = False, policy: bool = False, role: bool = False
 ) -> list[Permission]:
     """Return the permissions that a release needs.
 

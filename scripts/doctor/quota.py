@@ -20,13 +20,7 @@ from scripts.doctor.nodes import untolerated
 from scripts.doctor.queue import cluster_queue, cluster_queue_name
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
-from scripts.quantity import (
-    add_amounts,
-    format_amount,
-    parse_amounts,
-    parse_quantity,
-    pod_limits,
-)
+from scripts.quantity import add_amounts, format_amount, parse_amounts, parse_quantity, pod_limits
 
 CONFIG_KEY = "controller_manager_config.yaml"
 SHORT_SECONDS = 600

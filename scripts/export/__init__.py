@@ -1,1 +1,1 @@
-"""`megatron-dpo verify`, `sign` and `card`: an export's folder, without its run or a cluster."""
+"""`megatron-dpo verify`, `sign`, `card` and `push`: an export's folder, without a cluster."""

@@ -11,7 +11,6 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -19,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from launchers.system.atomic_file import replace
-from scripts.problem import Problem, WrongUse
+from scripts.export import secret
+from scripts.problem import Problem
 
 NAME = "statement.dsse.json"
 """The envelope's file in the export, next to the statement."""
 PAYLOAD = "application/vnd.in-toto+json"
-FROM_VARIABLE = "env:"
 LARGEST = 128 << 20
 
 
@@ -50,7 +49,7 @@ def sign(folder: Path, statement: bytes, key: str, passphrase: str = "") -> str:
         WrongUse: the key cannot be read.
         Problem: openssl is missing or refuses the key.
     """
-    pem = _key(key)
+    pem = secret.read(key, "--key")
     known = ["-passin", f"env:{passphrase}"] if passphrase else ["-passin", "pass:"]
     public = _openssl(["pkey", *known, "-pubout"], pem, "a private key in PEM")
     with tempfile.TemporaryDirectory() as work:
@@ -80,7 +79,9 @@ def check(folder: Path, statement: bytes, key: str = "") -> str:
         Problem: openssl is missing or refuses the key.
     """
     public = (
-        _openssl(["pkey", "-pubin", "-pubout"], _key(key), "a public key in PEM") if key else b""
+        _openssl(["pkey", "-pubin", "-pubout"], secret.read(key, "--key"), "a public key in PEM")
+        if key
+        else b""
     )
     try:
         payload, signatures = _envelope(folder / NAME)
@@ -142,24 +143,6 @@ def _digest(public: bytes) -> list[str]:
     """Return openssl's option for the hash: Ed25519 has its own."""
     text = _openssl(["pkey", "-pubin", "-noout", "-text_pub"], public, "a public key in PEM")
     return [] if b"ED25519" in text.upper() else ["-digest", "sha256"]
-
-
-def _key(given: str) -> bytes:
-    if given.startswith(FROM_VARIABLE):
-        name = given.removeprefix(FROM_VARIABLE)
-        if not os.environ.get(name):
-            raise WrongUse(
-                f"--key {given}: the variable {name} is not set; export it, or give a file"
-            )
-        return os.environ[name].encode()
-    if "-----BEGIN" in given:
-        raise WrongUse("--key takes a file or env:NAME, not the key itself: others see arguments")
-    try:
-        return Path(given).read_bytes()
-    except OSError as error:
-        raise WrongUse(
-            f"--key {given}: {error.strerror}; give a file in PEM, or env:NAME"
-        ) from None
 
 
 def _openssl(words: Sequence[str], key: bytes, wanted: str) -> bytes:

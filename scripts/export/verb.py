@@ -1,4 +1,4 @@
-"""The options of `megatron-dpo verify`, `sign` and `card`."""
+"""The options of `megatron-dpo verify`, `sign`, `card` and `push`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from scripts.run_verbs import Json
+from scripts.completion import complete_run_or_folder
+from scripts.run_verbs import WORKSPACE, Json, Yes, asking
 from scripts.terminal import terminal
 
 Export = Annotated[Path, typer.Argument(help="Folder of an export.", show_default=False)]
@@ -20,6 +21,28 @@ PrivateKey = Annotated[
 ]
 Passphrase = Annotated[
     str, typer.Option("--passphrase", help="Variable that holds the key's passphrase.")
+]
+
+Pushed = Annotated[
+    str,
+    typer.Argument(
+        help="Run of the workspace, or folder of an export.",
+        show_default=False,
+        autocompletion=complete_run_or_folder,
+    ),
+]
+Destination = Annotated[
+    str, typer.Argument(help="hf://org/name or oci://host/name:tag.", show_default=False)
+]
+Workspace = Annotated[
+    Path,
+    typer.Option(envvar=WORKSPACE, help="Folder of the shared volume; it holds runs/<run>."),
+]
+Token = Annotated[
+    str, typer.Option("--token", help="File or env:NAME; default: the login of the client.")
+]
+User = Annotated[
+    str, typer.Option("--username", help="User of the token, where a registry asks for one.")
 ]
 
 
@@ -55,8 +78,36 @@ def card(export: Export, as_json: Json = False) -> None:
     raise typer.Exit(writing.run(export, terminal(), as_data=as_json))
 
 
+def push(
+    run: Pushed,
+    destination: Destination,
+    workspace: Workspace = Path(),
+    key: PublicKey = "",
+    token: Token = "",
+    username: User = "",
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Push a verified export, its card, statement and signature to a hub or registry.
+
+    Example: megatron-dpo push dpo-42 hf://org/name --workspace /mnt/workspace --token env:HF_TOKEN
+    """
+    from scripts.export import push as pushing
+
+    request = pushing.Request(
+        export=run,
+        destination=destination,
+        workspace=workspace,
+        key=key,
+        token=token,
+        user=username,
+    )
+    raise typer.Exit(pushing.run(request, terminal(), asking(yes, as_json), as_data=as_json))
+
+
 def register(app: typer.Typer) -> None:
     """Add the verbs to the command."""
     app.command()(verify)
     app.command()(sign)
     app.command()(card)
+    app.command()(push)

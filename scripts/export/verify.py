@@ -13,7 +13,7 @@ from launchers.stages import statement as written
 from launchers.storage import manifest, marker
 from launchers.storage.manifest import Entry
 from launchers.system.threads import each
-from scripts.export import card, signature
+from scripts.export import card, hub, signature
 from scripts.export import statement as statements
 from scripts.export.findings import Finding
 from scripts.export.statement import Statement
@@ -85,7 +85,7 @@ def _files(folder: Path, stated: Statement) -> Iterator[Finding]:
             yield _wrong("file-kind", name, "it is a link or a special file, not a file")
         elif entry.sha256 != stated.subjects[name]:
             yield _wrong("file-changed", name, "its content is not that of the statement")
-    for name in sorted(there.keys() - stated.subjects.keys() - set(OWN)):
+    for name in sorted(there.keys() - stated.subjects.keys() - {*OWN, hub.ATTRIBUTES}):
         yield _wrong("file-added", name, "the statement does not list it")
     if card.NAME in there and card.NAME not in stated.subjects and not _is_card(folder, stated):
         yield _wrong("card-differs", card.NAME, "it is not the card of the statement")

@@ -95,10 +95,7 @@ def moved(text: str, mounts: Mapping[str, str]) -> str:
 
 
 def _value(
-    pod: Pod,
-    item: Fields,
-    caller: Mapping[str, str],
-    config_maps: Mapping[str, Mapping[str, str]],
+    pod: Pod, item: Fields, caller: Mapping[str, str], config_maps: Mapping[str, Mapping[str, str]]
 ) -> str | None:
     source = item.get("valueFrom")
     if source is None:

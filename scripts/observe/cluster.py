@@ -58,13 +58,7 @@ QUEUES: Requests = {
 VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
 """Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
-    {
-        "get clusterqueues",
-        "list pendingworkloads",
-        ALL_WORKLOADS,
-        EVERYWHERE,
-        *QUEUES,
-    }
+    {"get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE, *QUEUES}
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
 
@@ -97,11 +91,14 @@ class Snapshot:
         """Return an answer; `NO_ANSWER` for a request that was not sent."""
         return self.answers.get(key, NO_ANSWER)
 
+    def _content(self, key: str) -> Object:
+        found = self.answer(key)
+        return found.content if found.found else {}
+
     @property
     def jobset(self) -> Object:
         """Return the JobSet; empty when it was not found."""
-        found = self.answer("get jobsets")
-        return found.content if found.found else {}
+        return self._content("get jobsets")
 
     @property
     def pods(self) -> list[Object]:
@@ -116,13 +113,8 @@ class Snapshot:
     @property
     def events(self) -> list[Object]:
         """Return the events of the run's objects, the oldest first."""
-        found = [
-            each
-            for key, a in self.answers.items()
-            if key.startswith("list events")
-            for each in a.items
-        ]
-        return sorted(found, key=event_time)
+        lists = (a.items for key, a in self.answers.items() if key.startswith("list events"))
+        return sorted((each for items in lists for each in items), key=event_time)
 
     @property
     def workload(self) -> Object:
@@ -132,14 +124,12 @@ class Snapshot:
     @property
     def local_queue(self) -> Object:
         """Return the LocalQueue; empty when it was not found."""
-        found = self.answer("get localqueues")
-        return found.content if found.found else {}
+        return self._content("get localqueues")
 
     @property
     def cluster_queue(self) -> Object:
         """Return the ClusterQueue; empty when it was not found or may not be read."""
-        found = self.answer("get clusterqueues")
-        return found.content if found.found else {}
+        return self._content("get clusterqueues")
 
     @property
     def groups(self) -> frozenset[str] | None:

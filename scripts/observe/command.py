@@ -66,12 +66,7 @@ class Target:
 
 
 def observe(
-    target: Target,
-    api: Api,
-    *,
-    queue: bool = True,
-    reader: bool = True,
-    ahead: Ahead | None = None,
+    target: Target, api: Api, *, queue: bool = True, reader: bool = True, ahead: Ahead | None = None
 ) -> tuple[View, Reading]:
     """Read a run: its objects, then its files.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from launchers.system.atomic_file import FOREIGN
@@ -23,19 +22,9 @@ from scripts.observe.pods import (
     running_pod,
 )
 from scripts.observe.view import View
+from scripts.observe.ways import Source as Source
 from scripts.observe.workspace import RunFiles, parse_run, read_run
 from scripts.problem import Problem, WrongUse
-
-
-class Source(StrEnum):
-    """Way to read the workspace."""
-
-    AUTO = "auto"
-    MOUNT = "mount"
-    EXEC = "exec"
-    POD = "pod"
-    API = "api"
-    """Not at all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from launchers.stages import attempt_record
 from launchers.stages.attempt_record import End
 from launchers.state import document, json_text
 from launchers.state.contents import is_name
+from launchers.state.spans import Span
 from scripts.problem import Problem
 
 if TYPE_CHECKING:
@@ -61,19 +62,12 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(Span):
     """One start of the gang."""
 
     number: int
     resumed: int | None
     """Step of the checkpoint that it began from, 0 without one; None if it never trained."""
-    first: Row | None = None
-    last: Row | None = None
-    """Its first and last rows of optimizer steps."""
-    lost_steps: int = 0
-    """Steps that the next attempt trained again."""
-    lost_seconds: float = 0.0
-    """From the last kept step to the last step."""
     ends: tuple[End, ...] = ()
     failed_checks: tuple[PreflightFinding, ...] = ()
     logs: tuple[str, ...] = ()

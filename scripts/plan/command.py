@@ -106,9 +106,7 @@ def _plan(request: Request, console: Console) -> int:
     return 1 if verdict.refusals else 0
 
 
-def _planned(
-    request: Request,
-) -> tuple[Submission, Plan, Verdict, Search | None, Sequence[Found]]:
+def _planned(request: Request) -> tuple[Submission, Plan, Verdict, Search | None, Sequence[Found]]:
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)

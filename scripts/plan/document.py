@@ -85,11 +85,7 @@ def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
         "version": VERSION,
         "accepted": bool(found),
         "refusals": [] if found else [search.why_none()],
-        "gang": {
-            "nodes": job.nodes,
-            "gpus_per_node": job.gpus_per_node,
-            "card": search.gpu.name,
-        },
+        "gang": {"nodes": job.nodes, "gpus_per_node": job.gpus_per_node, "card": search.gpu.name},
         "considered": len(search.layouts()),
         "layouts": [_found(each, rank) for rank, each in enumerate(found, 1)],
     }

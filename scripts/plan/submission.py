@@ -9,7 +9,7 @@ import yaml
 
 from launchers.config.recipe import Recipe
 from launchers.config.recipe import parse as parse_recipe
-from launchers.config.settings import STAGES
+from launchers.config.settings import SKIPS
 from launchers.exits import LaunchError
 from launchers.refusal import Refusal
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
@@ -94,7 +94,7 @@ def read_submission(text: str) -> Submission:
         priority=jobset.priority,
         topology=_topology(gang.annotations),
         placement="jobs" if len(jobset.jobs) > 1 else "inline",
-        skips=frozenset(stage for stage in STAGES if gang.env.get(f"SKIP_{stage.upper()}") == "1"),
+        skips=frozenset(stage for stage, name in SKIPS.items() if gang.env.get(name) == "1"),
         workspace=_volume_text(volumes.get("workspace") or {}),
         workspace_size=_claim_size(release),
         restarts=jobset.max_restarts,

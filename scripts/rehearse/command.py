@@ -168,11 +168,7 @@ def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SEC
 
 def log_of_rank_0(api: Api, name: str) -> list[str]:
     """Return the lines of the log of rank 0's newest pod; empty if it can't be read."""
-    labels = {
-        NAME_LABEL: name,
-        JOB_LABEL: GANG,
-        INDEX_LABEL: "0",
-    }
+    labels = {NAME_LABEL: name, JOB_LABEL: GANG, INDEX_LABEL: "0"}
     selector = ",".join(f"{label}={value}" for label, value in labels.items())
     pods = api.get(PODS.path(api.namespace), labelSelector=selector).items
     if not pods:

@@ -44,11 +44,7 @@ def _mean(values: Sequence[float]) -> float:
         return math.fsum(value / len(values) for value in values)
 
 
-def reduce(
-    steps: Iterable[int],
-    values: Iterable[float],
-    columns: int = COLUMNS,
-) -> Points:
+def reduce(steps: Iterable[int], values: Iterable[float], columns: int = COLUMNS) -> Points:
     """Return a series in at most ``columns`` points.
 
     Args:

@@ -19,7 +19,6 @@ from scripts import prices, redact
 from scripts.data import command as looking
 from scripts.data import page as data_page
 from scripts.observe.command import Target
-from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
@@ -47,13 +46,8 @@ MOST = 12
 class Request:
     """The options of the command."""
 
-    runs: Sequence[str]
-    """Names of runs of the workspace, or paths of their folders."""
-    workspace: Path
-    namespace: str | None = None
-    context: str | None = None
-    source: Source = Source.AUTO
-    """The way to read the workspace; MOUNT asks no cluster."""
+    targets: Sequence[Target]
+    """Their runs are names on the workspace, or paths of runs' folders."""
     format: Format = Format.HTML
     data: Sequence[Path] = ()
     """Files or folders of rows, shown as `megatron-dpo data` does."""
@@ -82,17 +76,10 @@ def run(request: Request, console: Console) -> int:
 def records(request: Request) -> list[RunRecord]:
     """Read the runs of a report."""
     redactor = redact.from_environment(os.environ)
-    return [_record(name, request, redactor) for name in request.runs]
+    return [_record(target, redactor) for target in request.targets]
 
 
-def _record(name: str, request: Request, redactor: Redactor) -> RunRecord:
-    target = Target(
-        run=name,
-        namespace=request.namespace,
-        context=request.context,
-        workspace=request.workspace,
-        source=request.source,
-    )
+def _record(target: Target, redactor: Redactor) -> RunRecord:
     with located(target, FILES) as found:
         record = reading.read(found.work, redactor)
         changes = changed(target, found.work)

@@ -87,10 +87,7 @@ CHARTS = (
         id="accuracy",
         title="Preference accuracy",
         unit="share of pairs",
-        series={
-            "rewards/accuracies": BATCH,
-            f"{EVALUATED}rewards/accuracies": HELD_OUT,
-        },
+        series={"rewards/accuracies": BATCH, f"{EVALUATED}rewards/accuracies": HELD_OUT},
         top=1.0,
         note="A tie counts as wrong, so it is 0 while the policy equals the reference.",
     ),

@@ -201,10 +201,7 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         whole, active = (_count(model.get(name)) for name in ("parameters", "active_parameters"))
         active = f", {active} active" if active and active != whole else ""
         experts = f", {model.get('experts')} experts" if model.get("experts") else ""
-        yield (
-            "parameters",
-            f"{whole}{active}, {model.get('layers')} layers{experts}",
-        )
+        yield ("parameters", f"{whole}{active}, {model.get('layers')} layers{experts}")
     layout = part(run.plan, "layout")
     if layout:
         names = ("tp", "pp", "cp", "ep", "etp", "vpp", "dp", "edp")

@@ -21,8 +21,7 @@ from scripts.run_verbs import (
 from scripts.terminal import terminal
 
 Vary = Annotated[
-    list[str],
-    typer.Option("--vary", help="PATH=VALUE,VALUE,...: one run for each combination."),
+    list[str], typer.Option("--vary", help="PATH=VALUE,VALUE,...: one run for each combination.")
 ]
 
 

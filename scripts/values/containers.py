@@ -11,9 +11,9 @@ from launchers.refusal import Refusal
 Values = Mapping[str, Any]
 _BUCKETS, _MOUNTS_BUCKETS = "gcsfuse.csi.storage.gke.io", "gke-gcsfuse/volumes"
 _VOLUMES = (
-    *("launchers", "package", "workspace", "shm", "tmp", "release", "local-checkpoints"),
-    *("agent-token", "events-token"),
-)
+    "launchers", "package", "workspace", "shm", "tmp", "release", "local-checkpoints",
+    "agent-token", "events-token",
+)  # fmt: skip
 """Volumes of the chart."""
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _FILES = "/etc/megatron-dpo"

@@ -29,11 +29,10 @@ Values = Mapping[str, Any]
 _PROSE = ("extraEnv", "podAnnotations", "global", "recipe.args")
 """Keys whose values may hold prose."""
 _NAMED = (
-    *("podLabels", "podAnnotations", "nodeSelector", "jobset", "monitoring", "affinity"),
-    *("topologySpreadConstraints", "networkPolicy", "serviceAccount", "extraObjects"),
-    *("extraVolumes", "extraInitContainers", "stages", "test", "workspace", "extraEnv"),
-    "network.env",
-)
+    "podLabels", "podAnnotations", "nodeSelector", "jobset", "monitoring", "affinity",
+    "topologySpreadConstraints", "networkPolicy", "serviceAccount", "extraObjects", "extraVolumes",
+    "extraInitContainers", "stages", "test", "workspace", "extraEnv", "network.env",
+)  # fmt: skip
 """Keys below which names are the user's."""
 _SELECTING = ("affinity", "stages.affinity", "test.affinity", "topologySpreadConstraints")
 """Keys of terms that select pods by their labels."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from launchers.config.settings import STAGES
+from launchers.config.settings import SKIPS
 from launchers.config.sources import parse_source
 from launchers.exits import LaunchError
 from launchers.refusal import Refusal
@@ -23,7 +23,7 @@ def refusals(release: Release) -> list[Refusal]:
     """Return why the settings of a release cannot work."""
     env = release.gang.env
     found = []
-    if all(env.get(f"SKIP_{stage.upper()}") == "1" for stage in STAGES):
+    if all(env.get(name) == "1" for name in SKIPS.values()):
         says = "every stage is skipped, so that the pods would do nothing; set one to false"
         found.append(Refusal(id="stages-none", path="stages", says=says))
     found += _transport(env)

@@ -42,16 +42,18 @@ def _deactivation(view: View) -> tuple[str, str]:
     return reason, clean(str(found.get("message") or target.get("message") or ""))
 
 
-def _requeuing_limit(view: View) -> Facts | None:
+def _limit(view: View, named: str, words: str) -> Facts | None:
     reason, message = _deactivation(view)
-    is_limit = "RequeuingLimitExceeded" in reason or "maximum number of re-queuing" in message
+    is_limit = named in reason or words in message
     return {"cause": message or reason} if is_inactive(view) and is_limit else None
+
+
+def _requeuing_limit(view: View) -> Facts | None:
+    return _limit(view, "RequeuingLimitExceeded", "maximum number of re-queuing")
 
 
 def _max_exec_time(view: View) -> Facts | None:
-    reason, message = _deactivation(view)
-    is_limit = "MaximumExecutionTimeExceeded" in reason or "maximum execution time" in message
-    return {"cause": message or reason} if is_inactive(view) and is_limit else None
+    return _limit(view, "MaximumExecutionTimeExceeded", "maximum execution time")
 
 
 def _stopped(view: View) -> Facts | None:

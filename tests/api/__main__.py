@@ -1,7 +1,5 @@
 """``make differential-api``: ``CASES`` drawn pod parts, as a table of who refuses how many."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

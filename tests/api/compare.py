@@ -1,7 +1,5 @@
 """Give drawn pod parts to the chart and to an API server, and compare what both say."""
 
-from __future__ import annotations
-
 import queue
 import random
 import re

@@ -4,8 +4,6 @@ The structure comes from the OpenAPI and not from the chart's schema, so that a 
 schema lacks is found. The same seed draws the same parts.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

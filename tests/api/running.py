@@ -1,7 +1,5 @@
 """A comparison with a chart without the launcher's code, a renderer and an API server."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

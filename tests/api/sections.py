@@ -1,7 +1,5 @@
 """Values with drawn pod parts, and the same parts in a pod without the chart."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 ``make differential-api CASES=5000`` compares more; README.md has its results.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``python -m tests.attribution [--development]``: the confusion matrix of the corpus."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

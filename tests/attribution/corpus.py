@@ -3,8 +3,6 @@
 ``corpus/<class>.yaml``, and parts that were collected at once: ``corpus/parts/<part>.yaml``.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

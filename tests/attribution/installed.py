@@ -1,7 +1,5 @@
 """The installed sources that messages were taken from."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Fixtures of the chart's tests."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts in the form of each kind of credential in credentials.yaml; none is real."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ ct waits for a tool before it has read all of the tool's output, and then closes
 3.14.0: one of some twenty runs misses the last lines). So each tool also writes to a file.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The profiles of chart/networks: the schema of a file, and its row in the README's table."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

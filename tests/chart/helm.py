@@ -1,7 +1,5 @@
 """The chart as Helm renders it, once per input: by the renderer, or by a Helm that a test names."""
 
-from __future__ import annotations
-
 import atexit
 import base64
 import copy

@@ -1,7 +1,5 @@
 """All mistakes of values as ``megatron-dpo plan`` prints them: the judge with the renderer."""
 
-from __future__ import annotations
-
 import atexit
 import tempfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The table of chart/OPERATIONS.md: which values need which level of Pod Security."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

@@ -1,7 +1,5 @@
 """CRD of PodMonitors, from a release of Prometheus's operator as a Go module."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A `helm template` costs 160 ms of a processor; the program of tests/e2e/tools/re
 same functions of the pinned Helm on a chart that it has parsed. `make test-renderer` compares both.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator, Mapping

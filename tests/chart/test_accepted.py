@@ -1,7 +1,5 @@
 """Values that users need, and values that resemble refused ones, render as given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

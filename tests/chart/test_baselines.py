@@ -1,7 +1,5 @@
 """``values/a100-2node.yaml`` gives a reason for each difference to the run that it began from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`ct lint`, as charts are linted in the field, with ct.yaml; `ct install` is in tests/e2e."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

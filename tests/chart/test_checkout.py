@@ -1,7 +1,5 @@
 """The chart as Git has it: it renders without `make chart` if an image brings the launcher."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Validation as by the API server: the JobSet's CRD and the core kinds, unknown fields refused."""
 
-from __future__ import annotations
-
 import copy
 import shutil
 from functools import lru_cache

@@ -5,8 +5,6 @@ The runs: one on CPU with evaluations, whose `progress.json` is kept as its laun
 The engine is built by `make test-chart` (tests/e2e/tools/promql).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

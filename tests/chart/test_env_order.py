@@ -1,7 +1,5 @@
 """A variable stands below those that its value refers to: Kubernetes resolves only these."""
 
-from __future__ import annotations
-
 from tests.chart.helm import Document, kind, pod, render
 
 

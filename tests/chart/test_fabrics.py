@@ -1,7 +1,5 @@
 """Every file of chart/networks: its fields, its result, and what README and NOTES say of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Golden manifests, the differences of the other values files from them, and the NOTES."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from pathlib import Path

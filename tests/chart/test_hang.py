@@ -1,7 +1,5 @@
 """Settings of the hang watchdog reach the launcher; the probe judges the launcher's heartbeat."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

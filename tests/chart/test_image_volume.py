@@ -1,7 +1,5 @@
 """The launcher as an image volume: when it is chosen, and what the pods then mount."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

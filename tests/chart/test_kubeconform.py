@@ -6,8 +6,6 @@ own OpenAPI. It runs where `make e2e` built kubeconform. No schema is fetched or
 made from the modules of Kubernetes and JobSet.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The parts of the schema that are Kubernetes' own have its fields, and no others."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """`helm lint --strict`, in which a warning is an error, with both Helms."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

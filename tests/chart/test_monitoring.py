@@ -142,9 +142,7 @@ def test_the_launcher_gets_a_token_of_its_own_where_it_reads_it() -> None:
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {
             "downwardAPI": {
-                "items": [
-                    {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}},
-                ]
+                "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
             }
         },
     ]

@@ -85,10 +85,7 @@ def test_a_spread_counts_the_gangs_pods_unless_it_selects_others() -> None:
     rack = {"topologyKey": "example.com/rack"}
     other = {**SPREAD, **rack, "labelSelector": {"matchLabels": {"a": "b"}}}
     found = pod(render(BASE, {"topologySpreadConstraints": [SPREAD, other]}))
-    own = {
-        "jobset.sigs.k8s.io/jobset-name": "run",
-        "jobset.sigs.k8s.io/replicatedjob-name": "node",
-    }
+    own = {"jobset.sigs.k8s.io/jobset-name": "run", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
     assert found["topologySpreadConstraints"] == [
         {**SPREAD, "labelSelector": {"matchLabels": own}},
         other,
@@ -359,14 +356,14 @@ def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) ->
 
 
 KEYS = (
-    *("runtimeClassName", "jobset.labels", "jobset.annotations", "resourceClaims"),
-    *("extraInitContainers", "network.imageRegistry", "stages.nodeSelector", "stages.image"),
-    *("dnsConfig", "hostAliases", "hostUsers", "envFrom", "workspace.csi", "workspace.pvc"),
-    *("jobset.activeDeadlineSeconds", "topologySpreadConstraints", "jobset.managedBy"),
-    *("networkPolicy.enabled", "networkPolicy.egress", "monitoring.port", "monitoring.podMonitor"),
-    *("serviceAccount.create", "serviceAccount.annotations", "tmp.sizeLimit", "schedulerName"),
-    *("restarts.agentImage", "podSpec.containers", "jobset.spec", "extraObjects"),
-)
+    "runtimeClassName", "jobset.labels", "jobset.annotations", "resourceClaims",
+    "extraInitContainers", "network.imageRegistry", "stages.nodeSelector", "stages.image",
+    "dnsConfig", "hostAliases", "hostUsers", "envFrom", "workspace.csi", "workspace.pvc",
+    "jobset.activeDeadlineSeconds", "topologySpreadConstraints", "jobset.managedBy",
+    "networkPolicy.enabled", "networkPolicy.egress", "monitoring.port", "monitoring.podMonitor",
+    "serviceAccount.create", "serviceAccount.annotations", "tmp.sizeLimit", "schedulerName",
+    "restarts.agentImage", "podSpec.containers", "jobset.spec", "extraObjects",
+)  # fmt: skip
 """Keys that exist for clusters only, each of which the page has to show."""
 
 

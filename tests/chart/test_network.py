@@ -11,17 +11,7 @@ import yaml
 
 from scripts.values import fabric
 from tests.chart import judged
-from tests.chart.helm import (
-    CHART,
-    Document,
-    env,
-    jobs,
-    kind,
-    merged,
-    objects,
-    pod,
-    template,
-)
+from tests.chart.helm import CHART, Document, env, jobs, merged, objects, pod, template
 
 PROFILE: Document = {
     "summary": "a test",
@@ -92,16 +82,6 @@ def test_a_stage_pod_has_no_fabric(chart: Path) -> None:
         assert set(container["resources"]["limits"]) == {"memory"}
         annotations = jobs(documents)[role]["template"]["metadata"]["annotations"]
         assert set(annotations) == {"checksum/launchers", "checksum/recipe"}
-
-
-def test_the_test_has_no_fabric(chart: Path) -> None:
-    spec = kind(objects(template(merged(LAYER), chart=chart)), "Pod")["spec"]
-    [container] = spec["containers"]
-    assert not {"initContainers", "hostNetwork", "hostPID", "dnsPolicy"} & set(spec)
-    assert "driver" not in [v["name"] for v in (*spec["volumes"], *container["volumeMounts"])]
-    assert "add" not in container["securityContext"]["capabilities"]
-    assert set(container["resources"]["limits"]) == {"memory"}
-    assert not {"NCCL_NET", "A"} & {entry["name"] for entry in container["env"]}
 
 
 def test_the_profiles_volumes_and_paths_are_taken(

@@ -1,7 +1,5 @@
 """Numbers of the values reach the launcher in the form that its parser reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`megatron-dpo plan` shows every mistake of a values file at once, in words, without a secret."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """NOTES name the level of chart/OPERATIONS.md's table; tests/e2e asks the real admission."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

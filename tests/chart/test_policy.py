@@ -1,7 +1,5 @@
 """Exit codes: launchers/exits.py, the Jobs' podFailurePolicy and the JobSet's rules agree."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The launcher reads the settings of the preflight as the chart renders them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The pod of `helm test`: the gang's image, user and workspace, and nothing more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.chart.helm import Document, env, kind, render, runs

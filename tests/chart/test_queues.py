@@ -1,7 +1,5 @@
 """The sample queues of values/kueue/: valid, and wide enough for the shipped values."""
 
-from __future__ import annotations
-
 import copy
 import re
 import shutil

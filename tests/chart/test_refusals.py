@@ -140,8 +140,7 @@ def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
     shutil.copytree(CHART, chart)
     (chart / LIBRARY / "flags" / "ms-swift-4.4.1.yaml").unlink()
     with pytest.raises(
-        Refused,
-        match=r"library/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]",
+        Refused, match=r"library/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]"
     ):
         template(merged(), chart=chart)
 

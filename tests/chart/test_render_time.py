@@ -1,7 +1,5 @@
 """The time of a render: GitOps controllers render every few minutes, editors with every save."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from launchers import version
-from scripts.archive import code_of
+from scripts.archive import stored
 from tests.chart.fabrics import selected
 from tests.chart.helm import (
     BASE,
@@ -25,7 +25,6 @@ from tests.chart.helm import (
     objects,
     pod,
     render,
-    runs,
     template,
 )
 
@@ -51,11 +50,9 @@ def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
             opened = {name: archive.extractfile(name) for name in archive.getnames()}
             held |= {name: file.read() for name, file in opened.items() if file is not None}
     package = frozen.parent / "launchers"
-    files = {
-        f"launchers/{p.relative_to(package)}": code_of(p.read_bytes())
-        for p in package.rglob("*.py")
-    }
-    assert held == files
+    files = version.sources(package)
+    assert {name for name in files if not name.endswith(".py")} == {"upstream/digests.json"}
+    assert held == {f"launchers/{name}": stored(name, source) for name, source in files.items()}
     config = kind(documents, "ConfigMap")
     assert config["immutable"] is True
     digest = version.digest(version.sources(package))
@@ -99,53 +96,9 @@ def test_a_name_that_yaml_reads_as_something_else_stays_the_name(name: str) -> N
     assert kind(render(name=name), "JobSet")["metadata"]["name"] == name
 
 
-def test_the_pod_passes_the_restricted_level() -> None:
-    spec = pod(render())
-    assert spec["automountServiceAccountToken"] is False
-    assert spec["enableServiceLinks"] is False
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    [container] = spec["containers"]
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert container["securityContext"] == security
-    kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
-    assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
-
-
-def test_infiniband_asks_for_its_device_and_capability() -> None:
-    documents = render({"network": {"profile": "ib-shared", "resourceName": "rdma/ib"}})
-    assert resources(documents)["limits"]["rdma/ib"] == "1"
-    assert resources(documents)["requests"]["rdma/ib"] == "1"
-    security = pod(documents)["containers"][0]["securityContext"]
-    assert security["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
-    assert pod(documents)["securityContext"]["runAsUser"] == 0
-    assert env(documents)["NCCL_NET"] == "IB"
-
-
 def test_the_users_security_context_wins_over_the_network() -> None:
     layer: Document = {"network": {"profile": "ib-shared"}, "podSecurityContext": {"runAsUser": 7}}
     assert pod(render(layer))["securityContext"]["runAsUser"] == 7
-
-
-def test_later_environment_wins_and_keeps_one_entry_a_name() -> None:
-    layer = {"network": {"env": {"NCCL_NET": "a", "X": 1}}, "extraEnv": {"X": 2, "HOME": "/h"}}
-    found = env(render(layer))
-    assert (found["NCCL_NET"], found["X"], found["HOME"]) == ("a", "2", "/h")
-
-
-def test_the_environment_is_what_the_launcher_reads() -> None:
-    found = env(render({"secrets": {"hf": {"existingSecret": "hub", "key": "t"}}}))
-    assert found["DPO_MASTER_ADDR"] == "run-node-0-0.run"
-    assert (found["DPO_NODES"], found["DPO_COMPLETIONS"], found["DPO_GPUS_PER_NODE"]) == (
-        "2",
-        "2",
-        "8",
-    )
-    assert found["HF_TOKEN"] == {"secretKeyRef": {"name": "hub", "key": "t"}}
-    assert "MODELSCOPE_API_TOKEN" not in found
-    label = "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
-    assert found["DPO_RESTART_ATTEMPT"] == {"fieldRef": {"fieldPath": label}}
 
 
 def test_every_setting_is_known_to_the_launcher() -> None:
@@ -161,30 +114,6 @@ def test_every_setting_is_known_to_the_launcher() -> None:
         settings = from_env({**texts, **downward, "DPO_POD_NAME": "p", "DPO_NODE_NAME": "n"})
         assert settings.launch.run == "run"
         assert settings.stages.skips == {"convert"}
-
-
-def test_skip_switches_are_ones_and_zeros() -> None:
-    found = env(render({"stages": {"clone": {"skip": True}}}))
-    switches = {k: v for k, v in found.items() if k.startswith("SKIP_")}
-    assert switches == {
-        "SKIP_CLONE": "1",
-        "SKIP_DOWNLOAD": "0",
-        "SKIP_CONVERT": "0",
-        "SKIP_TRAIN": "0",
-        "SKIP_PREFLIGHT": "0",
-    }
-
-
-def test_resources_follow_from_the_gpus_and_memory_holds_shm() -> None:
-    found = resources(render({"gpusPerNode": 4, "sharedMemory": {"sizeLimit": "1Ti"}}))
-    memory = f"{4 * 56 * 1024 + 1024 * 1024}Mi"
-    assert found["requests"] == {"cpu": "40", "memory": memory, "nvidia.com/gpu": "4"}
-    assert found["limits"] == {"memory": memory, "nvidia.com/gpu": "4"}
-
-
-def test_a_pod_without_gpu_requests_cpu_and_memory_only() -> None:
-    found = resources(render(CPU))
-    assert found["requests"] == {"cpu": "2", "memory": f"{(8 + 16) * 1024}Mi"}
 
 
 def test_the_users_resources_win_and_a_null_removes_one() -> None:
@@ -205,31 +134,6 @@ def test_memory_and_devices_given_on_one_side_hold_for_both(side: str) -> None:
     assert not [both for both in found.values() if "rdma/hca_shared_devices_a" in both]
 
 
-def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
-    documents = render(STAGED)
-    replicated = kind(documents, "JobSet")["spec"]["replicatedJobs"]
-    assert [job["name"] for job in replicated] == ["clone", "download", "node"]
-    chain = [job.get("dependsOn") for job in replicated]
-    complete = [[{"name": n, "status": "Complete"}] for n in ("clone", "download")]
-    assert chain == [None, *complete]
-    placed: Document = {
-        "network": {"profile": "ib-shared"},
-        "nodeSelector": {"pool": "a100"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {}},
-    }
-    for role in ("clone", "download"):
-        bare, found = pod(documents, role), pod(render(STAGED, placed), role)
-        container = found["containers"][0]
-        assert container["resources"] == bare["containers"][0]["resources"]
-        assert container["securityContext"] == bare["containers"][0]["securityContext"]
-        assert not {"nodeSelector", "affinity"} & set(found)
-        assert found["tolerations"] == bare["tolerations"]
-        assert jobs(documents)[role]["completions"] == 1
-        assert "nvidia.com/gpu" not in resources(documents, role)["limits"]
-        assert runs(pod(documents, role)["containers"][0]["command"]) == role
-
-
 @pytest.mark.parametrize(
     "mode, value", [("required", "rack"), ("preferred", "rack"), ("unconstrained", "true")]
 )
@@ -245,18 +149,6 @@ def test_topology_is_on_the_pods_of_the_gang_only(mode: str, value: str) -> None
 def test_pod_labels_do_not_change_with_the_chart() -> None:
     labels = jobs(render())["node"]["template"]["metadata"]["labels"]
     assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(labels)
-
-
-def test_the_claim_outlives_the_release() -> None:
-    documents = render({"workspace": {"existingClaim": None, "pvc": {"size": "1Ti"}}})
-    claim = kind(documents, "PersistentVolumeClaim")
-    assert claim["metadata"]["annotations"] == {
-        "helm.sh/resource-policy": "keep",
-        "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
-    }
-    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
-    [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "workspace"]
-    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
 
 
 @pytest.mark.parametrize(

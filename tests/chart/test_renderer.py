@@ -3,8 +3,6 @@
 ``RENDERED`` is how many cases of tests/refusals are compared: `make test-renderer` takes all.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

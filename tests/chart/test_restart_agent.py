@@ -1,7 +1,5 @@
 """`restarts.agentImage`: JobSet's restarts in place, as its webhook and KEP-467 require them."""
 
-from __future__ import annotations
-
 import pytest
 
 from launchers.exits import FREE, USER, Exit

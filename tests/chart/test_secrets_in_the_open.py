@@ -1,7 +1,5 @@
 """A credential in plain values is refused, and nothing that Helm prints holds it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A release must fit in what Kubernetes stores: its objects, and Helm's own record, a Secret."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

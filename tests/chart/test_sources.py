@@ -1,7 +1,5 @@
 """Chart and launcher take the same sources."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The node's container as PID 1: a SIGTERM ends it at any point from its first line on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

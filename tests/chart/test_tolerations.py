@@ -1,7 +1,5 @@
 """Seconds that a pod stays bound to a lost node."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.chart.helm import Document, pod, render

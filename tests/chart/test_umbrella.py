@@ -1,7 +1,5 @@
 """The chart as a dependency of an umbrella chart: one release is one run."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

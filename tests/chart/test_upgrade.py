@@ -1,7 +1,5 @@
 """Changes that an upgrade may make; the cluster's objects are read from a file here."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Upgrades of a run's labels and claim that Kueue and Kubernetes allow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

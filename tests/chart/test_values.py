@@ -1,7 +1,5 @@
 """values.yaml, its schema and the templates name the same keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Each values file alone is valid by the schema, as an editor applies it."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

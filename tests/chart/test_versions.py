@@ -76,13 +76,7 @@ def test_the_package_holds_all_and_renders_the_same(
         for folder in (LIBRARY / "flags", "networks")
         for p in (CHART / folder).glob("*.yaml")
     }
-    own = {
-        "exits.yaml",
-        "values.schema.json",
-        *archive.PLACES,
-        archive.DIGEST,
-        archive.DEFAULTS,
-    }
+    own = {"exits.yaml", "values.schema.json", *archive.PLACES, archive.DIGEST, archive.DEFAULTS}
     assert data | own <= names
     assert not {name for name in names if name.endswith(".py")}
     assert objects(template(BASE, chart=package, helm=helm)) == objects(

@@ -1,7 +1,5 @@
 """Upgrades of a chart whose look-up reads a file: what the cluster would hold."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The workflows of public CI pass their linters, and run the targets of this repository."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

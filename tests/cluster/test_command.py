@@ -1,7 +1,5 @@
 """`python -m tests.e2e.cluster`: options, help and messages; it starts nothing here."""
 
-from __future__ import annotations
-
 import pytest
 from rich.text import Text
 

@@ -1,7 +1,5 @@
 """The kind backend, as far as it can be tested without a container engine."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

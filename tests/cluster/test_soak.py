@@ -1,7 +1,5 @@
 """Figures of `make soak`, and the order of its faults."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Asks the oracle, a process of the training environment that stays up for all cases."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

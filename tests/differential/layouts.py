@@ -1,7 +1,5 @@
 """Runs drawn for both sides: models, layouts, flags; most of them nearly right."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm

@@ -6,8 +6,6 @@ What stands in is what a CPU lacks, and is asked for nothing that judges: transf
 empty classes, torch.distributed a world of the asked size without groups.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """Cases that only our rules refuse: upstream fails later, or trains with an unintended result."""
 
-from __future__ import annotations
-
 import re
 
 STRICTER = {

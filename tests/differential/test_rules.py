@@ -3,8 +3,6 @@
 ``CASES`` is the number of runs, ``CASES_SEED`` where they begin: ``make differential CASES=10000``.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the tests on a real cluster, and the report of a failed test."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Generator, Iterator

@@ -1,7 +1,5 @@
 """Diagnosis of a failed test: objects, events, descriptions, logs of its namespace."""
 
-from __future__ import annotations
-
 import subprocess
 
 from tests.e2e.kubectl import Kubectl

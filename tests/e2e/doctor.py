@@ -1,7 +1,5 @@
 """`megatron-dpo doctor` through its command line, on the test cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

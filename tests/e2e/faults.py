@@ -1,7 +1,5 @@
 """Faults of the cluster that ``repair`` undoes after any test."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

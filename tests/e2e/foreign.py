@@ -3,8 +3,6 @@
 It shares the etcd of the running cluster, under its own prefix, and its certificates.
 """
 
-from __future__ import annotations
-
 import secrets
 import socket
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ and returns, the others on a node that is powered off: ``forced`` lets Kueue for
 requests more than half a host of a resource that the others hardly use.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

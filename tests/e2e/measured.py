@@ -1,7 +1,5 @@
 """Measured times, for the summary of the session."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Merge nested mappings, such as Helm values and controller configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

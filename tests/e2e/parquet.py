@@ -3,8 +3,6 @@
 Usage, in the training environment: python -m tests.e2e.parquet PAIRS.jsonl FOLDER
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

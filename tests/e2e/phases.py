@@ -1,7 +1,5 @@
 """Launchers held in each phase: pods from the chart's own template, one rank each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from tests.e2e import sources, standin

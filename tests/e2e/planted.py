@@ -6,8 +6,6 @@ pods are on nodes that do not exist, or ask for a scheduler that does not. The g
 pods removes those of missing nodes after 40 s.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

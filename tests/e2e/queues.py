@@ -1,7 +1,5 @@
 """The sample queues of values/kueue/, with a ClusterQueue per namespace."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from typing import Any

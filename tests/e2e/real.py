@@ -1,7 +1,5 @@
 """The main job with real training: ms-swift on CPU, a private repository and a hub in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

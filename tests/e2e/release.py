@@ -1,7 +1,5 @@
 """Helm releases through the command line: install, upgrade, test, uninstall."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

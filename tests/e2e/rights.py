@@ -1,7 +1,5 @@
 """Accounts with few rights, which verbs act as."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

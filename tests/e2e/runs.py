@@ -1,7 +1,5 @@
 """State of one run, from the cluster and the workspace."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sources of the real runs, served inside the cluster: a private git repository and a hub."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

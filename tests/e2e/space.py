@@ -1,7 +1,5 @@
 """Namespace of one test, created for it and removed after it."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import shutil

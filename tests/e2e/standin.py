@@ -1,7 +1,5 @@
 """Runs with the real launcher and a stand-in for torchrun, for tests of Kubernetes only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

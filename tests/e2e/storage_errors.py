@@ -6,8 +6,6 @@ open already are those of the mount below. Root on Linux; FUSE's protocol is tha
 ``include/uapi/linux/fuse.h``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """`ct install` of chart/ci: install, `helm test`, uninstall."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from base64 import b64encode

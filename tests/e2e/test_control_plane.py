@@ -1,7 +1,5 @@
 """Restarts of controllers and of the API server do not affect a run."""
 
-from __future__ import annotations
-
 import time
 
 from tests.e2e import standin

@@ -1,7 +1,5 @@
 """megatron-dpo doctor on a real cluster: each fault planted, and the line that says it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults of the cluster that no other file shows: queue, image, ConfigMap, force deletion."""
 
-from __future__ import annotations
-
 import json
 
 from launchers.exits import Exit

@@ -1,7 +1,5 @@
 """Another gang's address, launcher or clock, and a workspace with errors: none is an own error."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

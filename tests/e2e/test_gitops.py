@@ -1,7 +1,5 @@
 """Runs that Argo CD syncs: ``helm template`` and ``kubectl apply``, without an upgrade guard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

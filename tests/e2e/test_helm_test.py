@@ -1,7 +1,5 @@
 """`helm test` succeeds for a succeeded run, and otherwise fails with the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e import queues, standin

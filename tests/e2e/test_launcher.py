@@ -1,7 +1,5 @@
 """Ways to deliver the launcher's code into the pods."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import zipfile

@@ -1,7 +1,5 @@
 """The README's installation on a real cluster: real pods, real training, no leftovers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

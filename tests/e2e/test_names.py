@@ -1,7 +1,5 @@
 """Names of runs: concurrent runs, the maximum length, and refusal of longer names."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

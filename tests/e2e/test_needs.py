@@ -1,7 +1,5 @@
 """The needs of chart/CLUSTERS.md on a real cluster: admitted each, and run to the end together."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Drained, lost and replaced nodes: lost work, manual remedies, and recovery times."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Both placements of the stages: the shipped file in a queue by Helm 4, the defaults by Helm 3."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e import standin

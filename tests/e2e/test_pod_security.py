@@ -1,7 +1,5 @@
 """Pod Security levels of chart/OPERATIONS.md, verified by the API server's admission."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A preempted run resumes with the same results."""
 
-from __future__ import annotations
-
 from launchers.storage import checkpoint
 from tests.e2e import real, standin
 from tests.e2e.measured import measured

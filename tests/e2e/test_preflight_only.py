@@ -1,7 +1,5 @@
 """`preflight.only` checks the gang on its nodes, and ends without a download or a step."""
 
-from __future__ import annotations
-
 import json
 
 from tests.e2e import standin

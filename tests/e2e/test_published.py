@@ -3,8 +3,6 @@
 `make release` builds it, and the registry listens on loopback.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Queueing of a run, and how it is reported to the user."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

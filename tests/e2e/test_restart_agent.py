@@ -4,8 +4,6 @@ The kubelets here are of Kubernetes 1.34, which drops `restartPolicyRules`: a po
 fails is replaced instead of restarted, and JobSet synchronizes the new pods by their agents.
 """
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Restart or end of a failed run: counting and duration."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Placement of ranks: near each other, and in the order of the topology."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from tests.e2e import queues, standin

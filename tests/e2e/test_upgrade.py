@@ -1,7 +1,5 @@
 """`helm upgrade` by both Helms: a run stays unchanged; a change to it is refused with a remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`why` on objects of a real API server: each state that needs neither Kueue nor the workspace."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

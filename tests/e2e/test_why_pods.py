@@ -1,7 +1,5 @@
 """`why` on pods that do not run, on a run's files, and on a cluster without its controllers."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`why` on what Kueue itself says: each state of the queue, provoked with real objects."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Waiting with a deadline; these tests use no other wait."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

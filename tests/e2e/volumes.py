@@ -1,7 +1,5 @@
 """Claims on a folder that host and nodes share, so that tests access the workspace."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path, PurePosixPath
 

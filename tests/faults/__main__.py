@@ -3,8 +3,6 @@
 Injects faults and compares what happens with what is declared. Ends with 1 if a run differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -33,17 +31,9 @@ WORKERS = 6
 """Runs at the same time; most of their time they wait."""
 KILL_SECONDS = 60.0
 """Time beyond its deadline after which a run that does not end by itself is killed."""
-ISOLATED = (
-    "unshare",
-    "--mount",
-    "--net",
-    "--propagation",
-    "private",
-    "sh",
-    "-c",
-    'ip link set lo up && exec "$0" "$@"',
-)
+ISOLATED = "unshare --mount --net --propagation private sh -c"
 """Program before a run: other runs then take none of its ports."""
+IN_ISOLATION = 'ip link set lo up && exec "$0" "$@"'
 COLUMNS = {
     "outcome": "outcome",
     "code": "exit",
@@ -78,7 +68,7 @@ def run(fault: Fault, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         case = [sys.executable, "-m", "tests.faults.case", fault.name, str(seed), folder]
         process = subprocess.Popen(
-            [*(ISOLATED if is_root() else ()), *case],
+            [*([*ISOLATED.split(), IN_ISOLATION] if is_root() else ()), *case],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

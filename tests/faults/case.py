@@ -23,8 +23,6 @@
 - ``recipe``, ``env``, ``rank_1``: changes of the recipe, and of the pods' variables
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

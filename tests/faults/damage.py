@@ -1,7 +1,5 @@
 """Damage to the newest checkpoint of a run, as faults of storage and interrupted work leave it."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

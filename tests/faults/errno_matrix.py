@@ -33,29 +33,11 @@ from tests.faults.operations import OPERATIONS, Operation
 
 READS = ("stat", "open", "read", "scandir")
 WRITES = ("create", "rename", "fsync")
-ERRNOS = tuple(
-    getattr(errno, name)
-    for name in (
-        # NFS, Lustre and FUSE: server, handle and mount
-        "EIO",
-        "ESTALE",
-        "ETIMEDOUT",
-        "ENOTCONN",
-        "ENODEV",
-        "EHOSTDOWN",
-        "EREMOTEIO",
-        "ENXIO",
-        # rights that an id mapping or a token has lost for a while, and limits of the node
-        "EACCES",
-        "EPERM",
-        "EBUSY",
-        "EMFILE",
-        "ENOMEM",
-        "ELOOP",
-        "ENAMETOOLONG",
-        "ESHUTDOWN",
-    )
-)
+# of NFS, Lustre and FUSE: server, handle and mount
+_OF_MOUNTS = "EIO ESTALE ETIMEDOUT ENOTCONN ENODEV EHOSTDOWN EREMOTEIO ENXIO"
+# rights that an id mapping or a token has lost for a while, and limits of the node
+_OF_NODES = "EACCES EPERM EBUSY EMFILE ENOMEM ELOOP ENAMETOOLONG ESHUTDOWN"
+ERRNOS = tuple(getattr(errno, name) for name in f"{_OF_MOUNTS} {_OF_NODES}".split())
 RIGHTS = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 """Of a write they are the user's to correct (``storage/disk.py``): not injected into writes."""
 TRANSIENT = 2

@@ -1,7 +1,5 @@
 """A JobSet of launcher processes: starts the pods, restarts them as the chart's policy says."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

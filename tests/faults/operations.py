@@ -4,8 +4,6 @@ An operation returns what the launcher decides by it: the chosen checkpoint, whe
 what is left after a rotation.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -315,35 +313,8 @@ def read_json(root: Path) -> Act:
 
 
 OPERATIONS = tuple(
-    Operation(each.__name__.replace("_", " "), each)
-    for each in (
-        read_marker,
-        read_up_to_date,
-        read_skipped,
-        resume_partial,
-        refuse_foreign,
-        newest,
-        complete,
-        choose,
-        next_attempt,
-        keep_identity,
-        rotate,
-        seal,
-        prepare_save,
-        is_exported,
-        export_source,
-        history,
-        read_evaluations,
-        await_outputs,
-        share_workspace,
-        open_reference,
-        reference_parts,
-        hold_lock,
-        use_in_place,
-        expert_parallel,
-        begin_rehearsal,
-        finish_pending,
-        make_room,
-        read_json,
-    )
+    Operation(name.replace("_", " "), each)
+    for name, each in [*globals().items()]
+    if getattr(each, "__annotations__", {}).get("return") in (Act, "Act")
 )
+"""All functions above that return an act."""

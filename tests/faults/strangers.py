@@ -1,7 +1,5 @@
 """Programs that connect to the gang port and are not of the gang."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -4,8 +4,6 @@ The faults are real for the program: the kernel returns the error. The filter kn
 number only, not the file, and stays until the process ends. Linux on x86-64 and arm64.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Crash points: none breaks a promise, and the search finds code that does not flush."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

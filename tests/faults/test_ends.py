@@ -5,8 +5,6 @@ is not over; on rank 0 or another one. A launcher that is stopped after training
 liveness probe (``tests/chart/test_hang.py``): it has no peer any more.
 """
 
-from __future__ import annotations
-
 import ctypes
 import signal
 from collections.abc import Iterator, Mapping

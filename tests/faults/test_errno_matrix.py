@@ -1,7 +1,5 @@
 """Errors of a file system never become a deletion, a user's error or another decision."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue is whole, and the quick faults end as declared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One field case: rows, and the right verdict on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

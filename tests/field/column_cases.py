@@ -1,7 +1,5 @@
 """What rows have next to their messages, and what stands in place of rows or of a folder's rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.field.case import KEPT, TEXTS, WHOLE, Case

@@ -1,7 +1,5 @@
 """Files, folders, maps of columns, and more forms of rows."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

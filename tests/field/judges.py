@@ -1,7 +1,5 @@
 """Judges of the cases in `outcomes.py`: each gives the product a case and returns its verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

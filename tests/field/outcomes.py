@@ -3,8 +3,6 @@
 `python -m tests.field.outcomes` prints id, verdict and right outcome; 1 if one is wrong.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Runs in the training Python: ``probe MODEL FOLDER``; prints one line of JSON, a 
 case.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

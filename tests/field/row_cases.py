@@ -1,7 +1,5 @@
 """Forms of rows; the id is that of the public report, a case without one is of the same kind."""
 
-from __future__ import annotations
-
 import json
 
 from tests.field.case import KEPT, TEXTS, WHOLE, Case

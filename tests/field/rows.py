@@ -1,7 +1,5 @@
 """Rows of pairs of our own, and files of them: the material of ``cases.py``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`make field`: the verdict on each case next to the right one, with each release of ms-swift."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The launcher's verdict on each field case is right, and ms-swift's own rows agree with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

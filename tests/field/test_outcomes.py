@@ -1,7 +1,5 @@
 """The product's outcome of each reported case is the right one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The folders that ms-swift reads in its own way are those that ms-swift has registered."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """One renderer for all tests of this folder, and a chart without the launcher's code."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

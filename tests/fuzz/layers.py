@@ -1,7 +1,5 @@
 """Settings that belong together: alone each renders, and most do so in any company."""
 
-from __future__ import annotations
-
 from tests.chart.helm import Document
 from tests.chart.test_crd import FULL
 

@@ -1,7 +1,5 @@
 """Values files drawn from values.schema.json: valid ones, and such with mistakes in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from operator import getitem

@@ -7,8 +7,6 @@ fewer than 95 % are attributed right, if one is noticed after more than a minute
 counts as a hang.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

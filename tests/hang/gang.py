@@ -1,7 +1,5 @@
 """Two real launchers whose torchrun runs the stand-in trainer; one fault is injected."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

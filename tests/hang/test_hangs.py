@@ -1,7 +1,5 @@
 """A few of the injected hangs of ``make hangs``, and what its outcomes count as."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -5,8 +5,6 @@ and takes part in gloo's collectives of two process groups, as data- and expert-
 Every fourth step is saved, every rank a part. ``HANG_CASE`` is the fault (``cases.py``).
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 Serves what the real clients request: the list of files, and files with ranges.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """A git server on 127.0.0.1: real ``git http-backend``, a password, and planned faults."""
 
-from __future__ import annotations
-
 import base64
 import os
 import subprocess

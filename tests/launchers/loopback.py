@@ -1,7 +1,5 @@
 """HTTP servers on 127.0.0.1."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

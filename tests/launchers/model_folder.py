@@ -1,7 +1,5 @@
 """A small model in Hugging Face format, written without torch, and what may be wrong with one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Known model configurations, for tests."""
 
-from __future__ import annotations
-
 from launchers.plan.model_config import ModelConfig, parse_config
 from scripts.plan.inputs import known_models
 

@@ -1,7 +1,5 @@
 """Real launchers as the pods of a run, with a fake torch and a fake ms-swift."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,29 +1,18 @@
 """A recipe, a model and a job for tests of the plan."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from launchers.config.recipe import Recipe, parse
-from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Job, link_of
+from tests.launchers.models import load_model_config
 
-MODEL_CONFIG = ModelConfig(
-    layers=48,
-    hidden=2048,
-    heads=32,
-    kv_heads=4,
-    head_dim=128,
-    ffn=6144,
-    vocab=151936,
-    tied=False,
-    experts=128,
-    topk=8,
-    expert_ffn=768,
-    qk_norm=True,
-)
-"""Qwen3-30B-A3B."""
+MODEL_CONFIG = load_model_config("Qwen3-30B-A3B")
 FIELDS = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": ["file:///d"]}
+
+
+def plain(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
+    """Return a recipe with these flags only."""
+    return parse(FIELDS | {"backend": backend, "task": task, "args": args})
 
 
 def recipe(**args: Any) -> Recipe:

@@ -1,7 +1,5 @@
 """A model and a dataset for the tests, and shortcuts to download them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

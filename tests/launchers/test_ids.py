@@ -1,7 +1,5 @@
 """Ids of refusals are stable names: one place in the source each, in kebab-case."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

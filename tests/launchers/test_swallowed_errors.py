@@ -5,8 +5,6 @@ must be in the table below with the reason why nothing is deleted, started again
 Questions to the workspace go through ``system/lookup.py`` instead.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 
@@ -27,7 +25,7 @@ ALLOWED: dict[str, str] = {
     """,
     "a record: without it the run trains, with a warning": """
         training/ledger/recorder.py:Recorder._writes evaluation/probe.py:record
-        metrics/power.py:PowerMeter._work
+        metrics/power.py:PowerMeter._work evaluation/probe.py:_gathered
     """,
     "the recipe is the user's file, and who may read it does not change": """
         config/recipe_file.py:load

@@ -1,7 +1,5 @@
 """Identity of the launcher: the digest that ranks compare, and an image's version."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The tests run with the pinned ms-swift; ``SWIFT=4.6.0``, as of ``make test-next``, with another one.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

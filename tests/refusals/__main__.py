@@ -1,7 +1,5 @@
 """``python -m tests.refusals [SUBJECT ...]``: a table of all cases, and what refuses each."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """The wrong configurations: one YAML file a subject, one entry a mistake that people make."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The golden wordings: one of each id, of its first case."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ A wrong fix is one that changes more than its words say, or that is applied with
 does not keep the user's values.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

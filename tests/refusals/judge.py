@@ -4,8 +4,6 @@ What Helm refuses by the schema, it refuses in its own words; id and path are th
 judge (``scripts/values``) prints of both the schema and the templates.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

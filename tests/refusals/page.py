@@ -1,7 +1,5 @@
 """The page of all ids of refusals by the place that refuses them, written from the cases."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from typing import get_args

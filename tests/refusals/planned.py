@@ -1,7 +1,5 @@
 """Messages of ``megatron-dpo plan`` about a case's values, called as the command calls it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from io import StringIO

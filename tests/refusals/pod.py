@@ -1,7 +1,5 @@
 """The launcher of a rendered run as its pod would start it, on a case's files and hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

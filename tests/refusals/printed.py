@@ -1,7 +1,5 @@
 """Refusals as Helm, ``plan`` and the launcher print them: id, path and wording."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Every wrong configuration is refused where its entry says, by the id and path that it says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 `make fixes` tries all of them; here is a fixed part, one in each eight.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

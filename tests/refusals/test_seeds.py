@@ -1,7 +1,5 @@
 """What users of other systems bring: a command leads to its file, a setting to its outcome."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

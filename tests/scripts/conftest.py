@@ -1,7 +1,5 @@
 """Fixtures of the tests of the command: a cluster with a run, and Helm that renders values once."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

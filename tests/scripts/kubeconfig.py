@@ -1,7 +1,5 @@
 """The kubeconfig that the client reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The launcher's archive: equal sources give equal bytes, and the pods' digest is theirs."""
 
-from __future__ import annotations
-
 import ast
 import io
 import os

@@ -1,7 +1,5 @@
 """The command's entry point: what a person sees where the machine or a flag is at fault."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Shell completion of runs: of the namespace, of a mounted workspace, and of folders."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The document that each verb prints with `--json` is that of `scripts/documents.yaml`."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Help and completion: each verb has one example that parses; names of runs, verbs and files."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

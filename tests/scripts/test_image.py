@@ -1,7 +1,5 @@
 """scripts/image: the image has locked packages that have run here, user 1000 and no toolkit."""
 
-from __future__ import annotations
-
 import re
 
 from launchers.upstream.record import KERNELS, RUN_ON_GPUS

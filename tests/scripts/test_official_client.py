@@ -1,7 +1,5 @@
 """The official client: what no verb uses is imported only when it is used, and works then."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -37,10 +37,7 @@ def test_a_table_is_read_where_the_variable_names_it(
         ("currency: EUR\ngpuHour: {h200: .inf}", "use a number"),
         ("currency: EUR\ngpuHour: {h200: .nan}", "use a number"),
         ("currency: EUR\ngpuHour: {h200: true}", "use a number"),
-        (
-            "currency: EUR\ngpuHour: {h200: 3}\nwatts: {h200: -650}",
-            "watts.h200: -650; use",
-        ),
+        ("currency: EUR\ngpuHour: {h200: 3}\nwatts: {h200: -650}", "watts.h200: -650; use"),
         ("currency: EUR\ngpuHour: {h200: 3}\nwatts: 650", "watts a map"),
     ],
 )

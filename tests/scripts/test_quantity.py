@@ -1,7 +1,5 @@
 """Quantities and resource lists of pods."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

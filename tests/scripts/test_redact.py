@@ -1,7 +1,5 @@
 """Secrets are removed from texts and data; references, options and ordinary words are kept."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

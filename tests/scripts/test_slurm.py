@@ -1,7 +1,5 @@
 """``scripts/slurm/dpo.sbatch`` without Slurm: which exit codes it requeues (`make slurm`: with)."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -63,11 +63,7 @@ def test_logs_are_printed_without_control_characters() -> None:
     ]
 
 
-PROGRAMS = {
-    "archive.py",
-    "demo/model.py",
-    "demo/score.py",
-}
+PROGRAMS = {"archive.py", "demo/model.py", "demo/score.py"}
 """Programs whose output another program reads, or that print numbers of their own."""
 SAFE = {"dumps", "printable"}
 """Functions whose result holds no control character."""

@@ -126,9 +126,13 @@ def wanted(self: Any) -> dict[str, Any]:
                     if own not in found:
                         data = value.new_empty(sizes[bucket])
                         found[own] = ShardedTensor(
-                            **{"key": f"{key}.{name}", "data": data, "dtype": data.dtype},
-                            **{"local_shape": data.shape, "global_shape": data.shape},
-                            **{"global_offset": (0,), "axis_fragmentations": None},
+                            key=f"{key}.{name}",
+                            data=data,
+                            dtype=data.dtype,
+                            local_shape=data.shape,
+                            global_shape=data.shape,
+                            global_offset=(0,),
+                            axis_fragmentations=None,
                             replica_id=(self.distributed_optimizer_instance_id, 0, 0),
                         )
     return found

@@ -29,12 +29,7 @@ from torch import nn
 from launchers import logs
 from launchers.config.gpu_models import GROUPED_KERNELS
 from launchers.training.experts import adapter_state
-from launchers.training.experts.grouped_weights import (
-    ALIGNED,
-    Frozen,
-    product,
-    weight_gradients,
-)
+from launchers.training.experts.grouped_weights import ALIGNED, Frozen, product, weight_gradients
 
 _update, _forward = LoraParallelLinear.update_layer, LoraParallelLinear.forward
 _sharded = LoraParallelLinear.sharded_state_dict

@@ -65,11 +65,7 @@ def concatenated_forward(self: Any, model: Any, batch: Any, is_ref_model: bool =
 
 
 def compute_loss(
-    self: Any,
-    model: Any,
-    inputs: Any,
-    return_outputs: bool = False,
-    num_items_in_batch: Any = None,
+    self: Any, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
 ) -> Any:
     """Return the loss of a batch, scaled so that a step's is the mean over its pairs.
 

@@ -16,7 +16,7 @@ from scripts.report.html import page
 from scripts.report.record import RunRecord
 
 PAGES: Mapping[str, Mapping[str, str]] = {
-    "bench-4gpu-split": {"tuned": "with patches", "bare": "without patches"},
+    "bench-4gpu-split": {"tuned": "with patches", "bare": "without patches"}
 }
 """Result to its runs, each with the name that the page shows."""
 

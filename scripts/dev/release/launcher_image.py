@@ -28,8 +28,7 @@ def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
         version: the tag under which it is pushed.
     """
     blobs: dict[str, bytes] = {}
-    unchanged = {name: (source, time_of(source)) for name, source in files.items()}
-    layer = _described(blobs, tar(unchanged), "layer.v1.tar")
+    layer = _described(blobs, tar(files, time_of(files)), "layer.v1.tar")
     manifests = []
     for architecture in PLATFORMS:
         platform = {"architecture": architecture, "os": "linux"}
@@ -48,7 +47,7 @@ def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
         "index.json": _json(entry),
         **{f"blobs/sha256/{digest}": blob for digest, blob in blobs.items()},
     }
-    return tar({name: (blob, EPOCH) for name, blob in content.items()}), str(image["digest"])
+    return tar(content, EPOCH), str(image["digest"])
 
 
 def _described(blobs: dict[str, bytes], content: bytes, kind: str) -> dict[str, Any]:

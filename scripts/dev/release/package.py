@@ -33,7 +33,7 @@ def repacked(package: bytes, added: Mapping[str, bytes]) -> bytes:
     """
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old:
         files = {member.name: _content(old, member) for member in old.getmembers()}
-    made = archive.tar({name: (text, EPOCH) for name, text in {**files, **added}.items()})
+    made = archive.tar({**files, **added}, EPOCH)
     return gzip.compress(made, 9, mtime=0)
 
 

@@ -19,10 +19,7 @@ SECTIONS: Sequence[tuple[str, Section]] = (
     ("Result", sections.result),
     ("Curves", sections.all_curves),
     ("Time and attempts", sections.time),
-    (
-        "Plan and actual",
-        rows_of(("measure", "plan", "actual", "ratio"), facts.planned, numbers=3),
-    ),
+    ("Plan and actual", rows_of(("measure", "plan", "actual", "ratio"), facts.planned, numbers=3)),
     ("Not predicted", rows_of(("part", "reason"), facts.unknown)),
     ("Environment", rows_of((), facts.environment)),
     ("Pods", rows_of(("rank", "pod", "node", "preflight of the newest attempt"), facts.pods)),

@@ -93,8 +93,7 @@ def figure(drawing: Drawing, names: Sequence[str]) -> Html:
     keys: dict[str, str] = {}
     for each in drawing.series:
         keys.setdefault(
-            each.label,
-            chart.style(each, len(names)) if len(names) == 1 else chart.key_style(each),
+            each.label, chart.style(each, len(names)) if len(names) == 1 else chart.key_style(each)
         )
     legend = [tag("span", chart.legend_key(style), label) for label, style in keys.items()]
     scale = chart.axes(drawing)
@@ -132,13 +131,7 @@ def time(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:
     return tag("div", parts) if parts else None
 
 
-def rows_of(
-    header: Sequence[str],
-    rows: Rows,
-    *,
-    fold: str = "",
-    numbers: int = 0,
-) -> Section:
+def rows_of(header: Sequence[str], rows: Rows, *, fold: str = "", numbers: int = 0) -> Section:
     """Return a section that shows a table for each run; None if no run has a row.
 
     Args:

@@ -50,11 +50,7 @@ def _attempt(attempt: Attempt, found: Timeline, scale: float) -> Html:
     end = facts.ended(attempt) if attempt.end else ""
     return tag(
         "li",
-        tag(
-            "p",
-            tag("b", f"Attempt {attempt.number}"),
-            f" {facts.steps(attempt)}{resumed}. {end}",
-        ),
+        tag("p", tag("b", f"Attempt {attempt.number}"), f" {facts.steps(attempt)}{resumed}. {end}"),
         tag("svg", bars, class_="bar", role="img", aria_label=words or "never trained"),
     )
 

@@ -18,7 +18,7 @@ import yaml
 
 from launchers import version
 from scripts import manifest
-from scripts.archive import ARCHIVES, code_of
+from scripts.archive import ARCHIVES, stored
 from scripts.helm import template
 from scripts.local import overlay
 from scripts.problem import Problem
@@ -142,7 +142,7 @@ def stale(text: str, launchers: Path) -> list[str]:
     maps = manifest.parse(text).files.values()
     packed = [files[name] for files in maps for name in ARCHIVES if name in files]
     held = {name: code for each in packed for name, code in _unpacked(each).items()}
-    here = {name: code_of(source) for name, source in version.sources(launchers).items()}
+    here = {name: stored(name, source) for name, source in version.sources(launchers).items()}
     return sorted(name for name in held.keys() | here.keys() if held.get(name) != here.get(name))
 
 

@@ -4,8 +4,6 @@ The pods of the large gangs are on nodes that kwok simulates, which measures the
 Helm, JobSet, Kueue with topology, scheduler. The small gang has real pods.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The API server through kubectl: bulk changes, raw GET, and a watch as lines of JSON."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases of the benchmark: one function each, returning seconds or rates as JSON fields."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import time

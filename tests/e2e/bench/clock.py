@@ -1,7 +1,5 @@
 """Times at which the pods of a namespace were created, bound, running and gone, from one watch."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Fake nodes whose kubelets kwok simulates, so that 1,024 pods fit on one machine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

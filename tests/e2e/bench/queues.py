@@ -1,7 +1,5 @@
 """Queues of the benchmark: one flavor for fake nodes with a topology, one for the real nodes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.e2e.bench.kwok import TAINT

@@ -4,8 +4,6 @@ The gangs are Workloads without pods, which this module ends after their time: d
 of training divided by some thousand, and starting and ending pods would take half of them.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import os

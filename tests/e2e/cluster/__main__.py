@@ -1,7 +1,5 @@
 """`python -m tests.e2e.cluster`: start, stop and inspect the cluster of this checkout."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

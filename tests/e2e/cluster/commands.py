@@ -1,7 +1,5 @@
 """Run programs of this machine to completion."""
 
-from __future__ import annotations
-
 import subprocess
 import textwrap
 from collections.abc import Sequence

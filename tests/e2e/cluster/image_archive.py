@@ -1,7 +1,5 @@
 """Image archives in the format of `docker save`, which `load-image` imports."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Run kubectl against the cluster: the built one, or the one on PATH."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ There is one cluster per checkout. It writes below ``.tools/cluster`` only, and 
 bridge only, so that its ports do not conflict with other programs.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network

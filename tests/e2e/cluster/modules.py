@@ -1,7 +1,5 @@
 """Sources of Go modules, which Go keeps: charts, CRDs and rules of other projects."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Storage class ``shared``: pre-created volumes, visible on all nodes, retained after release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

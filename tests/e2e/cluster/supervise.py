@@ -4,8 +4,6 @@ Each program has a record with its process id and its kernel start time. A proce
 reused by another process is therefore never signalled.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

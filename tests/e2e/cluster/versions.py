@@ -1,7 +1,5 @@
 """Versions of JobSet, Kueue and Kubernetes, pinned by the go.mod files of ``tests/e2e/tools``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

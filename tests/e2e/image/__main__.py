@@ -5,8 +5,6 @@ training packages (5.5 GB): the tests mount .tools/train read-only at /opt/train
 makes importable.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 The build runs in its own namespaces on a tmpfs: nothing stays mounted after it ends or fails.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ on CPU. The same faults hit each disturbed side. Exit code 0 if all sides comple
 of every attempt equals the undisturbed side's to the last digit.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """The faults of the soak. Each returns whether it was injected; the run may be between attempts."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time

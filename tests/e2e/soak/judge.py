@@ -1,7 +1,5 @@
 """Figures of the soak from the rows of the runs. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A run under test, its pods, and its processes as this host sees them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -5,8 +5,6 @@ start finds. Ends with 1 if a promise was broken. With ``--without-fsync`` the c
 never flushed: promises must break, which shows that the search finds what it looks for.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import shutil

@@ -6,8 +6,6 @@ of each file an earlier content, a part of the new one, or zeros of the new leng
 files are independent of each other, which is weaker than what ext4 or XFS keep.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

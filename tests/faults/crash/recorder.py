@@ -6,8 +6,6 @@ done between, without interpretation of the operation's arguments. Files are kno
 which is kept open so that its number is not used again.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Code of the launcher that must survive a crash, and what must hold after one."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ stalled blocks until the process ends, as one into a hard NFS mount does. ``FAUL
 file with the seconds by which the wall clock was set.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Variables that a Secret or ConfigMap of ``envFrom`` may not set."""
 
-from __future__ import annotations
-
 import pytest
 
 from launchers.config import env_from

@@ -1,7 +1,5 @@
 """GPU models."""
 
-from __future__ import annotations
-
 import pytest
 
 from launchers.config.gpu_models import GPU_MODELS, by_name, by_smi_name

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from launchers.config.gpu_models import GPU_MODELS

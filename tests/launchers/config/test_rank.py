@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,13 +5,14 @@ from hypothesis import strategies as st
 from launchers.config.rank import gpus_of, node_rank, place_of
 from launchers.exits import Exit, LaunchError
 
-JOBSET = {
-    "JOB_COMPLETION_INDEX": "1",
-    "DPO_JOB_INDEX": "0",
-    "DPO_COMPLETIONS": "2",
-    "DPO_NODES": "2",
-    "DPO_MASTER_ADDR": "r-node-0-0.r",
-}
+
+def of(text: str) -> dict[str, str]:
+    """Return the variables of an environment from NAME=VALUE words."""
+    return dict(word.split("=", 1) for word in text.split())
+
+
+JOBSET = of("JOB_COMPLETION_INDEX=1 DPO_JOB_INDEX=0 DPO_COMPLETIONS=2 DPO_NODES=2")
+JOBSET |= {"DPO_MASTER_ADDR": "r-node-0-0.r"}
 
 
 @given(jobs=st.integers(1, 20), completions=st.integers(1, 20))
@@ -70,51 +69,28 @@ def test_a_wrong_place_is_refused_by_name(change: dict[str, str], named: str) ->
     assert refusal.value.code == Exit.CONFIG
 
 
-TORCHRUN = {
-    "GROUP_RANK": "1",
-    "GROUP_WORLD_SIZE": "2",
-    "LOCAL_RANK": "0",
-    "LOCAL_WORLD_SIZE": "1",
-    "RANK": "1",
-    "WORLD_SIZE": "2",
-    "MASTER_ADDR": "h0",
-    "MASTER_PORT": "29500",
-    "TORCHELASTIC_RUN_ID": "none",
-}
-PYTORCHJOB = {
-    "RANK": "1",
-    "WORLD_SIZE": "2",
-    "MASTER_ADDR": "job-master-0",
-    "MASTER_PORT": "23456",
-    "PET_NNODES": "2",
-    "PET_NODE_RANK": "1",
-    "PET_NPROC_PER_NODE": "8",
-    "PET_MASTER_ADDR": "job-master-0",
-    "PET_MASTER_PORT": "23456",
-}
-TRAINJOB = {
-    "JOB_COMPLETION_INDEX": "1",
-    "PET_NNODES": "2",
-    "PET_NODE_RANK": "1",
-    "PET_MASTER_ADDR": "job-node-0-0.job",
-    "PET_MASTER_PORT": "29400",
-}
+TORCHRUN = of("""
+GROUP_RANK=1 GROUP_WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 RANK=1 WORLD_SIZE=2
+MASTER_ADDR=h0 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none
+""")
+PYTORCHJOB = of("""
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=job-master-0 MASTER_PORT=23456 PET_NNODES=2 PET_NODE_RANK=1
+PET_NPROC_PER_NODE=8 PET_MASTER_ADDR=job-master-0 PET_MASTER_PORT=23456
+""")
+TRAINJOB = of("""
+JOB_COMPLETION_INDEX=1 PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=job-node-0-0.job
+PET_MASTER_PORT=29400
+""")
 DLC = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "dlc-master-0", "MASTER_PORT": "23456"}
-OPEN_MPI = {
-    "OMPI_COMM_WORLD_RANK": "1",
-    "OMPI_COMM_WORLD_SIZE": "2",
-    "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
-    "OMPI_COMM_WORLD_LOCAL_RANK": "0",
-    "MASTER_ADDR": "h0",
-}
+OPEN_MPI = of("""
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1
+OMPI_COMM_WORLD_LOCAL_RANK=0 MASTER_ADDR=h0
+""")
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
-SLURM = {
-    "SLURM_NODEID": "1",
-    "SLURM_JOB_NUM_NODES": "2",
-    "SLURM_JOB_NODELIST": "gpu[07-08]",
-    "SLURM_LOCALID": "0",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-}
+SLURM = of("""
+SLURM_NODEID=1 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=gpu[07-08] SLURM_LOCALID=0
+SLURM_STEP_TASKS_PER_NODE=1(x2)
+""")
 
 
 @pytest.mark.parametrize(
@@ -185,15 +161,11 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"MASTER_ADDR": "h0"}, "launch-incomplete", "MASTER_ADDR=h0"),
         ({"RANK": "0", "WORLD_SIZE": "1", "DPO_NODES": "2"}, "launch-conflict", "DPO_NODES=2, and"),
         (DLC | {"DPO_NODES": "4"}, "launch-conflict", "DPO_NODES=4, and RANK states 2 nodes"),
+        (of("NNODES=1 NODE_RANK=0 DPO_NODES=2"), "launch-conflict", "NODE_RANK states"),
         (
-            {"NNODES": "1", "NODE_RANK": "0", "DPO_NODES": "2"},
+            of("RANK=0 WORLD_SIZE=1 SLURM_NNODES=2"),
             "launch-conflict",
-            "NODE_RANK states",
-        ),
-        (
-            {"RANK": "0", "WORLD_SIZE": "1", "SLURM_JOB_NUM_NODES": "2"},
-            "launch-conflict",
-            "SLURM_JOB_NUM_NODES=2, and RANK states 1 node",
+            "S=2, and RANK states 1 node",
         ),
         (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
         (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +48,7 @@ def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect
         )
         assert equal.weighs_pairs_equally == differ and not by_pack.weighs_pairs_equally
         assert (equal.digest != by_pack.digest) == differ
-    sft = parse(RECIPE | {"task": "sft", "args": packed})
-    assert not sft.weighs_pairs_equally
+    assert not parse(RECIPE | {"task": "sft", "args": packed}).weighs_pairs_equally
 
 
 def test_a_run_does_not_resume_with_packs_of_other_pairs() -> None:

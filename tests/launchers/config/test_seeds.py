@@ -1,7 +1,5 @@
 """What users of other systems start the launcher with: ``starts`` of tests/seeds.yaml."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ The trainers, the sampler and the loss are ms-swift's, the model is a table. Eac
 prints its name.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import tempfile

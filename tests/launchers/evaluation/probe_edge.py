@@ -4,8 +4,6 @@ The trainer and its schedule are ms-swift's and Megatron's stand-in, the model i
 that holds prints its name.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -33,6 +31,16 @@ class Letters:
 
     def encode(self, text: str, **_: Any) -> list[int]:
         return [int(word) for word in text.split()]
+
+
+class Unread:
+    """Rows that the second rank cannot read."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, _: int) -> Any:
+        return packs()[1 // (1 - dist.get_rank())]
 
 
 def by_hand(run: Any, ids: list[int], labels: list[int]) -> float:
@@ -71,11 +79,16 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     dist.barrier()
     assert (home / "probe-5.json").exists()
     shown("steps before the last are recorded only where the best is exported")
-    probe.record(run, packs(), 6, 7, lambda trainer, taken: 1 / 0)
-    dist.barrier()
-    assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
-    assert "ZeroDivisionError" in str(warned)
-    shown("a failure does not end training")
+    fails = [lambda *_: 1 / 0, lambda *_: 1 / (1 - dist.get_rank()) and []]
+    for held_out, score in [
+        *((packs(), each) for each in fails),
+        (Unread(), lambda *_: dist.barrier()),
+    ]:
+        probe.record(run, held_out, 6, 7, score)
+        dist.barrier()
+        assert not (home / "probe-6.json").exists() and run.wrapped_models[0].training
+        assert "ZeroDivisionError" in str(warned.pop())
+    shown("a failure on all ranks or on one does not end training")
     del os.environ[probe.EXPORT_VARIABLE]
     finished.note_ending()
     probe.record(run, packs(), 4, 7, probe.of_megatron)
@@ -84,10 +97,26 @@ def recorded(home: Path, upstream: Any, probe: Any) -> None:
     shown("the step at which a budget ends the run is recorded")
 
 
+def resumed(probe: Any) -> None:
+    """A run of the transformers trainer resumes at the last step, which it has saved."""
+    steps: list[int] = []
+    probe.record = lambda trainer, rows, step, *_: steps.append(step)
+    probe._install_transformers(is_wanted=True)
+    made = importlib.import_module("swift.callbacks.mapping").callbacks_map["probe"]
+    callback = made.__new__(made)
+    callback.trainer = SimpleNamespace(eval_dataset=None)
+    for step in (0, 7):
+        callback.on_train_begin(None, SimpleNamespace(global_step=step, max_steps=7), None)
+    assert steps == [0, 7]
+    shown("the last step is recorded by the attempt that resumes at it")
+
+
 if __name__ == "__main__":
     megatron_free.enter()
     home = replicas()
     megatron: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     os.environ["DPO_RUN_FOLDER"] = str(home)
-    recorded(home, megatron, importlib.import_module("launchers.evaluation.probe"))
+    own = importlib.import_module("launchers.evaluation.probe")
+    recorded(home, megatron, own)
+    resumed(own)
     edge.end()

@@ -1,7 +1,5 @@
 """Evaluations on held-out rows in ms-swift's Megatron trainer, on CPU."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,18 +1,16 @@
 """Evaluations in ``metrics.jsonl``: rows between those of steps, of the timeline that counts."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
 import pytest
 
-from launchers.config.recipe import parse as parse_recipe
 from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation, Measure
 from launchers.metrics import reader, writer
 from launchers.metrics.rows import Row
 from launchers.metrics.writer import Writer
+from tests.launchers.recipes import plain
 
 
 def one(step: int, loss: float | None = 0.5, attempt: int = 1, accuracy: float = 0.0) -> Evaluation:
@@ -73,8 +71,7 @@ def test_the_best_is_that_of_the_recipes_measure_and_the_later_of_equal_ones() -
         {"metric_for_best_model": "eval_rewards/accuracies"},
         {"greater_is_better": "true"},
     ):
-        fields = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-        best = Measure.of(parse_recipe({**fields, "args": args})).best(found)
+        best = Measure.of(plain(**args)).best(found)
         assert best is not None
         steps.append(best.step)
     assert steps == [8, 8, 0]

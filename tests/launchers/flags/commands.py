@@ -1,22 +1,14 @@
 """Recipes and the flags that training gets for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 from launchers.config.flag_value import Value
-from launchers.config.recipe import Recipe, parse
+from launchers.config.recipe import Recipe
 from launchers.flags import features
 from launchers.flags.command_line import Inputs, training_flags
 from launchers.storage.checkpoint import Checkpoint
 
 MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")
-
-
-def recipe(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
-    document = {"backend": backend, "task": task, "model": "m", "dataset": ["d"], "args": args}
-    return parse(document)
 
 
 def flags(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -13,14 +11,10 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Backend, parse
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, external_plugins, features
-from launchers.flags.command_line import (
-    environment,
-    flatten,
-    program,
-    torchrun,
-    tracker_keys,
-)
-from tests.launchers.flags.commands import flags, names, recipe, saved
+from launchers.flags.command_line import environment, flatten, program, torchrun, tracker_keys
+from tests.launchers.flags.commands import flags, names, saved
+from tests.launchers.recipes import FIELDS
+from tests.launchers.recipes import plain as recipe
 
 PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")
 
@@ -38,10 +32,7 @@ def test_torchrun_is_static_and_never_restarts() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "task", "file"),
-    [
-        ("megatron", "rlhf", "cli/_megatron/rlhf.py"),
-        ("transformers", "sft", "cli/sft.py"),
-    ],
+    [("megatron", "rlhf", "cli/_megatron/rlhf.py"), ("transformers", "sft", "cli/sft.py")],
 )
 def test_the_program_is_ms_swifts_file_not_its_wrapper(backend: str, task: str, file: str) -> None:
     assert program(recipe(backend, task), Path("/s")) == Path("/s") / file
@@ -58,34 +49,15 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     of = recipe(external_plugins=["data.py"], callbacks=["mine"])
     merged = flags(of)
     assert merged["external_plugins"] == [str(external_plugins.PLUGIN), "/w/code/data.py"]
-    assert merged["callbacks"] == [
-        *("phases", "seal", "metrics", "first_step", "ledger", "nonfinite", "probe", "mine")
-    ]
-    assert names(of) == [
-        "startup_megatron",
-        "heartbeat",
-        "background_save",
-        "safetensors_last",
-        "seal_megatron",
-        "metrics_megatron",
-        "first_step_megatron",
-        "ledger_megatron",
-        "nonfinite_megatron",
-        "zero_gradient",
-        "probe",
-        "stop_megatron",
-        "one_read",
-        "device_read",
-        "shard_writes",
-        "checked_read",
-        "fused_norm",
-        "grad_check",
-        "grouped_product",
-        "pack_lengths",
-        "tokens",
-        "counted_head",
-        "filler_mask",
-    ]
+    called = "phases seal metrics first_step ledger nonfinite probe mine"
+    assert merged["callbacks"] == called.split()
+    loaded = """
+    startup_megatron heartbeat background_save safetensors_last seal_megatron metrics_megatron
+    first_step_megatron ledger_megatron nonfinite_megatron zero_gradient probe stop_megatron
+    one_read device_read shard_writes checked_read fused_norm grad_check grouped_product
+    pack_lengths tokens counted_head filler_mask
+    """
+    assert names(of) == loaded.split()
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)
     assert reported == {
         "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
@@ -154,13 +126,7 @@ def test_files_of_the_training_code_are_found_in_the_clone(
 
 
 @pytest.mark.parametrize(
-    "flag",
-    [
-        "custom_register_path",
-        "custom_dataset_info",
-        "columns",
-        "accelerator_config",
-    ],
+    "flag", ["custom_register_path", "custom_dataset_info", "columns", "accelerator_config"]
 )
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
     with pytest.raises(
@@ -236,19 +202,9 @@ def test_every_word_of_a_flag_is_one_argument() -> None:
 
 
 def test_training_sees_no_secret_and_no_hub() -> None:
-    env = environment(
-        {
-            "HF_TOKEN": "hf_CANARY",
-            "MODELSCOPE_API_TOKEN": "c",
-            "PYTHONPATH": "/a",
-            "KEPT": "1",
-            "PET_RDZV_BACKEND": "c10d",
-            "TORCHELASTIC_RUN_ID": "none",
-        },
-        PLACE,
-        nproc=8,
-        package=Path("/opt/launchers"),
-    )
+    given = {"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a", "KEPT": "1"}
+    given |= {"PET_RDZV_BACKEND": "c10d", "TORCHELASTIC_RUN_ID": "none"}
+    env = environment(given, PLACE, nproc=8, package=Path("/opt/launchers"))
     assert "hf_CANARY" not in env.values()
     assert "MODELSCOPE_API_TOKEN" not in env
     assert env["PYTHONPATH"] == "/opt:/a"
@@ -286,14 +242,12 @@ def test_training_cannot_read_secrets_in_the_environment_of_the_launcher() -> No
 
 def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_path: Path) -> None:
     split: dict[str, Any] = {"split_dataset_ratio": 0.01}
-    started = flags(recipe("transformers", **split))
-    assert started["eval_on_start"] == "true"
+    assert flags(recipe("transformers", **split))["eval_on_start"] == "true"
     resumed = flags(recipe("transformers", **split), resume=saved(tmp_path, state=True))
     assert "eval_on_start" not in resumed
     stopped = saved(tmp_path / "stopped", state=True)
     (stopped.path / "features.json").write_text('{"owes_evaluation": true}')
-    again = flags(recipe("transformers", **split), resume=stopped)
-    assert again["eval_on_start"] == "true"
+    assert flags(recipe("transformers", **split), resume=stopped)["eval_on_start"] == "true"
     for args in ({}, {**split, "eval_strategy": "No"}, {**split, "streaming": True}):
         assert "eval_on_start" not in flags(recipe("transformers", **args))
     assert flags(recipe("transformers", **split, eval_on_start=False))["eval_on_start"] == "false"
@@ -313,29 +267,21 @@ def test_trackers_are_added_to_what_the_recipe_reports_to() -> None:
     assert wandb.digest == recipe().digest  # a run may resume with another tracker
 
 
-@pytest.mark.parametrize(
-    ("backend", "rank", "is_left_out"),
-    [
-        ("megatron", 0, True),
-        ("megatron", 1, False),
-        ("transformers", 0, False),
-        ("transformers", 1, True),
-    ],
-)
+@pytest.mark.parametrize(("backend", "reports"), [("megatron", 1), ("transformers", 0)])
+@pytest.mark.parametrize("rank", [0, 1])
 def test_only_the_node_that_reports_gets_the_trackers_key(
-    backend: str, rank: int, is_left_out: bool
+    backend: str, reports: int, rank: int
 ) -> None:
     place = Place(rank=rank, nodes=2, master_addr="m", master_port=1, source="JobSet")
     env = {"WANDB_API_KEY": "k", "SWANLAB_API_KEY": "of a plugin", "HF_TOKEN": "t"}
     of = replace(recipe(backend), trackers=("wandb",))
     found = environment(env, place, nproc=8, package=Path("/p"), without=tracker_keys(of, place))
-    assert ("WANDB_API_KEY" not in found) == is_left_out
+    assert ("WANDB_API_KEY" not in found) == (rank != reports)
     assert "SWANLAB_API_KEY" in found and "HF_TOKEN" not in found
 
 
 @pytest.mark.parametrize("given", ["wandb", ["mlflow"], [["wandb"]], {"wandb": True}])
 def test_other_trackers_are_refused(given: object) -> None:
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
     with pytest.raises(LaunchError) as refused:
-        parse({**document, "trackers": given})
+        parse({**FIELDS, "trackers": given})
     assert refused.value.id == "recipe-trackers"

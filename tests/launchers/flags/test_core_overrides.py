@@ -1,7 +1,5 @@
 """Overrides of megatron-core's configuration in a recipe must be a map of typed values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

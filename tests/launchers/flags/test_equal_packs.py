@@ -1,7 +1,5 @@
 """Padding of packs, their content, and refusals with gathered tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Features that a recipe loads for the weights of its pairs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

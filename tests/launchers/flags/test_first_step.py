@@ -1,7 +1,5 @@
 """Recipes whose first step is judged, and those whose policy may differ from the reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

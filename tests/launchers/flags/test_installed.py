@@ -1,7 +1,5 @@
 """Flags read from source are those of the real dataclasses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

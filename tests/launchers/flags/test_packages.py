@@ -1,7 +1,5 @@
 """A value whose package the image lacks is named before anything is downloaded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,25 +1,13 @@
 """Weights that policy and reference start from, at the first start and at a resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.config.recipe import Recipe
-from tests.launchers.flags.commands import MCORE, MODEL, flags, names, recipe, saved
-
-
-def test_the_reference_is_the_original_model_from_the_start() -> None:
-    started = flags(recipe())
-    assert started["model"] == started["ref_model"] == str(MODEL)
-    assert "mcore_model" not in started
-
-
-def test_a_converted_model_changes_the_flags_of_policy_and_reference() -> None:
-    started = flags(recipe(), mcore=MCORE)
-    assert started["mcore_model"] == started["mcore_ref_model"] == str(MCORE)
+from tests.launchers.flags.commands import MCORE, MODEL, flags, names, saved
+from tests.launchers.recipes import plain as recipe
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
@@ -34,51 +22,6 @@ def test_a_resume_never_changes_the_reference(
     assert resumed["ref_model"] == str(MODEL)
     if converted:
         assert resumed["mcore_ref_model"] == str(MCORE)
-
-
-def test_megatron_resumes_exactly_when_the_optimizer_was_saved(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=True)
-    resumed = flags(recipe(), mcore=MCORE, resume=checkpoint)
-    assert resumed["mcore_model"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
-    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
-
-
-def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    resumed = flags(recipe(no_save_optim=True), mcore=MCORE, resume=checkpoint)
-    assert resumed["model"] == str(checkpoint.path)
-    assert "mcore_model" not in resumed
-    assert resumed["finetune"] == "false"
-
-
-@pytest.mark.parametrize("mcore", [None, MCORE])
-@pytest.mark.parametrize("given", [{"tuner_type": "lora"}, {"adapters": ["/w/a"]}])
-def test_an_adapter_is_resumed_with_the_models_own_weights(
-    tmp_path: Path, mcore: Path | None, given: dict[str, Any]
-) -> None:
-    checkpoint = saved(tmp_path, state=True)
-    resumed = flags(recipe(**given), mcore=mcore, resume=checkpoint)
-    assert resumed["mcore_adapter"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
-    assert resumed.get("mcore_model") == (None if mcore is None else str(mcore))
-    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
-
-
-@pytest.mark.parametrize("mcore", [None, MCORE])
-def test_an_adapter_without_optimizer_is_resumed_from_its_safetensors(
-    tmp_path: Path, mcore: Path | None
-) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
-    assert flags(of)["mcore_adapter"] == "/w/b"
-    resumed = flags(of, mcore=mcore, resume=checkpoint)
-    assert resumed["adapters"] == [str(checkpoint.path)]
-    assert "mcore_adapter" not in resumed
-    assert resumed["model"] == str(MODEL)
-    # with it ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
-    assert "mcore_model" not in resumed
-    assert resumed["finetune"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -100,11 +43,59 @@ def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
     assert ("merge_last" in found["callbacks"]) is loads
 
 
-def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    resumed = flags(recipe("transformers", tuner_type="full"), resume=checkpoint)
-    assert resumed["resume_from_checkpoint"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
+EXACT = {"finetune": "false", "no_load_optim": "false"}
+LORA, GIVEN = recipe(tuner_type="lora"), recipe(adapters=["/w/a"])
+WEIGHTS = recipe(no_save_optim=True)
+PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
+
+
+@pytest.mark.parametrize(
+    ("of", "mcore", "state", "wanted", "absent"),
+    [
+        # state: None at the first start, else whether the optimizer was saved; * is the checkpoint
+        (recipe(), None, None, {"model": MODEL, "ref_model": MODEL}, "mcore_model"),
+        (recipe(), MCORE, None, {"mcore_model": MCORE, "mcore_ref_model": MCORE}, ""),
+        (recipe(), MCORE, True, {"mcore_model": "*", "model": MODEL, **EXACT}, ""),
+        (WEIGHTS, MCORE, False, {"model": "*", "finetune": "false"}, "mcore_model"),
+        *(
+            (of, mcore, True, {"mcore_adapter": "*", "model": MODEL, **EXACT, **own}, absent)
+            for of in (LORA, GIVEN)
+            for mcore, own, absent in (
+                (None, {}, "mcore_model"),
+                (MCORE, {"mcore_model": MCORE}, ""),
+            )
+        ),
+        (PARTS, None, None, {"mcore_adapter": "/w/b"}, ""),
+        *(
+            # with mcore_model ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
+            (PARTS, mcore, False, {"adapters": ["*"], "model": MODEL, "finetune": "false"}, absent)
+            for mcore in (None, MCORE)
+            for absent in ("mcore_adapter", "mcore_model")
+        ),
+        (
+            recipe("transformers", tuner_type="full"),
+            None,
+            False,
+            {"resume_from_checkpoint": "*", "model": MODEL},
+            "",
+        ),
+    ],
+)
+def test_weights_of_a_start_and_of_a_resume(
+    tmp_path: Path,
+    of: Recipe,
+    mcore: Path | None,
+    state: bool | None,
+    wanted: dict[str, Any],
+    absent: str,
+) -> None:
+    resume = None if state is None else saved(tmp_path, state=state)
+    found = flags(of, mcore=mcore, resume=resume)
+    place = str(resume.path) if resume else ""
+    for name, value in wanted.items():
+        expected = [place] if value == ["*"] else str(value).replace("*", place)
+        assert found[name] == expected, name
+    assert absent not in found
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 import threading
 import time
@@ -154,8 +152,7 @@ def test_a_pod_replaced_after_the_start_ends_the_old_gang() -> None:
             join(1).await_start_message()
         assert no.value.code == Exit.PEER
         assert eventually(lead.peers.lost.is_set)
-        assert lead.peers.loss is not None
-        assert "replaced" in lead.peers.loss.cause
+        assert lead.peers.loss is not None and "replaced" in lead.peers.loss.cause
 
 
 def test_a_lost_peer_is_known_to_all() -> None:
@@ -169,8 +166,7 @@ def test_a_lost_peer_is_known_to_all() -> None:
         assert "rank 1 (r-node-0-1 on n0) ended: row 7 is not JSON" in error.cause
         lead.leave(Exit.PEER, error.cause)
         assert second.peers.lost.wait(5)
-        assert second.peers.loss is not None
-        assert "row 7" in second.peers.loss.cause
+        assert second.peers.loss is not None and "row 7" in second.peers.loss.cause
 
 
 def test_a_terminated_peer_ends_the_others_as_free_as_itself() -> None:
@@ -178,8 +174,7 @@ def test_a_terminated_peer_ends_the_others_as_free_as_itself() -> None:
         first, second = started(lead, join)
         first.peers.announce_end(Exit.TERMINATED, "SIGTERM")
         assert lead.peers.lost.wait(5)
-        assert lead.peers.loss is not None
-        assert lead.peers.loss.error().code == Exit.TERMINATED
+        assert lead.peers.loss is not None and lead.peers.loss.error().code == Exit.TERMINATED
         lead.leave(Exit.TERMINATED, "rank 1 ended")
         assert second.peers.lost.wait(5)
         assert second.peers.loss is not None
@@ -194,8 +189,7 @@ def test_rank_zeros_own_error_is_not_passed_off_as_a_peers() -> None:
         assert lead.peers.lost.wait(5)
         lead.leave(Exit.CONFIG, "ValueError: heads")
         assert second.peers.lost.wait(5)
-        assert second.peers.loss is not None
-        assert second.peers.loss.who == "rank 0"
+        assert second.peers.loss is not None and second.peers.loss.who == "rank 0"
 
 
 def test_a_peer_that_ends_between_ready_and_go_ends_the_gang() -> None:
@@ -226,8 +220,7 @@ def test_a_mute_peer_is_lost_after_the_silence(monkeypatch: pytest.MonkeyPatch) 
     with led() as (lead, join):
         started(lead, join)
         assert lead.peers.lost.wait(5)
-        assert lead.peers.loss is not None
-        assert "no message for" in lead.peers.loss.cause
+        assert lead.peers.loss is not None and "no message for" in lead.peers.loss.cause
 
 
 def test_signs_of_life_keep_a_quiet_gang_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,8 +307,7 @@ def test_a_stranger_on_the_port_does_no_harm() -> None:
 )
 def test_a_rank_that_differs_is_refused(newcomer: Hello, code: Exit, named: str) -> None:
     no = refusal(OWN, newcomer, {}, generation="")
-    assert no is not None
-    assert no[0] == code
+    assert no is not None and no[0] == code
     assert named in no[1]
 
 

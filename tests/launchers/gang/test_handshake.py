@@ -1,7 +1,5 @@
 """Strangers on the gang port: garbage, floods, slow and silent connections."""
 
-from __future__ import annotations
-
 import json
 import logging
 import resource
@@ -85,8 +83,7 @@ def test_10000_connections_delay_the_start_little_and_hold_few_resources() -> No
         flood.start()
         seconds = seconds_to_start(leader, port)
         flood.join(60)
-        assert leader._handshakes is not None
-        assert leader._handshakes.pending <= MAX_PENDING
+        assert leader._handshakes is not None and leader._handshakes.pending <= MAX_PENDING
         assert threading.active_count() - before < 10
         assert leader.peers.loss is None
     print(f"the gang started within {seconds:.2f} s")
@@ -116,8 +113,7 @@ def test_a_silent_and_a_slow_connection_end_after_the_time_for_a_hello(
             time.sleep(0.1)
         assert is_closed(silent)
         assert is_closed(slow)
-        assert leader._handshakes is not None
-        assert leader._handshakes.pending == 0
+        assert leader._handshakes is not None and leader._handshakes.pending == 0
 
 
 def test_a_rank_whose_hello_comes_in_pieces_joins_with_what_follows() -> None:

@@ -1,7 +1,5 @@
 """An error in a thread of the gang ends the gang, or one connection, and never stays unnoticed."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from functools import partial

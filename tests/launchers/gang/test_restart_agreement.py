@@ -1,7 +1,5 @@
 """The agreement to restart training in place, over the gang's real connections."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A stale address leads a rank to another gang: neither of the two ends because of it."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

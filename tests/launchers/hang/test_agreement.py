@@ -1,7 +1,5 @@
 """A hang is agreed on over the gang's real connections: all silent, evidence of all, one end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The launcher's own heartbeat: renewed while it runs, and no reason to end it by itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Attribution: what the evidence shows is named, and nothing is guessed."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping
@@ -154,8 +152,7 @@ def test_two_ranks_that_wait_for_each_other_are_named_without_a_culprit() -> Non
     assert (found.kind, found.ranks) == (UNKNOWN, ())  # either may be wrong
     assert "collective 7 of group 0 for rank 1" in found.why
     assert "collective 7 of group 1 for rank 0" in found.why
-    same = find(gang(r0=one, r1=one)[:2])
-    assert "collective" not in same.why
+    assert "collective" not in find(gang(r0=one, r1=one)[:2]).why
 
 
 def test_of_two_ranks_the_one_behind_is_named_unless_it_waits_for_the_other() -> None:

@@ -1,7 +1,5 @@
 """Evidence of real processes: stacks on the signal, states, and the files that are kept."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The flight recorder of torch: pipes, dumps and what is read from them."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

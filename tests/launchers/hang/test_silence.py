@@ -1,7 +1,5 @@
 """Silence of a node's processes: the limit of each phase, and the processes that count."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -68,8 +66,7 @@ def test_a_node_is_silent_only_when_all_its_processes_are() -> None:
     found = judge(
         [replace(TRAINING, beat=b) for b in (900, 1000)], now=1301, began=0, step=2, floors=FLOORS
     )
-    assert found is not None
-    assert (found.seconds, found.limit, found.phase) == (301, 300, "step")
+    assert found is not None and (found.seconds, found.limit, found.phase) == (301, 300, "step")
 
 
 def test_a_process_without_a_heartbeat_counts_from_its_start() -> None:

@@ -1,7 +1,5 @@
 """The watch of one node: what it looks at, and that it can be turned off."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Answers and faults of the hubs, through their real clients."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil
@@ -68,8 +66,7 @@ def test_a_digest_that_stays_wrong_ends_in_an_io_error(
     model: str, name: str, hub: FakeHub, work: Workspace
 ) -> None:
     hub.faults = {name: ["wrong"] * 9}
-    error = refused(model, work)
-    assert error.code == Exit.IO
+    assert refused(model, work).code == Exit.IO
     assert not model_at(model, work).exists()
 
 

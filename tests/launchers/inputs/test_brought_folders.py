@@ -1,7 +1,5 @@
 """Model folders as users bring them: each is accepted, or refused with what to write."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -121,7 +119,45 @@ def added(settings: Mapping[str, object]) -> Change:
     return both(write(TOKENIZER, json.dumps(made)), write(SETTINGS, json.dumps(settings)))
 
 
+def without(file: str) -> Change:
+    return lambda model: (model / file).unlink()
+
+
+BASED = '{"base_model_name_or_path": "Q/B"}'
+MEGATRONS = "iter_0000100/mp_rank_00/model_optim_rng.pt"
+LFS = "is a git-lfs pointer"
 REFUSED: list[tuple[str, Change, str, str]] = [
+    ("empty", only(), "model-config-missing", "o/m"),
+    ("config cut", write(CONFIG, "{broken"), "model-config-json", "o/m"),
+    ("config a list", write(CONFIG, "[]"), "model-type-missing", "o/m"),
+    ("config an empty map", write(CONFIG, "{}"), "model-type-missing", "o/m"),
+    ("adapter", only(write("adapter_config.json", BASED)), "model-is-adapter", "Q/B"),
+    (
+        "output",
+        only(write("v0-1/checkpoint-90/config.json", "{}")),
+        "model-is-output",
+        "v0-1/check",
+    ),
+    (
+        "snapshot",
+        only(write("snapshots/c0f/config.json", "{}")),
+        "model-is-output",
+        "snapshots/c0f",
+    ),
+    ("Megatron", only(write(MEGATRONS, "")), "model-is-megatron", "Mega"),
+    (
+        "step",
+        only(write("latest_checkpointed_iteration.txt", "9")),
+        "model-is-megatron",
+        "Megatron",
+    ),
+    ("gguf alone", only(write("model.Q4.gguf", "")), "model-is-other-format", "gguf"),
+    ("no weights", without(WHOLE), "model-weights-missing", "o/m"),
+    ("a layer more", config(num_hidden_layers=3), "model-layers-missing", "1 of 3 layers"),
+    ("no tokenizer", without(TOKENIZER), "model-tokenizer-missing", "o/m"),
+    ("tokenizer pointer", write(TOKENIZER, POINTER), DAMAGED, f"{TOKENIZER} {LFS}"),
+    ("piece model pointer", write("tokenizer.model", POINTER), DAMAGED, f"tokenizer.model {LFS}"),
+    ("settings cut", write(SETTINGS, "{"), DAMAGED, SETTINGS),
     ("config empty", write(CONFIG, ""), "model-config-json", "is empty"),
     ("config pointer", write(CONFIG, POINTER), "model-config-json", "git lfs pull"),
     ("config page", write(CONFIG, "<html>"), "model-config-json", "web page"),
@@ -273,9 +309,8 @@ def check(model: Path, backend: Any = "megatron", **args: Any) -> None:
     "change, id, says", [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
 def test_a_folder_is_refused_with_what_to_write(
-    tmp_path: Path, backend: str, change: Change, id: str, says: str
+    model: Path, backend: str, change: Change, id: str, says: str
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     change(model)
     with pytest.raises(LaunchError) as no:
         check(model, backend)
@@ -307,14 +342,12 @@ def test_a_folder_is_refused_with_what_to_write(
         layers("dkdk", layer_types=["full", "linear"] * 2),
     ],
 )
-def test_what_trainers_do_not_read_refuses_nothing(tmp_path: Path, change: Change) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_what_trainers_do_not_read_refuses_nothing(model: Path, change: Change) -> None:
     change(model)
     check(model)
 
 
-def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m")
+def test_an_index_without_metadata_is_refused_where_it_is_read(model: Path) -> None:
     named = dict.fromkeys(model_folder.tensors(), "a.safetensors")
     index("", json.dumps({"weight_map": named}))(model)
     check(model)
@@ -324,9 +357,8 @@ def test_an_index_without_metadata_is_refused_where_it_is_read(tmp_path: Path) -
 
 
 def test_other_tokens_beyond_the_embeddings_are_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     added({"pad_token": "x"})(model)
     with caplog.at_level(logging.WARNING):
         check(model)
@@ -336,9 +368,8 @@ def test_other_tokens_beyond_the_embeddings_are_a_warning(
 
 
 def test_layers_beyond_the_configs_number_are_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = model_folder.write(tmp_path / "m")
     with caplog.at_level(logging.WARNING):
         layers("eee", num_hidden_layers=2, num_nextn_predict_layers=1)(model)
         check(model)
@@ -346,28 +377,6 @@ def test_layers_beyond_the_configs_number_are_a_warning(
         config(num_hidden_layers=1)(model)
         check(model)
     assert "1 by num_hidden_layers: 1" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "template, is_there",
-    [
-        ([{"name": "default", "template": "x"}, {"name": "tool_use", "template": "y"}], True),
-        ([{"name": "tool_use", "template": "y"}], False),
-        ("", False),
-    ],
-)
-def test_a_jinja_template_is_one_that_transformers_takes(
-    tmp_path: Path, template: object, is_there: bool
-) -> None:
-    model = model_folder.write(tmp_path / "m")
-    (model / "chat_template.jinja").write_text("")
-    (model / SETTINGS).write_text(json.dumps({"chat_template": template}))
-    if is_there:
-        check(model, template_backend="jinja")
-    else:
-        with pytest.raises(LaunchError) as no:
-            check(model, template_backend="jinja")
-        assert no.value.id == "model-chat-template"
 
 
 def test_a_type_that_the_image_does_not_have_is_refused(

@@ -1,7 +1,5 @@
 """Files of rows as users bring them: each is read, or refused with what to write."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

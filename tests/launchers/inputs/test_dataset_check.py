@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -18,6 +16,7 @@ from tests.launchers.training_environment import needs_training
 
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 GOOD = {**PAIR, "rejected_response": "bad"}
+SAME = {"query": "q", "response": "x", "rejected_response": "x"}
 GOOD_MESSAGES = [PAIR["messages"][0], {"role": "assistant", "content": "bad"}]
 
 
@@ -47,29 +46,41 @@ def lines(*given: object) -> str:
     return "".join(f"{json.dumps(row)}\n" for row in given)
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.csv", "a.parquet"])
-def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
-    assert "[dataset-empty]" in refusal(tmp_path / name, "")
-
-
-@pytest.mark.parametrize("content", ["\n\n", "[]", "  "])
-def test_a_file_without_rows_is_refused(tmp_path: Path, content: str) -> None:
-    assert "[dataset-no-rows]" in refusal(tmp_path / "a.json", content)
-
-
 @pytest.mark.parametrize(
-    "content, line, id",
+    "name, content, id, says",
     [
-        (lines(GOOD) + "{broken\n", 2, "dataset-json"),
-        (lines(GOOD, GOOD)[:-9], 2, "dataset-json"),
-        (lines(GOOD).encode() + b'\n{"a": "\xff"}\n', 3, "dataset-json"),
-        (lines(GOOD, "text"), 2, "dataset-row"),
-        ("[1, 2]", 1, "dataset-row"),
+        ("a.json", "", "dataset-empty", ""),
+        ("a.csv", "", "dataset-empty", ""),
+        ("a.parquet", "", "dataset-empty", ""),
+        ("a.json", "\n\n", "dataset-no-rows", ""),
+        ("a.json", "[]", "dataset-no-rows", ""),
+        ("a.json", "  ", "dataset-no-rows", ""),
+        ("a.jsonl", lines(GOOD) + "{broken\n", "dataset-json", "line 2"),
+        ("a.jsonl", lines(GOOD, GOOD)[:-9], "dataset-json", "line 2"),
+        ("a.jsonl", lines(GOOD).encode() + b'\n{"a": "\xff"}\n', "dataset-json", "line 3"),
+        ("a.jsonl", lines(GOOD, "text"), "dataset-row", "line 2"),
+        ("a.jsonl", "[1, 2]", "dataset-row", "line 1"),
+        (
+            "a.jsonl",
+            lines(*[{"prompt": "q", "chosen": "a"}] * 2),
+            "dataset-no-pairs",
+            "chosen, prompt;",
+        ),
+        (
+            "a.jsonl",
+            lines(*[{"query": "q", "rejected_response": "b"}] * 2),
+            "dataset-no-answer",
+            "no chosen answer",
+        ),
+        ("a.jsonl", lines({}, {}), "dataset-no-pairs", "(none);"),
+        ("a.jsonl", lines(*[SAME] * 2), "dataset-same-answers", ""),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, content: str | bytes, line: int, id: str) -> None:
-    text = refusal(tmp_path / "a.jsonl", content)
-    assert f"line {line}" in text and f"[{id}]" in text
+def test_a_file_is_refused_with_its_line_or_columns(
+    tmp_path: Path, name: str, content: str | bytes, id: str, says: str
+) -> None:
+    text = refusal(tmp_path / name, content)
+    assert says in text and f"[{id}]" in text
 
 
 def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
@@ -83,22 +94,6 @@ def test_a_parquet_file_is_known_by_its_ends(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # without it no row is read
     judge(tmp_path / "a.parquet", b"PAR1" + bytes(100) + b"PAR1")
-
-
-@pytest.mark.parametrize(
-    "row, seen, id",
-    [
-        ({"prompt": "q", "chosen": "a"}, "chosen, prompt;", "dataset-no-pairs"),
-        ({"query": "q", "rejected_response": "b"}, "no chosen answer", "dataset-no-answer"),
-        ({}, "(none);", "dataset-no-pairs"),
-        ({"query": "q", "response": "x", "rejected_response": "x"}, "", "dataset-same-answers"),
-    ],
-)
-def test_rows_that_are_no_pairs_are_refused(
-    tmp_path: Path, row: object, seen: str, id: str
-) -> None:
-    text = refusal(tmp_path / "a.jsonl", lines(row, row))
-    assert seen in text and f"[{id}]" in text
 
 
 @pytest.mark.parametrize(

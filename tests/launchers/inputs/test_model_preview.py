@@ -1,8 +1,6 @@
 """A model that a recipe does not fit is refused before it is fetched: real launchers, a real hub's
 clients, only the hub itself is small."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A map of columns is advised only where it keeps the prompt (``tests/field`` tries each)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

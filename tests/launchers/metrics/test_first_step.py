@@ -1,7 +1,5 @@
 """The first step of DPO is judged by its margin and by the loss that equal models have."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -49,8 +47,7 @@ def test_measured_first_steps(margin: float, loss: float, accepted: bool) -> Non
 @pytest.mark.parametrize("loss", [LN2 + 1.1e-3, LN2 - 1.1e-3])
 def test_a_loss_off_by_more_than_the_bound_ends_the_run_even_at_margin_0(loss: float) -> None:
     error = judge(replace(EQUAL, loss=loss), DPO, "pass")
-    assert error is not None
-    assert (error.id, error.code) == ("first-step-reference", Exit.CONFIG)
+    assert error is not None and (error.id, error.code) == ("first-step-reference", Exit.CONFIG)
     assert "recipe.checkFirstStep: false" in error.remedy
 
 
@@ -122,8 +119,7 @@ def test_the_side_that_moved(source: Reference, chosen: float, rejected: float, 
     step = at(chosen, rejected)
     assert moved(step, DPO, source) == side
     error = judge(step, DPO, source)
-    assert error is not None
-    assert error.cause.startswith(f"the {side} moved")
+    assert error is not None and error.cause.startswith(f"the {side} moved")
     assert f"reference {chosen:.2f} and {rejected:.2f}" in error.cause
 
 

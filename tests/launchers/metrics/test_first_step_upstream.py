@@ -1,7 +1,5 @@
 """The values and slopes of ``metrics/first_step.py`` are those of ms-swift's own ``dpo_loss``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The error of a value that is not finite names the rows that can have caused it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The power of a GPU by a driver that counts, has no counter, does not answer, or is not there."""
 
-from __future__ import annotations
-
 import ctypes
 import time
 from typing import Any

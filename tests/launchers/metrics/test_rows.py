@@ -1,7 +1,5 @@
 """Rows of ``metrics.jsonl``: written whole, read back as the timeline that training continued."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

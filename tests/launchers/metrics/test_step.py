@@ -1,7 +1,5 @@
 """A row's arithmetic: the planner's formula, with the step's own lengths."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

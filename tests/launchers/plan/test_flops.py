@@ -1,7 +1,5 @@
 """FLOP per token: the table of the 30B model, to its published digits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

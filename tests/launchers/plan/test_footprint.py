@@ -1,7 +1,5 @@
 """Bytes that a run writes to the workspace."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from typing import Any

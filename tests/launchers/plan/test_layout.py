@@ -1,7 +1,5 @@
 """Layouts: replicas, and how layers are spread over pipeline stages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Groups of ranks, compared with the order in which megatron-core counts its axes."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

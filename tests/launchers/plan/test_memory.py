@@ -1,7 +1,5 @@
 """Predicted memory: what is arithmetic is exact, and what is modelled has the right direction."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

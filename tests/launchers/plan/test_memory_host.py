@@ -1,7 +1,5 @@
 """Host memory of a node."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

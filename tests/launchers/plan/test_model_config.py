@@ -1,7 +1,5 @@
 """Model configs from config.json: the known models have exactly their published parameters."""
 
-from __future__ import annotations
-
 import pytest
 
 from launchers.exits import Exit, LaunchError

@@ -1,7 +1,5 @@
 """Parameters of an adapter, and the part that a rank holds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The plan of a run, and its document."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -153,8 +151,7 @@ def test_a_stop_ends_a_step_and_writes_a_checkpoint() -> None:
 
 def test_work_that_a_cut_loses_is_the_steps_between_two_checkpoints() -> None:
     plan = build(job(recipe=recipe(save_steps=25)))
-    assert plan.speed is not None
-    assert plan.lost_seconds == 25 * plan.speed.step_seconds
+    assert plan.speed is not None and plan.lost_seconds == 25 * plan.speed.step_seconds
     assert build(job(recipe=recipe(save_strategy="epoch"))).lost_seconds is None
 
 

@@ -1,7 +1,5 @@
 """Number of steps of a dataset."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +10,11 @@ from launchers.config.recipe import Recipe, parse
 from launchers.plan import run_length
 from launchers.plan.run_length import PACKED, Data, Duration
 from launchers.plan.training_job import parse as parse_training
-from tests.launchers.recipes import FIELDS, MODEL_CONFIG
+from tests.launchers.recipes import FIELDS, MODEL_CONFIG, plain
 
 
 def recipe(**args: Any) -> Recipe:
-    return parse(FIELDS | {"args": {"max_length": 8192, "global_batch_size": 128} | args})
+    return plain(**{"max_length": 8192, "global_batch_size": 128} | args)
 
 
 def steps(data: Data | None, **args: Any) -> int | None:
@@ -30,30 +28,28 @@ def steps(data: Data | None, **args: Any) -> int | None:
 PAIRS = Data(pairs=40_000, tokens=2048, source="test")
 
 
-def test_without_packing_a_step_takes_as_many_pairs_as_its_batch() -> None:
-    assert steps(PAIRS, num_train_epochs=1) == 40_000 // 128
-    assert steps(PAIRS, num_train_epochs=2) == 80_000 // 128
+ONCE = Data(pairs=40_000, tokens=2048, again=512, source="test")
+LONG = Data(pairs=1280, tokens=16_000, source="test")
+IN_PACKS = {"num_train_epochs": 1, "packing": True}
 
 
-def test_with_packing_as_many_pairs_as_fill_the_packs() -> None:
-    pairs = 128 * PACKED * 8192 / 2048
-    assert steps(PAIRS, num_train_epochs=1, packing=True) == int(40_000 / pairs)
-
-
-def test_with_prompts_computed_once_as_many_pairs_as_their_other_tokens_fill() -> None:
-    once = Data(pairs=40_000, tokens=2048, again=512, source="test")
-    assert steps(once, num_train_epochs=1, packing=True) == int(
-        40_000 / (128 * PACKED * 8192 / 1536)
-    )
-
-
-def test_a_pair_longer_than_a_pack_has_one_of_its_own() -> None:
-    long = Data(pairs=1280, tokens=16_000, source="test")
-    assert steps(long, num_train_epochs=1, packing=True) == 10
-
-
-def test_held_out_rows_are_not_trained() -> None:
-    assert steps(PAIRS, num_train_epochs=1, split_dataset_ratio=0.5) == 20_000 // 128
+@pytest.mark.parametrize(
+    ("data", "args", "expected"),
+    [
+        (PAIRS, {"num_train_epochs": 1}, 40_000 // 128),
+        (PAIRS, {"num_train_epochs": 2}, 80_000 // 128),
+        (PAIRS, IN_PACKS, int(40_000 / (128 * PACKED * 8192 / 2048))),
+        (ONCE, IN_PACKS, int(40_000 / (128 * PACKED * 8192 / 1536))),  # of a prompt taken once
+        (LONG, IN_PACKS, 10),  # a pair longer than a pack has one of its own
+        (PAIRS, {"num_train_epochs": 1, "split_dataset_ratio": 0.5}, 20_000 // 128),
+        (PAIRS, {"num_train_epochs": 1, "train_iters": 7}, 40_000 // 128),  # as in ms-swift
+        (None, {"train_iters": 7}, 7),
+        (None, {}, None),
+        (None, {"num_train_epochs": 1}, None),
+    ],
+)
+def test_steps_of_a_dataset(data: Data | None, args: dict[str, Any], expected: int | None) -> None:
+    assert steps(data, **args) == expected
 
 
 def evaluations(
@@ -83,8 +79,7 @@ def test_eval_iters_bounds_an_evaluation_and_a_precomputed_reference_halves_it()
     assert found is not None and found.seconds == pytest.approx(2 * 16 * of_round)
     assert found.count == 2  # save_steps is 500
     made = parse({**FIELDS, "reference": "precomputed", "args": {"max_length": 8192}})
-    training = parse_training(made, nodes=1, gpus_per_node=8)
-    assert not training.compares
+    assert not parse_training(made, nodes=1, gpus_per_node=8).compares
 
 
 def test_a_run_without_held_out_rows_has_no_evaluation() -> None:
@@ -92,16 +87,6 @@ def test_a_run_without_held_out_rows_has_no_evaluation() -> None:
     assert evaluations(split_dataset_ratio=0.01, eval_iters=0)[0] is None
     with pytest.raises(ValueError, match="4 held-out rows are fewer than the 32 of a round"):
         evaluations(Data(pairs=400, tokens=2048, source="test"), split_dataset_ratio=0.01)
-
-
-def test_epochs_win_over_train_iters_as_in_ms_swift() -> None:
-    assert steps(PAIRS, num_train_epochs=1, train_iters=7) == 40_000 // 128
-    assert steps(None, train_iters=7) == 7
-
-
-@pytest.mark.parametrize("args", [{}, {"num_train_epochs": 1}])
-def test_the_length_is_unknown_without_data(args: dict[str, Any]) -> None:
-    assert steps(None, **args) is None
 
 
 def test_a_microbatch_is_a_pack_or_its_pairs() -> None:

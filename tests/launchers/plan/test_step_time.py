@@ -1,7 +1,5 @@
 """Predicted time: the arithmetic of traffic, and the direction of everything else."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any
@@ -34,17 +32,14 @@ def first(layout: Layout) -> Shard:
     return next(shards(QWEN, layout, head=True))
 
 
-def test_all_to_all_in_a_node_sends_90_gb_of_a_pack() -> None:
-    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
-    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
-    assert sent.inside / 1e9 == pytest.approx(90, rel=0.01)
-    assert sent.across == 0
-
-
-def test_all_to_all_over_two_nodes_sends_51_gb_of_each_gpu_across() -> None:
-    layout = Layout(nodes=2, gpus_per_node=8, ep=16)
-    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
-    assert sent.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)
+def test_a_pack_sends_90_gb_in_a_node_51_over_two_and_67_mb_each_way_between_stages() -> None:
+    one, two = (Layout(nodes=n, gpus_per_node=8, ep=8 * n) for n in (1, 2))
+    near, far = (traffic.experts(QWEN, job(of), first(of), 8192 * 8) for of in (one, two))
+    assert near.inside / 1e9 == pytest.approx(90, rel=0.01) and near.across == 0
+    assert far.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)  # of each GPU
+    staged = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
+    sent = traffic.pipeline(QWEN, job(staged), 8192).across / 8
+    assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
 
 
 @pytest.mark.parametrize(
@@ -85,12 +80,6 @@ def test_gradients_of_two_nodes() -> None:
     moe = first(layout).experts
     both = traffic.gradients(job(layout), 0.0, moe).across
     assert both / 1e9 == pytest.approx(58 + 29, rel=0.01)  # fp32 gradients, bf16 weights
-
-
-def test_a_pipeline_over_nodes_sends_67_mb_each_way() -> None:
-    layout = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
-    sent = traffic.pipeline(QWEN, job(layout), 8192).across / 8
-    assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
 
 
 def test_sizes_of_one_send_nothing() -> None:

@@ -1,28 +1,26 @@
 """Flags that memory and time depend on; the defaults are ms-swift's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
-from launchers.config.recipe import parse as recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import installed
 from launchers.plan.training_job import _CHOICES, _FLAGS, _SIZES, Training, parse
+from tests.launchers.recipes import plain
 from tests.launchers.training_environment import needs_training, swift_classes
 
 
 def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
-    document = {"backend": "megatron", "task": task, "model": "hf://o/m", "dataset": ["hf://o/d"]}
-    return parse(recipe({**document, "args": args}), nodes=nodes, gpus_per_node=8)
+    return parse(plain(task=task, **args), nodes=nodes, gpus_per_node=8)
 
 
 @needs_training
 def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
     known = installed.flags(swift_classes(), "MegatronRLHFArguments")
     seen = read()
-    for field, flag in {**_SIZES, **_FLAGS, **{k: v[0] for k, v in _CHOICES.items()}}.items():
+    chosen = {field: flag for field, (flag, _) in _CHOICES.items()}
+    for field, flag in (dict(zip(_SIZES, _SIZES, strict=True)) | _FLAGS | chosen).items():
         default = known[flag]
         if default is not None:
             assert getattr(seen, field) == default, flag
@@ -96,6 +94,5 @@ def test_a_wrong_value_names_its_flag(name: str, value: str) -> None:
 
 
 def test_the_transformers_backend_is_refused() -> None:
-    document = {"backend": "transformers", "task": "rlhf", "model": "hf://o/m", "dataset": ["d"]}
     with pytest.raises(LaunchError, match="modelled for megatron only"):
-        parse(recipe(document), nodes=1, gpus_per_node=8)
+        parse(plain("transformers"), nodes=1, gpus_per_node=8)

@@ -1,7 +1,5 @@
 """One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``; needs torch."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

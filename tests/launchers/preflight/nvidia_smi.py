@@ -1,7 +1,5 @@
 """A fake nvidia-smi: its XML output, and a program that prints it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
 
@@ -79,8 +77,7 @@ def test_all_failures_are_reported_and_a_user_error_decides_the_code() -> None:
     bad = failed("health", "2 uncorrected memory errors", "replace it", who="GPU 1")
     mine = failed("shm", "64 MiB", "raise sharedMemory.sizeLimit", code=Exit.CONFIG)
     error = failure([ok("disk", ""), warning("caches", "", ""), bad, mine], "rank 3 (p on n)")
-    assert error is not None
-    assert error.code == Exit.CONFIG
+    assert error is not None and error.code == Exit.CONFIG
     assert (
         error.cause == "rank 3 (p on n): shm: 64 MiB | health: GPU 1: 2 uncorrected memory errors"
     )

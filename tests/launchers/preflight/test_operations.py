@@ -1,7 +1,5 @@
 """What the workspace's file system can do: yes, no, or no answer."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The number of GPUs of a bare host that states none."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The preflight inside whole runs: real launchers, with a fake nvidia-smi, torch and ms-swift."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The measurement with real torch and gloo: two "nodes" on CPU; no GPU is needed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

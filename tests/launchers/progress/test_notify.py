@@ -1,7 +1,5 @@
 """Webhook and events: content and time of messages; no answer of the other side stops a run."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

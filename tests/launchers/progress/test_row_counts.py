@@ -1,7 +1,5 @@
 """Rows that are counted while they are read add up: rows read are those kept and dropped."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The longest save of a run is known to its later attempts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """State of training in ``progress.json`` while it runs."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@
 a line of JSON says what was found. ``planted HOME JOBS`` is the process that runs the cases.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

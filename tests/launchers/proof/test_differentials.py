@@ -1,7 +1,5 @@
 """What the runs of the cases say about each feature, with traces in place of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`patches --prove` finds patches that are wrong in one way each, with the real ms-swift on CPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 For scripts that the training Python runs on CPU; ``enter`` must come before ms-swift.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery

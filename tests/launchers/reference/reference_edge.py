@@ -4,8 +4,6 @@ The trainers, the loss and the batch's preparation are ms-swift's; the model is 
 that holds prints its name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import math

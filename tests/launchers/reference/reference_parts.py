@@ -1,7 +1,5 @@
 """A model of one table, pairs and a trainer around them, for ``reference_edge.py``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

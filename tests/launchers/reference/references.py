@@ -1,7 +1,5 @@
 """ms-swift's arguments of a DPO run, for the tests of the reference."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

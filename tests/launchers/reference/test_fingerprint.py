@@ -1,7 +1,5 @@
 """Facts that the reference's numbers depend on, and facts that they do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

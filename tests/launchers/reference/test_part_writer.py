@@ -1,7 +1,5 @@
 """Results that a rank keeps of the pass, and the time at which they are on the workspace."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Identity of a pair, assignment to ranks, and policies that can serve as the reference."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A run finds its store: first start, restart, resume, and too late."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

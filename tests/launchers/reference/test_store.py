@@ -1,7 +1,5 @@
 """The store of reference log-probabilities: what survives kills, torn files and second writers."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Our DPO trainer gives ms-swift's losses, from a store that survives kills; on CPU."""
 
-from __future__ import annotations
-
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 

@@ -3,8 +3,6 @@
 ``python load_export_case.py FOLDER`` makes a tiny Qwen3, and exports of it with a fault each.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -4,8 +4,6 @@
 log-probabilities by its own arithmetic, and the exports, and compares them as a run does.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The verdict of each figure, at and beyond its limit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

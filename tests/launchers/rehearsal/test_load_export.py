@@ -1,7 +1,5 @@
 """An export is read back with the training environment's torch and transformers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

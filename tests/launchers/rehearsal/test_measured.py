@@ -1,7 +1,5 @@
 """Measurements from the files of two attempts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Errors of an export are found by loading it as a server would, with the real transformers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

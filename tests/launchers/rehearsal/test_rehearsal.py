@@ -1,7 +1,5 @@
 """Flags that a rehearsal changes, the node whose process it kills, and files that it removes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules of what a config.json says apart from sizes: templates, modalities, the GPUs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The chart and the launcher say the same words of the same flags, over many cases at once."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -37,48 +35,11 @@ from tests.launchers.training_environment import STACK
 FLAGS = SCHEMA["definitions"]["flags"]["definitions"]
 CASES = 700
 GANGS = ((1, 8), (2, 8), (3, 4), (1, 1), (2, 7))
-ODD: list[Any] = [
-    0,
-    1,
-    2,
-    3,
-    4,
-    8,
-    16,
-    64,
-    -1,
-    2.5,
-    1e-6,
-    5e-07,
-    10**6,
-    999999,
-    True,
-    False,
-    "true",
-    "No",
-    "x",
-    "007",
-    "1e2",
-    ".5",
-    "1.",
-    "+3",
-    "-0",
-    "1e999",
-    "nan",
-    "t",
-    [4],
-    [1, 2],
-    ["a b"],
-    {},
-    {"a": 1},
-    "flash",
-    "full",
-    "selective",
-    "none",
-    "uniform",
-    ["core_attn", "moe_act"],
-    "é",
-]
+ODD: list[Any] = yaml.safe_load("""
+[0, 1, 2, 3, 4, 8, 16, 64, -1, 2.5, 1.0e-6, 5.0e-7, 1000000, 999999, true, false, "true", "No", x,
+ "007", "1e2", ".5", "1.", "+3", "-0", "1e999", "nan", t, [4], [1, 2], ["a b"], {}, {a: 1},
+ flash, full, selective, none, uniform, [core_attn, moe_act], é]
+""")
 JUDGE = """
 {{- $table := .Files.Get "table.yaml" | fromYaml }}
 {{- range .Values.cases }}
@@ -295,33 +256,10 @@ def test_the_table_holds_every_rule_of_the_templates() -> None:
         assert set(bounds) == {rule.flag for rule in rows if isinstance(rule, Range) and rule.whole}
 
 
-SPELLINGS: list[Any] = [
-    *ODD,
-    "maybe",
-    "on",
-    "TRUE",
-    "t",
-    "None",
-    "0",
-    "1",
-    "-1",
-    "5e-6",
-    "1e999",
-    "0x4",
-    "04",
-    "٤",
-    " 4",
-    10**15 - 1,
-    10**15,
-    -(10**15),
-    1e20,
-    "1.",
-    "4 2",
-    "Adam",
-    [1, 2],
-    {"a": 1},
-    "1\n",
-]
+SPELLINGS: list[Any] = ODD + yaml.safe_load("""
+[maybe, "on", "TRUE", t, None, "0", "1", "-1", "5e-6", "1e999", "0x4", "04", "٤", " 4", "1.", "4 2",
+ 999999999999999, 1000000000000000, -1000000000000000, 1.0e+20, Adam, [1, 2], {a: 1}, "1\\n"]
+""")
 """Values that each flag is given in turn."""
 
 

@@ -1,7 +1,5 @@
 """Megatron's arithmetic: defaults are ms-swift's, each rule refuses what its source refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -15,35 +13,16 @@ from launchers.exits import LaunchError
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
 from launchers.flags.flag_types import is_number
+from launchers.plan.layout import Layout
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Arguments
 from launchers.rules import model, table, warnings
 from launchers.rules.model import divisors
+from tests.launchers.models import load_model_config
+from tests.launchers.recipes import plain
 from tests.launchers.training_environment import STACK, needs_training, swift_classes
 
-SIZES: dict[str, Any] = {
-    "layers": 48,
-    "hidden": 2048,
-    "heads": 32,
-    "kv_heads": 4,
-    "head_dim": 128,
-    "ffn": 6144,
-    "vocab": 151936,
-    "experts": 128,
-    "topk": 8,
-    "expert_ffn": 768,
-    "positions": 40960,
-}
-FLAT: dict[str, Any] = {
-    "layers": 36,
-    "hidden": 2560,
-    "heads": 32,
-    "kv_heads": 8,
-    "head_dim": 128,
-    "ffn": 9728,
-    "vocab": 151936,
-}
-QWEN, DENSE = ModelConfig(**SIZES, tied=False), ModelConfig(**FLAT, tied=True)
+QWEN, DENSE = map(load_model_config, ("Qwen3-30B-A3B", "Qwen3-4B"))
 GRPO: dict[str, Any] = {"rlhf_type": "grpo", "reward_funcs": ["accuracy"]}
 SHORT = {
     "tp": "tensor_model_parallel_size",
@@ -62,6 +41,11 @@ SHORT = {
 }
 
 OTHER = "transformers"
+FULL_RECOMPUTE = {
+    "recompute_granularity": "full",
+    "recompute_method": "uniform",
+    "recompute_num_layers": 13,
+}
 BF16_GRADIENTS = {"use_precision_aware_optimizer": True, "main_grads_dtype": "bf16"}
 GANG = table.Context(model_config=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
 ONE = table.Context(model_config=None, nodes=1, gpus_per_node=1, backend=OTHER)
@@ -70,8 +54,7 @@ ONE = table.Context(model_config=None, nodes=1, gpus_per_node=1, backend=OTHER)
 def read(**args: Any) -> dict[str, Any]:
     """Return flags as the recipe has them; some have short names here."""
     flags = {SHORT.get(name, name): value for name, value in args.items()}
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-    return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **flags}}).args)
+    return dict(plain(**{"num_train_epochs": 1, **flags}).args)
 
 
 def reported(
@@ -262,16 +245,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"truncation_strategy": "right"}, "truncation-right"),
         ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
         ({"ddp_timeout": 18000000}, "ddp-timeout-long"),
-        (
-            {
-                "pp": 4,
-                "recompute_granularity": "full",
-                "gbs": 16,
-                "recompute_method": "uniform",
-                "recompute_num_layers": 13,
-            },
-            "recompute-layers-many",
-        ),
+        ({**FULL_RECOMPUTE, "pp": 4, "gbs": 16}, "recompute-layers-many"),
     ],
     ids=lambda v: str(v)[:40],
 )
@@ -280,38 +254,26 @@ def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], id: str) ->
     assert id in warned(**args)
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        {**BF16_GRADIENTS, "gbs": 16 * 64},
-        {**BF16_GRADIENTS, "main_grads_dtype": "fp32", "gbs": 16 * 65},
-    ],
-)
-def test_gradients_are_summed_exactly_enough(args: dict[str, Any]) -> None:
+@pytest.mark.parametrize("change", [{"gbs": 16 * 64}, {"main_grads_dtype": "fp32", "gbs": 16 * 65}])
+def test_gradients_are_summed_exactly_enough(change: dict[str, Any]) -> None:
+    args = {**BF16_GRADIENTS, **change}
     assert reported(**args) == []
     assert "gradients-rounded" not in warned(**args)
 
 
-@pytest.mark.parametrize("limit", ["", "2"])
-def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
-    args: dict[str, Value] = {"load_best_model_at_end": "true", "save_total_limit": limit}
-    with_limit = {name: word for name, word in args.items() if word}
-    (warning,) = _of_transformers(with_limit)
-    assert warning == "best-model-not-exported"
-    assert _of_transformers(args | {"save_total_limit": "1"}) == []
-    assert _of_transformers({"load_best_model_at_end": "false"}) == []
-    assert table.check(with_limit, ONE) == []
-
-
-def test_checkpoints_of_the_weights_alone_are_a_warning_on_transformers_too() -> None:
-    args: dict[str, Value] = {"save_only_model": "true"}
-    assert _of_transformers(args) == ["save-only-model"]
-    assert table.check(args, ONE) == []
-
-
-def _of_transformers(args: dict[str, Value]) -> list[str]:
-    found = table.warn(args, ONE)
-    return [refusal.id for refusal in found]
+@pytest.mark.parametrize(
+    ("args", "ids"),
+    [
+        ({"load_best_model_at_end": "true"}, ["best-model-not-exported"]),
+        ({"load_best_model_at_end": "true", "save_total_limit": "2"}, ["best-model-not-exported"]),
+        ({"load_best_model_at_end": "true", "save_total_limit": "1"}, []),
+        ({"load_best_model_at_end": "false"}, []),
+        ({"save_only_model": "true"}, ["save-only-model"]),
+    ],
+)
+def test_on_transformers_too(args: dict[str, Value], ids: list[str]) -> None:
+    assert [warning.id for warning in table.warn(args, ONE)] == ids
+    assert table.check(args, ONE) == [] or not ids
 
 
 def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:
@@ -335,9 +297,6 @@ def test_what_divides_is_never_refused_for_the_model(tp: int, pp: int, ep: int, 
 
 @given(layers=st.integers(1, 99), pp=st.integers(2, 12), first=st.integers(1, 40))
 def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first: int) -> None:
-    from launchers.exits import LaunchError
-    from launchers.plan.layout import Layout
-
     model_config = ModelConfig(**{**vars(DENSE), "layers": layers})
     refused = "pipeline-uneven" in reported(model_config, nodes=pp, pp=pp, first=first, gbs=8)
     layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
@@ -364,8 +323,7 @@ def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None
 
 @pytest.mark.parametrize("text", ["on", "off", "maybe", "true false"])
 def test_launcher_and_plan_and_rules_read_a_switch_alike(text: str) -> None:
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-    parsed = recipe.parse({**document, "args": {"packing": text}})
+    parsed = plain(packing=text)
     for read in (parsed.is_on, lambda name: Arguments(args=parsed.args).flag(name, False)):
         with pytest.raises(LaunchError) as refused:
             read("packing")

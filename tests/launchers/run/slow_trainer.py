@@ -1,7 +1,5 @@
 """A user's plugin that makes transformers' saves and evaluations slow, and says when they begin."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

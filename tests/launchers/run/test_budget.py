@@ -1,7 +1,5 @@
 """A run with a budget ends with a checkpoint and an export; a larger budget trains on."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`check --image` judges the packages of an image, without settings, workspace or GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files of the training code that flags name: a missing one ends the run after the clone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

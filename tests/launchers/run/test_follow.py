@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
@@ -17,6 +16,7 @@ from launchers.gang.protocol import Message, StartMessage
 from launchers.run import run as running
 from launchers.storage.checkpoint import seal
 from launchers.storage.visible import await_outputs
+from tests.launchers.recipes import plain
 
 
 class Stub:
@@ -44,13 +44,11 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
 ) -> None:
     env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "NODE_RANK": "1", "NNODES": "2"}
     settings = from_env(env | {"MASTER_ADDR": "h", "SKIP_PREFLIGHT": "1"})
-    source = {"model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
-    recipe = parse({"backend": "megatron", "task": "rlhf", **source})
     monkeypatch.setattr(running, "Member", Stub)
     monkeypatch.setattr(await_outputs, "__kwdefaults__", {"timeout": 0.0})
     monkeypatch.setattr(running, "train", lambda *_: pytest.fail("it trained"))
     with pytest.raises(LaunchError, match="/nowhere is missing on this node"):
-        running.follow(settings, recipe, env, time.monotonic())
+        running.follow(settings, plain(), env, time.monotonic())
     assert Stub.last.left == [Exit.CONFIG]
 
 
@@ -61,8 +59,7 @@ def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(tmp_path: Path
     (folder / "model.safetensors").write_bytes(b"w")
     seal(folder, 5)
     found = running._await_checkpoint(work, "checkpoint-5", timeout=0)
-    assert found is not None
-    assert found.step == 5
+    assert found is not None and found.step == 5
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(LaunchError) as incomplete:
         running._await_checkpoint(work, "checkpoint-5", timeout=0)

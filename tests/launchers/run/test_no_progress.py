@@ -1,7 +1,5 @@
 """Runs that fail again and again, as a JobSet restarts them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

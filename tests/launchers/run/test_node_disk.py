@@ -1,7 +1,5 @@
 """Real launchers complete a checkpoint from the nodes' disks, and train from what they have."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

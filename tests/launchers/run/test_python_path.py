@@ -1,7 +1,5 @@
 """`code.pythonPath`: training imports from folders of the clone before the image's packages."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

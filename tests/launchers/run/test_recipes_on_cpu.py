@@ -4,8 +4,6 @@ Those of Megatron need a GPU (tests/bench). A file whose package this environmen
 with that package's name before anything is downloaded; with it, it has to train, too.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole rehearsals of real launcher processes; only torch and ms-swift are fakes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

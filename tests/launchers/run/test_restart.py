@@ -1,7 +1,5 @@
 """Restarts in place: real launchers, with a fake torchrun that fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -208,8 +206,7 @@ def _bytes(path: Path) -> bytes:
 
 def test_a_rank_that_fails_after_rank_0_has_finished_is_not_restarted(pods: Lasting) -> None:
     pods.train = "1:kill:9"
-    codes = [code for code, _ in pods.all()]
-    assert codes[1] == Exit.PEER
+    assert [code for code, _ in pods.all()][1] == Exit.PEER
     assert attempts(pods) == [1]
 
 

@@ -1,7 +1,5 @@
 """Restarts in place: two real launchers with the real ms-swift on CPU lose a training process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -86,6 +84,5 @@ def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
     assert checkpoint.read_checkpoint(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
     kill(started[0])
     assert stopped(pods, started) == [0, 0], pods.said()
-    again = [row.step for row in written(pods) if row.attempt == 2]
-    assert again[0] == SAVES + 1
+    assert [row.step for row in written(pods) if row.attempt == 2][0] == SAVES + 1
     assert by_step(pods) == dict(undisturbed)

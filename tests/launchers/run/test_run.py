@@ -1,7 +1,5 @@
 """Whole runs of real launcher processes; only torch and ms-swift are fakes."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """Two starts of one run at once: the second is refused, and the first trains undisturbed."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

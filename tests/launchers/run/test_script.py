@@ -1,7 +1,5 @@
 """``recipe.backend: script``: two launchers run a script of the clone in place of training."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """SIGTERM ends every phase of a launcher at once: a pod that dallies holds up a whole gang."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,26 +1,22 @@
 """One stage on its own, as a replicated job of ``stages.placement: jobs`` runs it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
-from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.inputs import preconditions
 from launchers.run.stage_command import run_stage
 from tests.launchers.inputs.test_preconditions import KNOWN
+from tests.launchers.recipes import plain
 
 
 def test_a_stages_pod_has_no_gpu_and_does_not_judge_how_the_gang_shares_its(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preconditions, "known_flags", lambda recipe: KNOWN)
-    document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
-    args = {"tensor_model_parallel_size": "4"}
-    recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})
+    recipe = plain(tensor_model_parallel_size="4")
     settings = from_env({"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_GPUS_PER_NODE": "0"})
     run_stage("clone", settings, recipe, {})
     progress = json.loads(settings.launch.work.progress.read_text())

@@ -1,7 +1,5 @@
 """Restarts in place with a standby: two real launchers with the real ms-swift on CPU."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

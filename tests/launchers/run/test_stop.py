@@ -1,7 +1,5 @@
 """SIGTERM during training: two real launchers with the real ms-swift on CPU save and stop."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

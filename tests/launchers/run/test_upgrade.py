@@ -1,7 +1,5 @@
 """A run that an earlier version started is read, and resumed by this one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`helm test` verifies the run of this release: real launchers with a fake torch and ms-swift."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

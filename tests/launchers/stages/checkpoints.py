@@ -1,7 +1,5 @@
 """Complete checkpoints of a run."""
 
-from __future__ import annotations
-
 from launchers.config.workspace import Workspace
 from launchers.storage.checkpoint import Checkpoint, seal
 

@@ -1,7 +1,5 @@
 """Shortcuts for clones in the tests of the clone stage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,8 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import pytest
 
-from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
@@ -13,11 +10,10 @@ from launchers.logs import LOG
 from launchers.stages.attempt import decide_start, keep_identity, next_attempt
 from launchers.storage.checkpoint import FEATURES, seal
 from launchers.upstream import record, source
+from tests.launchers.recipes import plain
 from tests.launchers.stages.checkpoints import sealed
 
-RECIPE = parse(
-    {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
-)
+RECIPE = plain()
 
 
 def test_attempts_count_up_independently_of_kubernetes(work: Workspace) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import logging
 import os
@@ -45,8 +43,7 @@ def test_every_kind_of_ref_is_checked_out(
     assert outcome.state == "done"
     assert (outcome.path / "a.py").read_text() == ("2" if kind == "branch" else "1")
     there = marker.read(outcome.path)
-    assert there is not None
-    assert there.made["commit"] == run(outcome.path, "rev-parse", "HEAD")
+    assert there is not None and there.made["commit"] == run(outcome.path, "rev-parse", "HEAD")
     assert list(there.manifest) == ["a.py"]
     assert run(outcome.path, "rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
 
@@ -67,8 +64,7 @@ def test_a_commit_that_the_server_does_not_give_alone_is_found_in_a_full_clone(
     repository(remote, {"a": "2"})
     server.strict = True
     caplog.set_level(logging.INFO, logger="launchers")
-    outcome = get(f"{server.url}/team/code", first, work)
-    assert (outcome.path / "a").read_text() == "1"
+    assert (get(f"{server.url}/team/code", first, work).path / "a").read_text() == "1"
     assert "clone in full" in caplog.text
 
 

@@ -1,7 +1,5 @@
 """Clones that fail, and their messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -56,8 +54,7 @@ def test_a_server_that_stumbles_is_tried_again(
 
 
 def test_a_server_that_is_down_is_unavailable(work: Workspace) -> None:
-    error = refused("http://127.0.0.1:9/team/code", "main", work)
-    assert error.code == Exit.UNAVAILABLE
+    assert refused("http://127.0.0.1:9/team/code", "main", work).code == Exit.UNAVAILABLE
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,23 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
-from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import conversion_skip_reason
 from launchers.stages.convert import _failure, conversion_flags, expert_parallel
-
-
-def recipe(backend: str, **args: object) -> Recipe:
-    document = {"backend": backend, "task": "rlhf", "model": "m", "dataset": ["d"], "args": args}
-    return parse(document)
+from tests.launchers.recipes import plain
 
 
 def test_a_skip_has_its_reason() -> None:
-    assert conversion_skip_reason(recipe("megatron"), is_skipped=False) == ""
-    skipped = conversion_skip_reason(recipe("megatron"), is_skipped=True)
+    assert conversion_skip_reason(plain("megatron"), is_skipped=False) == ""
+    skipped = conversion_skip_reason(plain("megatron"), is_skipped=True)
     assert skipped.startswith("SKIP_CONVERT=1")
-    assert "backend transformers" in conversion_skip_reason(
-        recipe("transformers"), is_skipped=False
-    )
+    assert "backend transformers" in conversion_skip_reason(plain("transformers"), is_skipped=False)
 
 
 def test_the_conversion_knows_what_the_recipe_says_of_the_model() -> None:
-    flags = conversion_flags(recipe("megatron", model_type="qwen3_moe", lr="1e-5"), Path("/m"))
+    flags = conversion_flags(plain("megatron", model_type="qwen3_moe", lr="1e-5"), Path("/m"))
     assert flags["model_type"] == "qwen3_moe"
     assert flags["torch_dtype"] == "bfloat16"
     assert "lr" not in flags

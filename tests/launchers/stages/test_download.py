@@ -1,7 +1,5 @@
 """The download stage against a small hub, with the real clients of both hubs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -46,8 +44,7 @@ def test_a_model_is_fetched_verified_and_found_again_without_the_hub(
 def test_the_marker_remembers_the_commit(hub: FakeHub, work: Workspace) -> None:
     (outcome,) = get("hf://o/m@main", work)
     there = marker.read(outcome.path)
-    assert there is not None
-    assert there.made["commit"] == COMMIT
+    assert there is not None and there.made["commit"] == COMMIT
     assert there.inputs == {"source": "hf://o/m@main"}
     resolved = [s for s in hub.seen if "/resolve/" in s]
     assert resolved

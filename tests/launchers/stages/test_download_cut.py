@@ -1,7 +1,5 @@
 """Downloads that are killed, stopped, or meet a full disk."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json
@@ -23,17 +21,14 @@ INPUTS = {"recipe": "d1", "download m": "d2"}
 LAST = Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={})
 BEST = dataclasses.replace(LAST, export="best")
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
-LEFT_OUT = (
-    "features.json",
-    "optimizer.pt",
-    "trainer_state.json",
-    "rng_state_0.pth",
-    "training_args.bin",
-)
+LEFT_OUT = ("features.json", "optimizer.pt", "trainer_state.json", "rng_state_0.pth")
+LEFT_OUT += ("training_args.bin",)
 
 
-def trained(root: Path) -> Workspace:
-    work = Workspace(root=root, run="r")
+@pytest.fixture
+def work(tmp_path: Path) -> Workspace:
+    """Return a run with one complete checkpoint of Megatron."""
+    work = Workspace(root=tmp_path, run="r")
     folder = work.checkpoints / "checkpoint-7"
     (folder / "iter_0000007").mkdir(parents=True)
     for name in (*KEPT, *LEFT_OUT, "iter_0000007/__0_0.distcp"):
@@ -42,10 +37,8 @@ def trained(root: Path) -> Workspace:
     return work
 
 
-def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path) -> None:
-    work = trained(tmp_path)
-    outcome = export(work, LAST, INPUTS, holder="pod")
-    assert outcome.state == "done"
+def test_the_export_is_the_checkpoint_without_the_trainers_state(work: Workspace) -> None:
+    assert export(work, LAST, INPUTS, holder="pod").state == "done"
     there = {p.name for p in work.export.iterdir()} - {".complete.json"}
     assert there == {*KEPT, "statement.json"}
 
@@ -111,8 +104,7 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
         ],
     ],
 )
-def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path, own: list[str]) -> None:
-    work = trained(tmp_path)
+def test_the_export_names_no_plugin_of_the_launcher(work: Workspace, own: list[str]) -> None:
     folder = work.checkpoints / "checkpoint-7"
     arguments = {
         "lr": 1e-4,
@@ -130,8 +122,7 @@ def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path, own: list[st
     assert json.loads((folder / "args.json").read_text()) == arguments
 
 
-def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
-    work = trained(tmp_path)
+def test_only_the_same_inputs_make_the_run_ended(work: Workspace) -> None:
     assert not is_exported(work, LAST, INPUTS)
     export(work, LAST, INPUTS, holder="pod")
     assert is_exported(work, LAST, INPUTS)
@@ -169,8 +160,7 @@ def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate", "content"])
-def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
-    work = trained(tmp_path)
+def test_a_damaged_export_is_made_again(work: Workspace, damage: str) -> None:
     export(work, LAST, INPUTS, holder="pod")
     weights = work.export / KEPT[1]
     before = weights.read_bytes()
@@ -186,9 +176,8 @@ def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
 
 
 def test_changed_weights_are_left_where_only_an_earlier_checkpoint_could_replace_them(
-    tmp_path: Path,
+    work: Workspace,
 ) -> None:
-    work = trained(tmp_path)
     export(work, LAST, INPUTS, holder="pod")
     (work.export / KEPT[1]).unlink()
     (work.export / KEPT[1]).write_bytes(b"quantised")
@@ -197,8 +186,7 @@ def test_changed_weights_are_left_where_only_an_earlier_checkpoint_could_replace
     assert is_exported(work, LAST, INPUTS)
 
 
-def test_inputs_compare_as_they_read_back(tmp_path: Path) -> None:
-    work = trained(tmp_path)
+def test_inputs_compare_as_they_read_back(work: Workspace) -> None:
     export(work, LAST, {"flags": ("a", "b")}, holder="pod")
     assert is_exported(work, LAST, {"flags": ("a", "b")})
 
@@ -242,8 +230,7 @@ def test_without_an_evaluated_checkpoint_there_is_no_best(tmp_path: Path) -> Non
     assert (missing.value.code, missing.value.id) == (Exit.INPUT_MISSING, "export-not-evaluated")
 
 
-def test_vllm_serves_the_whole_model_under_the_runs_name(tmp_path: Path) -> None:
-    work = trained(tmp_path)
+def test_vllm_serves_the_whole_model_under_the_runs_name(work: Workspace) -> None:
     export(work, LAST, INPUTS, holder="pod")
     wanted = ["vllm", "serve", str(work.export), "--served-model-name", "r"]
     assert serve_command(work, Path("/m"), 8) == [*wanted, "--tensor-parallel-size", "8"]
@@ -260,9 +247,8 @@ def test_vllm_serves_an_adapter_on_the_original_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", ["checkpoints", "nothing"])
 def test_an_export_that_a_user_has_edited_is_left(
-    tmp_path: Path, left: str, caplog: pytest.LogCaptureFixture
+    work: Workspace, left: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    work = trained(tmp_path)
     export(work, LAST, INPUTS, holder="pod")
     (work.export / "config.json").unlink(missing_ok=True)
     (work.export / "config.json").write_text('{"edited": true}')

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -68,8 +66,7 @@ def test_files_of_the_workspace_are_used_in_place_with_a_digest_of_their_content
     assert (first.state, first.why) == ("up to date", "used in place")
     assert tree(there) == MODEL
     found = marker.read(first.path)
-    assert found is not None
-    assert marker.digest(found) == first.digest
+    assert found is not None and marker.digest(found) == first.digest
     os.utime(there / "config.json", (1, 1))
     assert get(f"file://{there}", work)[0].digest == first.digest
     (there / "config.json").write_bytes(CONFIG[::-1])

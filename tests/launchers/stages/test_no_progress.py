@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -36,8 +34,7 @@ def test_three_attempts_without_a_higher_step_end_the_run_with_the_class_that_re
     other = failed(replace(KILLED, failure_class="hang", code=81))
     assert decide(stuck, stuck) is None
     error = decide(stuck, other, stuck)
-    assert error is not None
-    assert (error.code, error.id) == (Exit.NO_PROGRESS, "no-progress")
+    assert error is not None and (error.code, error.id) == (Exit.NO_PROGRESS, "no-progress")
     assert error.failure_class == FailureClass.HOST_MEMORY
     assert "host-memory (2 of 3)" in error.cause
 
@@ -107,8 +104,7 @@ def test_an_attempt_that_never_trained_does_not_count() -> None:
 
 def test_an_attempt_whose_pods_were_killed_counts_and_says_so() -> None:
     error = decide(*[failed()] * 3)
-    assert error is not None
-    assert error.failure_class == FailureClass.UNKNOWN
+    assert error is not None and error.failure_class == FailureClass.UNKNOWN
     assert "its pod was killed" in error.cause
 
 

@@ -1,7 +1,5 @@
 """The checkpoint that is chosen is whole, and each other one is named with the reason."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,8 +160,7 @@ def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_p
     peers = PeerMonitor()
     lost = PeerLoss(who="rank 3", cause="out of disk")
     threading.Timer(SIGNLESS_SECONDS + 1.0, peers.record_loss, (lost,)).start()
-    error = _failure(ranks, peers, started=True, code=1)
-    assert error.cause == "rank 3 ended: out of disk"
+    assert _failure(ranks, peers, started=True, code=1).cause == "rank 3 ended: out of disk"
 
 
 def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(

@@ -1,7 +1,5 @@
 """The host memory of checkpoints outlives the training processes, and ends with the launcher."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal

@@ -1,7 +1,5 @@
 """The launcher's part of a standby, with small programs in place of torchrun and its workers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The processes of a standby: what they import, and which worker torchrun gets."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess
@@ -105,8 +103,7 @@ def test_another_torch_starts_all_workers_itself(worker: Worker, tmp_path: Path)
 
 def test_ranks_of_a_worker_are_torchruns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    many = rank_variables(1, nproc=2, first=2, world=4)
-    assert many == {**RANK, "OMP_NUM_THREADS": "1"}
+    assert rank_variables(1, nproc=2, first=2, world=4) == {**RANK, "OMP_NUM_THREADS": "1"}
     assert "OMP_NUM_THREADS" not in rank_variables(0, nproc=1, first=1, world=2)
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     assert rank_variables(0, nproc=2, first=0, world=2)["OMP_NUM_THREADS"] == "6"

@@ -1,7 +1,5 @@
 """``python3 -m launchers state`` as a person or a verb starts it: its exit codes, and no change."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

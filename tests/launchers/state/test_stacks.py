@@ -1,7 +1,5 @@
 """The stacks of training processes that a person asks for."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

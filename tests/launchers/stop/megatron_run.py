@@ -6,8 +6,6 @@ here calls the callbacks in the order of ms-swift 4.4.1 ``swift/megatron/trainer
 ``run_train_step``.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The step at which a gang stops, decided by the ranks' answers over real connections."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training processes at their boundaries, with the launcher's part in the same process."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """50 runs with a budget: none uses more than a step and a save beyond it, and the sums agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """A process that has trained ends without the end of Python; others end as Python does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``debug.holdMinutes``: pods stay after a failure or the end, and a stop ends the hold."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kill of a rehearsal: of one process, once, and only after a complete checkpoint."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

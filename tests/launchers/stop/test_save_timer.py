@@ -1,7 +1,5 @@
 """Saves by time: what they cost, what an interruption loses, and that one rank decides."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

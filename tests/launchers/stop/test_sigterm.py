@@ -1,7 +1,5 @@
 """A training process ends by the SIGTERM of its parent only; its children by that of their own."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

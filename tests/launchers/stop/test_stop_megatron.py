@@ -1,7 +1,5 @@
 """Two ranks with ms-swift's own Megatron flow stop together; the test takes the launcher's part."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,10 +1,9 @@
 """Shortcuts to produce an output in the tests of ``storage.output``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
+from launchers.exits import Exit, LaunchError
 from launchers.storage import output
 from launchers.storage.output import Outcome, produce
 
@@ -15,6 +14,16 @@ def writer(**files: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         for name, text in files.items():
             (folder / name).write_text(text)
+
+    return make
+
+
+def failing(**files: str) -> Callable[[Path], None]:
+    """Return a function that writes these texts, and then finds the hub down."""
+
+    def make(folder: Path) -> None:
+        writer(**files)(folder)
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
 
     return make
 

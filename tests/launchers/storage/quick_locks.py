@@ -1,7 +1,5 @@
 """Locks with short intervals, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -20,16 +18,14 @@ def test_only_a_sealed_checkpoint_counts(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
     seal(tmp_path / "checkpoint-5", 5)
     found = newest(tmp_path)
-    assert found is not None
-    assert found.step == 5
+    assert found is not None and found.step == 5
 
 
 def test_the_newest_is_chosen_by_step_not_by_name(tmp_path: Path) -> None:
     for step in (5, 10, 100, 20):
         seal(saved(tmp_path, step), step)
     found = newest(tmp_path)
-    assert found is not None
-    assert found.step == 100
+    assert found is not None and found.step == 100
 
 
 def test_a_seal_without_files_gives_way_to_the_one_before(tmp_path: Path) -> None:
@@ -52,8 +48,7 @@ def test_megatrons_own_state_is_recognised(tmp_path: Path) -> None:
     folder = saved(tmp_path, 5)
     seal(folder, 5)
     plain = read_checkpoint(folder)
-    assert plain is not None
-    assert not plain.has_megatron_state
+    assert plain is not None and not plain.has_megatron_state
     (folder / "iter_0000005").mkdir()
     (folder / "iter_0000005" / ".metadata").touch()
     assert plain.has_megatron_state
@@ -63,8 +58,7 @@ def test_a_merged_model_is_no_checkpoint_and_known_to_be_whole(tmp_path: Path) -
     folder = saved(tmp_path, 5)
     seal(folder, 5)
     plain = newest(tmp_path)
-    assert plain is not None
-    assert not plain.is_merged_whole
+    assert plain is not None and not plain.is_merged_whole
     whole = merged(folder)
     whole.mkdir()
     (whole / "model.safetensors").write_bytes(b"w")

@@ -1,7 +1,5 @@
 """Digests by chunk, and what a comparison in limited time finds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

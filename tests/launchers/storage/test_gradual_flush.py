@@ -1,7 +1,5 @@
 """A large file is on the disk part by part, and each part is reported after it."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from pathlib import Path

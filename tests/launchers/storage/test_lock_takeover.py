@@ -1,7 +1,5 @@
 """Takeover of a lock whose owner has ended."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

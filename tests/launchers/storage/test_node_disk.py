@@ -1,7 +1,5 @@
 """Checkpoints on the nodes' disks: completed, given up, read back."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -154,8 +152,7 @@ def test_a_damaged_shard_is_read_from_the_workspace(run: Run, change: str) -> No
         os.truncate(run.shard(0), 9)
     else:
         run.shard(0).unlink()
-    seen = run.nearest(0)
-    assert (seen / "iter_0000002/__0_0.distcp").readlink() == run.on_workspace(0)
+    assert (run.nearest(0) / "iter_0000002/__0_0.distcp").readlink() == run.on_workspace(0)
 
 
 def test_a_shard_of_another_run_of_the_name_is_not_read(run: Run) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +8,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest, marker
 from launchers.storage.output import Made, produce
 from scripts.helm import ROOT
-from tests.launchers.storage.outputs import never, run, writer
+from tests.launchers.storage.outputs import failing, never, run, writer
 
 
 @pytest.fixture
@@ -43,11 +41,8 @@ def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path:
         assert (path / "a").read_text() == "1"
         (folder / "b").write_text("2")
 
-    def fail(folder: Path) -> None:
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
-
     with pytest.raises(LaunchError):
-        run(path, fail, {"v": 2})
+        run(path, failing(), {"v": 2})
     assert (path / "a").read_text() == "1"
     assert run(path, make, {"v": 2}).state == "done"
     assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "b"]
@@ -55,12 +50,8 @@ def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path:
 
 
 def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_continues(path: Path) -> None:
-    def fail(folder: Path) -> None:
-        (folder / "a").write_text("half")
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
-
     with pytest.raises(LaunchError):
-        run(path, fail)
+        run(path, failing(a="half"))
     assert not path.exists()
 
     def go_on(folder: Path) -> None:
@@ -72,12 +63,8 @@ def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_continues(pa
 
 
 def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> None:
-    def fail(folder: Path) -> None:
-        (folder / "old").write_text("half")
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
-
     with pytest.raises(LaunchError):
-        run(path, fail, {"v": 1})
+        run(path, failing(old="half"), {"v": 1})
     run(path, writer(new="1"), {"v": 2})
     assert not (path / "old").exists()
 
@@ -120,8 +107,7 @@ def test_what_make_has_verified_is_not_read_again(path: Path) -> None:
 
     run(path, make)
     there = marker.read(path)
-    assert there is not None
-    assert list(there.manifest) == ["a"]
+    assert there is not None and list(there.manifest) == ["a"]
     assert there.made["commit"] == "c0ffee"
 
 

@@ -1,7 +1,5 @@
 """Outputs that are damaged, and disks that fail."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

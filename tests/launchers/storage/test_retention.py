@@ -1,7 +1,5 @@
 """Deleted checkpoints; the newest complete one never is."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A launcher that was suspended for longer than its lease writes nothing after it resumes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

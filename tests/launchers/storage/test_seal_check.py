@@ -1,7 +1,5 @@
 """Seals of checkpoints whose files are not those that their ranks have written."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -27,8 +25,12 @@ def save(root: Path, step: int = 200, ranks: int = 4) -> Path:
     return folder
 
 
-def test_what_ranks_and_index_agree_on_is_sealed_without_notes(tmp_path: Path) -> None:
-    folder = save(tmp_path)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save(tmp_path)
+
+
+def test_what_ranks_and_index_agree_on_is_sealed_without_notes(folder: Path) -> None:
     assert checkpoint.seal(folder, 200) == folder / checkpoint.COMPLETE
     assert not checkpoint.rank_notes(folder) and not checkpoint.verify(folder, 10).damaged
 
@@ -50,34 +52,28 @@ def test_what_ranks_and_index_agree_on_is_sealed_without_notes(tmp_path: Path) -
     ],
 )
 def test_a_disagreement_refuses_the_seal_and_names_the_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str, named: str
+    folder: Path, caplog: pytest.LogCaptureFixture, damage: str, named: str
 ) -> None:
-    folder = save(tmp_path)
     shard, index = folder / INNER / "__2_0.distcp", folder / INNER / ".metadata"
-    if damage == "lost":
-        shard.unlink()
-    elif damage == "cut":
-        os.truncate(shard, 10)
-    elif damage == "zeros":
-        shard.write_bytes(bytes(1000))
-    elif damage == "unnoted":
-        (folder / INNER / "__4_0.distcp").write_bytes(b"of an earlier save")
-    elif damage == "unnamed":
-        index.write_bytes(pickle.dumps([f"__{rank}_0.distcp" for rank in range(3)]))
-    elif damage == "absent":
-        index.write_bytes(index.read_bytes().replace(b"__3_0", b"__9_0"))
-    elif damage == "index lost":
-        index.unlink()
-    elif damage == "index empty":
-        index.write_bytes(b"")
-    elif damage == "index cut":
-        index.write_bytes(index.read_bytes()[:-1])
-    elif damage == "torn note":
-        checkpoint.rank_note(folder, 2).write_text("{")
+    note, own = checkpoint.rank_note(folder, 2), f"{INNER}/__2_0.distcp"
+    other = note.read_text().replace(checkpoint.rank_digests(folder, 2)["digests"][own], "00000000")
+    content = index.read_bytes()
+    written = {
+        "zeros": (shard, bytes(1000)),
+        "cut": (shard, shard.read_bytes()[:10]),
+        "unnoted": (folder / INNER / "__4_0.distcp", b"of an earlier save"),
+        "unnamed": (index, pickle.dumps([f"__{rank}_0.distcp" for rank in range(3)])),
+        "absent": (index, content.replace(b"__3_0", b"__9_0")),
+        "index empty": (index, b""),
+        "index cut": (index, content[:-1]),
+        "torn note": (note, b"{"),
+        "two writers": (checkpoint.rank_note(folder, 9), other.encode()),
+    }
+    if damage in written:
+        path, data = written[damage]
+        path.write_bytes(data)
     else:
-        note = checkpoint.rank_note(folder, 2).read_text()
-        digest = checkpoint.rank_digests(folder, 2)["digests"][f"{INNER}/__2_0.distcp"]
-        checkpoint.rank_note(folder, 9).write_text(note.replace(digest, "00000000"))
+        {"lost": shard, "index lost": index}[damage].unlink()
     with caplog.at_level(logging.WARNING):
         assert checkpoint.seal(folder, 200) is None
     assert checkpoint.read_checkpoint(folder) is None
@@ -85,8 +81,7 @@ def test_a_disagreement_refuses_the_seal_and_names_the_file(
     assert named in said
 
 
-def test_a_checkpoint_of_a_trainer_without_notes_is_sealed_as_it_is(tmp_path: Path) -> None:
-    folder = save(tmp_path)
+def test_a_checkpoint_of_a_trainer_without_notes_is_sealed_as_it_is(folder: Path) -> None:
     for note in checkpoint.rank_notes(folder):
         note.unlink()
     assert checkpoint.seal(folder, 200)
@@ -109,8 +104,7 @@ def test_a_save_writes_no_file_that_a_process_of_an_earlier_leader_has_open(
     assert json.loads(left[0].read_text())["step"] == 200
 
 
-def test_a_deleted_file_that_an_nfs_client_has_open_is_not_sealed(tmp_path: Path) -> None:
-    folder = save(tmp_path)
+def test_a_deleted_file_that_an_nfs_client_has_open_is_not_sealed(folder: Path) -> None:
     opened = folder / INNER / ".nfs0000000000a1b2c3"
     opened.touch()
     checkpoint.seal(folder, 200)
@@ -185,8 +179,7 @@ def test_an_index_of_weights_of_another_form_is_not_judged(tmp_path: Path, text:
     assert checkpoint.seal(folder, 3)
 
 
-def test_shards_with_a_prefix_are_found_in_the_index(tmp_path: Path) -> None:
-    folder = save(tmp_path)
+def test_shards_with_a_prefix_are_found_in_the_index(folder: Path) -> None:
     for shard in (folder / INNER).glob("*.distcp"):
         shard.rename(shard.with_name(f"model{shard.name}"))
     for note in checkpoint.rank_notes(folder):

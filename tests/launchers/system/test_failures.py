@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 import time
 import traceback
@@ -14,6 +12,12 @@ from launchers.system.training_end import attribute
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 
 
+def judged(text: str, *, started: bool) -> Verdict:
+    found = verdict(text, started=started)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("prefix", ["", "[rank3]: "])
 @pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
 def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
@@ -21,8 +25,8 @@ def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, cod
         code, "/w/rows: a is missing here, and not on rank 0", "look at it", id="i-d"
     )
     printed = "".join(traceback.format_exception(error)).splitlines()
-    found = verdict("".join(f"{prefix}{line}\n" for line in printed), started=True)
-    assert found is not None and found.code == code
+    found = judged("".join(f"{prefix}{line}\n" for line in printed), started=True)
+    assert found.code == code
     assert found.cause == f"launchers.exits.LaunchError: {error}"
     assert found.id == "i-d"
 
@@ -32,15 +36,13 @@ def test_the_class_of_an_error_of_our_own_is_read_from_its_traceback(
     given: FailureClass | None,
 ) -> None:
     error = LaunchError(Exit.DATA, "NaN in the loss", "x", id="i", failure_class=given)
-    found = verdict("".join(traceback.format_exception(error)), started=True)
-    assert found is not None
+    found = judged("".join(traceback.format_exception(error)), started=True)
     assert found.failure_class == (given or FailureClass.DATA)
 
 
 def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
     text = "launchers.exits.LaunchError: x; y\nexit code: NONE [i]\n"
-    found = verdict(text, started=True)
-    assert found is not None and found.code == Exit.PEER
+    assert judged(text, started=True).code == Exit.PEER
 
 
 DIRECT = "\n\nThe above exception was the direct cause of the following exception:\n\n" + TRACE
@@ -57,36 +59,32 @@ DIRECT = "\n\nThe above exception was the direct cause of the following exceptio
 )
 def test_a_wrapper_is_judged_by_what_it_wraps(root: str, code: Exit) -> None:
     wrapper = "datasets.exceptions.DatasetGenerationError: An error occurred while generating"
-    found = verdict(f"{TRACE}{root}{DIRECT}{wrapper}\n", started=False)
-    assert found is not None
-    assert found.code == code
+    assert judged(f"{TRACE}{root}{DIRECT}{wrapper}\n", started=False).code == code
 
 
-def test_what_a_finaliser_raises_does_not_make_a_cascade_a_user_error() -> None:
-    text = (
-        f"{TRACE}torch.distributed.DistBackendError: NCCL error\n"
-        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
-        f"{TRACE}    assert self._parent_pid == os.getpid()\n"
-        "AssertionError: can only test a child process\n"
-    )
-    found = verdict(text, started=False)
-    assert found is not None
-    assert found.cascade
+IGNORED = (
+    "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
+    f"{TRACE}    assert self._parent_pid == os.getpid()\n"
+    "AssertionError: can only test a child process\n"
+)
+DURING = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
 
 
-def test_an_exception_raised_while_a_cascade_was_handled_is_a_cascade() -> None:
-    during = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
-    text = f"{TRACE}RuntimeError: Connection closed by peer{during}{TRACE}AttributeError: x\n"
-    found = verdict(text, started=False)
-    assert found is not None
-    assert found.cascade
+@pytest.mark.parametrize(
+    "text",
+    [
+        # what a finaliser raises does not make it a user error
+        f"{TRACE}torch.distributed.DistBackendError: NCCL error\n{IGNORED}",
+        f"{TRACE}RuntimeError: Connection closed by peer{DURING}{TRACE}AttributeError: x\n",
+    ],
+)
+def test_an_exception_that_follows_a_cascade_does_not_hide_it(text: str) -> None:
+    assert judged(text, started=False).cascade
 
 
 def test_an_earlier_exception_that_was_handled_does_not_count() -> None:
     text = "ValueError: handled\nlater text\nOSError: [Errno 28] No space left on device\n"
-    found = verdict(text, started=False)
-    assert found is not None
-    assert found.code == Exit.QUOTA
+    assert judged(text, started=False).code == Exit.QUOTA
 
 
 BAR = "Train:  22%|██▏       | 21/96 [00:11<01:00,  1.24it/s]"
@@ -99,18 +97,15 @@ ASSERTION = (
 def test_an_assertion_in_a_kernel_is_the_cause_of_what_the_watchdog_then_finds() -> None:
     what = "Process group watchdog thread terminated with exception: CUDA error: x"
     ended = f"terminate called after throwing an instance of 'c10::E'\n  what():  NCCL {what}\n"
-    found = verdict(f"{BAR}{ASSERTION}\n{ended}", started=True)
-    assert found is not None
+    found = judged(f"{BAR}{ASSERTION}\n{ended}", started=True)
     assert (found.id, found.cause, found.cascade) == ("device-assertion", ASSERTION, False)
-    found = verdict(ended, started=True)
-    assert found is not None
+    found = judged(ended, started=True)
     assert (found.id, found.cascade) == ("cuda-error", False)
 
 
 def test_an_assertion_in_a_kernel_is_the_cause_of_the_exception_of_a_later_call() -> None:
     last = "torch.AcceleratorError: CUDA error: device-side assert triggered"
-    found = verdict(f"{ASSERTION}\n{TRACE}{last}\n", started=False)
-    assert found is not None
+    found = judged(f"{ASSERTION}\n{TRACE}{last}\n", started=False)
     assert (found.id, found.cause) == ("device-assertion", ASSERTION)
 
 
@@ -135,43 +130,30 @@ def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
     error = LaunchError(Exit.DATA, "a row is too long", "cut it", id="row-long")
     found = pickle.loads(pickle.dumps(error))
     printed = ["".join(traceback.format_exception(each)) for each in (error, found)]
-    assert printed[0] == printed[1]
-    assert (found.code, found.cause, found.remedy, found.id) == (
-        error.code,
-        error.cause,
-        error.remedy,
-        error.id,
-    )
+    assert printed[0] == printed[1] and vars(found) == vars(error)
 
 
 def test_a_number_of_the_system_means_storage_with_a_path_and_another_cause_without() -> None:
-    path, socket = ": '/workspace/x'", ""
-    for number, text in ((11, "Resource temporarily unavailable"), (110, "Connection timed out")):
-        for where, expected in ((path, FailureClass.STORAGE), (socket, None)):
-            found = verdict(f"OSError: [Errno {number}] {text}{where}", started=True)
-            assert found is not None
-            assert (found.failure_class == FailureClass.STORAGE) == (expected is not None)
-    device = verdict("OSError: [Errno 11] Resource temporarily unavailable: '/dev/x'", started=True)
-    assert device is not None and device.id == "node-limit"
+    for text in ("[Errno 11] Resource temporarily unavailable", "[Errno 110] Connection timed out"):
+        for where, is_storage in ((": '/workspace/x'", True), ("", False)):
+            found = judged(f"OSError: {text}{where}", started=True)
+            assert (found.failure_class == FailureClass.STORAGE) is is_storage
+    device = "OSError: [Errno 11] Resource temporarily unavailable: '/dev/x'"
+    assert judged(device, started=True).id == "node-limit"
 
 
 def test_a_line_about_the_gpu_takes_precedence_over_its_consequence_only() -> None:
     assertion = "x.cu:1: f: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n"
     library = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling x"
-    alone, after = verdict(library, started=True), verdict(assertion + library, started=True)
-    assert alone is not None and alone.id == "gpu-library"
-    assert after is not None and after.id == "device-assertion"
-    other = verdict(f"{assertion}OSError: [Errno 28] No space left: '/w'", started=True)
-    assert other is not None and other.id == "workspace-full"
+    other = f"{assertion}OSError: [Errno 28] No space left: '/w'"
+    found = [judged(text, started=True).id for text in (library, assertion + library, other)]
+    assert found == ["gpu-library", "device-assertion", "workspace-full"]
 
 
 def test_a_gpu_shared_by_two_ranks_is_the_users_error_before_the_first_step_only() -> None:
     text = "torch.distributed.DistBackendError: NCCL error\nDuplicate GPU detected : rank 1 and 0"
-    before, after = verdict(text, started=False), verdict(text, started=True)
-    assert before is not None and before.code == Exit.CONFIG
-    assert after is not None and after.cascade
-    another = verdict(f"{text}\ncode: -98, name: EADDRINUSE", started=True)
-    assert another is not None and another.id == "port-taken"
+    assert judged(text, started=False).code == Exit.CONFIG and judged(text, started=True).cascade
+    assert judged(f"{text}\ncode: -98, name: EADDRINUSE", started=True).id == "port-taken"
 
 
 @pytest.mark.parametrize(
@@ -203,8 +185,7 @@ END = (
 def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> None:
     rows = [ROW.format(error=each) for each in ("KeyError: 'a'", *["AssertionError: content"] * 3)]
     log = "".join(rows) + END.format(error="ValueError: Unknown split x")
-    found = verdict(log, started=False)
-    assert found is not None
+    found = judged(log, started=False)
     assert found.cause == (
         "ValueError: Unknown split x; of 4 rows whose error was logged 3 failed with "
         "AssertionError: content"
@@ -219,16 +200,14 @@ def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> Non
 )
 def test_an_error_after_every_row_was_left_out_is_the_datas(left: int, code: Exit, id: str) -> None:
     log = NO_ROWS.format(left=left) + END.format(error="ZeroDivisionError: by zero")
-    found = verdict(log, started=False)
-    assert found is not None
+    found = judged(log, started=False)
     assert (found.code, found.id) == (code, id)
 
 
 @pytest.mark.parametrize("rank", ["", "[rank3]: "])
 def test_an_exception_without_text_gets_its_file_and_line(rank: str) -> None:
     lines = END.format(error="AssertionError").splitlines()
-    found = verdict("\n".join(rank + line for line in lines) + "\n", started=False)
-    assert found is not None
+    found = judged("\n".join(rank + line for line in lines) + "\n", started=False)
     assert found.cause == "AssertionError at datasets/arrow_dataset.py, line 9"
     assert found.id == "recipe-or-plugin"
 

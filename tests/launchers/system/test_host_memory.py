@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path
@@ -18,49 +16,34 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def test_what_the_kernel_frees_first_does_not_count(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "0::/\n",
-            "proc/meminfo": MEMINFO,
-            "sys/fs/cgroup/memory.current": "500\n",
-            "sys/fs/cgroup/memory.max": "800\n",
-            "sys/fs/cgroup/memory.stat": (
-                "anon 1\nshmem 7\nactive_file 50\ninactive_file 140\nslab_reclaimable 10\nslab 30\n"
-            ),
-        },
-    )
-    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800, files=0)
+STAT = "anon 1\nshmem 7\nactive_file 50\ninactive_file 140\nslab_reclaimable 10\nslab 30\n"
+V1_STAT = "inactive_file 1\ntotal_active_file 120\ntotal_inactive_file 80\n"
 
 
-@pytest.mark.parametrize("limit", ["max", "99999999"])
-def test_without_a_smaller_limit_the_hosts_memory_is_the_limit(tmp_path: Path, limit: str) -> None:
-    write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "0::/a\n",
-            "proc/meminfo": MEMINFO,
-            "sys/fs/cgroup/a/memory.current": "500\n",
-            "sys/fs/cgroup/a/memory.max": limit,
-        },
-    )
-    assert host_memory.read(tmp_path) == HostMemory(used=500, limit=1_024_000, files=0)
-
-
-def test_cgroup_v1_has_other_names(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "4:memory:/pod\n0::/\n",
-            "sys/fs/cgroup/memory/memory.usage_in_bytes": "500",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": "800",
-            "sys/fs/cgroup/memory/memory.stat": (
-                "inactive_file 1\ntotal_active_file 120\ntotal_inactive_file 80\n"
-            ),
-        },
-    )
-    assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800, files=0)
+@pytest.mark.parametrize(
+    ("group", "place", "files", "limit", "used"),
+    [
+        # what the kernel frees first does not count
+        ("0::/", "", {"current": "500\n", "max": "800\n", "stat": STAT}, 800, 300),
+        # without a smaller limit the host's memory is the limit
+        ("0::/a", "a/", {"current": "500\n", "max": "max"}, 1_024_000, 500),
+        ("0::/a", "a/", {"current": "500\n", "max": "99999999"}, 1_024_000, 500),
+        # version 1 of cgroups has other names
+        (
+            "4:memory:/pod\n0::/",
+            "memory/",
+            {"usage_in_bytes": "500", "limit_in_bytes": "800", "stat": V1_STAT},
+            800,
+            300,
+        ),
+    ],
+)
+def test_use_and_limit_of_a_container(
+    tmp_path: Path, group: str, place: str, files: dict[str, str], limit: int, used: int
+) -> None:
+    given = {f"sys/fs/cgroup/{place}memory.{name}": text for name, text in files.items()}
+    write(tmp_path, {"proc/self/cgroup": f"{group}\n", "proc/meminfo": MEMINFO, **given})
+    assert host_memory.read(tmp_path) == HostMemory(used=used, limit=limit, files=0)
 
 
 MOUNTS = (
@@ -99,8 +82,7 @@ def test_a_file_on_a_tmpfs_is_seen_in_this_container() -> None:
         file.write(bytes(64 << 20))
         file.flush()
         after = host_memory.read()
-    assert after is not None and after.files is not None
-    assert after.files - before.files > 32 << 20
+    assert after is not None and after.files is not None and after.files - before.files > 32 << 20
 
 
 def test_without_a_cgroup_the_processes_of_the_launcher_count_without_their_files(

@@ -1,7 +1,5 @@
 """Questions to a file system that does not answer at once, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

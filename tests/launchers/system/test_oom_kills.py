@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from launchers.system.host_memory import oom_kills

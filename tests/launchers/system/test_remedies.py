@@ -1,7 +1,5 @@
 """Remedies name kubectl and keys of the chart in its pods only, variables and ports on hosts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Cells of the step board that the training processes write."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The demo's recipe trained for real on CPU, with the launcher's flags and environment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """ms-swift's trainer around a model in megatron-core's buffers of gradients, for ``*_edge.py``."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 from types import SimpleNamespace

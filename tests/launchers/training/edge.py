@@ -1,7 +1,5 @@
 """What a program says that is run for a test: each thing that holds, and how many those are."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Stubs of packages that only GPU hosts have, for programs of the training environment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ What stands in is what a CPU lacks (``launchers/proof/on_cpu.py``). Model, exper
 schedule and gradients' buffers are megatron-core's and mcore-bridge's own.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

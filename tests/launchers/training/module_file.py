@@ -1,7 +1,5 @@
 """Import of one file of a package, without the package that it belongs to."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

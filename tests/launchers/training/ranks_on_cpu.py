@@ -1,7 +1,5 @@
 """A module run by the training Python as some ranks on CPU, with megatron-core's sources."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

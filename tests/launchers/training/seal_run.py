@@ -5,8 +5,6 @@ training Python. END: after the second step a callback of the user ends training
 process, with exit code 0 (``exit``).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

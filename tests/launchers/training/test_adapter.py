@@ -1,7 +1,5 @@
 """Features loaded into the training of an adapter, among fakes of ms-swift (it needs a GPU)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -51,8 +49,7 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
     seen = fake_upstream.run(tmp_path, PROGRAM, torch=False)
     assert seen == "checkpoint-2 checkpoint-4 checkpoint-6 checkpoint-6-merged"
     last = newest(tmp_path / "checkpoints")
-    assert last is not None
-    assert last.step == 6
+    assert last is not None and last.step == 6
     assert last.is_merged_whole
     recorded = json.loads((last.path / FEATURES).read_text())
     assert recorded["features"] == ["seal_megatron", "merge_last"]

@@ -1,15 +1,13 @@
 """A shard that cannot be read ends the load, with the reader of the real ms-swift."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
-from launchers.config.recipe import parse
 from launchers.exits import Exit
 from launchers.flags import features
 from launchers.system.failures import verdict
+from tests.launchers.recipes import plain
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import PINNED, STACK, TRAIN, needs_training
 
@@ -64,8 +62,7 @@ def test_a_shard_that_cannot_be_read_ends_the_load(tmp_path: Path, fault: str) -
     output = load(tmp_path, fault, installed=True)
     assert "loaded" not in output.splitlines()[-1]
     found = verdict(output, started=True)
-    assert found is not None
-    assert (found.code, found.id) == (Exit.IO, "checkpoint-read")
+    assert found is not None and (found.code, found.id) == (Exit.IO, "checkpoint-read")
     assert "reads of the checkpoint failed" in found.cause
     assert ("No such file" in found.cause) == (fault == "missing")
 
@@ -76,7 +73,6 @@ def test_a_whole_checkpoint_is_loaded_as_before(tmp_path: Path) -> None:
 
 
 def test_every_megatron_run_checks_its_reads() -> None:
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-    assert "checked_read" in features.names(parse(document), on_cpu=False)
-    other = parse(document | {"backend": "transformers"})
-    assert "checked_read" not in features.names(other, on_cpu=False)
+    for backend in ("megatron", "transformers"):
+        names = features.names(plain(backend), on_cpu=False)
+        assert ("checked_read" in names) == (backend == "megatron")

@@ -1,7 +1,5 @@
 """Real runs on CPU, resumed in the second epoch and from a checkpoint of an old launcher."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -32,22 +30,11 @@ OLD = [
         "search_path",
     )
 ]
-OWN = [
-    "startup_transformers",
-    "heartbeat",
-    "seal_transformers",
-    "metrics_transformers",
-    "epoch_order",
-    "partial_window",
-    "first_step_transformers",
-    "ledger_transformers",
-    "nonfinite_transformers",
-    "zero_gradient",
-    "probe",
-    "stop_transformers",
-    "cpu_checkpoint",
-    "tokens",
-]
+OWN = """
+startup_transformers heartbeat seal_transformers metrics_transformers epoch_order partial_window
+first_step_transformers ledger_transformers nonfinite_transformers zero_gradient probe
+stop_transformers cpu_checkpoint tokens
+"""
 WITHOUT_PATCH = 3
 """Features among them that replace nothing of upstream."""
 CUT, STEPS = 7, 10
@@ -89,7 +76,7 @@ def make_old(found: Checkpoint) -> None:
 def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
     home = demo_run.prepared(tmp_path, rows=16)
     said = train(home, 2, attempt=1, resume=None)
-    assert f"features installed={','.join(OWN)}" in said
+    assert f"features installed={','.join(OWN.split())}" in said
     first = checkpoint.newest(home / "checkpoints")
     assert first is not None and first.step == 2
     make_old(first)
@@ -101,9 +88,11 @@ def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     last = checkpoint.newest(home / "checkpoints")
     assert last is not None and last.step == 4
     recorded = json.loads((last.path / checkpoint.FEATURES).read_text(encoding="utf-8"))
-    assert recorded["features"] == OWN
+    assert recorded["features"] == OWN.split()
     patches = recorded["patches"].values()
-    assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - WITHOUT_PATCH)
+    assert [patch["state"] for patch in patches] == ["installed"] * (
+        len(OWN.split()) - WITHOUT_PATCH
+    )
     assert recorded["versions"]["ms-swift"] == STACK.swift
     patch = "patch startup-transformers effect=speed state=installed"
     [sources, *_] = re.findall(rf'{patch} sources="ms-swift (.*?)"', said)

@@ -1,7 +1,5 @@
 """A checkpoint's seal, with transformers' own trainer."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The feature among fakes that call each other as ms-swift 4.4.1 does (it needs a GPU)."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys
@@ -73,22 +71,10 @@ class Sft:
         return [1, 2, 3]
 
 
-ORDER = [
-    "process",
-    "imports",
-    "arguments",
-    "template",
-    "dataset",
-    "policy_built",
-    "policy",
-    "reference",
-    "optimizer",
-    "checkpoint",
-    "trainer",
-    "first_batch",
-    "first_step",
-    "second_step",
-]
+ORDER = """
+process imports arguments template dataset policy_built policy reference optimizer checkpoint
+trainer first_batch first_step second_step
+"""
 
 
 def test_every_phase_is_noted_in_the_order_of_ms_swift(
@@ -124,5 +110,5 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
     assert trainer.get_optimizer_and_scheduler() == "optimizer"
     trainer.train(data, 3)
     reported = json.loads((tmp_path / "phases-0.json").read_text())
-    assert list(reported) == ORDER
+    assert list(reported) == ORDER.split()
     assert sorted(reported.values()) == list(reported.values())

@@ -1,7 +1,5 @@
 """The one file of ours that ms-swift loads installs features and leaves the search path."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -181,8 +179,7 @@ def test_a_patch_that_cannot_be_left_out_ends_the_run_before_it_is_imported(tmp_
         environment={features.VARIABLE: "chunked_adam", ACCEPT: ""},
     )
     found = verdict(done.stderr, started=False)
-    assert found is not None
-    assert (found.code, found.id) == (Exit.CONFIG, "patch-unknown-source")
+    assert found is not None and (found.code, found.id) == (Exit.CONFIG, "patch-unknown-source")
     assert "chunked_adam.py" not in done.stderr
 
 

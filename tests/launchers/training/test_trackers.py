@@ -5,8 +5,6 @@ TensorBoard in the training environment. A proxy on loopback that refuses all sh
 them asks for another machine. The other tests use a library of this file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

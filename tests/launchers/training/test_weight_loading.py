@@ -1,7 +1,5 @@
 """Weights that are read once for policy and reference, among fakes of mcore-bridge."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,6 +10,7 @@ import pytest
 from launchers.config.recipe import parse
 from launchers.flags import features
 from scripts.helm import ROOT
+from tests.launchers.recipes import FIELDS
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -30,8 +29,7 @@ from tests.launchers.training_environment import PYTHON, needs_training
 def test_only_a_run_with_a_reference_of_its_own_copies(
     change: dict[str, object], once: bool
 ) -> None:
-    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-    recipe = parse(document | change)
+    recipe = parse(FIELDS | change)
     assert ("one_read" in features.names(recipe, on_cpu=False)) == once
     assert features.callbacks(recipe, on_cpu=False)[0] == "phases"
 

@@ -3,8 +3,6 @@
 What a refusal says is taken from the golden wordings of tests/refusals, or is in its test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,13 +1,11 @@
 """The sources of upstream that ``make setup`` lays out, by the root of their packages."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
 import pytest
 
-from launchers.upstream.known import SOURCES
+from launchers.upstream.patches import SOURCES
 from scripts.dev.flags import site_packages
 from tests.engines.fetch import PACKAGE, WHEELS, folder
 from tests.launchers.training_environment import IMAGE, PINNED, STACKS, Stack

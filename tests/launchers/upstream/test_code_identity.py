@@ -1,7 +1,5 @@
 """Every cache's key has the identity of the code that fills the cache."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from importlib import metadata

@@ -1,7 +1,5 @@
 """Known errors of upstream as data: each entry names an existing test, patch or refusal."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

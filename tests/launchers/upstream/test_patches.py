@@ -1,7 +1,5 @@
 """Each patch is declared, its digests are those of the released sources, and it guards them."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib
@@ -16,8 +14,7 @@ from launchers.exits import Exit
 from launchers.flags.features import FEATURES, Feature
 from launchers.logs import LOG
 from launchers.upstream import source
-from launchers.upstream.known import DIGITS, SOURCES
-from launchers.upstream.patches import ACCEPT, Function, Patch, judge
+from launchers.upstream.patches import ACCEPT, SOURCES, Function, Patch, judge
 from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
@@ -64,8 +61,7 @@ def test_the_walk_over_installations_sees_assignments() -> None:
 
 def test_sources_and_patches_name_the_same_functions() -> None:
     read = {(p, m, n) for p, ms in SOURCES.items() for m, ns in ms.items() for n in ns}
-    used = {(f.package, f.module, f.name) for patch in PATCHES for f in patch.functions}
-    assert used == read
+    assert {(f.package, f.module, f.name) for patch in PATCHES for f in patch.functions} == read
 
 
 def private_calls(feature: Feature) -> Iterator[str]:
@@ -97,7 +93,7 @@ def test_digests_are_those_of_the_released_sources(package: str, version: str) -
     for module, name in releases.functions(package):
         digests = source.digests(releases.path(package, module, version))
         read = SOURCES[package][module][name]
-        assert digests.get(name, "")[:DIGITS] in read, f"{module}:{name}"
+        assert digests.get(name, "") in read, f"{module}:{name}"
 
 
 def lay(folder: Path, patch: Patch, version: str, edits: Iterable[Function] = ()) -> None:

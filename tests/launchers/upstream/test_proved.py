@@ -1,7 +1,5 @@
 """A proof of a patch holds for the sources and the launcher that it was made with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -49,19 +47,18 @@ def test_a_training_process_finds_the_proof_by_its_run_folder(
     assert judge(BY_FEATURE["rank_order"], "").state == "proved"
 
 
-def test_another_source_needs_another_proof(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("of", "name", "changed"),
+    [
+        (source, "digest", lambda module, name: f"another {module}:{name}"),
+        (proved, "_own", lambda: "another launcher"),
+    ],
+)
+def test_another_source_or_launcher_needs_another_proof(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, of: object, name: str, changed: object
 ) -> None:
     recorded(workspace, "pair_weights")
-    monkeypatch.setattr(source, "digest", lambda module, name: f"another {module}:{name}")
-    assert judge(BY_FEATURE["pair_weights"], "").state == "refused"
-
-
-def test_another_launcher_needs_another_proof(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded(workspace, "pair_weights")
-    monkeypatch.setattr(proved, "_own", lambda: "another launcher")
+    monkeypatch.setattr(of, name, changed)
     assert judge(BY_FEATURE["pair_weights"], "").state == "refused"
 
 

@@ -1,7 +1,5 @@
 """Record of a checkpoint's software, and the changes that a resume finds."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """The models and templates of ms-swift that the launcher knows are those of its releases."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

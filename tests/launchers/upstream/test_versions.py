@@ -1,7 +1,5 @@
 """Versions of upstream's packages are compared alike by rules, preflight and doctor."""
 
-from __future__ import annotations
-
 import pytest
 
 from launchers.preflight.pod_checks import versions

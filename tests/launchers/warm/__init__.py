@@ -3,8 +3,6 @@
 It forks a process for each case.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json

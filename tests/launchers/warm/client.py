@@ -4,8 +4,6 @@ The server runs what it is given; the training Python does without the server, f
 and where a variable differs that ms-swift reads when it is imported.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

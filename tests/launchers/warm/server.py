@@ -5,8 +5,6 @@ descriptors; then each byte is a signal for the process, and the end of the conn
 answer is the process's status, as of ``os.waitpid``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """A forked launcher prints and ends as one that is started."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A forked process prints, ends and leaves the same as one of the training Python."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -15,6 +15,7 @@ from rich.console import Console
 from launchers.config.workspace import Workspace
 from scripts.bundle import command, logs
 from scripts.bundle.command import Request
+from scripts.observe.command import Target
 from scripts.redact import Redactor
 from scripts.report import command as reporting
 from scripts.report import reading
@@ -258,7 +259,8 @@ def test_the_command_writes_the_archive(
     planted(tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.yaml").write_text(yaml.safe_dump(VALUES))
-    request = Request(run="dpo-42", workspace=tmp_path, values=[tmp_path / "v.yaml"])
+    target = Target(run="dpo-42", workspace=tmp_path)
+    request = Request(target=target, values=[tmp_path / "v.yaml"])
     assert command.run(request, Console(width=80)) == 0
     shown = capsys.readouterr().out
     assert "bundle-dpo-42.tar.gz" in shown and CANARY not in shown

@@ -1,7 +1,5 @@
 """stop, resume, rerun: what each says and sends, and what it refuses."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A pod of the test's cluster is a process of this machine: its workspace is a folder of the test.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A guard lets every change of a file outside the test's folder fail.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -132,11 +132,7 @@ def near(n: int) -> dict[str, str]:
     ("rows", "numbers", "faults"),
     [
         ([sides(n) for n in range(50)], {}, "a system prompt that only one side has in 10 of 50"),
-        (
-            [row(n, good="word " * (60 if n % 10 < 3 else 5)) for n in range(50)],
-            {"cut": 0.3},
-            "",
-        ),
+        ([row(n, good="word " * (60 if n % 10 < 3 else 5)) for n in range(50)], {"cut": 0.3}, ""),
         (
             [row(n % 45) for n in range(50)],
             {"duplicates": 5, "held_out": 2, "repeated_prompts": 0},

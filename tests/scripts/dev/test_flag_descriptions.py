@@ -1,7 +1,5 @@
 """Descriptions of training flags: of flags that exist, and of all that values files set."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

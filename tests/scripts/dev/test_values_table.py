@@ -1,7 +1,5 @@
 """The committed table of values."""
 
-from __future__ import annotations
-
 import re
 
 from scripts.dev.values_table import CHART, TARGET, rows, table

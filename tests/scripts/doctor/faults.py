@@ -1,7 +1,5 @@
 """Faults of a cluster: how each is planted in a healthy one, and its expected finding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.scripts.doctor.healthy import HOST, named, node, secret

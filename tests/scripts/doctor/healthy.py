@@ -1,7 +1,5 @@
 """A healthy cluster for values/a100-2node.yaml as plain objects, and the `Snapshot` of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from typing import Any

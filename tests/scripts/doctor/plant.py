@@ -1,7 +1,5 @@
 """Ways to change one thing in a cluster of plain objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The edge against a real HTTP server: refusals, warnings, cut lines, and no secret value kept."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Each fault of a cluster, planted alone in a healthy one: the one line that says it."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

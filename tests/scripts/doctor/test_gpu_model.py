@@ -1,7 +1,5 @@
 """The GPU that the values name, against the nodes' labels."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.doctor.nodes import GPU_PRODUCT, check_gpu_model

@@ -1,7 +1,5 @@
 """The tag of the training image."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.doctor.references import check_image

@@ -1,7 +1,5 @@
 """The launcher's image volume against the container runtimes of the nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.doctor.nodes import check_image_volumes

@@ -1,7 +1,5 @@
 """Node affinity, taints and label selectors as Kubernetes reads them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Objects that a user may not read are not checked; a warning gives the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.doctor.api import JOBSETS, PODS, Answer

@@ -1,7 +1,5 @@
 """Quota: what Kueue counts, what a cohort lends, what a namespace allows."""
 
-from __future__ import annotations
-
 import copy
 from decimal import Decimal
 from typing import Any

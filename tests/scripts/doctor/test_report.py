@@ -1,7 +1,5 @@
 """The printed report, and its JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """New claims, and claims that are bound by the first pod."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

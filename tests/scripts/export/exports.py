@@ -1,7 +1,5 @@
 """An export as the launcher writes it, and keys of OpenSSL."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model card has the facts of the statement, and no others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

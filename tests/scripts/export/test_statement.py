@@ -1,7 +1,5 @@
 """What the statement of an export says, and what is refused as one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each tampering of a signed export is found, with its id; an export without one is not."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -302,7 +300,7 @@ def test_a_key_comes_from_a_variable_never_from_the_command_line(
     monkeypatch.setenv("SIGNER", private.read_text())
     assert sign.run(folder, "env:SIGNER", "", terminal(quiet=True), as_data=False) == 0
     assert verify(folder, str(public)).findings == []
-    with pytest.raises(WrongUse, match="not the key itself"):
+    with pytest.raises(WrongUse, match="not the secret itself"):
         sign.run(folder, private.read_text(), "", terminal(quiet=True), as_data=False)
     with pytest.raises(WrongUse, match="the variable ABSENT is not set"):
         sign.run(folder, "env:ABSENT", "", terminal(quiet=True), as_data=False)

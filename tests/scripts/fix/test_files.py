@@ -1,7 +1,5 @@
 """The file that a value comes from is edited, and only if nobody else has changed it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

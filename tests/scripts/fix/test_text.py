@@ -1,7 +1,5 @@
 """One value of a values file changes; comments and all other lines stay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

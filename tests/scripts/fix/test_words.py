@@ -1,7 +1,5 @@
 """The words of a remedy, and the changes that they hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A small rendered JobSet whose `launchers` package is a fake: one script, given as text."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from collections.abc import Sequence

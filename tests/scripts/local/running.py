@@ -1,7 +1,5 @@
 """The local runner as a process of its own, on a fake launcher."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -130,9 +130,7 @@ def test_a_job_waits_for_those_it_depends_on(tmp_path: Path) -> None:
     assert run(tmp_path, script, jobs)[0] == 0
 
 
-def test_a_user_error_ends_the_run_at_once_with_its_code_and_its_last_words(
-    tmp_path: Path,
-) -> None:
+def test_a_user_error_ends_the_run_at_once_with_its_code_and_its_last_words(tmp_path: Path) -> None:
     script = """
         import os, sys, time
         if os.environ["JOB_COMPLETION_INDEX"] == "0":

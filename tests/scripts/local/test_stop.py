@@ -1,7 +1,5 @@
 """However a local run ends: the pods get their grace period, and no process is left."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -85,11 +85,7 @@ def test_a_rank_attempt_or_pattern_that_is_none_is_refused_with_what_there_is(ap
 
 @pytest.mark.parametrize("source", [Source.EXEC, Source.POD, Source.MOUNT])
 def test_an_attempt_is_read_from_its_files_in_each_way(
-    source: Source,
-    api: Api,
-    cluster: Cluster,
-    workspace: Path,
-    capsys: pytest.CaptureFixture[str],
+    source: Source, api: Api, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mounted = workspace if source is Source.MOUNT else None
     target = Target(run="dpo", source=source, workspace=mounted)

@@ -1,7 +1,5 @@
 """`logs` while the API server drops, stalls or refuses requests: `-f` continues, others say so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -82,9 +82,7 @@ def test_a_log_by_exec_comes_in_parts_and_is_whole(
     assert grep != "nothing" or sum(sizes) < 100, "lines are chosen where the file is"
 
 
-def test_a_search_that_takes_long_continues_in_the_next_command(
-    log: Path,
-) -> None:
+def test_a_search_that_takes_long_continues_in_the_next_command(log: Path) -> None:
     request = {"path": str(log), "offset": 0, "tail": None, "pattern": "loss", "limit": 10}
     about, found = part.read({**request, "seconds": 0.0, "last": False})
     assert (about["next"], found) == (0, b"")

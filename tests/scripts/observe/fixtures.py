@@ -1,7 +1,5 @@
 """A cluster with a run of two ranks whose workspace is a folder of this machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -186,13 +186,7 @@ def snapshot(
     }
     made |= {name.replace("_", " "): answer for name, answer in answers.items()}
     return Snapshot(
-        context="here",
-        namespace="team",
-        run="dpo",
-        now=NOW,
-        answers=made,
-        log=log,
-        left=left or {},
+        context="here", namespace="team", run="dpo", now=NOW, answers=made, log=log, left=left or {}
     )
 
 

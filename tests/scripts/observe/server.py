@@ -4,8 +4,6 @@ A pod that is created runs its command as a process of this machine, and has the
 failed; exec does the same over the WebSocket protocol `v4.channel.k8s.io`.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -326,11 +326,7 @@ def test_the_workspace_is_not_asked_for_where_only_the_api_is(api: Api, cluster:
     ("denied", "permission"), [("/pods", "list pods"), ("/workloads", "list workloads")]
 )
 def test_a_list_names_each_missing_permission(
-    denied: str,
-    permission: str,
-    api: Api,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
+    denied: str, permission: str, api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.forbidden.add(f"GET {denied}")
     with pytest.raises(SystemExit) as ended:

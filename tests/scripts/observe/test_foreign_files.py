@@ -3,8 +3,6 @@
 Root may read all files, so root's processes drop that capability here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

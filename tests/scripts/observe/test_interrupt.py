@@ -1,7 +1,5 @@
 """Ctrl-C ends a verb at once, also while it waits for a server that has stalled."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Runs of a laptop, a bare host or Slurm: their files are read, and no cluster is needed."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The files of a run are read in each way by one program; a way that is refused is named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

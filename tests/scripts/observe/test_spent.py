@@ -1,7 +1,5 @@
 """What a run has used, and the warning before its budget ends it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

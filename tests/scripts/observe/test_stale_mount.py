@@ -1,7 +1,5 @@
 """A mounted workspace that gives errors: named, and the rest is shown."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

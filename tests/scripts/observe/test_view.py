@@ -1,7 +1,5 @@
 """Properties of a run that a view derives from its objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

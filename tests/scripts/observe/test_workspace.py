@@ -1,7 +1,5 @@
 """The reader of runs/<release>/: torn and missing files, a million rows, complete checkpoints."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Run a verb as a process, and measure the processor's time that it takes."""
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """Searches on a plain cluster, and looking at all ways to train there."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from launchers.config.gpu_models import GPU_MODELS

@@ -86,10 +86,7 @@ def _() -> Console:
 
 def test_a_rule_that_needs_the_model_refuses() -> None:
     """8 x 5 GPUs hold five pipeline stages; 48 layers do not."""
-    sets = {
-        "nodes": 5,
-        "recipe.args.pipeline_model_parallel_size": 5,
-    }
+    sets = {"nodes": 5, "recipe.args.pipeline_model_parallel_size": 5}
     words = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
     code, found = document(*SHIPPED, *words)
     assert (code, found["accepted"]) == (1, False)

@@ -1,7 +1,5 @@
 """Number and lengths of the pairs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

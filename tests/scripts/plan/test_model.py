@@ -1,7 +1,5 @@
 """Sources of a model's sizes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The proposals, against looking at all ways to train."""
 
-from __future__ import annotations
-
 from scripts.plan.search import nearest
 from tests.scripts.plan.searches import cluster, everything, seconds
 

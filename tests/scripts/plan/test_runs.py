@@ -1,7 +1,5 @@
 """Whole plans: of a published run, and of a model on this machine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

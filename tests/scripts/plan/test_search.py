@@ -1,7 +1,5 @@
 """The ranking of layouts, against looking at all of them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Model states of the transformers trainer: which parts a GPU holds, and what plan says of them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from io import StringIO

@@ -54,10 +54,6 @@ def test_every_shipped_file_is_read(file: Path) -> None:
 
 
 def test_a_manifest_of_another_chart_is_refused() -> None:
-    foreign = {
-        "kind": "JobSet",
-        "metadata": {"name": "x"},
-        "spec": {"replicatedJobs": []},
-    }
+    foreign = {"kind": "JobSet", "metadata": {"name": "x"}, "spec": {"replicatedJobs": []}}
     with pytest.raises(Problem, match="has no replicated job node"):
         read_submission(yaml.safe_dump(foreign))

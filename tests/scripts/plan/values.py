@@ -1,7 +1,5 @@
 """Values of the shipped file, rendered by the real Helm once."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`from megatron_dpo import Run`: the verbs' own documents, as typed objects, and the notebook."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import json

@@ -132,14 +132,10 @@ def test_one_that_has_ended_is_replaced_and_may_be_kept(
 
 
 @pytest.mark.parametrize(
-    ("states", "message"),
-    [([ABSENT, jobset(), ABSENT], "was deleted"), ([LOST], "can't be read")],
+    ("states", "message"), [([ABSENT, jobset(), ABSENT], "was deleted"), ([LOST], "can't be read")]
 )
 def test_a_jobset_that_is_gone_is_said(
-    states: Sequence[Answer],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    helm: list[list[str]],
+    states: Sequence[Answer], message: str, monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
 ) -> None:
     with pytest.raises(Problem, match=message):
         rehearse(monkeypatch, FakeApi(states))

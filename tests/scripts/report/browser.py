@@ -1,7 +1,5 @@
 """A headless Chromium, driven through its debugging pipe; nothing but the standard library."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import json

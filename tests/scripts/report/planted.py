@@ -1,7 +1,5 @@
 """Folders of runs, written with the launcher's own writers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

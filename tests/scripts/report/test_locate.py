@@ -50,7 +50,8 @@ def run(workspace: Path) -> Path:
 
 def document(source: Source, workspace: Path = Path("elsewhere")) -> dict[str, object]:
     console = Console(width=200)
-    request = Request(runs=["dpo"], workspace=workspace, source=source, format=Format.JSON)
+    target = Target(run="dpo", workspace=workspace, source=source)
+    request = Request(targets=[target], format=Format.JSON)
     with console.capture() as captured:
         assert command.run(request, console) == 0
     found: dict[str, object] = json.loads(captured.get())["runs"][0]
@@ -146,7 +147,8 @@ def test_a_bundle_through_a_pod_has_the_files_of_that_of_the_mount(
 ) -> None:
     def names(source: Source, place: Path) -> dict[str, bytes]:
         file = tmp_path / f"{source}.tar.gz"
-        request = bundling.Request(run="dpo", workspace=place, source=source, file=file)
+        target = Target(run="dpo", workspace=place, source=source)
+        request = bundling.Request(target=target, file=file)
         bundling.run(request, Console(quiet=True))
         with tarfile.open(file) as tar:
             found = {m.name: tar.extractfile(m) for m in tar.getmembers()}
@@ -194,17 +196,7 @@ def packed(*members: tuple[str, bytes], sizes: object) -> str:
         packed(sizes={"a": "many"}),
         packed(("a", b"x"), sizes={"a": 3}),
     ],
-    ids=[
-        "empty",
-        "text",
-        "member",
-        "hole",
-        "hole-inside",
-        "absolute",
-        "list",
-        "size",
-        "twice",
-    ],
+    ids=["empty", "text", "member", "hole", "hole-inside", "absolute", "list", "size", "twice"],
 )
 def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Path) -> None:
     home = tmp_path / "runs" / "dpo"

@@ -1,7 +1,5 @@
 """Numbers that are not finite are left out with a note; a step without a loss is named."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

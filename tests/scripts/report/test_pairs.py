@@ -1,7 +1,5 @@
 """What the report says of the pair ledger."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

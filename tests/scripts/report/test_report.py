@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from launchers.metrics import rows
+from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.prices import NONE, Prices
 from scripts.problem import Problem
@@ -335,7 +336,8 @@ def test_the_command_writes_a_file_and_prints_its_path(
     plant(tmp_path, "a")
     plant(tmp_path, "b")
     monkeypatch.chdir(tmp_path)
-    request = Request(runs=["a", "b"], workspace=tmp_path, source=Source.MOUNT)
+    runs = (Target(run=run, workspace=tmp_path, source=Source.MOUNT) for run in "ab")
+    request = Request(targets=[*runs])
     assert command.run(request, Console(width=60)) == 0
     assert f"{tmp_path}/report-a-b.html" in capsys.readouterr().out
     assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()

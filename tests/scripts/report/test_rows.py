@@ -1,7 +1,5 @@
 """A report has a section with the rows that were kept, and the reasons of the others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

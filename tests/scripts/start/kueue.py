@@ -1,8 +1,6 @@
 """A small model of Kueue's admission, written apart from `scripts/start`: it tries every waiting
 gang at every moment. It yields the documents that the API server would have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

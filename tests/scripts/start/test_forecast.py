@@ -1,7 +1,5 @@
 """Rules of Kueue and what is not known, each with two or three gangs. Times are from now."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

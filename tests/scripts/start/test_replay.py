@@ -1,7 +1,5 @@
 """The forecast against a model of Kueue that was written apart from it: 100 gangs, five seeds."""
 
-from __future__ import annotations
-
 import statistics
 import time
 

@@ -1,7 +1,5 @@
 """What is said of a run whose start cannot be predicted, and how the ends of others are read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

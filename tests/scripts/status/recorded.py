@@ -1,7 +1,5 @@
 """A run's files as the launcher writes them: two attempts, a lost step, a plan, evaluations."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """status of a run whose checkpoints go to the nodes' disks first, as the launcher writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`status --watch` outlives lost answers, and ends where no later answer is possible."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

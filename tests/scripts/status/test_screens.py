@@ -3,8 +3,6 @@
 `make golden` records them again.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Time of `status`, `why` and `list` with 1,000 Workloads in the queue and 100,000 rows."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """`status --watch` prints again until the run has ended; `list` keeps its columns in a pipe."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 The cluster is that of `fixtures.py`. Times, folders of the test and Helm's path are replaced.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Sequence

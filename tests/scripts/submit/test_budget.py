@@ -1,7 +1,5 @@
 """submit --by and --budget: what is refused, what is chosen, and what Helm gets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

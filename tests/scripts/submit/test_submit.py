@@ -1,7 +1,5 @@
 """submit: the order of its steps, what ends it, its exit codes; Helm is a recording program."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

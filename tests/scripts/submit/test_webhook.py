@@ -1,7 +1,5 @@
 """Messages of `submit --wait` while the run has no pods; the URL is read with the user's rights."""
 
-from __future__ import annotations
-
 import base64
 import copy
 from collections.abc import Callable, Iterator

@@ -32,10 +32,7 @@ TIME = Duration(steps=10, hours=2.0, low=1.0, high=3.0, gpu_hours=32.0)
 def test_each_combination_is_a_run_named_after_its_values() -> None:
     made = variants("dpo", [BETA, r"recipe.args.target_modules=q_proj\,v_proj,all-linear"])
     assert len(made) == len({each.run for each in made}) == 6
-    assert made[0].sets == [
-        "recipe.args.beta=0.05",
-        r"recipe.args.target_modules=q_proj\,v_proj",
-    ]
+    assert made[0].sets == ["recipe.args.beta=0.05", r"recipe.args.target_modules=q_proj\,v_proj"]
     more = variants("dpo", ["recipe.args.beta=0.3,0.05"])
     assert more[1].run == variants("dpo", [BETA])[0].run, "a longer sweep leaves the others"
 

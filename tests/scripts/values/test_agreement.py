@@ -1,7 +1,5 @@
 """The judge refuses what plain JSON schema refuses, in parts of pods drawn from Kubernetes."""
 
-from __future__ import annotations
-
 import random
 
 from jsonschema import Draft7Validator

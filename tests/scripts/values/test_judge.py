@@ -1,7 +1,5 @@
 """The judge on values that Helm merged: one line a mistake, with no line that follows from one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`plan` warns of settings that Kubernetes accepts and that have no effect, or another one."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.plan.verdict import judge

@@ -1,7 +1,5 @@
 """What Helm reads otherwise than it is written is refused, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

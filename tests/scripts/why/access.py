@@ -1,7 +1,5 @@
 """States of a run whose cluster or files cannot be read in full."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

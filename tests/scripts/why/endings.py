@@ -3,8 +3,6 @@
 Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kubernetes 1.34.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

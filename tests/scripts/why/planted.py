@@ -1,7 +1,5 @@
 """Files of a run, planted for the states of `why`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -31,9 +31,7 @@ LEAVING = pod(
     metadata={"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 300},
 )
 INIT = pod(
-    1,
-    waiting("PodInitializing"),
-    initContainerStatuses=[{"name": "gib", "state": {"running": {}}}],
+    1, waiting("PodInitializing"), initContainerStatuses=[{"name": "gib", "state": {"running": {}}}]
 )
 
 
@@ -87,10 +85,7 @@ STATES: States = {
         lambda: not_created('error looking up service account team/trainer: "trainer" not found'),
         "trainer",
     ),
-    "scheduling-gated": (
-        lambda: away([GATED, pod(1, RUNNING)]),
-        "kueue.x-k8s.io/topology",
-    ),
+    "scheduling-gated": (lambda: away([GATED, pod(1, RUNNING)]), "kueue.x-k8s.io/topology"),
     "claim-missing": (
         lambda: unscheduled(
             '0/3 nodes are available: persistentvolumeclaim "training" not found.',

@@ -60,10 +60,7 @@ STATES: States = {
         "at stage download for 90 s",
     ),
     "loading": (lambda: view(jobset(), files(progress=progress()), pods=BOTH), "last phase: gang"),
-    "training": (
-        lambda: view(jobset(), training(6), pods=BOTH),
-        "step 34 of 107, 15 min left",
-    ),
+    "training": (lambda: view(jobset(), training(6), pods=BOTH), "step 34 of 107, 15 min left"),
     "pods-awaited": (
         lambda: view(jobset(), pods=[pod(0, RUNNING), pod(1, None)]),
         "1 of 2 ranks run.",

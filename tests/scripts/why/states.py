@@ -1,7 +1,5 @@
 """Each state of `why`, planted alone: the view, and a fact that its sentence must contain."""
 
-from __future__ import annotations
-
 from tests.scripts.why import access, admission, endings, pods, progress, queueing
 from tests.scripts.why.planted import States
 

@@ -1,7 +1,5 @@
 """Messages of Kueue 0.19.2 as the cluster has them, of which `why` names a fact."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ It is tested in public CI only (.github/workflows/e2e.yaml). E2E_KUBERNETES, E2E
 E2E_KUEUE select other versions.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

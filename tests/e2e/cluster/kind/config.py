@@ -1,7 +1,5 @@
 """Versions, node images and configuration of the kind cluster; runs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The container engine, and calls of kind with it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

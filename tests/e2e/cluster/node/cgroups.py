@@ -5,8 +5,6 @@ runc creates groups in v2 as well. v2 alone is untested; controllers that are en
 remain enabled.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Command line and configuration of a node's containerd, pod network (CNI) included."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

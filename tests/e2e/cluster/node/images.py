@@ -1,7 +1,5 @@
 """Import image archives into the containerd of each node; there is no registry."""
 
-from __future__ import annotations
-
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

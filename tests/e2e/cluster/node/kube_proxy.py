@@ -1,7 +1,5 @@
 """Command line of a node's kube-proxy; its iptables rules are in the node's network namespace."""
 
-from __future__ import annotations
-
 from tests.e2e.cluster.layout import Layout, Node
 from tests.e2e.cluster.supervise import Program
 

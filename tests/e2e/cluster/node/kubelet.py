@@ -1,7 +1,5 @@
 """Configuration and command line of a node's kubelet, and its fake devices."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Mounts, processes and listening sockets of a node are in its namespaces, at the 
 ports.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

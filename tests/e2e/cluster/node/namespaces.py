@@ -4,8 +4,6 @@ Their first process is ``pause``, as in a pod: it reaps orphans. When it dies, t
 other processes of the node; mounts and network end with the last of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

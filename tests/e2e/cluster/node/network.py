@@ -5,8 +5,6 @@ the cluster are unreachable. The host does no forwarding and no NAT. Only routes
 networks and links with its name prefix are changed.
 """
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The cluster as plain processes: needs root and containerd, but no container engine."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 Listening sockets are read from /proc (proc(5)).
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

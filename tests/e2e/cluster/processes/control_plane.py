@@ -1,7 +1,5 @@
 """Start, stop and restart the control plane: API server, its controllers, JobSet and Kueue."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

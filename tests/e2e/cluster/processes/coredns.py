@@ -1,7 +1,5 @@
 """CoreDNS for the pods: resolves Services and pods; every other name does not exist."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.e2e.cluster.layout import DOMAIN, Layout

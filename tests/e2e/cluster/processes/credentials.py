@@ -1,7 +1,5 @@
 """Certificates, tokens and kubeconfigs of the cluster's programs, nodes and administrator."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

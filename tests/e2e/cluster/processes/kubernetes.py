@@ -4,8 +4,6 @@ Request limits are far above the defaults, so that the machine and not a rate li
 fast a gang of 1,024 pods is bound.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.e2e.cluster.layout import SERVICES, Layout

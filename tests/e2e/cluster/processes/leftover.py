@@ -3,8 +3,6 @@
 Bridge and routes belong to the kernel and outlive the processes that need them.
 """
 
-from __future__ import annotations
-
 import fcntl
 from pathlib import Path
 

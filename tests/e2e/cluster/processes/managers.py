@@ -1,7 +1,5 @@
 """Configurations and command lines of JobSet's and Kueue's controller managers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

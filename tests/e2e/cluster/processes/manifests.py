@@ -5,8 +5,6 @@ They are built from the kustomization in each Go module, once per version, and c
 webhooks are called by URL.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Requirements of the processes backend on this machine; a fault is one line with its remedy."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

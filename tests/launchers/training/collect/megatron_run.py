@@ -5,8 +5,6 @@ stood in for here, with the names and the order of calls of ms-swift 4.4.1 ``tra
 ``run_train_step``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -6,8 +6,6 @@ the choice of each text's last token and, on transformers, the model are the rea
 a token's reward is read from a table.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

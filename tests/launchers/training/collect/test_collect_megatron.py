@@ -1,7 +1,5 @@
 """The Megatron callback for real, with torch on CPU, around a stand-in of the trainer."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

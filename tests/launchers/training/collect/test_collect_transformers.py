@@ -1,7 +1,5 @@
 """Counts of the transformers callback, with torch and ms-swift for real."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Both callbacks of a Megatron run that it ends with, among stand-ins of ms-swift's trainer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Real runs on CPU that a wrong reference or a NaN ends, before a checkpoint is saved."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The norms and losses of the transformers trainer that end a run, among stubs of ms-swift."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The iterator that counts the tokens a trainer reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """With chosen and rejected swapped, every metric of ms-swift's transformers trainer follows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

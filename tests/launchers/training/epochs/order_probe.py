@@ -5,8 +5,6 @@ after two batches of the second reads, with the calls of transformers 4 and 5 in
 without and with sequence parallelism. The loaders are ms-swift's own, of a trainer without model.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The order of rows in a resumed epoch, with the data loaders of the real ms-swift."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

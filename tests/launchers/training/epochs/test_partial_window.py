@@ -1,7 +1,5 @@
 """Gradients of the last accumulation window of an epoch, with ms-swift's real trainer on CPU."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -7,8 +7,6 @@ microbatches, relative to the greatest gradient. The loss and gradients of singl
 from a run with a step for each.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -18,6 +16,14 @@ WINDOW = 3
 """Microbatches of a step."""
 MICROBATCHES = 5
 """Microbatches of an epoch: the last window has two."""
+
+FLAGS = """
+--rlhf_type dpo --model_type qwen3 --template qwen3_nothinking --tuner_type full --rpo_alpha 1
+--torch_dtype float32 --attn_impl sdpa --use_cpu true --max_length 256 --num_train_epochs 1
+--per_device_train_batch_size 2 --learning_rate 0 --max_grad_norm 0 --logging_steps 1
+--split_dataset_ratio 0 --save_strategy no --report_to none --add_version false --check_model false
+--dataset_num_proc 1 --callbacks note
+"""
 
 
 def steps(folder: Path, window: int) -> list[tuple[float, dict[str, Any]]]:
@@ -38,35 +44,14 @@ def steps(folder: Path, window: int) -> list[tuple[float, dict[str, Any]]]:
                 found.append((logs["loss"], gradients[-1]))
 
     callbacks_map["note"] = Note
-    flags = {
-        "rlhf_type": "dpo",
+    places = {
         "model": folder / "model",
         "dataset": folder / "pairs.jsonl",
-        "model_type": "qwen3",
-        "template": "qwen3_nothinking",
-        "tuner_type": "full",
-        "torch_dtype": "float32",
-        "attn_impl": "sdpa",
-        "use_cpu": "true",
-        "max_length": 256,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": window,
-        "num_train_epochs": 1,
-        "learning_rate": 0,
-        "max_grad_norm": 0,
-        "logging_steps": 1,
-        "split_dataset_ratio": 0,
-        "save_strategy": "no",
-        "report_to": "none",
         "output_dir": folder / "out",
-        "add_version": "false",
-        "check_model": "false",
-        "dataset_num_proc": 1,
-        "rpo_alpha": 1,
-        "callbacks": "note",
         "external_plugins": Path("scripts/demo/docstring_pairs.py").resolve(),
     }
-    SwiftRLHF([str(word) for name, value in flags.items() for word in (f"--{name}", value)]).main()
+    words = [str(word) for name, path in places.items() for word in (f"--{name}", path)]
+    SwiftRLHF([*FLAGS.split(), "--gradient_accumulation_steps", str(window), *words]).main()
     return found
 
 

@@ -9,8 +9,6 @@ expert, so that equal bits are expected. Checkpoints are written in the backgrou
 training continues. Each rank prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -4,8 +4,6 @@ Model, experts, router, dispatcher, schedule and gradients' buffers are the real
 ``packs/gather_edge.py``. The reference computation is upstream's own on packs without filler.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any

@@ -5,8 +5,6 @@ are made expert by expert, also those that stand for ``torch._grouped_mm``, so t
 expected of both.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import sys

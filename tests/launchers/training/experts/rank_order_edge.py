@@ -3,8 +3,6 @@
 What NCCL's ring does is written out here, in bf16; our feature is the real one.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stacked adapters train, save and resume as one weight an expert does, bit by bit, on CPU."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Filler of packs reaches neither balancing losses nor experts' counts; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu

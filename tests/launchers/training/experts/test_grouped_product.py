@@ -1,7 +1,5 @@
 """The experts' gradients as one product, against autograd's, with torch on CPU among stand-ins."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

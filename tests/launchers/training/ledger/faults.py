@@ -4,8 +4,6 @@
 and is killed ``COUNT`` times: between steps, and before, within and after each change of a file.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -5,8 +5,6 @@ names and the order of calls of ms-swift 4.4.1 ``trainers/base.py: run_train_ste
 pack have log-probabilities that name them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -1,7 +1,5 @@
 """Read a ledger, which takes pyarrow, in the training Python."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

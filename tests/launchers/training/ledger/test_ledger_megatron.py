@@ -1,7 +1,5 @@
 """What the Megatron callback of the ledger writes, of two ranks, over two epochs and a resume."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

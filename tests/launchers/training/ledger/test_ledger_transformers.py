@@ -1,7 +1,5 @@
 """The demo's pairs, some with exchanged answers, trained on CPU with a restart."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

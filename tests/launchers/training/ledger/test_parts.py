@@ -1,7 +1,5 @@
 """The ledger is a permutation of the pairs in each epoch, whatever interrupts its writer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ saves as upstream does and with the patch, and loads each with and without it. E
 with the source of a release of Transformer Engine. Each rank prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -5,8 +5,6 @@
 scale, by which its largest value is the largest of the range (FusedAdam: ``_apply_scale``).
 """
 
-from __future__ import annotations
-
 import json
 
 import torch

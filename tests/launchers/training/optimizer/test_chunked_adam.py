@@ -4,8 +4,6 @@ Upstream's source is its own (``.tools/engines``, fetched by tests/engines/fetch
 on a GPU stands in, on CPU (tests/engines/kernels.py).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The gradients' norm on Transformer Engine's kernels, among fakes of both packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """NaN and Inf found once a step, around stand-ins of megatron-core's buckets and norm."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.launchers.training import fake_upstream

@@ -1,7 +1,5 @@
 """bf16 moments saved as bf16: checkpoints with and without the patch load to the same bits."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The rules of adam_beta2 accept what the simulation of narrow second moments shows to be right."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any

@@ -3,8 +3,6 @@
 Collator, model, experts, schedule, gradients' buffers, trainer and loss are the real ones.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 from typing import Any

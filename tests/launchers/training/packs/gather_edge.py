@@ -4,8 +4,6 @@ Collator, model, experts over both ranks, both dispatchers, schedule, gradients'
 and loss are the real ones; so are our features. Each thing that holds is printed by rank 0.
 """
 
-from __future__ import annotations
-
 import importlib
 from types import SimpleNamespace
 from typing import Any

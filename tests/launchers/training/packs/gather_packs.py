@@ -1,7 +1,5 @@
 """Packs of ms-swift's own collator, with and without the feature, for ``gather_edge.py``."""
 
-from __future__ import annotations
-
 import importlib
 from types import SimpleNamespace
 from typing import Any

@@ -5,8 +5,6 @@ figures by distribution, packing length and replicas, and differences between ou
 ms-swift's; with ``--without-figures`` only the latter.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

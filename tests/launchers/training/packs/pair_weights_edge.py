@@ -5,8 +5,6 @@ gradients' buffers, trainers and losses are the real ones. Each thing that holds
 0. The first argument is the way of having the reference: ``online`` or ``precomputed``.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import os

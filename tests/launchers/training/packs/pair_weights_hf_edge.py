@@ -5,8 +5,6 @@ texts of a pack) are the real ones; two processes are run one after the other an
 averaged. Each thing that holds is printed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections import defaultdict

@@ -7,8 +7,6 @@ rotation the positions of its description (``transformer_engine/pytorch/attentio
 Each thing that holds is printed by rank 0.
 """
 
-from __future__ import annotations
-
 import importlib
 from functools import partial
 from types import SimpleNamespace

@@ -7,8 +7,6 @@ of a text is not (``megatron_on_cpu.py``). Both steps have the same packs, all w
 equal weights of pairs. Each thing that holds is printed by rank 0.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Packs are dealt out so that replicas work evenly, and a step keeps its packs."""
 
-from __future__ import annotations
-
 import traceback
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The longest text of a pack as the host knows it, around a stand-in of ms-swift's function."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """ms-swift's own packing and sampler with ours, for real in the training Python, on CPU."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A step of packed DPO has the gradients of its pairs without packing; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers import warm

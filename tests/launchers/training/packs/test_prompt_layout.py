@@ -1,7 +1,5 @@
 """Costs and counts of packs whose prompts are computed once."""
 
-from __future__ import annotations
-
 from launchers.reference.pairs import SHARED, tokens
 from launchers.training.collect.reading import Reading, Tally
 from launchers.training.packs.dealing import Cost

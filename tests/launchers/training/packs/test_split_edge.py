@@ -1,7 +1,5 @@
 """Equal weights, filler mask and evaluation where model or packs are split; two ranks on CPU."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.launchers.training import ranks_on_cpu

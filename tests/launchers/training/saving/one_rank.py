@@ -4,8 +4,6 @@
 Megatron. DISK is what happens to the node's disk.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

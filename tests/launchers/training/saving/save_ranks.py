@@ -3,8 +3,6 @@
 ``-m tests.launchers.training.saving.save_ranks CASE FOLDER``: each rank prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

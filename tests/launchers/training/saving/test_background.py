@@ -3,8 +3,6 @@
 A save that does not end leaves the checkpoint before it as the newest complete one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

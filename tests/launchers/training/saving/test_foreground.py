@@ -1,7 +1,5 @@
 """A save that stops training gives heartbeats as long as it writes."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Saves through each node's disk: two ranks of megatron-core, each with a disk of its own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

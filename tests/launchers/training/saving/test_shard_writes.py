@@ -1,7 +1,5 @@
 """Safetensors that threads write have the bytes of upstream's, and no error of theirs is lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

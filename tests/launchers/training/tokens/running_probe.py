@@ -4,8 +4,6 @@ Runs in the training Python: ``running_probe FLAGS...``; ``PROBE_MULTIMODAL=1``:
 for one that reads images.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows are tokenised once: ms-swift for real in the training Python, on CPU, two starts."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

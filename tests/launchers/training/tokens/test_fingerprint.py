@@ -1,7 +1,5 @@
 """Cached tokens belong to the same rows: a change of any input of a row gives another folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

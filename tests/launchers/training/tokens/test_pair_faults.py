@@ -1,7 +1,5 @@
 """Faults of encoded pairs; rows of tasks without pairs have none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ tokenising again is an error; ``PROBE_UNREADABLE=1``: a link in the dataset lead
 the rows are held out.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The calibration: whole rows, the best constants, and goals that are reported if missed."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Checkouts of this repository in which a release can be made."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

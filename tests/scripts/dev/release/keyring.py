@@ -1,7 +1,5 @@
 """A key of GnuPG that signs a release in a test."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

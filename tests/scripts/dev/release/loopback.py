@@ -1,7 +1,5 @@
 """A registry on loopback, and Helm with folders of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """CHANGELOG.md is read strictly, and holds what the chart announces."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -4,8 +4,6 @@ As release.yaml does, but with a key instead of an identity and without the tran
 need a network. `make release-check` runs it: cosign's build takes minutes.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

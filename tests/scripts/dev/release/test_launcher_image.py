@@ -1,7 +1,5 @@
 """The OCI image of the launcher, read as a registry's client and a container runtime read one."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A release is pushed to a registry, its provenance verified, and installed from there."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Iterator

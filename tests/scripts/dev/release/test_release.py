@@ -119,10 +119,7 @@ def test_the_sboms_relationships_join_its_elements(bill: Document) -> None:
     assert len(set(names)) == len(names)
     ends = {row["relatedSpdxElement"] for row in bill["relationships"]}
     assert ends == set(names)
-    assert {row["spdxElementId"] for row in bill["relationships"]} == {
-        "SPDXRef-DOCUMENT",
-        names[0],
-    }
+    assert {row["spdxElementId"] for row in bill["relationships"]} == {"SPDXRef-DOCUMENT", names[0]}
 
 
 def test_what_is_not_ready_is_refused(origin: Path, tmp_path: Path) -> None:

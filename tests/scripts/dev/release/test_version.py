@@ -1,7 +1,5 @@
 """Chart and launcher have one version, and a release sets it wherever it stands."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

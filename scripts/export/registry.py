@@ -1,0 +1,68 @@
+"""A tag of an OCI registry, by the program `oras`: one layer for each file, none sent twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scripts.export.remote import refusal
+from scripts.problem import Problem
+
+KIND = "application/vnd.megatron-dpo.export"
+TITLE = "org.opencontainers.image.title"
+_STATUS = (
+    (404, r"not found|name_unknown|manifest_unknown|status code 404"),
+    (401, r"unauthorized|authentication required|credential|status code 401"),
+    (403, r"denied|forbidden|status code 403"),
+    (400, r"response status code 4\d\d|invalid reference|quota"),
+)
+"""HTTP status by what `oras` prints, which is not always the status."""
+
+
+class Tag:
+    """One tag; `oras pull` restores the folder."""
+
+    def __init__(self, name: str, token: str, user: str) -> None:
+        """Use a token, or without one that of `oras login`."""
+        self._name, self._token = name, token
+        form = ["--username", user, "--password-stdin"] if user else ["--identity-token-stdin"]
+        self._login = form if token else []
+
+    def files(self) -> Mapping[str, str]:
+        """Return the digest of each layer by its title; none without the tag."""
+        done = self._oras(["manifest", "fetch", self._name])
+        if _status(done) == 404:
+            return {}
+        layers = json.loads(self._output(done)).get("layers") or []
+        return {each.get("annotations", each).get(TITLE, "?"): each["digest"] for each in layers}
+
+    def push(self, folder: Path, files: Sequence[str], changed: Sequence[str]) -> str:
+        """Push all files as one artifact; return its digest."""
+        words = ["push", "--artifact-type", KIND, "--format", "json", "--no-tty", self._name]
+        done = self._oras([*words, *(f"{name}:application/octet-stream" for name in files)], folder)
+        return str(json.loads(self._output(done))["digest"])
+
+    def _oras(
+        self, words: Sequence[str], folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command, pipe = ["oras", *words, *self._login], subprocess.PIPE
+        try:
+            return subprocess.run(
+                command, cwd=folder, input=self._token, stdout=pipe, stderr=pipe, text=True
+            )
+        except FileNotFoundError:
+            said = "oci:// needs the program oras: https://oras.land/docs/installation"
+            raise Problem(f"{said} [push-client]") from None
+
+    def _output(self, done: subprocess.CompletedProcess[str]) -> str:
+        if done.returncode:
+            raise refusal(f"oci://{self._name}", _status(done), done.stderr, self._token)
+        return done.stdout
+
+
+def _status(done: subprocess.CompletedProcess[str]) -> int:
+    said = done.stderr.lower() if done.returncode else ""
+    return next((status for status, form in _STATUS if re.search(form, said)), 0)

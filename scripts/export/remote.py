@@ -1,0 +1,41 @@
+"""What a hub or registry holds, and why it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from launchers.storage import manifest
+from scripts.problem import Problem, UnknownState
+
+SHA256, GIT = "sha256:", "git:"
+
+
+def is_same(path: Path, digest: str) -> bool:
+    """Return whether a file has a digest: its SHA-256, or that of a blob of Git."""
+    if not digest.startswith(GIT):
+        return SHA256 + manifest.entry(path).sha256 == digest
+    content = path.read_bytes()
+    return GIT + hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() == digest
+
+
+def refusal(place: str, status: int, said: str, token: str) -> Problem:
+    """Return the problem for an answer of a hub or registry.
+
+    Args:
+        place: what was asked for.
+        status: of HTTP; 0 for no answer.
+        said: the words of the answer.
+        token: secret that is removed from them.
+    """
+    words = " ".join((said.replace(token, "[token]") if token else said).split())[-300:]
+    if status == 401:
+        remedy = "log in with its client, or give --token env:NAME or a file [push-token]"
+        return Problem(f"{place} refuses the token ({words}); {remedy}")
+    if status == 403:
+        remedy = "ask its owner for the right to write, or choose another name [push-forbidden]"
+        return Problem(f"{place}: you may not write there ({words}); {remedy}")
+    if 400 <= status < 500:
+        return Problem(f"{place} refuses the export, HTTP {status} ({words}) [push-refused]")
+    remedy = "push again: what has arrived is not sent again [push-unreachable]"
+    return UnknownState(f"{place} does not answer ({words}); {remedy}")
