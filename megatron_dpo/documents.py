@@ -86,6 +86,7 @@ class Plan(Document):
     submission: Map | None
     plan: Map | None
     model_states: Map | None
+    cost: Map | None
     proposals: tuple[Map, ...]
 
 
@@ -169,6 +170,15 @@ class Submission(Document):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repair(Document):
+    """A command of a remedy that was run, by words."""
+
+    id: str
+    """Of the reason."""
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Why(Document):
     """The document of `megatron-dpo why --json`."""
 
@@ -180,6 +190,8 @@ class Why(Document):
     start: Start | None
     workspace: str
     notes: tuple[str, ...]
+    fixed: Repair | None = None
+    """The command that `fix` has run before this was read."""
 
 
 @dataclass(frozen=True, kw_only=True)

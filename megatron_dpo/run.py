@@ -11,10 +11,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from megatron_dpo.documents import Data, Fixed, Line, Plan, Report, Status, Submission, Why
+from megatron_dpo.documents import (
+    Data,
+    Fixed,
+    Line,
+    Plan,
+    Repair,
+    Report,
+    Status,
+    Submission,
+    Why,
+)
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 
+Confirm = Callable[..., object]
+"""Takes a `scripts.fix.cluster.Repair`, returns whether its command is run."""
 Answer = Callable[..., object]
 """Takes a `scripts.fix.change.Remedy`, returns one of its choices or None."""
 
@@ -109,11 +121,26 @@ class Run:
 
         return Status.of(command.document(*command.seen(self._target())))
 
-    def why(self) -> Why:
-        """Return why the run waits, fails or has ended, and what to do."""
+    def why(self, *, fix: bool | Confirm = False) -> Why:
+        """Return why the run waits, fails or has ended, and what to do.
+
+        Args:
+            fix: run the command of the first remedy that has one, then look again. True runs only
+                one that no person has to judge; a function is shown the command, and returns
+                whether it is run.
+        """
+        from scripts.fix import cluster
         from scripts.why import command
 
-        return Why.of(command.document(*command.seen(self._target())))
+        run: list[Repair] = []
+
+        def confirm(one: cluster.Repair) -> bool:
+            run.append(Repair.of(cluster.document(one)))
+            return fix is True or (callable(fix) and bool(fix(one)))
+
+        is_fixed = bool(fix) and cluster.fix(self._target(), confirm, yes=fix is True) is not None
+        found = Why.of(command.document(*command.seen(self._target())))
+        return replace(found, fixed=run[0]) if is_fixed else found
 
     def logs(
         self, rank: int | None = 0, *, tail: int | None = None, grep: str | None = None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+import yaml
 
 
 class Act(StrEnum):
@@ -65,6 +67,31 @@ class Remedy:
         """Return the remedy as JSON data."""
         choices = [[each.document() for each in choice] for choice in self.choices]
         return {"id": self.id, "path": self.path, "sure": self.is_sure, "choices": choices}
+
+
+MEMORY = ("plan-gpu-memory", "plan-host-memory")
+"""Refusals that another layout may remove."""
+
+
+def with_layouts(one: Remedy, layouts: Sequence[Mapping[str, str | None]]) -> Remedy:
+    """Return the remedy of a plan that needs too much memory with layouts that fit, first.
+
+    Args:
+        one: a remedy.
+        layouts: changes of ``recipe.args``; None takes the default.
+    """
+    if one.id not in MEMORY:
+        return one
+    found = [
+        tuple(
+            Change(
+                act=Act.REPLACE, path=f"recipe.args.{name}", value=yaml.safe_load(text or "null")
+            )
+            for name, text in layout.items()
+        )
+        for layout in layouts
+    ]
+    return replace(one, choices=(*found, *one.choices))
 
 
 def changed(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
+import io
+import json
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 
@@ -18,6 +20,7 @@ from scripts.why.reasons import Reason, explain
 SCHEMA = 1
 """Version of the JSON; rises when a field is removed or changes its meaning."""
 CHANGING = {
+    "create": "create",
     "patch": "patch",
     "taint": "patch",
     "label": "patch",
@@ -27,31 +30,43 @@ CHANGING = {
 """Verbs of kubectl that change objects, with the verb of the API that they need."""
 OWN = ("resume", "rerun", "stop")
 """Verbs of this command that change a run."""
-_CONDITION = re.compile(r"(?:If|Correct|Ask|See|Let|Raise|The administrator)\b")
-"""Beginnings of remedies that a person has to judge first."""
+STDIN = "<<<"
+"""Of a shell: the next word is the program's input."""
 Ask = Callable[[str], bool]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repair:
+@dataclass(frozen=True)
+class Command:
     """A command that changes the cluster."""
 
-    reason: Reason
-    argv: tuple[str, ...]
+    text: str
+    """As a shell reads it."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return its words without its input."""
+        words = shlex.split(self.text)
+        return tuple(words[: words.index(STDIN)] if STDIN in words else words)
+
+    @property
+    def stdin(self) -> str | None:
+        """Return its input; None without one."""
+        words = shlex.split(self.text)
+        return words[words.index(STDIN) + 1] if STDIN in words else None
 
     @property
     def right(self) -> tuple[str, ...]:
         """Return what ``kubectl auth can-i`` is asked; empty for a verb of this command.
 
-        >>> from scripts.why.reasons import Kind
-        >>> reason = Reason(id="x", kind=Kind.FAILING, sentence="", remedy="")
-        >>> Repair(reason=reason, argv=("kubectl", "taint", "nodes", "n1", "k=v:NoExecute")).right
+        >>> Command("kubectl taint nodes n1 k=v:NoExecute").right
         ('patch', 'nodes')
         """
         program, verb, *rest = self.argv
         if program != "kubectl":
             return ()
         kind = "nodes" if verb == "uncordon" else rest[0]
+        if self.stdin:
+            kind = str(json.loads(self.stdin)["kind"]).lower()
         where = [
             word
             for name, value in zip(rest, [*rest[1:], ""], strict=True)
@@ -61,61 +76,91 @@ class Repair:
         return (CHANGING[verb], kind, *where)
 
 
-def repairs(reasons: Sequence[Reason]) -> list[Repair]:
-    """Return the commands of the first reason that has some which change the cluster."""
+@dataclass(frozen=True)
+class Repair:
+    """The commands of a state's remedy that change the cluster, one after the other."""
+
+    reason: Reason
+    commands: tuple[Command, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the commands as a shell reads them."""
+        return " && ".join(each.text for each in self.commands)
+
+
+def repair_of(reasons: Sequence[Reason]) -> Repair | None:
+    """Return the repair of the first reason that has one."""
     for reason in reasons:
-        found = [Repair(reason=reason, argv=tuple(shlex.split(each))) for each in reason.commands]
-        changing = [each for each in found if each.argv[1] in ({*CHANGING} | {*OWN})]
+        found = tuple(map(Command, reason.commands))
+        changing = tuple(each for each in found if each.argv[1] in ({*CHANGING} | {*OWN}))
         if changing:
-            return changing
-    return []
+            return Repair(reason, changing)
+    return None
+
+
+def fix(target: Target, confirm: Callable[[Repair], bool], *, yes: bool = False) -> str | None:
+    """Run the commands of a run's remedy, where rights allow.
+
+    Args:
+        target: the run.
+        confirm: shown the commands, returns whether they are run.
+        yes: True if nobody is asked; a remedy that a person has to judge is refused then.
+
+    Returns:
+        What the commands printed; None if they were not confirmed.
+
+    Raises:
+        Problem: no remedy is a command, a right is missing, the state has changed since, or a
+            command failed.
+    """
+    one = _seen(target)
+    if yes and not one.reason.sure:
+        raise Problem(
+            f"{one.reason.remedy} A person has to judge that; leave --yes out [{one.reason.id}]"
+        )
+    for each in one.commands:
+        _allowed(each)
+    if not confirm(one):
+        return None
+    if _seen(target).commands != one.commands:
+        raise Problem("the state has changed since; nothing was run; see `megatron-dpo why` again")
+    return "\n".join(_execute(each, target) for each in one.commands)
 
 
 def run(
     target: Target, console: Console, ask: Ask, *, yes: bool = False, as_data: bool = False
 ) -> int:
-    """Show the command of a run's remedy, ask, run it.
+    """Show the commands of a run's remedy, ask, run them; ``as_data`` prints one JSON document."""
+    shown: list[Repair] = []
 
-    Args:
-        target: the run.
-        console: for the reason and the command.
-        ask: the question before it.
-        yes: True if nobody is asked; a remedy that a person has to judge is refused then.
-        as_data: print one JSON document.
+    def confirm(one: Repair) -> bool:
+        shown.append(one)
+        said = (one.reason.sentence, f"-> {one.reason.remedy}", f"runs: {one.text}")
+        for line in () if as_data else said:
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+        return ask("Run it?")
 
-    Raises:
-        Problem: no remedy is a command, a right is missing, the state has changed since, or the
-            command failed.
-    """
-    found = _seen(target)
-    one = found[0]
-    if yes and _CONDITION.match(one.reason.remedy):
-        raise Problem(
-            f"{one.reason.remedy} A person has to judge that; leave --yes out [{one.reason.id}]"
-        )
-    if not as_data:
-        console.print(one.reason.sentence, soft_wrap=True, markup=False, highlight=False)
-        console.print(f"-> {one.reason.remedy}", soft_wrap=True, markup=False, highlight=False)
-        console.print(f"runs: {shlex.join(one.argv)}", soft_wrap=True, markup=False)
-    _allowed(one)
-    if not ask("Run it?"):
+    said = fix(target, confirm, yes=yes)
+    if said is None:
         console.print("nothing was changed")
         return int(Exit.FAILED)
-    if [each.argv for each in _seen(target)[:1]] != [one.argv]:
-        raise Problem("the state has changed since; nothing was run; see `megatron-dpo why` again")
-    _execute(one, target, console)
     if as_data:
-        print_json(
-            console,
-            {"schema": SCHEMA, "run": target.run, "id": one.reason.id, "command": list(one.argv)},
-        )
+        print_json(console, {"schema": SCHEMA, "run": target.run, **document(shown[0])})
+    else:
+        console.print(said, markup=False, highlight=False)
     return int(Exit.OK)
 
 
-def _seen(target: Target) -> list[Repair]:
+def document(one: Repair) -> dict[str, Any]:
+    """Return a repair as JSON data."""
+    return {"id": one.reason.id, "command": shlex.split(one.text)}
+
+
+def _seen(target: Target) -> Repair:
     view, _ = observe(target, target.connect(), reader=False)
     reasons = explain(view)
-    if found := repairs(reasons):
+    if found := repair_of(reasons):
         return found
     raise Problem(f"no remedy of this run is a command: {reasons[0].sentence} {reasons[0].remedy}")
 
@@ -126,7 +171,7 @@ def _kubectl() -> str:
     raise Problem("no kubectl on PATH; install it, or run the command where it is")
 
 
-def _allowed(one: Repair) -> None:
+def _allowed(one: Command) -> None:
     """Raise a Problem where the user may not run a command."""
     if not one.right:
         return
@@ -136,19 +181,21 @@ def _allowed(one: Repair) -> None:
         said = (done.stdout or done.stderr).strip()
         raise Problem(
             f"you lack the permission: {' '.join(one.right[:2])} ({said}); nothing was changed: "
-            f"give `{shlex.join(one.argv)}` to the administrator"
+            f"give `{one.text}` to the administrator"
         )
 
 
-def _execute(one: Repair, target: Target, console: Console) -> None:
+def _execute(one: Command, target: Target) -> str:
+    """Run a command; return what it printed."""
     if one.argv[0] == "megatron-dpo":
         from scripts.control import command as control
 
+        said = Console(file=io.StringIO())
         change: Callable[..., int] = getattr(control, one.argv[1])
-        change(target, console, lambda _: True)
-        return
+        change(target, said, lambda _: True)
+        return said.file.getvalue().strip()  # type: ignore[attr-defined,no-any-return]
     command = [_kubectl(), *one.argv[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=one.stdin, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Problem(f"{shlex.join(one.argv)} failed: {done.stderr.strip()}")
-    console.print(done.stdout.strip(), markup=False, highlight=False)
+        raise Problem(f"{one.text} failed: {done.stderr.strip()}")
+    return done.stdout.strip()

@@ -11,12 +11,12 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from scripts.fix.change import Act, Change, Choice, Remedy
+from scripts.fix.change import MEMORY, Act, Change, Choice, Remedy, with_layouts
 from scripts.fix.files import Files
 from scripts.fix.text import NotEdited
 from scripts.fix.words import remedies
 from scripts.observe.command import print_json
-from scripts.plan.command import Request, refusals
+from scripts.plan.command import Request, layouts, refusals
 
 VERSION = 1
 """Version of the JSON; rises when a field is removed or changes its meaning."""
@@ -80,23 +80,35 @@ def fixed(request: Request, answer: Answer) -> Fixed:
             said = [line.replace(copy, name) for line in said]
         return said
 
-    return apply(Files.read(request.files, request.sets), plan, answer)
+    def offer(one: Remedy, files: Files) -> Remedy:
+        if one.id not in MEMORY:
+            return one
+        with files.copied() as copies:
+            return with_layouts(one, layouts(replace(request, files=copies)))
+
+    return apply(Files.read(request.files, request.sets), plan, answer, offer)
 
 
-def apply(files: Files, plan: Plan, answer: Answer) -> Fixed:
+def apply(
+    files: Files,
+    plan: Plan,
+    answer: Answer,
+    offer: Callable[[Remedy, Files], Remedy] = lambda one, _: one,
+) -> Fixed:
     """Apply one remedy after the other, each only if its refusal is gone then.
 
     Args:
         files: as they are.
         plan: judges files.
         answer: chooses the changes of each remedy.
+        offer: adds choices that the words of a refusal do not have.
     """
     before, lines = files, plan(files)
     applied: list[tuple[Remedy, Choice]] = []
     rejected: list[tuple[Remedy, str]] = []
     seen: set[str] = set()
     while todo := [each for each in remedies(lines) if each.line not in seen]:
-        one = todo[0]
+        one = offer(todo[0], files)
         seen.add(one.line)
         choice = answer(one)
         if choice is None:

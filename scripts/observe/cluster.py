@@ -20,7 +20,9 @@ from scripts.doctor.api import (
     JOBSETS,
     LOCAL_QUEUES,
     NO_ANSWER,
+    NODES,
     PODS,
+    PRIORITIES,
     WORKLOADS,
     Answer,
     Api,
@@ -33,6 +35,7 @@ NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 QUEUE_LABEL = f"{KUEUE}/queue-name"
+PRIORITY_LABEL = f"{KUEUE}/priority-class"
 UID_LABEL = f"{KUEUE}/job-uid"
 """Label of a Workload: the uid of the object that it was made for."""
 CHART_LABEL = "app.kubernetes.io/part-of"
@@ -41,6 +44,8 @@ VISIBILITY = f"visibility.{KUEUE}"
 EVENT_OBJECTS = 11
 """Objects other than the Workload whose events are read at most: in a large gang all pods fail in
 the same way."""
+CORDONED = "node(s) were unschedulable"
+"""In the scheduler's message about a pod that cordoned nodes do not take."""
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
@@ -58,7 +63,15 @@ QUEUES: Requests = {
 VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
 """Requests without whose answers the state of a run is not known."""
 OPTIONAL = frozenset(
-    {"get clusterqueues", "list pendingworkloads", ALL_WORKLOADS, EVERYWHERE, *QUEUES}
+    {
+        "get clusterqueues",
+        "get workloadpriorityclasses",
+        "list nodes",
+        "list pendingworkloads",
+        ALL_WORKLOADS,
+        EVERYWHERE,
+        *QUEUES,
+    }
 )
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
 
@@ -259,6 +272,11 @@ def _of_queue(found: Snapshot) -> Requests:
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
         wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
+    priority = priority_class(found.jobset) if found.jobset and queue else ""
+    if priority and not found.workload:
+        wanted["get workloadpriorityclasses"] = (PRIORITIES.path("", priority), {})
+    if any(CORDONED in str(condition(each, "PodScheduled").get("message")) for each in found.pods):
+        wanted["list nodes"] = (NODES.path(""), {"fieldSelector": "spec.unschedulable=true"})
     waits = found.workload and not is_true(found.workload, "QuotaReserved")
     if waits and ALL_WORKLOADS not in found.answers:
         wanted |= _of_all_workloads(found)
@@ -317,6 +335,11 @@ def _leader(found: Snapshot) -> str:
 def queue_name(jobset: Object) -> str:
     """Return the LocalQueue that a JobSet names; empty without one."""
     return str((jobset["metadata"].get("labels") or {}).get(QUEUE_LABEL) or "")
+
+
+def priority_class(jobset: Object) -> str:
+    """Return the WorkloadPriorityClass that a JobSet names; empty without one."""
+    return str((jobset["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
 
 
 def claims(jobset: Object) -> set[str]:

@@ -25,7 +25,7 @@ from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
 from scripts.plan.inputs import find_data, find_model, judge_rows
-from scripts.plan.recipe_args import layout_flags
+from scripts.plan.recipe_args import Args, layout_flags
 from scripts.plan.search import Found, Search, nearest
 from scripts.plan.submission import Submission, read_submission
 from scripts.plan.verdict import Verdict, judge
@@ -93,7 +93,7 @@ def document_of(request: Request) -> dict[str, Any]:
             searched, best, _ = _ranked(request)
             return document.of_search(searched, best)
         found, plan, verdict, _, proposals = _planned(request)
-        return document.of_plan(found, plan, verdict, proposals)
+        return document.of_plan(found, plan, verdict, proposals, prices.read())
     except Problem as problem:
         return document.of_refusal(str(problem), search=request.search)
 
@@ -131,6 +131,15 @@ def refusals(request: Request) -> Sequence[str]:
         return predict(request)[2].refusals
     except Problem as problem:
         return document.lines(str(problem))
+
+
+def layouts(request: Request) -> list[Args]:
+    """Return the changes of ``recipe.args`` after which a release fits, as a plan proposes them.
+
+    Raises:
+        Problem: the release is refused for another reason.
+    """
+    return [found.changes for found in _planned(request)[4]]
 
 
 def _rank(request: Request, console: Console) -> int:

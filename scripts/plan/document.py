@@ -12,9 +12,13 @@ A plan:
     plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
     model_states{weights_gib, gradients_gib, optimizer_gib, reference_gib, total_gib, sharding}
                     of a GPU with the transformers trainer, its least; null where not known
-    proposals[]     layouts that fit when this one does not, as in a search
+    cost{currency, run, epoch, thousand_pairs, kwh}
+                    of the steps, at the prices and watts that the user gives (scripts/prices.py)
+    proposals[]     layouts that fit when this one does not, as in a search; they are the first
+                    choices of the fix of a plan that needs too much memory
 
-When the values or options are refused, ``submission``, ``plan`` and ``model_states`` are null.
+When the values or options are refused, ``submission``, ``plan``, ``model_states`` and ``cost`` are
+null, and so is what is not known of the cost.
 A search:
 
     version  accepted (whether any fits)  refusals[] (why not)
@@ -31,28 +35,57 @@ from typing import Any
 
 from launchers.plan import document
 from launchers.plan.plan import Plan
+from launchers.plan.run_length import per_step
+from scripts.fix.change import with_layouts
 from scripts.fix.words import remedies
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict, model_states
+from scripts.prices import Prices
 
 VERSION = 1
 
 
 def of_plan(
-    submission: Submission, plan: Plan, verdict: Verdict, proposals: Sequence[Found]
+    submission: Submission,
+    plan: Plan,
+    verdict: Verdict,
+    proposals: Sequence[Found],
+    prices: Prices,
 ) -> dict[str, Any]:
     """Return the document of a plan."""
+    layouts = [found.changes for found in proposals]
     return {
         "version": VERSION,
         "accepted": not verdict.refusals,
         "refusals": list(verdict.refusals),
-        "fixes": [each.document() for each in remedies(verdict.refusals)],
+        "fixes": [with_layouts(each, layouts).document() for each in remedies(verdict.refusals)],
         "warnings": list(verdict.warnings),
         "submission": _submission(submission),
         "plan": document.document(plan),
         "model_states": _states(plan),
+        "cost": cost(plan, prices),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
+    }
+
+
+def cost(plan: Plan, prices: Prices) -> dict[str, Any] | None:
+    """Return what the steps cost; None if their time is not known, or the GPU has no price."""
+    run, data, training = plan.duration, plan.job.data, plan.training
+    if run is None or training is None or plan.gpu is None:
+        return None
+    hour, watts = prices.gpu_hour.get(plan.gpu.name), prices.watts.get(plan.gpu.name)
+    if hour is None and watts is None:
+        return None
+    pairs = run.steps * per_step(training, data.computed) if data and data.pairs else None
+    whole = None if hour is None else hour * run.gpu_hours
+    pair = whole / pairs if whole is not None and pairs else None
+    return {
+        "currency": prices.currency,
+        "run": whole,
+        "epoch": pair and data and pair * (data.pairs or 0),
+        "thousand_pairs": pair and 1000 * pair,
+        "kwh": watts and watts * run.gpu_hours / 1000,
     }
 
 
@@ -74,6 +107,7 @@ def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
         "submission": None,
         "plan": None,
         "model_states": None,
+        "cost": None,
         "proposals": [],
     }
 

@@ -15,14 +15,13 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
-from launchers.plan.run_length import per_step
 from launchers.units import GIB
-from scripts.plan import bars, layout_text, ranking
+from scripts.plan import bars, document, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.units import bytes_text, time_text
 from scripts.plan.verdict import Verdict, model_states
-from scripts.prices import Prices
+from scripts.prices import Prices, money
 
 _HEAD = "bold cyan"
 BAR = 48
@@ -38,6 +37,8 @@ MERGES = {
     "never": "of the adapter; not merged, the export is the adapter",
 }
 """Files written with an adapter's checkpoints, by ``Training.merges``."""
+AMOUNTS = ("run", "epoch", "thousand_pairs")
+"""Of the cost in the document."""
 
 
 def show(submission: Submission, plan: Plan, verdict: Verdict, prices: Prices) -> RenderableType:
@@ -236,19 +237,17 @@ def _time(plan: Plan) -> Iterator[str | Text]:
 
 def _cost(plan: Plan, prices: Prices) -> Iterator[str]:
     """Yield what the steps cost, where the GPU has a price."""
-    run, data, training = plan.duration, plan.job.data, plan.training
-    if run is None or training is None or plan.gpu is None:
+    found = document.cost(plan, prices)
+    if found is None or plan.gpu is None:
         return
-    whole = prices.of(plan.gpu.name, run.gpu_hours)
-    if whole and data is not None and data.pairs:
-        pair = run.gpu_hours / (run.steps * per_step(training, data.computed))
-        thousand, epoch = (prices.of(plan.gpu.name, n * pair) for n in (1000, data.pairs))
-        whole += f"; {epoch} an epoch, {thousand} per 1,000 pairs"
-    if whole:
+    said = {key: f"{money(found[key])} {prices.currency}" for key in AMOUNTS if found[key]}
+    if whole := said.get("run", ""):
+        if "epoch" in said:
+            whole += f"; {said['epoch']} an epoch, {said['thousand_pairs']} per 1,000 pairs"
         yield f"cost: {whole} (predicted), start and saves not in it"
-    if watts := prices.watts.get(plan.gpu.name):
-        kwh = watts * run.gpu_hours / 1000
-        yield f"energy: {kwh:,.0f} kWh (predicted, at your {watts:g} W for each GPU)"
+    if found["kwh"] is not None:
+        watts = prices.watts[plan.gpu.name]
+        yield f"energy: {found['kwh']:,.0f} kWh (predicted, at your {watts:g} W for each GPU)"
 
 
 def _evaluation(plan: Plan) -> Iterator[str | Text]:

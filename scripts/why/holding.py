@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scripts.manifest import KUEUE
+from scripts.observe.cluster import priority_class
 from scripts.observe.view import View, unix_time
 from scripts.why.words import Condition, Facts, clean, lasting, matched
 
@@ -86,9 +87,14 @@ def _kueue_missing(view: View) -> Facts | None:
     return {} if view.queue and not has_kueue(view) else None
 
 
+def _priority_class_missing(view: View) -> Facts | None:
+    absent = view.snapshot.answer("get workloadpriorityclasses").absent
+    return {"priority": priority_class(view.jobset)} if absent and not view.workload else None
+
+
 def _workload_missing(view: View) -> Facts | None:
     asked = view.snapshot.answer("list workloads")
-    if not view.queue or not asked.found or view.workload:
+    if not view.queue or not asked.found or view.workload or _priority_class_missing(view):
         return None
     return {"lasting": lasting(view, unix_time(view.jobset["metadata"]["creationTimestamp"]))}
 
@@ -100,5 +106,6 @@ CONDITIONS: dict[str, Condition] = {
     "deactivated": _deactivated,
     "suspended": while_waiting(_suspended),
     "kueue-missing": while_waiting(_kueue_missing),
+    "priority-class-missing": while_waiting(_priority_class_missing),
     "workload-missing": while_waiting(_workload_missing),
 }

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from scripts.doctor.api import Object
-from scripts.observe.cluster import condition
+from scripts.observe.cluster import condition, event_time
 from scripts.observe.view import LAUNCHER, Rank, View, Waiting, unix_time
-from scripts.why.words import Condition, Facts, after, clean, lasting, matched, who
+from scripts.why.words import (
+    Condition,
+    Facts,
+    Template,
+    after,
+    clean,
+    compact,
+    lasting,
+    matched,
+    who,
+)
 
 PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"})
 DENIED = r"(?i)denied|unauthorized|401|403|not found|does not exist|manifest unknown"
@@ -18,6 +28,11 @@ SECRET = r'(?i)secret "(?P<name>[^"]+)" not found'
 CONFIG_MAP = r'(?i)configmap "(?P<name>[^"]+)" not found'
 KEY = r"couldn't find key (?P<key>\S+) in (?P<name>(?:Secret|ConfigMap) \S+)"
 KEY_OF_VOLUME = r"(?P<name>volume \S+).*references non-existent (?:secret|config) key: (?P<key>\S+)"
+ADDED = {"Secret": "stringData", "ConfigMap": "data"}
+"""Field of an object to which a key is added as text."""
+ADDS = Template(": `kubectl patch {kind} {object} -n {namespace} -p {patch}`")
+PULL_SECRETS = r"image pull secrets \((?P<name>[^),\s]+)"
+Named = Callable[[View, Mapping[str, str]], Facts]
 MOUNT = ("FailedMount", "FailedAttachVolume")
 TAINT_MANAGER = "DeletionByTaintManager"
 
@@ -51,6 +66,16 @@ def _image(is_denied: bool) -> Condition:
     return holds
 
 
+def _pull_secret_missing(view: View) -> Facts | None:
+    """Match a Secret that the kubelet has missed since it last pulled."""
+    found, missed = _containers(view, PULLS), view.events("FailedToRetrieveImagePullSecret")
+    pulled = view.events("Pulling")
+    named = matched(PULL_SECRETS, str(missed[0].get("message"))) if missed else None
+    if not found or named is None or (pulled and event_time(missed[0]) < event_time(pulled[0])):
+        return None
+    return {"who": who(_ranks(found)), **named}
+
+
 def _image_name_invalid(view: View) -> Facts | None:
     found = _containers(view, ["InvalidImageName"])
     return {"who": who(_ranks(found)), "cause": clean(found[0].message)} if found else None
@@ -67,19 +92,47 @@ def _references(view: View) -> tuple[list[Rank], str]:
     )
 
 
-def _reference(*patterns: str) -> Condition:
-    """Return the condition that the kubelet's message contains one of the patterns."""
+def _reference(named: Named, *patterns: str) -> Condition:
+    """Return the condition that the kubelet's message contains one of the patterns.
+
+    Args:
+        named: returns what the remedy needs to know of the object that is named.
+        patterns: of the message.
+    """
 
     def holds(view: View) -> Facts | None:
         ranks, said = _references(view)
         found = next((facts for each in patterns if (facts := matched(each, said))), None)
-        return {"who": who(ranks), **found} if ranks and found else None
+        return {"who": who(ranks), **found, **named(view, found)} if ranks and found else None
 
     return holds
 
 
-_secret, _config_map = _reference(SECRET), _reference(CONFIG_MAP)
-_key = _reference(KEY, KEY_OF_VOLUME)
+def _key_of(view: View, found: Mapping[str, str]) -> Facts:
+    """Return the first key of an object that the launcher's environment names."""
+    containers = view.gang_pod.get("spec", {}).get("containers") or []
+    sources = [
+        ref
+        for container in containers
+        for each in container.get("env") or []
+        for ref in (each.get("valueFrom") or {}).values()
+    ]
+    keys = [ref["key"] for ref in sources if ref.get("name") == found["name"] and "key" in ref]
+    return {"key": keys[0] if keys else "KEY"}
+
+
+def _add_key(view: View, found: Mapping[str, str]) -> Facts:
+    """Return the change that adds a key, if the message names the object that lacks it."""
+    kind, _, name = found["name"].partition(" ")
+    if kind not in ADDED:
+        return {"adds": ""}
+    content = {ADDED[kind]: {found["key"]: "VALUE"}}
+    name = name.rpartition("/")[2]
+    return {"adds": ADDS, "kind": kind.lower(), "object": name, "patch": compact(content)}
+
+
+_secret, _config_map = _reference(_key_of, SECRET), _reference(_key_of, CONFIG_MAP)
+_key = _reference(_add_key, KEY, KEY_OF_VOLUME)
 
 
 def _mount_failed(view: View) -> Facts | None:
@@ -167,6 +220,7 @@ def _creating(*, pulls: bool) -> Callable[[View], Facts | None]:
 
 CONDITIONS: dict[str, Condition] = {
     "image-name-invalid": _image_name_invalid,
+    "pull-secret-missing": _pull_secret_missing,
     "image-pull-denied": _image(is_denied=True),
     "image-pull": _image(is_denied=False),
     "secret-missing": _secret,

@@ -6,34 +6,27 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/scheduler/flavorassigner`, `pkg/s
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
+from launchers.suggestion import nearest
 from scripts.doctor.api import Object
+from scripts.manifest import KUEUE
 from scripts.observe.cluster import ALL_WORKLOADS, condition, is_true
 from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
 from scripts.why.holding import has_kueue, is_inactive, rejection, while_waiting
 from scripts.why.position import Kept, position, workloads
-from scripts.why.words import Condition, Facts, after, clean, lasting, matched
+from scripts.why.words import Condition, Facts, Template, after, clean, compact, lasting, matched
 
 HOLDERS = 3
 """Holders of quota that a sentence names."""
 SHORT = (
     r"insufficient unused quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), "
     r"(?P<more>\S+) more needed"
-)
-EXCEEDED = (
-    r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered "
-    r"podsets requests \((?P<before>[^)]*)\) \+ current podset request \((?P<now>[^)]*)\) > "
-    r"maximum capacity \((?P<most>[^)]*)\)"
-)
-UNCOVERED = r"resource (?P<resource>\S+) unavailable in ClusterQueue"
-MISMATCH = (
-    r"(?P<cause>untolerated taint .*? in flavor [^\s,;]+|"
-    r"flavor \S+ doesn't match node affinity)"
 )
 NO_FLAVOR = r"(?P<cause>flavor \S+ not found)"
 NO_FLAVORS = r"references missing ResourceFlavor\(s\): (?P<cause>\S+?)[,.]*(?:\s|$)"
@@ -44,7 +37,12 @@ OVERLAP = "will fit after these preemptions complete"
 LOCAL_STOPPED = r"LocalQueue \S+ is (?:stopped|inactive)"
 LOCAL_MISSING = r"LocalQueue \S+ (?:doesn't exist|is terminating or missing)"
 MISSING = r"ClusterQueue \S+ (?:doesn't exist|not found|is terminating or missing)"
-NOT_SELECTED = r"(?i)namespace doesn't match"
+CHECKS = r"references (?:missing|inactive) AdmissionCheck\(s\): (?P<checks>[^.]+)"
+UNCHECKED = Template(
+    "If the queue does not need the check any more, the administrator takes it off with "
+    "`kubectl patch clusterqueue {cluster_queue} --type merge -p {patch}`; otherwise its "
+    "controller has to run."
+)
 BLOCKED = "waiting for all admitted workloads to be in PodsReady condition"
 PREEMPTED = (
     r"Preempted to accommodate a workload \(UID: (?P<uid>[^,]+), .*?\) due to (?P<why>[^;]*)"
@@ -62,23 +60,25 @@ EVICTED_HERE = frozenset(
 """Reasons of an eviction with a state of their own; deactivation has others."""
 
 
-def _in_message(pattern: str) -> Condition:
-    """Return the condition that Kueue's reason contains a pattern; its groups are the facts."""
-
-    def holds(view: View) -> Facts | None:
-        found = matched(pattern, view.pending_message)
-        return None if found is None else {name: clean(text) for name, text in found.items()}
-
-    return while_waiting(holds)
-
-
 # The queue
 
 
 def _local_queue_missing(view: View) -> Facts | None:
     absent = view.snapshot.answer("get localqueues").absent
     named = matched(LOCAL_MISSING, view.pending_message) is not None
-    return {} if view.queue and (absent or named) and has_kueue(view) else None
+    return _other(view) if view.queue and (absent or named) and has_kueue(view) else None
+
+
+def _other(view: View) -> Facts:
+    """Return the namespace's LocalQueue that a run could use: the nearest name, or the only one."""
+    listed = view.snapshot.answer("list localqueues everywhere").items
+    names = {
+        str(each["metadata"]["name"])
+        for each in listed
+        if each["metadata"].get("namespace") == view.namespace
+    } - {view.queue}
+    only = next(iter(names)) if len(names) == 1 else "QUEUE"
+    return {"other": nearest(view.queue, names) or only}
 
 
 def _policy(queue: Object) -> str:
@@ -93,7 +93,8 @@ def _local_queue_stopped(view: View) -> Facts | None:
     return None
 
 
-def _cluster_queue(view: View) -> str:
+def cluster_queue(view: View) -> str:
+    """Return the ClusterQueue of the run's LocalQueue, in words if that is not known."""
     spec: Object = view.snapshot.local_queue.get("spec") or {}
     return str(spec.get("clusterQueue") or "of the queue")
 
@@ -101,7 +102,7 @@ def _cluster_queue(view: View) -> str:
 def _cluster_queue_missing(view: View) -> Facts | None:
     named = matched(MISSING, view.pending_message) is not None
     absent = view.snapshot.answer("get clusterqueues").absent
-    return {"cluster_queue": _cluster_queue(view)} if named or absent else None
+    return {"cluster_queue": cluster_queue(view), **_other(view)} if named or absent else None
 
 
 def _activity(view: View) -> Object:
@@ -118,7 +119,7 @@ def _cluster_queue_stopped(view: View) -> Facts | None:
     if not policy and not named:
         return None
     return {
-        "cluster_queue": _cluster_queue(view),
+        "cluster_queue": cluster_queue(view),
         "policy": f" (stopPolicy {policy})" if policy else "",
     }
 
@@ -134,33 +135,31 @@ def _cluster_queue_inactive(view: View) -> Facts | None:
     cause = clean(str(active.get("message") or view.pending_message))
     if cause == NOT_READABLE:
         cause = "it is stopped or incomplete, which you may not read"
-    return {"cluster_queue": _cluster_queue(view), "cause": cause}
+    return {"cluster_queue": cluster_queue(view), "cause": cause, **_without_checks(view, cause)}
+
+
+def _without_checks(view: View, cause: str) -> Facts:
+    """Return the change that takes the checks of a message off the ClusterQueue."""
+    found = matched(CHECKS, cause)
+    spec: Object = view.snapshot.cluster_queue.get("spec") or {}
+    checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+    if found is None or not checks:
+        return {"remedy": Template("Ask the administrator of the queue.")}
+    gone = re.split(r"[,\s]+", found["checks"])
+    left = [each for each in checks if each["name"] not in gone]
+    strategy = {"admissionChecks": left} if left else None
+    return {"remedy": UNCHECKED, "patch": compact({"spec": {"admissionChecksStrategy": strategy}})}
 
 
 def _flavor_missing(view: View) -> Facts | None:
     """Match a queue that is not active for that reason, or for one that is not known yet."""
     said = str(_activity(view).get("message") or "")
     found = matched(NO_FLAVORS, said) or matched(NO_FLAVOR, view.pending_message)
-    return None if found is None else {"cause": clean(found["cause"])}
-
-
-def _namespace_not_selected(view: View) -> Facts | None:
-    named = matched(NOT_SELECTED, view.pending_message) is not None
-    return {"cause": clean(view.pending_message)} if named else None
-
-
-def _exceeds(view: View) -> Facts | None:
-    found = matched(EXCEEDED, view.pending_message)
     if found is None:
         return None
-    resource = found["resource"]
-    asked = parse_quantity(found["before"]) + parse_quantity(found["now"])
-    return {
-        "resource": resource,
-        "flavor": found["flavor"],
-        "asked": format_amount(resource, asked),
-        "most": found["most"],
-    }
+    name = re.sub(r"flavor | not found", "", clean(found["cause"])).split(",")[0]
+    made = {"apiVersion": f"{KUEUE}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}}
+    return {"cause": clean(found["cause"]), "flavor": compact(made)}
 
 
 def _preempting(view: View) -> Facts | None:
@@ -190,7 +189,7 @@ def _quota_short(view: View) -> Facts | None:
 
 def _holders(view: View, resource: str, flavor: str) -> str:
     """Return which runs hold a resource of a flavor, as far as they may be read."""
-    items, asked = workloads(view), (view.namespace, _cluster_queue(view), resource, flavor)
+    items, asked = workloads(view), (view.namespace, cluster_queue(view), resource, flavor)
     amounts = _AMOUNTS.of(items, asked, lambda: _amounts(items, *asked))
     if not amounts:
         return ""
@@ -328,33 +327,27 @@ def _queued(view: View) -> Facts | None:
 
 
 CONDITIONS: dict[str, Condition] = {
-    **{
-        id: while_waiting(facts)
-        for id, facts in {
-            "local-queue-missing": _local_queue_missing,
-            "local-queue-stopped": _local_queue_stopped,
-            "cluster-queue-missing": _cluster_queue_missing,
-            "cluster-queue-stopped": _cluster_queue_stopped,
-            "cluster-queue-inactive": _cluster_queue_inactive,
-            "namespace-not-selected": _namespace_not_selected,
-            "flavor-missing": _flavor_missing,
-            "quota-exceeds-maximum": _exceeds,
-            "preempting": _preempting,
-            "quota-short": _quota_short,
-            "pods-ready-blocked": _pods_ready_blocked,
-            "admission-check-rejected": _check_rejected,
-            "admission-check-retry": _check_in(["Retry"]),
-            "admission-check-pending": _check_pending,
-            "requeue-backoff": _requeue_backoff,
-            "evicted-preempted": _preempted,
-            "evicted-pods-ready-timeout": _evicted_by("PodsReadyTimeout"),
-            "evicted-admission-check": _evicted_by("AdmissionCheck"),
-            "evicted-queue-stopped": _evicted_by("ClusterQueueStopped", "LocalQueueStopped"),
-            "evicted-node-failures": _evicted_by("NodeFailures"),
-            "evicted": _evicted,
-            "queued": _queued,
-        }.items()
-    },
-    "quota-uncovered": _in_message(UNCOVERED),
-    "flavor-mismatch": _in_message(MISMATCH),
+    id: while_waiting(facts)
+    for id, facts in {
+        "local-queue-missing": _local_queue_missing,
+        "local-queue-stopped": _local_queue_stopped,
+        "cluster-queue-missing": _cluster_queue_missing,
+        "cluster-queue-stopped": _cluster_queue_stopped,
+        "cluster-queue-inactive": _cluster_queue_inactive,
+        "flavor-missing": _flavor_missing,
+        "preempting": _preempting,
+        "quota-short": _quota_short,
+        "pods-ready-blocked": _pods_ready_blocked,
+        "admission-check-rejected": _check_rejected,
+        "admission-check-retry": _check_in(["Retry"]),
+        "admission-check-pending": _check_pending,
+        "requeue-backoff": _requeue_backoff,
+        "evicted-preempted": _preempted,
+        "evicted-pods-ready-timeout": _evicted_by("PodsReadyTimeout"),
+        "evicted-admission-check": _evicted_by("AdmissionCheck"),
+        "evicted-queue-stopped": _evicted_by("ClusterQueueStopped", "LocalQueueStopped"),
+        "evicted-node-failures": _evicted_by("NodeFailures"),
+        "evicted": _evicted,
+        "queued": _queued,
+    }.items()
 }

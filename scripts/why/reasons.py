@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,7 +25,7 @@ from scripts.why import (
     refusal,
     running,
 )
-from scripts.why.words import COMMAND, Condition, addressed
+from scripts.why.words import COMMAND, Condition, addressed, chosen, filled
 
 TABLE = Path(__file__).parent / "states.yaml"
 CONDITIONS: Mapping[str, Condition] = {
@@ -64,6 +63,7 @@ class State:
     sentence: str
     remedy: str
     fallback: bool = False
+    sure: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,8 @@ class Reason:
     remedy: str
     commands: tuple[str, ...] = ()
     """Those of the remedy, as a shell reads them; only the table's own, not a pod's message."""
+    sure: bool = False
+    """True if no person has to judge the command first."""
 
 
 @cache
@@ -95,13 +97,15 @@ def explain(view: View) -> list[Reason]:
         if facts is None:
             continue
         known = {"run": view.run, "namespace": view.namespace, "queue": view.queue, **facts}
+        remedy = chosen(state.remedy, known)
         found.append(
             Reason(
                 id=state.id,
                 kind=state.kind,
                 sentence=state.sentence.format(**known),
-                remedy=addressed(state.remedy.format(**known), view),
-                commands=_commands(state, known, view),
+                remedy=addressed(filled(remedy, known), view),
+                commands=_commands(remedy, known, view),
+                sure=state.sure,
             )
         )
         if state.id in absence.CONDITIONS or state.id in recorded.CONDITIONS:
@@ -109,12 +113,11 @@ def explain(view: View) -> list[Reason]:
     return found
 
 
-def _commands(state: State, known: Mapping[str, object], view: View) -> tuple[str, ...]:
-    """Return the commands of a state's remedy without those that lack a word, such as FILE."""
-    quoted = {name: shlex.quote(str(fact)) for name, fact in known.items()}
-    found = (match[0] for match in COMMAND.finditer(state.remedy))
+def _commands(remedy: str, known: Mapping[str, object], view: View) -> tuple[str, ...]:
+    """Return the commands of a remedy without those that lack a word, such as FILE."""
+    found = (filled(match[0], known) for match in COMMAND.finditer(remedy))
     whole = (each for each in found if not re.search(r"\b[A-Z]{3,}\b", each))
-    return tuple(addressed(each.format(**quoted), view).strip("`") for each in whole)
+    return tuple(addressed(each, view).strip("`") for each in whole)
 
 
 def no_run(view: View) -> str:

@@ -6,13 +6,21 @@ import re
 from collections.abc import Callable
 
 from scripts.doctor.api import Object
-from scripts.observe.cluster import condition
+from scripts.observe.cluster import CORDONED, condition
 from scripts.observe.view import Rank, View
-from scripts.why.words import Condition, Facts, after, clean, matched, who
+from scripts.quantity import parse_quantity
+from scripts.why.words import Condition, Facts, Template, after, clean, compact, matched, who
 
 CREATION = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed")
 """Reasons of events about pods, Jobs and Services that were not created."""
+TAINT = r"untolerated taint\(?s?\)? \{(?P<key>[^:}]+)"
 SHORT = r"Insufficient (?P<resource>[^\s,]+?)[.,]?(?:\s|$)"
+ACCOUNT = r'error looking up service account .*serviceaccount "(?P<account>[^"]+)" not found'
+PRIORITY = r"no PriorityClass with name (?P<priority>\S+) was found"
+QUOTA = r"exceeded quota: (?P<quota>\S+), requested: (?P<requested>\S+), used: (?P<used>\S+), "
+RAISE = Template(
+    ": `kubectl patch resourcequota {quota} -n {namespace} --type merge -p {patch}` makes room"
+)
 CLAIM = re.compile(r"get persistentvolumeclaims of (?P<name>.+)")
 Test = Callable[[str], bool]
 
@@ -33,6 +41,8 @@ def _refusal(view: View) -> str:
 REFUSALS: tuple[tuple[str, Test], ...] = (
     ("pods-refused-security", lambda said: "violates PodSecurity" in said),
     ("pods-refused-quota", lambda said: "exceeded quota" in said or "must specify" in said),
+    ("service-account-missing", lambda said: matched(ACCOUNT, said) is not None),
+    ("pod-priority-missing", lambda said: matched(PRIORITY, said) is not None),
     ("pods-refused-webhook", lambda said: "webhook" in said or "ValidatingAdmission" in said),
     ("pods-refused", lambda said: True),
 )
@@ -43,9 +53,39 @@ def _refused(id: str) -> Condition:
     def holds(view: View) -> Facts | None:
         said = _refusal(view)
         fitting = next((state for state, test in REFUSALS if test(said)), "") if said else ""
-        return {"cause": said} if fitting == id else None
+        return {"cause": said, **_named(view, said)} if fitting == id else None
 
     return holds
+
+
+def _named(view: View, said: str) -> Facts:
+    """Return what a refusal names: an object that does not exist, a level, a quota."""
+    named = matched(ACCOUNT, said) or matched(PRIORITY, said) or {}
+    level = "privileged" if 'PodSecurity "baseline' in said else "baseline"
+    return {**named, "level": level, "raise": "", **_raised(view, said)}
+
+
+def _raised(view: View, said: str) -> Facts:
+    """Return the change of a ResourceQuota after which the pods that are missing fit."""
+    found = matched(QUOTA, said)
+    if found is None:
+        return {}
+    asked, used = (_amounts(found[key]) for key in ("requested", "used"))
+    missing = view.nodes - len(view.ranks)
+    hard = {
+        name: f"{parse_quantity(used.get(name, 0)) + missing * parse_quantity(amount):f}"
+        for name, amount in asked.items()
+    }
+    return {"raise": RAISE, "quota": found["quota"], "patch": compact({"spec": {"hard": hard}})}
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """Return amounts by resource.
+
+    >>> _amounts("pods=1,requests.cpu=500m")
+    {'pods': '1', 'requests.cpu': '500m'}
+    """
+    return dict(re.findall(r"([^\s,=]+)=([^\s,=]+)", text))
 
 
 def _unscheduled(view: View, reason: str) -> tuple[list[Rank], str]:
@@ -84,7 +124,15 @@ def _claims(view: View) -> dict[str, tuple[bool, Object]]:
 
 def _claim_missing(view: View) -> Facts | None:
     absent = sorted(name for name, (is_absent, _) in _claims(view).items() if is_absent)
-    return {"claim": absent[0]} if absent and _is_started(view) else None
+    if not absent or not _is_started(view):
+        return None
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "CLASS",
+        "resources": {"requests": {"storage": "SIZE"}},
+    }
+    made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": absent[0]}}
+    return {"claim": absent[0], "made": compact({**made, "spec": spec})}
 
 
 def _claim_unbound(view: View) -> Facts | None:
@@ -101,6 +149,7 @@ def _claim_unbound(view: View) -> Facts | None:
 UNSCHEDULABLE: tuple[tuple[str, Test], ...] = (
     ("claim", lambda said: "persistentvolumeclaim" in said.lower()),
     ("unschedulable-resources", lambda said: re.search(SHORT, said) is not None),
+    ("nodes-cordoned", lambda said: CORDONED in said),
     ("unschedulable-taint", lambda said: "untolerated taint" in said),
     ("unschedulable-affinity", lambda said: "affinity" in said or "selector" in said),
     ("unschedulable", lambda said: True),
@@ -114,8 +163,13 @@ def _unschedulable(id: str) -> Condition:
         fitting = next((state for state, test in UNSCHEDULABLE if test(said)), "")
         if not ranks or fitting != id:
             return None
-        short = matched(SHORT, said) or {}
-        return {"who": who(ranks), "cause": said, **short}
+        named = matched(SHORT, said) or matched(TAINT, said) or {}
+        cordoned = view.snapshot.answer("list nodes").items
+        nodes = tuple(str(each["metadata"]["name"]) for each in cordoned) or ("NODE",)
+        chosen = view.gang_pod.get("spec", {}).get("nodeSelector") or {"KEY": "VALUE"}
+        labels = tuple(f"{key}={value}" for key, value in chosen.items())
+        facts = {"who": who(ranks), "cause": said, "nodes": nodes, "labels": labels, "key": "KEY"}
+        return {**facts, **named}
 
     return holds
 

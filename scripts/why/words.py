@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,14 @@ Condition = Callable[[View], Facts | None]
 SENTENCE_BYTES = 600
 """A longer message of a controller is cut."""
 COMMAND = re.compile(r"`((megatron-dpo|kubectl|helm) (\S+)[^`]*)`")
+
+
+class Template(str):
+    """Words of a remedy that a condition chooses, with places for facts like the table's."""
+
+    __slots__ = ()
+
+
 NO_CLUSTER = ("plan", "config")
 """Verbs that take neither a namespace nor a context."""
 
@@ -45,6 +54,35 @@ def addressed(text: str, view: View) -> str:
         return f"`{command} {shlex.join(options)}`"
 
     return COMMAND.sub(whole, text)
+
+
+def chosen(remedy: str, known: Facts) -> str:
+    """Return a remedy with the templates that its condition chose."""
+    for name, fact in known.items():
+        remedy = remedy.replace(f"{{{name}}}", fact) if isinstance(fact, Template) else remedy
+    return remedy
+
+
+def filled(remedy: str, known: Facts) -> str:
+    """Return a remedy with its facts, those of commands as a shell reads them; a tuple is words.
+
+    >>> filled("See `kubectl get pods {names}` of {team}.", {"names": ("a", "b c"), "team": "x y"})
+    "See `kubectl get pods a 'b c'` of x y."
+    """
+    quoted = {
+        name: shlex.join(fact if isinstance(fact, tuple) else [str(fact)])
+        for name, fact in known.items()
+    }
+    made, end = "", 0
+    for match in COMMAND.finditer(remedy):
+        made += remedy[end : match.start()].format(**known) + match[0].format(**quoted)
+        end = match.end()
+    return made + remedy[end:].format(**known)
+
+
+def compact(content: object) -> str:
+    """Return JSON for a command."""
+    return json.dumps(content, separators=(",", ":"))
 
 
 def clean(message: str) -> str:

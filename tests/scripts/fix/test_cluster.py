@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from megatron_dpo import Run
 from scripts.doctor.api import Api
 from scripts.fix import cluster as fixing
-from scripts.fix.cluster import repairs
+from scripts.fix.cluster import repair_of
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.problem import Problem
@@ -138,7 +139,8 @@ def test_a_stopped_run_is_resumed_without_kubectl(cluster: Cluster, api: Api) ->
     held = evicted("Deactivated", "The workload is deactivated", active=False)
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
     cluster.put(f"{KUEUE}/workloads", held)
-    assert fix(yes=True) == 0
+    found = Run("dpo", source="api").why(fix=True)
+    assert found.fixed and found.fixed.command == ("megatron-dpo", "resume", "dpo")
     assert [each[2] for each in cluster.changes][0] == {"spec": {"active": True}}
 
 
@@ -153,29 +155,47 @@ def test_a_run_that_trains_has_no_command(cluster: Cluster, api: Api) -> None:
         fix()
 
 
-PLANTED = {id: found[0] for id in STATES if (found := repairs(explain(STATES[id][0]())))}
+PLANTED = {id: found for id in STATES if (found := repair_of(explain(STATES[id][0]())))}
 
 
 def test_the_commands_of_planted_faults() -> None:
     """Every state whose own remedy is a command that changes the cluster."""
-    found = {id: each.argv[:3] for id, each in PLANTED.items() if each.reason.id == id}
-    resume, rerun = ("megatron-dpo", "resume", "dpo"), ("megatron-dpo", "rerun", "dpo")
+    found = {
+        id: " ".join(each.commands[0].argv[:3])
+        for id, each in PLANTED.items()
+        if each.reason.id == id
+    }
+    resume, rerun = "megatron-dpo resume dpo", "megatron-dpo rerun dpo"
     assert found == {
         **dict.fromkeys(("stopped", "suspended", "deactivated", "requeuing-limit"), resume),
         "admission-check-rejected": resume,
         **dict.fromkeys(("jobset-user-rule", "restarts-exhausted", "jobset-failed"), rerun),
-        "held": ("megatron-dpo", "stop", "dpo"),
-        "local-queue-stopped": ("kubectl", "patch", "localqueue"),
-        "cluster-queue-stopped": ("kubectl", "patch", "clusterqueue"),
-        "node-lost": ("kubectl", "taint", "nodes"),
+        "held": "megatron-dpo stop dpo",
+        "local-queue-stopped": "kubectl patch localqueue",
+        "cluster-queue-stopped": "kubectl patch clusterqueue",
+        "flavor-missing": "kubectl create -f",
+        "flavor-mismatch": "kubectl patch jobset",
+        "topology-level-missing": "kubectl patch jobset",
+        "service-account-missing": "kubectl create serviceaccount",
+        "pod-priority-missing": "kubectl create priorityclass",
+        "pods-refused-quota": "kubectl patch resourcequota",
+        "pods-refused-security": "kubectl label namespace",
+        "claim-unbound": "kubectl delete pvc",
+        "nodes-cordoned": "kubectl uncordon node-1",
+        "node-lost": "kubectl taint nodes",
     }
+
+
+def test_only_what_changes_the_run_alone_needs_no_person() -> None:
+    sure = {id for id, each in PLANTED.items() if each.reason.id == id and each.reason.sure}
+    assert sure == {"stopped", "suspended", "service-account-missing"}
 
 
 @pytest.mark.parametrize("id", PLANTED)
 def test_rights_are_asked_for_each_command_of_kubectl(id: str) -> None:
-    one = PLANTED[id]
-    assert bool(one.right) == (one.argv[0] == "kubectl")
-    assert all(word and "{" not in word for word in one.right)
+    for one in PLANTED[id].commands:
+        assert bool(one.right) == (one.argv[0] == "kubectl")
+        assert all(word and "{" not in word for word in one.right)
 
 
 def test_a_message_of_a_pod_is_never_a_command() -> None:
@@ -186,7 +206,7 @@ def test_a_message_of_a_pod_is_never_a_command() -> None:
     view = STATES["user-error"][0]()
     assert view.root is not None
     object.__setattr__(view.root, "remedy", "run `kubectl delete nodes --all`")
-    assert all("delete" not in command for each in explain(view) for command in each.commands)
+    assert all("delete nodes" not in command for each in explain(view) for command in each.commands)
 
 
 def test_the_document_of_why_has_the_commands() -> None:

@@ -12,8 +12,10 @@ from scripts import cli
 from scripts.fix import command
 from scripts.fix.change import Remedy
 from scripts.fix.files import Files
+from scripts.helm import ROOT
 from scripts.plan.command import Request
 
+VALUES = ROOT / "values"
 WRONG = """\
 # My run.
 nodes: "2"  # hosts
@@ -161,3 +163,28 @@ def test_only_what_keeps_the_meaning_needs_no_answer(file: Path) -> None:
         "flag-renamed": True,
         "dpo-loss": False,
     }
+
+
+def test_a_plan_that_does_not_fit_is_fixed_by_a_layout_that_it_proposes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\ngpuHour: {a100-80g: 2.0}\nwatts: {a100-80g: 400}\n")
+    monkeypatch.setenv("MEGATRON_DPO_PRICES", str(prices))
+    file = tmp_path / "values.yaml"
+    file.write_text((VALUES / "recipes" / "sft-2gpu.yaml").read_text())
+    code, found = document(capsys, "-f", str(file), "--gpu", "a100-80g", "--tokens", "1500")
+    assert code == 1 and found["cost"] is None
+    request = Request(run="dpo", files=[file], gpu="a100-80g", tokens=1500)
+    fixed = command.fixed(request, lambda one: one.choices[0])
+    [(one, choice)] = fixed.applied
+    assert one.id == "plan-gpu-memory" and fixed.left == []
+    assert [each.document() for each in choice] == found["fixes"][0]["choices"][0]
+    fixed.after.write(fixed.before)
+    words = ("-f", str(file), "--gpu", "a100-80g", "--tokens", "1500", "--pairs", "1000")
+    code, found = document(capsys, *words)
+    assert code == 0
+    hours, cost = found["plan"]["length"]["gpu_hours"], found["cost"]
+    assert cost["run"] == pytest.approx(2 * hours, rel=0.01) and cost["currency"] == "EUR"
+    assert cost["kwh"] == pytest.approx(0.4 * hours, rel=0.01)
+    assert cost["epoch"] == pytest.approx(cost["thousand_pairs"])

@@ -15,6 +15,7 @@ from tests.scripts.observe.planted import (
     event,
     found,
     jobset,
+    listed,
     pod,
     refused,
     view,
@@ -81,11 +82,21 @@ STATES: States = {
         ),
         "no label team",
     ),
-    "pods-refused": (
-        lambda: not_created('error looking up service account team/trainer: "trainer" not found'),
-        "trainer",
+    "service-account-missing": (
+        lambda: not_created(
+            'error looking up service account team/trainer: serviceaccount "trainer" not found'
+        ),
+        "ServiceAccount trainer",
     ),
-    "scheduling-gated": (lambda: away([GATED, pod(1, RUNNING)]), "kueue.x-k8s.io/topology"),
+    "pod-priority-missing": (
+        lambda: not_created("no PriorityClass with name urgent was found"),
+        "PriorityClass urgent",
+    ),
+    "pods-refused": (lambda: not_created("maximum cpu usage per Pod is 8"), "maximum cpu usage"),
+    "scheduling-gated": (
+        lambda: away([GATED, pod(1, RUNNING)]),
+        "kueue.x-k8s.io/topology",
+    ),
     "claim-missing": (
         lambda: unscheduled(
             '0/3 nodes are available: persistentvolumeclaim "training" not found.',
@@ -106,6 +117,13 @@ STATES: States = {
             "available: 3 No preemption victims found for incoming pod."
         ),
         "No node has room for ranks 0-1, because nvidia.com/gpu is short",
+    ),
+    "nodes-cordoned": (
+        lambda: unscheduled(
+            "0/3 nodes are available: 3 node(s) were unschedulable.",
+            list_nodes=listed([{"metadata": {"name": "node-1"}}]),
+        ),
+        "3 node(s) were unschedulable",
     ),
     "unschedulable-taint": (
         lambda: unscheduled(
@@ -128,6 +146,17 @@ STATES: States = {
             waiting("InvalidImageName", 'Failed to apply default image tag "A:b": invalid format')
         ),
         "invalid format",
+    ),
+    "pull-secret-missing": (
+        lambda: stuck(
+            waiting("ErrImagePull", "401 Unauthorized"),
+            event(
+                "FailedToRetrieveImagePullSecret",
+                "Unable to retrieve some image pull secrets (hub, mirror); attempting to pull the "
+                "image may not succeed.",
+            ),
+        ),
+        "Secret hub of image.pullSecrets",
     ),
     "image-pull-denied": (
         lambda: stuck(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.doctor.api import Answer
+from scripts.manifest import KUEUE
 from scripts.observe.view import View
 from tests.scripts.observe.planted import (
     GPU,
@@ -31,6 +32,13 @@ PREEMPTED = (
     "Preempted to accommodate a workload (UID: uid-jobset-high-9, JobUID: j9) due to "
     "prioritization in the ClusterQueue; preemptor path: /gpus; preemptee path: /gpus"
 )
+
+
+def labelled(name: str, value: str) -> Object:
+    """A suspended JobSet with a label of Kueue's."""
+    made = suspended()
+    made["metadata"]["labels"][f"{KUEUE}/{name}"] = value
+    return made
 
 
 def waits(item: Object, **fields: Any) -> View:
@@ -82,6 +90,13 @@ STATES: States = {
             suspended(), groups=["jobset.x-k8s.io"], list_workloads=refused(404, "not found")
         ),
         "queue gpu",
+    ),
+    "priority-class-missing": (
+        lambda: view(
+            labelled("priority-class", "urgent"),
+            get_workloadpriorityclasses=refused(404),
+        ),
+        "WorkloadPriorityClass urgent",
     ),
     "workload-missing": (lambda: view(suspended()), "no Workload for the run for 2.0 h"),
     "local-queue-missing": (

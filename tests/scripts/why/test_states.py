@@ -83,10 +83,15 @@ def test_a_gang_of_two_of_which_none_has_joined_is_incomplete() -> None:
 
 COMMAND = re.compile(r"`((?:megatron-dpo|kubectl|helm) [^`]*)`|((?:megatron-dpo|kubectl|helm) )")
 OTHERS = {
-    "kubectl": {"config", "create", "describe", "exec", "get", "logs", "patch", "taint"},
+    "kubectl": {
+        *("config", "create", "delete", "describe", "exec", "get"),
+        *("label", "logs", "patch", "taint", "uncordon"),
+    },
     "helm": {"test", "upgrade"},
 }
 """Verbs of other programs that remedies name."""
+OF_CLUSTER = ("clusterqueue", "namespace", "node", "priorityclass", "workloadpriorityclasses", "-f")
+"""Kinds that have no namespace; ``-f`` creates a flavor."""
 KEY = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)+")
 NOT_A_VALUE = ("waitForPodsReady.timeout",)
 """Key of Kueue's own configuration."""
@@ -113,7 +118,7 @@ def test_every_command_of_a_remedy_exists_with_its_options() -> None:
             seen += 1
             if program in OTHERS:
                 assert verb in OTHERS[program], f"{id}: {command}"
-                is_of_cluster = verb in ("config", "taint") or words[:1] == ["clusterqueue"]
+                is_of_cluster = verb in ("config", "taint", "uncordon") or words[0] in OF_CLUSTER
                 assert is_of_cluster or {"-n", "-A"} & {*words}, f"{id}: {command}"
             else:
                 with verbs[verb].make_context(verb, words) as context:
