@@ -1,5 +1,7 @@
 """Keys for requirements of clusters, and the field that each renders."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Rendered objects of given values."""
 
+from __future__ import annotations
+
 import io
 import tarfile
 import tomllib

@@ -1,5 +1,7 @@
 """The table of prices: what is read, and what is refused."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

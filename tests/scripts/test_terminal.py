@@ -1,5 +1,7 @@
 """Text from outside reaches a terminal through one function."""
 
+from __future__ import annotations
+
 import ast
 import io
 from collections.abc import Iterator

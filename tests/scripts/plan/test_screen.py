@@ -1,5 +1,7 @@
 """The screen, line by line."""
 
+from __future__ import annotations
+
 import io
 import re
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Reading of a rendered manifest."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest
