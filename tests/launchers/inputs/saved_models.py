@@ -20,7 +20,8 @@ TEXT = {
     "vocab_size": 128,
     "pad_token_id": None,
 }
-LOCAL, ROUTED = {"num_local_experts": 4}, {"n_routed_experts": 4, "first_k_dense_replace": 1}
+LOCAL: dict[str, object] = {"num_local_experts": 4}
+ROUTED: dict[str, object] = {"n_routed_experts": 4, "first_k_dense_replace": 1}
 VISION = {"depth": 1, "num_hidden_layers": 1, "hidden_size": 32, "out_hidden_size": 64}
 VISION |= {"num_heads": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
 FAMILIES: dict[str, dict[str, object]] = {
