@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.flag_value import Value
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
 from launchers.inputs import model_files
@@ -44,7 +45,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(model: Path) -> None:
-    args = {"template": "qwen3", "model_type": "qwen3"}
+    args: dict[str, Value] = {"template": "qwen3", "model_type": "qwen3"}
     recipe = Recipe(backend="megatron", task="rlhf", model="file:///m", dataset=(), args=args)
     model_files.check_folder(model, "o/m", recipe)
 
