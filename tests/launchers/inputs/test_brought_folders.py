@@ -10,7 +10,7 @@ import pytest
 
 from launchers.config.recipe import Recipe
 from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.inputs import model_files, model_template
+from launchers.inputs import model_files
 from tests.launchers import model_folder
 from tests.launchers.model_folder import EMBEDDING, INDEX, POINTER, VOCABULARY, WHOLE
 
@@ -393,33 +393,3 @@ def test_layers_beyond_the_configs_number_are_a_warning(
         config(num_hidden_layers=1)(model)
         check(model)
     assert "1 by num_hidden_layers: 1" in caplog.text
-
-
-def test_a_type_that_the_image_does_not_have_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for package, place in (("transformers", "models/auto"), ("swift", "model/models")):
-        (tmp_path / package / place).mkdir(parents=True)
-        known = '("qwen3", "Qwen3Config"), ("qwen3", "Qwen2Tokenizer")\n'
-        (tmp_path / package / place / "known.py").write_text(known)
-    monkeypatch.setattr(model_template, "package_folder", lambda name: tmp_path / name)
-    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
-    named = {"model_type": "qwen3", "template": "qwen3"}
-    check(model_folder.write(tmp_path / "m"), **named)
-    newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
-    with pytest.raises(LaunchError) as no:
-        check(newer, **named)
-    assert no.value.id == "model-type-unknown" and "qwen9" in no.value.cause
-    check(newer, **named, external_plugins="mine.py")
-    model = model_folder.write(tmp_path / "m")
-    write(SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
-    check(model, **named)  # which transformers reads from tokenizer.json
-    both(move(TOKENIZER, "vocab.json"), write("merges.txt", ""))(model)
-    with pytest.raises(LaunchError) as no:
-        check(model, **named)
-    assert no.value.id == "model-tokenizer-class" and "FooTokenizer" in no.value.cause
-    write(SETTINGS, '{"tokenizer_class": "Qwen2TokenizerFast"}')(model)
-    check(model, **named)
-    (model / "vocab.json").rename(model / TOKENIZER)
-    (newer / "configuration_x.py").write_text("")
-    check(model_folder.write(newer, model_type="qwen9", auto_map=CODE), **named)
