@@ -111,6 +111,11 @@ class Workspace:
         """Return the file with the result of the export's test."""
         return self.home / "export.json"
 
+    @property
+    def benchmarks(self) -> Path:
+        """Return the file with the export's scores."""
+        return self.home / "benchmarks.json"
+
     def probe(self, step: int) -> Path:
         """Return the file of the policy's log-probabilities of some pairs at a step."""
         return self.home / PROBE.format(step)

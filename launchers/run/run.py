@@ -12,6 +12,7 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
 from launchers.config.workspace import Workspace
+from launchers.evaluation.benchmarks import measure, refuse_unknown
 from launchers.evaluation.evaluations import Measure
 from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
@@ -140,6 +141,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         inputs = inputs_of(settings, recipe)
         check_recipe(settings, recipe, inputs)
         refuse_choice(env)
+        refuse_unknown(launch, env)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang.port)
@@ -176,6 +178,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 state = "up to date" if decision.skip == "up to date" else "skipped"
                 if state == "up to date":
                     refuse_differing(launch)
+                    measure(launch, env)
                 progress.end(state, decision.skip)
             else:
                 # Train: until all steps are done or a rank ends.
@@ -194,7 +197,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 identity = {**decision.identity, **({"budget": own} if ends else {})}
                 origin = Origin.of(settings, prepared.outputs, inputs.model, env)
                 finish(launch, trained, identity, last.folder(work), origin, env)
-                progress.end("done", "; ".join(filter(None, (ends, summary(work.export_test)))))
+                found = (ends, summary(work.export_test), "" if ends else measure(launch, env))
+                progress.end("done", "; ".join(filter(None, found)))
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded", leader.peers.agreement.ends)
 

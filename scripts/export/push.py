@@ -69,7 +69,8 @@ def run(
         if left := _different(remote, folder, files, place):
             said = f"{place} differs from the export after the push: {', '.join(left[:5])}"
             raise UnknownState(f"{said}; push again [push-incomplete]")
-    words.print(f"{place}: {len(sent)} files sent {digest}", highlight=False, soft_wrap=True)
+    said = f"{len(sent)} files sent; {digest}" if sent else "it has this export; nothing is sent"
+    words.print(f"{place}: {said}", highlight=False, soft_wrap=True)
     if as_data:
         print_json(console, {"schema": 1, "destination": place, "sent": sent, "digest": digest})
     return int(Exit.OK)

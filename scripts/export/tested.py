@@ -28,6 +28,16 @@ def rows(test: Mapping[str, Any]) -> Iterator[Row]:
         yield "Chosen likelier", f"{percent(before)} → {percent(after)}", f"base → tuned; {margin}"
 
 
+def scores(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the export's scores of benchmarks, from the run's ``benchmarks.json``."""
+    for task, each in part(found, "scores").items():
+        score = each.get("score")
+        shown = f"{score:.3g}" if isinstance(score, int | float) else "–"
+        yield str(task), shown, f"{each.get('metric')}; {each.get('samples')} samples"
+    if found.get("problem"):
+        yield "Benchmarks", "failed", str(found["problem"])
+
+
 def answers(run: RunRecord) -> Iterator[Row]:
     """Yield the prompts that base and export have answered: prompt, base, tuned."""
     for each in part(run.export_test, "compared").get("sample") or []:

@@ -73,6 +73,7 @@ def figures(run: RunRecord) -> Iterator[Row]:
     if share is not None:
         yield "Effective training", percent(share), "of the time, in steps that count"
     yield from tested.rows(run.export_test)
+    yield from tested.scores(run.benchmarks)
     yield from _cost(run)
     left = run.training.get("eta_seconds")
     if isinstance(left, int | float) and left and run.progress.get("state") == "running":

@@ -90,6 +90,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         features=state.object(newest / checkpoint.FEATURES) if steps else {},
         export=_manifest(work.export, state.problems),
         export_test=state.object(work.export_test),
+        benchmarks=state.object(work.benchmarks),
         checkpoints=steps,
         attempts=_attempts(state, metrics),
         pairs=state.object(work.pairs / "summary.json"),

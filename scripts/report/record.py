@@ -71,6 +71,8 @@ class RunRecord:
     """Marker of the exported model, with its manifest."""
     export_test: Mapping[str, Any] = field(default_factory=dict)
     """``export.json``: the export's log-probabilities compared with the trainer's."""
+    benchmarks: Mapping[str, Any] = field(default_factory=dict)
+    """``benchmarks.json``: the export's scores."""
     checkpoints: Sequence[int] = ()
     """Steps of the complete checkpoints that are kept."""
     curves: Mapping[str, Points] = field(default_factory=dict)

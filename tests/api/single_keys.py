@@ -98,6 +98,7 @@ _DRAWN: tuple[Callable[[Parts], Document], ...] = (
     _at("jobset.managedBy", _one((("example.com/a",), TEXTS))),
     _at("jobset.activeDeadlineSeconds", _one(((600, 1), (0, 2**31, 2**31 - 1)))),
     _at("budget.gpuMinutes", _one(((1, 600), (0, -1, 1.5)))),
+    _at("benchmarks.limit", _one(((1, 600), (0, -1, 1.5)))),
     _at("budget.by", _one((("2026-12-01T08:00:00Z",), TEXTS))),
     _at("ttlSecondsAfterFinished", _one(((0, 600), (2**31 - 1, 2**31)))),
     _at("terminationGracePeriodSeconds", _one(((60, 600), (86400, 86401)))),

@@ -1,7 +1,5 @@
 """Keys for requirements of clusters, and the field that each renders."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

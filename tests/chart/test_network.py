@@ -1,7 +1,5 @@
 """A network profile is data: every field of one reaches the gang's pods, and only them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Refusals that no values file shows; those that one shows are in tests/refusals."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

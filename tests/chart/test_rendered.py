@@ -1,7 +1,5 @@
 """Rendered objects of given values."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import tomllib

@@ -1,7 +1,5 @@
 """Names of the chart that a user cannot set, one by one."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Helm 4 and Helm 3, the directory and the archive give the same objects."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

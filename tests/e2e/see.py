@@ -49,12 +49,14 @@ def megatron_dpo(
     return Said(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-def submit(space: Space, run: str, *words: str, over: Values | None = None) -> Said:
-    """Submit a held stand-in run with overridden values."""
+def submit(
+    space: Space, run: str, *words: str, over: Values | None = None, verb: str = "submit"
+) -> Said:
+    """Submit, or sweep, a held stand-in run with overridden values."""
     file = space.folder / f"{run}.yaml"
     layered = merge(standin.values(hold=True), over or {})
     file.write_text(yaml.safe_dump(layered), encoding="utf-8")
-    return megatron_dpo(space, "submit", "-f", str(A100), "-f", str(file), "--run", run, *words)
+    return megatron_dpo(space, verb, "-f", str(A100), "-f", str(file), "--run", run, *words)
 
 
 def explained(

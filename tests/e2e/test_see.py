@@ -139,6 +139,30 @@ def _logged(run: Run) -> None:
     assert ranks == ["rank 0", "rank 1"]
 
 
+@pytest.mark.timeout(300)
+def test_a_sweep_submits_what_may_run_and_tells_what_may_not(unqueued: Space) -> None:
+    """The quota is one gang's: the second run waits for the first."""
+    queues.make(unqueued, ONE_GANG)
+    tcp = {"network": {"profile": "tcp", "resourceName": ""}}
+    words = ("--vary", "recipe.args.beta=0.05,0.1,high", "--yes", "--json")
+    swept = submit(unqueued, "dpo", *words, over=tcp, verb="sweep")
+    assert swept.code == Exit.FAILED, swept
+    rows = swept.document["runs"]
+    assert [row["accepted"] for row in rows] == [True, True, False], swept
+    assert "beta" in rows[2]["says"]
+    names = [row["run"] for row in rows[:2]]
+    made = {each["metadata"]["name"] for each in unqueued.kubectl.items("jobsets")}
+    assert made == set(names) == {"dpo-beta-0-05", "dpo-beta-0-1"}
+    for name in names:
+        run = Run(name=name, space=unqueued)
+        run.training()
+        standin.order(run, "succeed")
+        run.ended()
+    said = megatron_dpo(unqueued, "report", *names, "--json", "--source", "pod")
+    assert said.code == Exit.OK, said
+    assert [each["name"] for each in said.document["runs"]] == names
+
+
 def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     secret = {"secrets": {"hf": {"existingSecret": "hf-token"}}}
     image = {"image": {"repository": "localhost/none", "pullPolicy": "Always"}}

@@ -38,6 +38,7 @@ PLACED = {
     "stop.agreement": "gang",
     "stop.hold": "run",
     "evaluation.evaluations": "metrics",
+    "evaluation.benchmarks": "stages",
     "hang.watch": "stages",
     "stop.watch": "stages",
 }

@@ -1,7 +1,5 @@
 """Text from outside reaches a terminal through one function."""
 
-from __future__ import annotations
-
 import ast
 import io
 from collections.abc import Iterator

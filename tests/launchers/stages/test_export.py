@@ -21,8 +21,8 @@ INPUTS = {"recipe": "d1", "download m": "d2"}
 LAST = Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={})
 BEST = dataclasses.replace(LAST, export="best")
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
-LEFT_OUT = ("features.json", "optimizer.pt", "trainer_state.json", "rng_state_0.pth")
-LEFT_OUT += ("training_args.bin",)
+RANDOM = "rng_state_0.pth"
+LEFT_OUT = ("features.json", "optimizer.pt", "trainer_state.json", RANDOM, "training_args.bin")
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """`megatron-dpo data` shows what a dataset has, and exits as a run would judge it."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

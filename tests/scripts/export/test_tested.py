@@ -40,6 +40,15 @@ def test_the_key_figures_say_what_the_test_found(
     assert list(tested.rows(found)) == rows
 
 
+def test_scores_and_a_failure_of_benchmarks_are_rows() -> None:
+    score = {"metric": "mean_acc", "score": 0.8125, "samples": 100}
+    found = {"scores": {"gsm8k": score}, "problem": "evalscope ended with 1"}
+    assert list(tested.scores(found)) == [
+        ("gsm8k", "0.812", "mean_acc; 100 samples"),
+        ("Benchmarks", "failed", "evalscope ended with 1"),
+    ]
+
+
 def test_answers_of_base_and_export_stand_in_one_row() -> None:
     answer = {"prompt": "1 + 1?", "base": "11", "tuned": "2"}
     run = RunRecord(name="r", place="", export_test={"compared": {"sample": [answer]}})

@@ -1,7 +1,5 @@
 """The local runner with a fake launcher: what the pods see, in which order, what a failure does."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

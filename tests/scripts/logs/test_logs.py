@@ -1,7 +1,5 @@
 """logs: ranks, attempts, restarts, deleted pods, refusals, and 10,000 lines a second."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Logs of attempts through pods: in bounded parts, filtered where the file is, limits named."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """A run as plain objects: JobSet as the chart renders it, pods and Workload as controllers do."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

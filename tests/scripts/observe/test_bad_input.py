@@ -1,7 +1,5 @@
 """Wrong input about a run, and damaged files: each is reported, and the rest is shown."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

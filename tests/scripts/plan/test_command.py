@@ -1,7 +1,5 @@
 """`megatron-dpo plan` as a person calls it."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

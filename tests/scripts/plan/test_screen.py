@@ -1,7 +1,5 @@
 """The screen, line by line."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reading of a rendered manifest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

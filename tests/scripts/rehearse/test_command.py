@@ -1,7 +1,5 @@
 """The rehearsal on a cluster: refusals, waiting, the report in rank 0's log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """report and bundle without a mount: the same through a pod; what has changed since is said."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """sweep: names of the runs, wrong options, and what becomes of each run; submit is tested apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

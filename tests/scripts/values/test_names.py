@@ -1,7 +1,5 @@
 """What replaces keys of other charts and variables of other launchers is a key of this chart."""
 
-from __future__ import annotations
-
 import re
 
 from scripts.values import names, schema

@@ -3,8 +3,6 @@
 Messages and reasons are those of Kueue 0.19.2.
 """
 
-from __future__ import annotations
-
 from tests.scripts.observe.planted import Object, jobset, pending, suspended, view, workload
 from tests.scripts.why.planted import States
 

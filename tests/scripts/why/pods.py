@@ -3,8 +3,6 @@
 Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kubernetes 1.34.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scripts.observe.view import View

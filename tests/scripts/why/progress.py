@@ -1,7 +1,5 @@
 """States of a run whose pods are there."""
 
-from __future__ import annotations
-
 from scripts.observe.workspace import RunFiles
 from tests.scripts.observe.planted import NOW, RUNNING, Object, condition, ended, jobset, pod, view
 from tests.scripts.why.planted import States, files, progress, row

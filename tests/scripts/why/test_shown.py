@@ -1,7 +1,5 @@
 """Each state in which a run does not go on is shown on the cluster, or listed with the reason."""
 
-from __future__ import annotations
-
 import re
 
 import yaml

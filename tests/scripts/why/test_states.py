@@ -1,7 +1,5 @@
 """The table of states: every row is reached from the objects that its controllers write."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The dry run of a release: what it refuses, and that two clones give the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -39,6 +39,9 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if dig "standby" false $v.restarts }}{{ $_ := set $settings "DPO_STANDBY" "1" }}{{ end }}
 {{- $budget := $v.budget | default dict }}
 {{- with $budget.gpuMinutes }}{{ $_ := set $settings "DPO_BUDGET_GPU_MINUTES" (int64 . | toString) }}{{ end }}
+{{- $benchmarks := $v.benchmarks | default dict }}
+{{- with $benchmarks.tasks }}{{ $_ := set $settings "DPO_BENCHMARKS" (join "," .) }}{{ end }}
+{{- with $benchmarks.limit }}{{ $_ := set $settings "DPO_BENCHMARK_LIMIT" (int64 . | toString) }}{{ end }}
 {{- with $budget.by }}{{ $_ := set $settings "DPO_BUDGET_BY" . }}{{ end }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- if include "megatron-dpo.local" .root }}
