@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from scripts.manifest import LOADER
+
 FILE = Path(__file__).resolve().parent.parent / "chart/charts/library/credentials.yaml"
 SHORTEST = 6
 """Characters after a prefix from which redaction removes a token."""
@@ -29,7 +31,7 @@ class Enclosed:
 
 @cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = yaml.load(FILE.read_text(encoding="utf-8"), LOADER)
     return found
 
 

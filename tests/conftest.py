@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
 import pytest
 
 from scripts import archive
+from scripts.helm import Release
+from tests.chart.helm import call_of_release
 from tests.durations import Durations
 from tests.launchers import warm
 
@@ -38,6 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
     parser.addoption("--update-durations", action="store_true", help="rewrite durations.json")
     parser.addoption("--keep-durations", action="store_true", help="fail over durations.json")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _rendered_in_one_process() -> Iterator[None]:
+    """Render by the renderer what ``scripts.helm`` renders: Helm takes 0.2 s of a processor."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Release, "_call", call_of_release)
+        yield
 
 
 @pytest.fixture(scope="session")

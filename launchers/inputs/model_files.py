@@ -10,6 +10,7 @@ from typing import Any
 from launchers import logs
 from launchers.config import sources
 from launchers.config.recipe import Recipe
+from launchers.exits import LaunchError
 from launchers.inputs import model_template, model_weights
 from launchers.inputs.model_weights import (
     ADAPTER,
@@ -20,7 +21,7 @@ from launchers.inputs.model_weights import (
     document,
     refusal,
 )
-from launchers.plan.model_config import EXPERTS, quantization, text_config
+from launchers.plan.model_config import EXPERTS, parse_config, quantization, text_config
 from launchers.storage import manifest
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
@@ -32,6 +33,23 @@ _READ = re.compile(r"[^.].*\.(?:json|safetensors|bin|model|txt|jinja|py|tiktoken
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _EXPERT = re.compile(r"(.*\.layers\.\d+)\..*\bexperts\.(\d+)\.")
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
+_QUERY, _KEY = "num_attention_heads x head_dim", "num_key_value_heads x head_dim"
+_KIND = re.compile(
+    r"(?:(?:model\.)?(?:language_model\.)?(?:model\.)?layers\.\d+\.)?"
+    r"(lm_head|input_layernorm|(?:self_attn|mlp)\.[\w.]+?)(?:\.weight)?"
+)
+"""A tensor of the decoder: vision towers have other names before ``layers``."""
+_AXES = {
+    "input_layernorm": ("hidden_size",),
+    "self_attn.q_proj": (_QUERY, "hidden_size"),
+    "self_attn.k_proj": (_KEY, "hidden_size"),
+    "mlp.gate_proj": ("intermediate_size", "hidden_size"),
+    "mlp.experts.0.gate_proj": ("moe_intermediate_size", "hidden_size"),
+    "mlp.experts.gate_up_proj": ("num_experts",),
+    "lm_head": ("vocab_size", "hidden_size"),
+}
+"""Sizes of the axes of kinds of tensors, which most families name so (transformers
+``modeling_*.py``)."""
 _CACHE = re.compile("hub|snapshots|models--.*")
 """Folders of the hub's cache around the one with a model."""
 _ONE_MODEL = "name the folder with config.json, tokenizer and safetensors of one model"
@@ -70,6 +88,8 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
     has_head = recipe.preference != "rm" and recipe.arg("task_type", "causal_lm") == "causal_lm"
     held = model_weights.check(model, name, config, recipe.backend, has_head=has_head)
     _compare(name, config, held)
+    if not quantization(config):
+        _shapes(name, config, held)
     model_template.check(model, name, config, recipe)
 
 
@@ -113,18 +133,22 @@ def _links(model: Path, name: str) -> None:
 
 
 def _code(model: Path, name: str, config: Mapping[str, Any], backend: str) -> None:
-    """Refuse a model without the code that its config.json names: training is offline.
+    """Refuse a model without the code that its files name: training is offline.
 
     ms-swift trusts a model's code (``trust_remote_code``); Megatron takes its config class alone.
     """
-    named = config.get("auto_map")
-    if not isinstance(named, dict):
-        return
-    for kind in ("AutoConfig", "AutoModelForCausalLM")[: 2 if backend == "transformers" else 1]:
+    settings = read_object(model / "tokenizer_config.json").get("auto_map")
+    settings = settings.get("AutoTokenizer") if isinstance(settings, dict) else settings
+    listed = settings if isinstance(settings, list) else [settings]  # the slow class, the fast one
+    named, kinds = config.get("auto_map"), ("AutoConfig", "AutoModelForCausalLM")
+    named = dict(named) if isinstance(named, dict) else {}
+    named["AutoTokenizer"] = next(filter(None, reversed(listed)), None)
+    for kind in (*kinds[: 2 if backend == "transformers" else 1], "AutoTokenizer"):
         repository, _, where = str(named.get(kind) or "").rpartition("--")
         file = f"{where.partition('.')[0]}.py"
         if where and (repository or not lookup.is_file(model / file)):
-            says = f"{name}: {NAME} names code that is not in the folder: {kind} in {file}"
+            own = "tokenizer_config.json" if kind == "AutoTokenizer" else NAME
+            says = f"{name}: {own} names code that is not in the folder: {kind} in {file}"
             source = f" of {repository}" if repository else ""
             remedy = f"copy {file}{source} to it, and write auto_map without repository; or remove "
             raise refusal("model-code-missing", says, f"{remedy}auto_map if transformers has it")
@@ -171,6 +195,40 @@ def _compare(name: str, config: Mapping[str, Any], held: Mapping[str, Any]) -> N
     if isinstance(length, int) and max(layers, default=-1) >= length + more:
         what = f"{sum(each >= length for each in layers)} by num_hidden_layers: {length}"
         logs.warning("layers of the model are left out", model=name, what=what)
+
+
+def _shapes(name: str, config: Mapping[str, Any], held: Mapping[str, Any]) -> None:
+    """Refuse other sizes in config.json than all tensors of a kind have.
+
+    Kinds of which some layers have the size pass: layers may have sizes of their own.
+    """
+    try:
+        size = parse_config(config)
+    except LaunchError:  # sizes that differ by layer, or have other names
+        return
+    has_width = "head_dim" in text_config(config) and "kv_lora_rank" not in size.unmodelled
+    sizes = {
+        "hidden_size": (size.hidden,),
+        "vocab_size": (size.vocab,),
+        "intermediate_size": (size.ffn,),
+        "moe_intermediate_size": (size.expert_ffn,),
+        "num_experts": (size.experts, size.experts + config.get("zero_expert_num", 0)),
+        _QUERY: (has_width * size.q_width, 2 * size.q_width),  # twice: with a gate of the output
+        _KEY: (has_width * size.kv_width,),
+    }
+    kinds: dict[str, list[tuple[str, list[int]]]] = {}
+    for tensor, entry in held.items():
+        if found := _KIND.fullmatch(tensor):
+            kind = re.sub(r"\.\d+\.", ".0.", found[1])
+            kinds.setdefault(kind, []).append((tensor, entry["shape"]))
+    for kind, axes in _AXES.items():
+        for axis, key in enumerate(axes):
+            tensors = [each for each in kinds.get(kind, ()) if len(each[1]) > axis]
+            right = sizes[key]
+            if all(right) and tensors and all(shape[axis] not in right for _, shape in tensors):
+                says = f"{NAME} has {key}: {right[0]}, and {tensors[0][0]} is {tensors[0][1]}"
+                remedy = f"copy the {NAME} of these weights, or the weights of this {NAME}"
+                raise refusal("model-shapes", f"{name}: {says}", remedy)
 
 
 def _other(model: Path, name: str) -> tuple[str, str, str]:

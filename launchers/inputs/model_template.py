@@ -8,7 +8,7 @@ architecture, which several model types may share, and a model type may have sev
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
             raise _damaged(name, file, "a git-lfs pointer")
         if file.endswith(".model") and lookup.begin(folder / file, 1) == b"":
             raise _damaged(name, file, "empty")
+    _class(name, held.get(_JSON[0], {}), listed)
     if "new_special_tokens" not in recipe.args:  # ms-swift adds rows for them
         _rows(name, held, config)
     if wrong := _type(config, recipe) or _template(folder, config, recipe):
@@ -74,6 +75,28 @@ def _parse(path: Path, name: str) -> Mapping[str, Any]:
         kind = "not a map" + (" with a model" if wanted else "")
         raise _damaged(name, path.name, kind)
     return found
+
+
+def _class(name: str, settings: Mapping[str, Any], listed: Collection[str]) -> None:
+    """Judge the class of the tokenizer; any unknown one reads tokenizer.json.
+
+    Source: transformers ``models/auto/tokenization_auto.py``: ``from_pretrained``.
+    """
+    kind = settings.get("tokenizer_class")
+    if kind is not None and not isinstance(kind, str):
+        raise _damaged(name, _JSON[0], "not a map with a text as tokenizer_class")
+    if not kind or "auto_map" in settings or {"tokenizer.json", "tokenizer.model"} & {*listed}:
+        return
+    try:
+        known = _source(package_folder("transformers") / "models/auto")
+    except LaunchError:
+        return
+    if known and not re.search(
+        rf"['\"]{re.escape(kind.removesuffix('Fast'))}(?:Fast)?['\"]", known
+    ):
+        says = f"{name}: the image's transformers has no tokenizer_class {kind!r}"
+        remedy = "add the tokenizer.json of the model, or write the class of its tokenizer"
+        raise refusal("model-tokenizer-class", says, remedy)
 
 
 def _rows(name: str, held: Mapping[str, Mapping[str, Any]], config: Mapping[str, Any]) -> None:

@@ -26,6 +26,8 @@ from launchers.storage.seal_check import WEIGHTS, Header, header, sizes_of
 from launchers.system import lookup
 from launchers.system.threads import each
 
+Tensors = Mapping[str, tuple[str, Header]]
+"""File and header by the name of a tensor."""
 WHOLE = f"model{WEIGHTS}"
 ADAPTER = "adapter_config.json"
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -100,7 +102,9 @@ def check(
     tensors = _tensors(folder, name, index or {"": WHOLE})
     _names(name, config, tensors)
     if has_head:
-        _head(folder, name, config, tensors)
+        outer = config.get("tie_word_embeddings")  # counts in transformers, the inner in Megatron
+        tied = is_tied(config) if outer is None or backend == "megatron" else bool(outer)
+        _head(folder, name, config, tied, tensors)
     _layers(name, config, tensors)
     return {key: head.tensors[key] for key, (_, head) in tensors.items()}
 
@@ -227,7 +231,7 @@ def _refuse_missing(name: str, files: Collection[str], there: Collection[str]) -
         raise refusal("model-shard-missing", says + _some(missing))
 
 
-def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> dict[str, tuple[str, Header]]:
+def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> Tensors:
     """Return file and header of each tensor.
 
     Raises:
@@ -271,10 +275,9 @@ def is_pointer(path: Path) -> bool:
 
 
 def _head(
-    folder: Path, name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, Header]]
+    folder: Path, name: str, config: Mapping[str, Any], tied: bool | None, tensors: Tensors
 ) -> None:
     """Judge the output layer, where the tensors have the usual names and the config says it."""
-    tied = is_tied(config)
     said = "has" if any("tie_word_embeddings" in each for each in levels(config)) else "means"
     embeddings = [key for key in tensors if key.endswith(_EMBEDDING)]
     heads = [key for key in tensors if key.endswith(_HEAD)]
@@ -297,12 +300,7 @@ def _head(
         )
 
 
-def _differ(
-    folder: Path,
-    tensors: Mapping[str, tuple[str, Header]],
-    heads: list[str],
-    embeddings: list[str],
-) -> bool:
+def _differ(folder: Path, tensors: Tensors, heads: list[str], embeddings: list[str]) -> bool:
     """Return whether two tensors of the same type differ, by their shapes and parts of them."""
     (one, first), (two, second) = (
         (folder / tensors[key][0], tensors[key][1]) for key in (heads[0], embeddings[0])
@@ -328,7 +326,7 @@ def _part(path: Path, head: Header, tensor: Mapping[str, Any], at: int) -> bytes
     return lookup.certain(ask, path)
 
 
-def _names(name: str, config: Mapping[str, Any], tensors: Mapping[str, tuple[str, Header]]) -> None:
+def _names(name: str, config: Mapping[str, Any], tensors: Tensors) -> None:
     """Refuse tensors that trainers do not find, or take for what they are not."""
     if wrapped := [match[1] for match in map(_WRAPPED.fullmatch, tensors) if match]:
         says = f"{len(wrapped)} of {len(tensors)} tensors are named {wrapped[0]}..., as in a model "

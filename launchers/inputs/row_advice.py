@@ -5,7 +5,8 @@ A map is advised only if ms-swift's reader makes the same pairs with it as the b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchers.inputs import row_forms
@@ -35,6 +36,7 @@ REMEDIES = {
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
     "dataset-image-unseen": "the pods look at them",
+    "dataset-markers": "remove them: the template adds its own",
     "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
     "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
     "dataset-part": "use parts of type text, image, audio and video",
@@ -53,6 +55,14 @@ _MAPS = (
     {"chosen": "response"},
     {"conversations": "messages", "rejected": "rejected_response"},
 )
+_BETTER, _WORSE = (
+    re.compile(rf"(?:^|_)(?:{words})(?:_|$)", re.IGNORECASE)
+    for words in (
+        "chosen|accepted|preferred|win|winner|winning|better|best|pos|positive|good",
+        "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative|bad",
+    )
+)
+"""Words in the names of columns with answers."""
 _JOINS = (
     "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
     "recipe.args.external_plugins; or use messages and rejected_response"
@@ -85,13 +95,23 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     """Return a map with which ms-swift makes the pairs of the rows' form; None without one."""
     form = row_forms.find(rows) or row_forms.find(rows[:1])
     names = list(dict.fromkeys(name for row in rows for name in row))
-    for mapped in _MAPS:
+    for mapped in (*_MAPS, *_by_words(rows)):
         reader = Reader(columns=names, mapped=mapped)
-        if not {*mapped} <= {name.lower() for name in names} or reader.twice():
+        if not {*map(str.lower, mapped)} <= {*map(str.lower, names)} or reader.twice():
             continue
         if _makes_same(reader, form, rows) if form else _makes_pairs(reader, rows):
             return mapped
     return None
+
+
+def _by_words(rows: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
+    """Yield maps of the two columns whose names tell the answers, or of the rejected one alone."""
+    names = [k for row in rows[:1] for k, value in row.items() if isinstance(value, str | list)]
+    worse = [name for name in names if _WORSE.search(name)]
+    better = [name for name in names if _BETTER.search(name) and name not in worse]
+    if len(worse) == 1 and len(better) < 2:
+        for one, two in ("response", "rejected_response"), ("messages", "rejected_messages"):
+            yield {**dict.fromkeys(better, one), worse[0]: two}
 
 
 def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:

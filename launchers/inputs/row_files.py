@@ -52,6 +52,8 @@ _SWITCHES = frozenset({"True", "TRUE", "true", "False", "FALSE", "false"})
 _NUMBER = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf)", re.IGNORECASE)
 CSV_LIMIT = 2**31 - 1
 """A field may hold a whole conversation."""
+_NULL: Mapping[str, Any] = {}
+"""The row that ``datasets`` makes of null: a null in each column."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +214,7 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Ro
             raise
         rows, first = spread
     found: list[tuple[int | None, Mapping[str, Any]]] = [*enumerate(rows, 1)]
+    _refuse_null(key, path, rows)
     if rest:
         found += [(None, row) for row in _windows(key, path, len(head), windows)]
     if len(head) > len(block):
@@ -222,6 +225,7 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Ro
 def _json_list(key: str, path: Path, head: bytes, *, is_whole: bool) -> Rows:
     if is_whole:
         rows = [_map(key, path, "line 1", row) for row in _parse(key, path, head, 1)]
+        _refuse_null(key, path, rows)
         return Rows(path=path, rows=[*enumerate(rows, 1)], total=len(rows))
     text, decoder, found = head.decode("utf-8", "ignore"), json.JSONDecoder(), []
     at = text.index("[") + 1
@@ -265,7 +269,16 @@ def _wrapped(head: bytes) -> str:
     return lists[0] if len(lists) == 1 else ""
 
 
+def _refuse_null(key: str, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a null before the first map, where Arrow ends the process with SIGSEGV."""
+    if rows and rows[0] is _NULL:
+        wrong, remedy = "begins with a row that is null", "remove rows that are null"
+        raise refusal("dataset-row", key, path, wrong, remedy)
+
+
 def _map(key: str, path: Path, place: str, row: Any) -> Mapping[str, Any]:
+    if row is None:
+        return _NULL
     if isinstance(row, Mapping):
         return row
     wrong = f"{place}: the row is not a map"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,11 @@ ROLES |= dict.fromkeys(("function_call", "function-call"), "tool_call")
 ROLES |= dict.fromkeys(
     ("function_response", "function-response", "observation", "observations"), "tool_response"
 )
+_MARKERS = re.compile(
+    r"<\|(?:im_start|im_end|user|assistant|start_header_id|eot_id)\|>|\[/?INST\]"
+    r"|<(?:start|end)_of_turn>"
+)
+"""What templates of ChatML, Llama, Mistral, Gemma and GLM write around turns."""
 _PARTS = ("text", "image", "audio", "video")
 _KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
 
@@ -355,6 +361,8 @@ def _faults(
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
     elif not chosen.asked:
         yield "dataset-no-prompt", "no prompt"
+    elif any(map(_MARKERS.search, (chosen.prompt, chosen.answer, rejected.answer))):
+        yield "dataset-markers", "a template's markers in its texts"
 
 
 def _is_loose(side: Side) -> bool:

@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 from launchers.config.flag_value import NO
+from launchers.config.recipe import PAIRED
 from launchers.rules.adapter import LORA
 from launchers.rules.engine import (
     RLHF,
@@ -79,8 +80,15 @@ PACKED: tuple[Rule, ...] = (
         says="on, but template {template} does not support it; set padding_free: false",
         source="SW pipelines/train/sft.py: ValueError where template.support_padding_free is false",
     ),
+    Conflict(
+        id="packing-streaming",
+        flag="packing",
+        when=(RLHF, one_of("rlhf_type", *PAIRED, "kto"), on("packing"), on("streaming")),
+        says="cannot be combined with streaming, of which ms-swift packs no pairs; remove one",
+        source="SW dataset/packing.py:IterablePackingDataset: KeyError, as pairs have no input_ids",
+    ),
 )
-"""Templates without packing; both backends."""
+"""Packing of some templates, and of pairs in a stream; both backends."""
 DATA: tuple[Rule, ...] = (
     *PACKED,
     Conflict(

@@ -37,7 +37,6 @@ WEIGHTS: tuple[Rule, ...] = tuple(
         condition,
     )
     for flag, condition in (
-        ("streaming: true", on("streaming")),
         ("data_sharding: true", on("data_sharding")),
         ("train_dataloader_shuffle: false", off("train_dataloader_shuffle")),
     )
@@ -106,7 +105,6 @@ ONCE: tuple[Rule, ...] = (
             condition,
         )
         for flag, condition in (
-            ("streaming: true", on("streaming")),
             ("lazy_tokenize: true", on("lazy_tokenize")),
             ("cached_dataset", given("cached_dataset")),
             ("cached_val_dataset", given("cached_val_dataset")),

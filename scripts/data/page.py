@@ -33,7 +33,9 @@ def _sections(document: Mapping[str, Any]) -> Iterator[tuple[str, Html]]:
         "refused" if refused else "accepted",
         class_=f"state {'failed' if refused else 'succeeded'}",
     )
-    says = f"{document['pairs']:,} pairs" + ("" if refused else " that a run would train on")
+    doubtful = ", with faults that are named below" * any(d["faults"] for d in document["datasets"])
+    use = "" if refused else f" that a run would train on{doubtful}"
+    says = f"{document['pairs']:,} pairs{use}"
     yield (
         "Result",
         tag(

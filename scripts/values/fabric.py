@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from launchers.refusal import Refusal
+from scripts.manifest import LOADER
 from scripts.quantity import is_resource
 from scripts.values.flags import CHART
 
@@ -29,7 +30,7 @@ def fabric(values: Values) -> dict[str, Any]:
     """
     user = values["network"]
     file = CHART / "networks" / f"{user['profile']}.yaml"
-    profile = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    profile = yaml.load(file.read_text(encoding="utf-8"), LOADER) if file.is_file() else {}
     found: dict[str, Any] = {**{key: {} for key in _MAPS}, **{key: [] for key in _LISTS}, **profile}
     for field, given in user.items():
         if field in _NOT_FIELDS or given is None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from scripts.manifest import LOADER
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
 FOLDER = "charts/library/flags"
@@ -28,11 +31,12 @@ def joined(common: Table, more: Table) -> Table:
     return found
 
 
+@cache
 def table_of(version: str, chart: Path = CHART) -> Table:
-    """Return the whole table of one release, as the chart has it."""
+    """Return the whole table of one release, as the chart has it; not to be changed."""
     names = (SHARED, f"ms-swift-{version}.yaml")
     texts = ((chart / FOLDER / name).read_text(encoding="utf-8") for name in names)
-    return joined(*map(yaml.safe_load, texts))
+    return joined(*(yaml.load(text, LOADER) for text in texts))
 
 
 def tables(chart: Path = CHART) -> dict[str, Table]:

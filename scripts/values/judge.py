@@ -19,6 +19,7 @@ import yaml
 
 from launchers.rules import table
 from launchers.rules.engine import Multiple
+from scripts.manifest import LOADER
 from scripts.values import relations, rendered, schema
 from scripts.values.flags import CHART
 
@@ -163,7 +164,7 @@ def reset(values: Values, path: str) -> None:
 
 @cache
 def _defaults() -> Values:
-    found: Values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    found: Values = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), LOADER)
     return found
 
 

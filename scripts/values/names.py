@@ -13,6 +13,7 @@ import yaml
 
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
+from scripts.manifest import LOADER
 from scripts.values.flags import releases, table_of
 
 RENAMES = Path(__file__).with_name("renames.yaml")
@@ -59,7 +60,7 @@ def closest(word: str, known: Collection[str]) -> str:
 @cache
 def renames() -> Mapping[str, Mapping[str, str]]:
     """Return ``keys`` and ``variables`` of other charts and launchers, with what to write here."""
-    found: Mapping[str, Mapping[str, str]] = yaml.safe_load(RENAMES.read_text(encoding="utf-8"))
+    found: Mapping[str, Mapping[str, str]] = yaml.load(RENAMES.read_text(encoding="utf-8"), LOADER)
     return found
 
 

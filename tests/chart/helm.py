@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+import scripts.helm
 from scripts.dev import pod_schema
 from scripts.manifest import LOADER
 from tests.chart import renderer
@@ -31,6 +32,8 @@ UPGRADE, SKIP = "--is-upgrade", "--skip-schema-validation"
 """Flags of Helm that the renderer knows."""
 BY_SCHEMA = "values don't meet the specifications of the schema(s)"
 """Of Helm's refusal by values.schema.json."""
+CALL = scripts.helm.Release._call
+"""Helm itself."""
 Document = dict[str, Any]
 
 BASE: Document = {
@@ -95,14 +98,38 @@ def template(
     return text
 
 
+def call_of_release(
+    release: scripts.helm.Release, chart: Path, *more: str, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Do what ``scripts.helm`` calls Helm for, by the renderer as far as it can."""
+    if not is_known(release.name) or release.helm != Path(require("helm")):
+        return CALL(release, chart, *more, given=given)
+    values, *over = [given] if given else [f.read_text("utf-8") for f in release.files] or [""]
+    sets = () if given else tuple(release.sets)
+    flags = tuple({*more} & {SKIP})
+    refused, text = _template(values, release.name, None, str(chart), flags, tuple(over), sets)
+    out, err = ("", text) if refused else (text, "")
+    return subprocess.CompletedProcess([], int(refused), out, err)
+
+
+def is_known(name: str, flags: Collection[str] = ()) -> bool:
+    """Return whether the renderer is built and knows a call."""
+    return not name.startswith("-") and {*flags} <= {UPGRADE, SKIP} and running() is not None
+
+
 @lru_cache(maxsize=512)
 def _template(
-    values: str, name: str, helm: str | None, chart: str, flags: tuple[str, ...]
+    values: str,
+    name: str,
+    helm: str | None,
+    chart: str,
+    flags: tuple[str, ...],
+    over: tuple[str, ...] = (),
+    sets: tuple[str, ...] = (),
 ) -> tuple[bool, str]:
-    known = not name.startswith("-") and {*flags} <= {UPGRADE, SKIP}
-    if helm is None and known and (own := running()):
+    if helm is None and is_known(name, flags) and (own := running()):
         options = {"is_upgrade": UPGRADE in flags, "skip_schema": SKIP in flags}
-        answer = own.ask(values, Path(chart), name, **options)
+        answer = own.ask(values, Path(chart), name, over=over, sets=sets, **options)
         assert not answer.broken, answer.broken
         return (True, answer.stderr) if answer.refusal else (False, answer.text)
     program = require(helm or "helm")

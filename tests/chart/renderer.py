@@ -6,7 +6,7 @@ same functions of the pinned Helm on a chart that it has parsed. `make test-rend
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,8 @@ class Renderer:
         *,
         is_upgrade: bool = False,
         skip_schema: bool = False,
+        over: Sequence[str] = (),
+        sets: Sequence[str] = (),
     ) -> Answer:
         """Render a chart.
 
@@ -71,9 +73,12 @@ class Renderer:
             name: of the release.
             is_upgrade: as of ``--is-upgrade``.
             skip_schema: as of ``--skip-schema-validation``.
+            over: texts of further values files.
+            sets: as of ``--set``.
         """
         text = values if isinstance(values, str) else encoded(values)
-        options = {"isUpgrade": is_upgrade, "skipSchema": skip_schema}
+        options: dict[str, Any] = {"isUpgrade": is_upgrade, "skipSchema": skip_schema}
+        options |= {"over": [*over], "sets": [*sets]}
         question = {"name": name, "chart": str(chart), "values": text, **options}
         with self._turn:
             line = self._line(json.dumps(question)) or self._line(json.dumps(question))

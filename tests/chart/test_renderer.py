@@ -14,6 +14,7 @@ import pytest
 
 from launchers.system.process import kill_descendants
 from scripts import archive
+from scripts.helm import Release
 from tests.chart import helm
 from tests.chart.helm import BY_SCHEMA, CHART, Refused, merged, objects, template
 from tests.fuzz.layers import SOUND
@@ -65,6 +66,18 @@ def test_it_prints_what_helm_prints(name: str) -> None:
 def _message(text: str) -> str:
     """Return the chart's lines, or those of the schema; Helm's own words differ between 3 and 4."""
     return text if BY_SCHEMA in text else text.partition("the values cannot work:")[2]
+
+
+def test_it_lays_files_and_assignments_as_helm_does(tmp_path: Path) -> None:
+    layers = [merged(SOUND[1]), {"nodes": 3, "recipe": {"args": {"beta": 5e-6}}, "image": None}]
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file, layer in zip(files, layers, strict=True):
+        file.write_text(json.dumps(layer))
+    sets = ["nodes=4", "recipe.args.lr=1e-6"]
+    release = Release(helm=Path(helm.require("helm")), name="run", files=files, sets=sets)
+    answer, expected = helm.call_of_release(release, CHART), helm.CALL(release, CHART)
+    assert answer.stdout == expected.stdout
+    assert answer.returncode == expected.returncode
 
 
 @pytest.mark.parametrize("name", ["Upper", "a" * 54, "1.a", ""])

@@ -73,6 +73,12 @@ CASES = (
     ),
     Case(
         id="",
+        what="null in one of many lines",
+        right="warned dataset-no-rejected",
+        write=lines(lambda n: pair(n) if n != 9 else None, count=5 * COUNT),
+    ),
+    Case(
+        id="",
         what="a JSON list behind a byte-order mark",
         right="refused dataset-json",
         write=raw("pairs.json", "\ufeff".encode() + listed),

@@ -29,6 +29,12 @@ from tests.field.rows import (
 )
 
 CASES = (
+    Case(
+        id="",
+        what="a prompt in ChatML",
+        right="warned dataset-markers",
+        write=lines(lambda n: {**pair(n), "messages": talk(n, good(n) + "<|im_end|>")}),
+    ),
     Case(id="", what="ms-swift's own form", right=KEPT, write=lines(pair)),
     Case(
         id="D1",

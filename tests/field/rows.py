@@ -69,7 +69,10 @@ def tools(n: int, call: Row, role: str = "tool", **more: Any) -> Row:
 
 
 def lines(
-    make: Callable[[int], Row], name: str = "pairs.jsonl", before: str = "", count: int = COUNT
+    make: Callable[[int], Row | None],
+    name: str = "pairs.jsonl",
+    before: str = "",
+    count: int = COUNT,
 ) -> Any:
     def write(folder: Path) -> list[Path]:
         text = "".join(json.dumps(make(n)) + "\n" for n in range(count))

@@ -65,7 +65,7 @@ def test_any_values_render_or_are_refused_in_our_words(
     def fuzz(values: Document) -> None:
         answer = renderer.ask(values, chart)
         seen[kind_of(answer.refusal)] += 1
-        assert mistakes(answer, values) == []
+        assert mistakes(answer, values, chart) == []
         assert disagreement(answer.refusal, values) == ""
 
     fuzz()
@@ -78,7 +78,7 @@ def test_any_values_render_or_are_refused_in_our_words(
 @pytest.mark.parametrize("layer", SOUND, ids=named)
 def test_each_sound_setting_renders(layer: Document, renderer: Renderer, chart: Path) -> None:
     answer = renderer.ask(merged(layer), chart)
-    assert (answer.refusal, mistakes(answer, layer)) == ("", [])
+    assert (answer.refusal, mistakes(answer, layer, chart)) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,5 @@ def test_a_planted_fault_is_found(
     text = path.read_text(encoding="utf-8")
     assert before in text
     path.write_text(text.replace(before, after, 1), encoding="utf-8")
-    found = mistakes(renderer.ask(merged(), faulty), {})
+    found = mistakes(renderer.ask(merged(), faulty), {}, faulty)
     assert any(expected in mistake for mistake in found), found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tests.chart import judged
@@ -34,8 +35,8 @@ _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")
 _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/]+/[^/]+")
 
 
-def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with an answer; a refusal in our words or by the schema is right.
+def mistakes(answer: Answer, values: Mapping[str, Any], chart: Path) -> list[str]:
+    """Return what is wrong with a chart's answer; a refusal in our words or by the schema is right.
 
     What the API would refuse of manifests, the values' judge must say.
     """
@@ -46,7 +47,11 @@ def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
         found += [
             f"a panic: {answer.refusal}" for s in SIGNS_OF_A_PANIC if _says(answer, s, values)
         ]
-        said = answer.refusal if OURS in answer.refusal else "\n".join(judged.lines(values))
+        said = (
+            answer.refusal
+            if OURS in answer.refusal
+            else "\n".join(judged.lines(values, chart=chart))
+        )
         found += [] if said else [f"the judge accepts what Helm refuses: {answer.refusal}"]
         found += [f"a regular expression: {line}" for line in with_forms(said, values)]
         return found
@@ -60,7 +65,7 @@ def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
         nulls = [path for path, node in walk(document) if node is None]
         found += [f"{document['kind']}: null at {path}" for path in nulls]
     refused = list(refused_by_the_api(answer.objects))
-    return found + (refused if refused and not judged.lines(values) else [])
+    return found + (refused if refused and not judged.lines(values, chart=chart) else [])
 
 
 def with_forms(refusal: str, values: Mapping[str, Any]) -> list[str]:

@@ -75,7 +75,7 @@ ALLOWED: dict[str, str] = {
         storage/lock.py:Lock._beats storage/lock.py:Lock._touch storage/disk.py:note_use
     """,
     "upstream drops the row for any exception; it is counted": """
-        training/tokens/row_account.py:each
+        training/tokens/row_account.py:each training/tokens/packed_stream.py:_why
     """,
     "a lock that is not released becomes stale": "storage/lock.py:Lock.__exit__",
     "a later check judges the same file and raises": "inputs/model_preview.py:_local",

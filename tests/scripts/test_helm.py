@@ -6,6 +6,12 @@ import pytest
 
 from scripts import helm
 from scripts.problem import Problem
+from tests.chart.helm import CALL
+
+
+@pytest.fixture(autouse=True)
+def _by_helm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helm.Release, "_call", CALL)
 
 
 def test_a_values_file_that_does_not_exist_is_named(tmp_path: Path) -> None:

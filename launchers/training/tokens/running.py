@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Running(Account):
     def __init__(self, path: Path, *, is_kto: bool, is_stream: bool) -> None:
         """Take the file, whether the rows are those of KTO, and whether they are a stream."""
         super().__init__(path, is_left_cut=False, is_kto=is_kto)
-        self.is_stream, self.written, self.last = is_stream, 0, dict[str, Any]()
+        self.is_stream, self.written = is_stream, 0
         self.pending = Counter[str]()
         os.register_at_fork(after_in_child=self._forget)
 
@@ -86,6 +87,16 @@ class Running(Account):
             _logger.warning_once(f"rows are not counted: {error}")
         self.pending = Counter()
 
+    @contextlib.contextmanager
+    def unseen(self) -> Iterator[None]:
+        """Leave out rows that are read to see whether there are any."""
+        before = self.pending, self.found, self.written
+        self.pending, self.found, self.written = Counter(), {}, sys.maxsize
+        try:
+            yield
+        finally:
+            self.pending, self.found, self.written = before
+
     def drawing(self, encode: Callable[..., Any]) -> Callable[..., Any]:
         """Return a template's ``encode`` that counts the rows which training draws."""
 
@@ -113,13 +124,6 @@ def begin(args: Any) -> Running | None:
 
     @functools.wraps(_batched)  # its name is part of the key of the cache of ``datasets``
     def batched(self: Any, batched_row: Any, **kwargs: Any) -> dict[str, Any]:
-        if (
-            account.is_stream and batched_row == account.last
-        ):  # upstream looks whether a stream has a row
-            found: dict[str, Any] = _batched(self, batched_row, **kwargs)
-            return found
-        if account.is_stream and not isinstance(self, EncodePreprocessor):
-            account.last = dict(batched_row)
         return row_account.each(account, self, batched_row, **kwargs)
 
     @functools.wraps(_call)

@@ -10,7 +10,7 @@ import pytest
 
 from launchers.config.recipe import Recipe
 from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.inputs import model_files, model_template
+from launchers.inputs import model_files
 from tests.launchers import model_folder
 from tests.launchers.model_folder import EMBEDDING, INDEX, POINTER, VOCABULARY, WHOLE
 
@@ -177,6 +177,13 @@ REFUSED: list[tuple[str, Change, str, str]] = [
         "model-code-missing",
         "configuration_x.py of org/code",
     ),
+    (
+        "code of the tokenizer",
+        write(SETTINGS, '{"auto_map": {"AutoTokenizer": ["tokenization_x.X", null]}}'),
+        "model-code-missing",
+        "AutoTokenizer in tokenization_x.py",
+    ),
+    ("class a number", write(SETTINGS, '{"tokenizer_class": 3}'), DAMAGED, "tokenizer_class"),
     ("tokenizer list", write(TOKENIZER, "[]"), DAMAGED, "not a map"),
     ("tokenizer null", write(TOKENIZER, "null"), DAMAGED, "not a map"),
     ("tokenizer empty map", write(TOKENIZER, "{}"), DAMAGED, "a model"),
@@ -347,6 +354,15 @@ def test_what_trainers_do_not_read_refuses_nothing(model: Path, change: Change) 
     check(model)
 
 
+def test_the_outer_tie_counts_in_transformers_and_the_inner_one_in_megatron(model: Path) -> None:
+    inner = {**model_folder.CONFIG, "tie_word_embeddings": False}
+    model_folder.write(model, tie_word_embeddings=True, text_config=inner)
+    check(model, "transformers")
+    with pytest.raises(LaunchError) as no:
+        check(model)
+    assert no.value.id == "model-head-missing"
+
+
 def test_an_index_without_metadata_is_refused_where_it_is_read(model: Path) -> None:
     named = dict.fromkeys(model_folder.tensors(), "a.safetensors")
     index("", json.dumps({"weight_map": named}))(model)
@@ -377,22 +393,3 @@ def test_layers_beyond_the_configs_number_are_a_warning(
         config(num_hidden_layers=1)(model)
         check(model)
     assert "1 by num_hidden_layers: 1" in caplog.text
-
-
-def test_a_type_that_the_image_does_not_have_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for package, place in (("transformers", "models/auto"), ("swift", "model/models")):
-        (tmp_path / package / place).mkdir(parents=True)
-        (tmp_path / package / place / "known.py").write_text('("qwen3", "Qwen3Config")\n')
-    monkeypatch.setattr(model_template, "package_folder", lambda name: tmp_path / name)
-    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
-    named = {"model_type": "qwen3", "template": "qwen3"}
-    check(model_folder.write(tmp_path / "m"), **named)
-    newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
-    with pytest.raises(LaunchError) as no:
-        check(newer, **named)
-    assert no.value.id == "model-type-unknown" and "qwen9" in no.value.cause
-    check(newer, **named, external_plugins="mine.py")
-    (newer / "configuration_x.py").write_text("")
-    check(model_folder.write(newer, model_type="qwen9", auto_map=CODE), **named)

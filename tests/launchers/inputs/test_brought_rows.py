@@ -13,6 +13,12 @@ from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, refusa
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
+RESPONSE = "rejected_response"
+TALK, WORSE = (
+    [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}]
+    for answer in ("a", "b")
+)
+
 
 def asked(part: dict[str, Any]) -> str:
     """Return a row whose question holds an image."""
@@ -35,6 +41,9 @@ def asked(part: dict[str, Any]) -> str:
             "copy it again",
         ),
         (b"BZh9" + bytes(40), "dataset-compressed", "copy it again"),
+        (f"\nnull\n{lines(GOOD)}", "dataset-row", "begins with a row that is null"),
+        (f"[null, {lines(GOOD)}]", "dataset-row", "begins with a row that is null"),
+        (f"{lines(GOOD)}null\n", "dataset-rows-dropped", "1 of 2 rows (rows 2)"),
         (asked({"type": "image_url", "image_url": {"url": "no.png"}}), "dataset-image", "exist"),
         (asked({"type": "image", "image": "no.png"}), "dataset-image", "exist"),
     ],
@@ -52,6 +61,31 @@ def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: st
     text = refusal(tmp_path / "a.jsonl", rows)
     assert "[dataset-no-answer]" in text and f"columns: {{{name}: response}}" in text
     judge(tmp_path / "a.jsonl", rows, columns={name: "response"})
+
+
+@pytest.mark.parametrize(
+    "row, columns",
+    [
+        ({"prompt": "q", "win": "a", "lose": "b"}, {"win": "response", "lose": RESPONSE}),
+        (
+            {"query": "q", "Good_answer": "a", "bad": "b"},
+            {"Good_answer": "response", "bad": RESPONSE},
+        ),
+        ({"question": "q", "response": "a", "y_neg": "b", "neg_score": 1}, {"y_neg": RESPONSE}),
+        ({"conversations": TALK, "worse_talk": WORSE}, {"worse_talk": "rejected_messages"}),
+        (
+            {"preferred": TALK, "dispreferred": WORSE},
+            {"preferred": "messages", "dispreferred": "rejected_messages"},
+        ),
+    ],
+)
+def test_columns_whose_names_tell_the_answers_are_named(
+    tmp_path: Path, row: dict[str, Any], columns: dict[str, str]
+) -> None:
+    text = refusal(tmp_path / "a.jsonl", lines(row))
+    named = ", ".join(f"{old}: {new}" for old, new in columns.items())
+    assert "[dataset-no-pairs]" in text and f"columns: {{{named}}}" in text
+    judge(tmp_path / "a.jsonl", lines(row), columns=columns)
 
 
 @pytest.mark.parametrize("part", [{"image_url": {"url": "https://a/b.png"}}, {"image_url": None}])

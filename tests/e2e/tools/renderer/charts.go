@@ -69,13 +69,16 @@ func schemaOf(chart *v2.Chart) *jsonschema.Schema {
 	return schema
 }
 
-// fits says that Helm would accept values by the schema; it refuses others in its own words.
-func (l loaded) fits(values map[string]any) bool {
+// judge returns what the schema says of values; known is false where Helm must compile it.
+func (l loaded) judge(values map[string]any) (wrong error, known bool) {
 	if l.schema == nil {
-		return false
+		return nil, false
 	}
 	all, err := util.CoalesceValues(l.chart, values)
-	return err == nil && l.schema.Validate(all.AsMap()) == nil
+	if err != nil {
+		return nil, false
+	}
+	return l.schema.Validate(all.AsMap()), true
 }
 
 // filesOf lists the files of a folder with their sizes and times.

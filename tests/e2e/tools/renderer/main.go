@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	release "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/strvals"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,6 +32,9 @@ type Question struct {
 	SkipSchema bool `json:"skipSchema"`
 	// Values is the text of standard input.
 	Values string `json:"values"`
+	// Over are the texts of further values files, Sets the assignments of --set.
+	Over []string `json:"over"`
+	Sets []string `json:"sets"`
 }
 
 // Answer is what Helm prints, or why it refuses.
@@ -49,6 +54,9 @@ type Answer struct {
 	// that the API server would refuse.
 	Broken []string `json:"broken"`
 }
+
+// refused is what Helm prints of values by the schema `false`, which stands for one that is compiled.
+const refused = "- at '': false schema"
 
 var separator = regexp.MustCompile(`(?m)^---$`)
 
@@ -134,6 +142,18 @@ func render(question Question, kube *common.KubeVersion) (*release.Release, erro
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse -: %w", err)
 	}
+	for _, text := range question.Over {
+		layer, err := loader.LoadValues(strings.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("failed to parse -: %w", err)
+		}
+		values = loader.MergeMaps(values, layer)
+	}
+	for _, set := range question.Sets {
+		if err := strvals.ParseInto(set, values); err != nil {
+			return nil, fmt.Errorf("failed parsing --set data: %w", err)
+		}
+	}
 	known, err := charts.load(question.Chart)
 	if err != nil {
 		return nil, err
@@ -155,12 +175,24 @@ func render(question Question, kube *common.KubeVersion) (*release.Release, erro
 	client := action.NewInstall(action.NewConfiguration())
 	client.DryRunStrategy = action.DryRunClient
 	client.IsUpgrade = question.IsUpgrade
-	client.SkipSchemaValidation = question.SkipSchema || known.fits(values)
 	client.ReleaseName = question.Name
 	client.Namespace = "default"
 	client.Replace = true
 	client.KubeVersion = kube
+	client.SkipSchemaValidation = question.SkipSchema
+	mistakes := refused
+	if !question.SkipSchema {
+		wrong, judged := known.judge(values)
+		client.SkipSchemaValidation = judged && wrong == nil
+		if wrong != nil {
+			chart.Schema = []byte("false")
+			_, mistakes, _ = strings.Cut(wrong.Error(), "\n")
+		}
+	}
 	made, err := client.Run(chart, values)
+	if err != nil && mistakes != refused {
+		err = errors.New(strings.Replace(err.Error(), refused, mistakes, 1))
+	}
 	rendered, ok := made.(*release.Release)
 	if err != nil && rendered != nil {
 		return nil, fmt.Errorf("%w\n\nUse --debug flag to render out invalid YAML", err)

@@ -1,0 +1,48 @@
+"""Types and tokenizers of models: what transformers in the image lacks is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import LaunchError
+from launchers.inputs import model_template
+from tests.launchers import model_folder
+from tests.launchers.inputs.test_brought_folders import (
+    CODE,
+    SETTINGS,
+    TOKENIZER,
+    both,
+    check,
+    move,
+    write,
+)
+
+
+def test_a_type_that_the_image_does_not_have_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package, place in (("transformers", "models/auto"), ("swift", "model/models")):
+        (tmp_path / package / place).mkdir(parents=True)
+        known = '("qwen3", "Qwen3Config"), ("qwen3", "Qwen2Tokenizer")\n'
+        (tmp_path / package / place / "known.py").write_text(known)
+    monkeypatch.setattr(model_template, "package_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
+    named = {"model_type": "qwen3", "template": "qwen3"}
+    check(model_folder.write(tmp_path / "m"), **named)
+    newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
+    with pytest.raises(LaunchError) as no:
+        check(newer, **named)
+    assert no.value.id == "model-type-unknown" and "qwen9" in no.value.cause
+    check(newer, **named, external_plugins="mine.py")
+    model = model_folder.write(tmp_path / "m")
+    write(SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
+    check(model, **named)  # which transformers reads from tokenizer.json
+    both(move(TOKENIZER, "vocab.json"), write("merges.txt", ""))(model)
+    with pytest.raises(LaunchError) as no:
+        check(model, **named)
+    assert no.value.id == "model-tokenizer-class" and "FooTokenizer" in no.value.cause
+    write(SETTINGS, '{"tokenizer_class": "Qwen2TokenizerFast"}')(model)
+    check(model, **named)
+    (model / "vocab.json").rename(model / TOKENIZER)
+    (newer / "configuration_x.py").write_text("")
+    check(model_folder.write(newer, model_type="qwen9", auto_map=CODE), **named)
