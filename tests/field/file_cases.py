@@ -74,7 +74,7 @@ CASES = (
     Case(
         id="",
         what="null in one of many lines",
-        right="warned dataset-no-rejected",
+        right="warned dataset-messages",
         write=lines(lambda n: pair(n) if n != 9 else None, count=5 * COUNT),
     ),
     Case(
