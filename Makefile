@@ -43,8 +43,8 @@ TRAINED := launchers/training launchers/flags launchers/upstream 'launchers/requ
 	tests/launchers/training tests/launchers/flags tests/launchers/upstream
 BASE = $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse --quiet --verify HEAD~)
 CHANGED = $(shell git diff --name-only $(BASE) -- $(TRAINED); git ls-files --others --exclude-standard -- $(TRAINED))
-# `make demo`: the ms-swift that trains.
-SWIFT ?= 4.4.1
+# `make demo`: the ms-swift that trains, if not the default.
+SWIFT ?=
 # The other releases of ms-swift that the chart knows; `make test-next` runs tests with one of them.
 RELEASES := $(patsubst tests/differential/requirements-%.in,%,$(wildcard tests/differential/requirements-*.in))
 NEXT ?= 4.6.0
@@ -104,7 +104,7 @@ help: ## list the targets
 ##@ Try it
 demo: ## run the whole job on this machine: two local nodes, real DPO of a tiny model
 	$(call build,chart $(COMMAND) $(TRAIN) $(if $(filter $(RELEASES),$(SWIFT)),$(STAMPS)/train-$(SWIFT)) $(HELM))
-	@.venv/bin/megatron-dpo demo --swift $(SWIFT)
+	@.venv/bin/megatron-dpo demo $(SWIFT:%=--swift %)
 
 chart: ## pack launchers/ into chart/, required by `helm install chart`; other targets include it
 	@$(PYTHON) -m scripts.archive
@@ -274,13 +274,11 @@ screenshots: ## rewrite the pictures of values/completion in a headless Chromium
 		"$$(type -P chromium google-chrome | head -1)" $(CURDIR)/chart/values.schema.json $(CURDIR)/values/completion
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
-	@$(LOCK) -o launchers/requirements-cpu.txt --group train
-	@for v in $(RELEASES); do \
-		$(LOCK) -o launchers/requirements-cpu-$$v.txt --group train-$$v; \
-		$(LOCK:3.11=3.12) -o tests/differential/requirements-$$v.txt --no-deps tests/differential/requirements-$$v.in; done
+	@for v in "" $(RELEASES:%=-%); do \
+		$(LOCK) -o launchers/requirements-cpu$$v.txt --group train$$v; \
+		$(LOCK:3.11=3.12) -o tests/differential/requirements$$v.txt --no-deps tests/differential/requirements$$v.in; done
 	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
-	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
 	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
@@ -341,18 +339,12 @@ $(TRAIN_OTHERS): $(STAMPS)/train-%: $(TRAIN) launchers/requirements-cpu-%.txt
 	@$(INSTALL) --python .tools/train-$* -r launchers/requirements-cpu-$*.txt
 	@touch $@
 
-$(ORACLE): $(TRAIN) tests/differential/requirements.txt
-	@echo "setup: .tools/oracle, the checks of megatron-core"
-	@rm -rf .tools/oracle
-	@$(INSTALL) --no-deps --python .tools/train --target .tools/oracle -r tests/differential/requirements.txt
-	@touch $@
-
-# The wheel is for Python 3.12, its sources run with 3.11.
-$(ORACLE_OTHERS): $(STAMPS)/oracle-%: $(STAMPS)/train-% tests/differential/requirements-%.txt
-	@echo "setup: .tools/oracle-$*, the checks of the megatron-core that goes with it"
-	@rm -rf .tools/oracle-$*
+# The wheels are for Python 3.12, their sources run with 3.11.
+$(ORACLE) $(ORACLE_OTHERS): $(STAMPS)/oracle%: $(STAMPS)/train% tests/differential/requirements%.txt
+	@echo "setup: .tools/oracle$*, the checks of the megatron-core that goes with .tools/train$*"
+	@rm -rf .tools/oracle$*
 	@$(INSTALL) --no-deps --python-version 3.12 --python-platform x86_64-manylinux_2_28 --target \
-		.tools/oracle-$* -r tests/differential/requirements-$*.txt
+		.tools/oracle$* -r tests/differential/requirements$*.txt
 	@touch $@
 
 $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py

@@ -28,6 +28,7 @@ from launchers.inputs.row_folder import refusal
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows.columns import Dropped
+from launchers.rules.table import SWIFT
 from launchers.upstream import source
 from launchers.upstream.versions import parse_version
 
@@ -140,7 +141,7 @@ def judge(
         if not _refuse_subsets(each)
     ]
     given = [name for each in found for file in each.files for name in file.columns]
-    release = parse_version(recipe.swift_version or source.version("ms-swift") or "4.4.1")
+    release = parse_version(recipe.swift_version or source.version("ms-swift") or SWIFT)
     for each in found:
         each.unread = _unjudged(recipe, each)
         if each.unread:

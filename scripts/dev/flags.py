@@ -28,10 +28,12 @@ from scripts.helm import ROOT
 from scripts.values.flags import FOLDER, SHARED, Table
 
 _LOCKS = (ROOT / "launchers").glob("requirements-cpu-*.txt")
-RELEASES = sorted((lock.stem.rpartition("-")[2] for lock in _LOCKS), key=parse_version)
-"""The other releases of ms-swift that have a training environment, oldest first."""
-VENVS = tuple(ROOT / ".tools" / name for name in ("train", *(f"train-{v}" for v in RELEASES)))
-"""The training environments of `make setup`, the pinned one first."""
+_OTHERS = [lock.stem.rpartition("-")[2] for lock in _LOCKS]
+VENVS = tuple(
+    ROOT / ".tools" / ("train" if version == rules.SWIFT else f"train-{version}")
+    for version in sorted([rules.SWIFT, *_OTHERS], key=parse_version)
+)
+"""The training environments of `make setup`, that of the oldest ms-swift first."""
 DESCRIPTIONS = Path(__file__).with_name("flag_descriptions.yaml")
 """Flag to the sentence that editors show, written by a person."""
 IN_TEMPLATES = (Multiple, Conflict)

@@ -136,9 +136,9 @@ def test_flags_are_those_of_the_ms_swift_that_is_named(
 def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
-    (chart / LIBRARY / "flags" / "ms-swift-4.4.1.yaml").unlink()
+    (chart / LIBRARY / "flags" / f"ms-swift-{SWIFT}.yaml").unlink()
     with pytest.raises(
-        Refused, match=r"library/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]"
+        Refused, match=rf"library/flags/ms-swift-{SWIFT}.yaml: .*`make flags`.*\[chart-flags\]"
     ):
         template(merged(), chart=chart)
 

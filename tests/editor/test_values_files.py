@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from launchers.rules.table import SWIFT
 from scripts.dev.flags import DESCRIPTIONS
 from scripts.values.flags import table_of
 from tests.chart.test_values_files import FILES
@@ -84,7 +85,7 @@ def test_a_mistake_is_marked_in_its_line_and_in_words() -> None:
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_flag_that_a_user_may_set_is_offered_with_its_description(backend: str) -> None:
     labels = offered(f"recipe:\n  backend: {backend}\n  args:\n    ")
-    one = table_of("4.4.1")["backends"][backend]
+    one = table_of(SWIFT)["backends"][backend]
     others = {*one["launcherOwned"], *one["secret"]}
     users = {*one["flags"]["common"], *one["flags"]["rlhf"]} - others
     assert users - labels.keys() == set()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers.rules.table import SWIFT
+from launchers.upstream.versions import parse_version
 
 KEPT = "kept"
 """All rows are trained on, both sides with an answer and one prompt."""
@@ -20,12 +20,13 @@ class Case:
     """Writes it into an empty folder; returns what ``recipe.dataset`` names."""
     columns: dict[str, str] = field(default_factory=dict)
     right_later: str = ""
-    """The same with releases after the pinned one, where it differs."""
+    """The same from ms-swift 4.5.3 on, where it differs."""
     args: dict[str, str] = field(default_factory=dict)
 
     def expected(self, release: str) -> str:
         """Return the right verdict with a release of ms-swift."""
-        return self.right_later if release != SWIFT and self.right_later else self.right
+        is_later = parse_version(release) >= parse_version("4.5.3")
+        return self.right_later if is_later and self.right_later else self.right
 
 
 WHOLE = "kept by whole conversations"

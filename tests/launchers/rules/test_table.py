@@ -72,7 +72,7 @@ def warned(model_config: ModelConfig | None = QWEN, nodes: int = 2, **args: Any)
 
 
 NO_WARM_UP = {("warmup_ratio", "0"), ("warmup_ratio", "0.0")}
-"""Default of ms-swift 4.6.0, where 4.4.1 has None: both mean no warm-up."""
+"""Default from ms-swift 4.5.3 on, where 4.4.1 has None: both mean no warm-up."""
 
 
 @needs_training
@@ -83,8 +83,7 @@ def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
-    if STACK.swift != table.SWIFT:
-        set_there = {n: text for n, text in set_there.items() if (n, text) not in NO_WARM_UP}
+    set_there = {n: text for n, text in set_there.items() if (n, text) not in NO_WARM_UP}
     lowered = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
     known = {name: text for name, text in table.DEFAULTS[backend].items() if name in names}
     assert {n: _number(t) for n, t in known.items()} == {n: _number(t) for n, t in lowered.items()}

@@ -9,7 +9,7 @@ from launchers.flags import features
 from launchers.system.failures import verdict
 from tests.launchers.recipes import plain
 from tests.launchers.training import fake_upstream
-from tests.launchers.training_environment import PINNED, STACK, TRAIN, needs_training
+from tests.launchers.training_environment import OLDEST, STACK, TRAIN, needs_training
 
 PROGRAM = """
 import importlib.util, sys, traceback, types
@@ -49,14 +49,14 @@ def load(folder: Path, fault: str, *, installed: bool) -> str:
 @needs_training
 def test_without_the_feature_ms_swift_trains_on_from_what_it_did_not_read(tmp_path: Path) -> None:
     last = load(tmp_path, "missing", installed=False).splitlines()[-1]
-    if STACK == PINNED:
+    if STACK is OLDEST:
         assert last == "loaded 0 of 40"
     else:  # the patch is not needed
         assert "No such file" in last
 
 
 @needs_training
-@pytest.mark.skipif(STACK != PINNED, reason="ms-swift raises the error itself")
+@pytest.mark.skipif(STACK is not OLDEST, reason="ms-swift raises the error itself")
 @pytest.mark.parametrize("fault", ["missing", "truncated"])
 def test_a_shard_that_cannot_be_read_ends_the_load(tmp_path: Path, fault: str) -> None:
     output = load(tmp_path, fault, installed=True)

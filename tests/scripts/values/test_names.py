@@ -2,6 +2,7 @@
 
 import re
 
+from launchers.rules.table import SWIFT
 from scripts.values import names, schema
 from scripts.values.flags import table_of
 
@@ -16,7 +17,7 @@ OF_OTHERS = ("gcsfuse", "podSpec", "workload")
 
 
 def test_the_advice_names_keys_that_exist() -> None:
-    backends = table_of("4.4.1")["backends"].values()
+    backends = table_of(SWIFT)["backends"].values()
     flags = {flag for each in backends for some in each["flags"].values() for flag in some}
     known = ALL | {f"recipe.args.{flag}" for flag in flags}
     advice = [(name, says) for of in names.renames().values() for name, says in of.items()]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.launchers import warm
 from tests.launchers.training.epochs.order_probe import BATCH, ROWS, SKIPPED
-from tests.launchers.training_environment import NEXT, PINNED, STACK, needs_training
+from tests.launchers.training_environment import NEXT, OLDEST, STACK, needs_training
 
 pytestmark = needs_training
 LOADERS = ("plain", "sequence parallel")
@@ -38,7 +38,7 @@ def rest(order: list[int]) -> list[int]:
 def test_upstream_resumes_under_transformers_4_in_the_first_epochs_order(upstream: Orders) -> None:
     plain = upstream["plain"]
     assert plain["first"] != plain["second"]
-    assert plain["transformers 4"] == rest(plain["first" if STACK is PINNED else "second"])
+    assert plain["transformers 4"] == rest(plain["first" if STACK is OLDEST else "second"])
     assert plain["transformers 5"] == rest(plain["second"])
 
 
