@@ -134,7 +134,7 @@ check: ## lint, types and all tests that need no cluster
 	$(call build,chart lint types $(TESTED) $(REAL))
 	@$(TEST) --keep-durations $(PYTEST)
 
-test-next: ## tests that depend on the ms-swift version, with another one that the chart supports (NEXT=4.5.3)
+test-next: ## tests that depend on the ms-swift version, with another one that the chart supports (NEXT=4.4.1)
 	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(HELM))
 	@SWIFT=$(NEXT) CASES=200 $(TEST) $(NEXT_TESTS) $(PYTEST)
 
@@ -195,7 +195,7 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
-e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.5.3)
+e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.4.1)
 	$(call build,chart $(TESTS) $(TRAIN) $(STAMPS)/train-$(NEXT) $(HELM) $(HELM3) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
 	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \

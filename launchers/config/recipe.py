@@ -319,7 +319,7 @@ def _number(key: str, given: object) -> float:
 
 def _swift_version(given: object) -> str:
     if not isinstance(given, str) or (given and not _RELEASE.fullmatch(given)):
-        remedy = 'use a release of ms-swift, e.g. "4.4.1"'
+        remedy = 'use a release of ms-swift, e.g. "4.5.3"'
         raise _wrong("swiftVersion", given, remedy, id="recipe-swift-version")
     return given
 

@@ -39,9 +39,9 @@ from launchers.rules.preference import IGNORED, LOSSES, QUANTIZED, REWARD
 from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
 from launchers.upstream.versions import parse_version
 
-SWIFT = "4.4.1"
+SWIFT = "4.5.3"
 """ms-swift of the pinned image."""
-CORE = "0.18.0"
+CORE = "0.18.2"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 """Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""

@@ -203,7 +203,7 @@ def check_image(release: Release) -> list[Finding]:
     """Check tag and pull policy; only the kubelet finds out whether a pull works.
 
     The doctor reads no image: it knows the release of torch only where the image's name or tag says
-    it, as those of ms-swift do (``...-torch2.11.0-swift4.4.1``). In any other image the preflight
+    it, as those of ms-swift do (``...-torch2.13.0-swift4.5.3``). In any other image the preflight
     of the pods refuses a wrong one (``preflight/probes.py: REQUIRED_PACKAGES``).
     """
     container = release.gang.container

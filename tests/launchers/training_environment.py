@@ -48,12 +48,10 @@ class Stack:
         return self.python.exists() and self.oracle.exists()
 
 
-PINNED = Stack(swift="4.4.1", transformers="5.12.1", bridge="1.6.0", core="0.16.1")
-IMAGE = Stack(swift="4.5.3", transformers="5.16.1", bridge="1.6.5", core="0.18.2")
-"""What the newest public image has."""
+OLDEST = Stack(swift="4.4.1", transformers="5.12.1", bridge="1.6.0", core="0.16.1")
+PINNED = Stack(swift="4.5.3", transformers="5.16.1", bridge="1.6.5", core="0.18.2")
 NEXT = Stack(swift="4.6.0", transformers="5.19.0", bridge="1.6.5", core="0.19.2")
-OLDEST = PINNED
-STACKS = {stack.swift: stack for stack in (PINNED, IMAGE, NEXT)}
+STACKS = {stack.swift: stack for stack in (OLDEST, PINNED, NEXT)}
 """By ms-swift, oldest first."""
 STACK = STACKS[os.environ.get("SWIFT", PINNED.swift)]
 TRAIN, PYTHON, ORACLE = STACK.train, STACK.python, STACK.oracle

@@ -8,12 +8,12 @@ import pytest
 from launchers.upstream.patches import SOURCES
 from scripts.dev.flags import site_packages
 from tests.engines.fetch import PACKAGE, WHEELS, folder
-from tests.launchers.training_environment import IMAGE, PINNED, STACKS, Stack
+from tests.launchers.training_environment import OLDEST, PINNED, STACKS, Stack
 
 
 def _roots(stack: Stack) -> dict[tuple[str, str], Path]:
     site = site_packages(stack.train) if stack.python.exists() else stack.train
-    core = {} if stack is PINNED else {("megatron-core", stack.core): stack.oracle}
+    core = {} if stack is OLDEST else {("megatron-core", stack.core): stack.oracle}
     return core | {
         ("mcore-bridge", stack.bridge): stack.oracle,
         ("ms-swift", stack.swift): site,
@@ -30,11 +30,11 @@ for _stack in STACKS.values():
     _FOUND |= _roots(_stack)
 ROOTS = tuple((*wheel, root) for wheel, root in _FOUND.items())
 """Distribution, version, and the folder in which its packages lie; oldest releases first."""
-_IMAGE = {
-    "mcore-bridge": IMAGE.bridge,
-    "megatron-core": IMAGE.core,
-    "ms-swift": IMAGE.swift,
-    "transformers": IMAGE.transformers,
+_PINNED = {
+    "mcore-bridge": PINNED.bridge,
+    "megatron-core": PINNED.core,
+    "ms-swift": PINNED.swift,
+    "transformers": PINNED.transformers,
 }
 needs_releases = pytest.mark.skipif(
     not all(stack.is_installed for stack in STACKS.values())
@@ -48,11 +48,11 @@ def root(package: str, version: str) -> Path:
 
     Args:
         package: the distribution.
-        version: ``first``, ``last``, ``image`` for that of the newest public image, or a release.
+        version: ``first``, ``last``, ``image`` for that of the default image, or a release.
     """
     found = {v: r for p, v, r in ROOTS if p == package}
     last = list(found)[-1]
-    named = {"first": next(iter(found)), "last": last, "image": _IMAGE.get(package, last)}
+    named = {"first": next(iter(found)), "last": last, "image": _PINNED.get(package, last)}
     return found[named.get(version, version)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engines.fetch import ENGINES, FILE
 from tests.launchers.training import ranks_on_cpu
-from tests.launchers.training_environment import IMAGE, NEXT, Stack
+from tests.launchers.training_environment import NEXT, PINNED, Stack
 
 RELEASE = "2.16.1"
 CASES, EXPERTS = ("shipped", "scaling of 3", "buckets", "clipped"), 8
@@ -24,9 +24,9 @@ LEFT = {
 FORMS = ("False in False", "False in True", "True in False", "True in True")
 pytestmark = [
     pytest.mark.skipif(
-        not all(stack.is_installed for stack in (IMAGE, NEXT))
+        not all(stack.is_installed for stack in (PINNED, NEXT))
         or not (ENGINES / RELEASE / FILE).exists(),
-        reason="no .tools/train-4.5.3, .tools/train-4.6.0 or .tools/engines: run `make setup`",
+        reason="no .tools/train, .tools/train-4.6.0 or .tools/engines: run `make setup`",
     ),
     pytest.mark.timeout(600),
 ]
@@ -40,7 +40,7 @@ def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
 
 
 # replicas of all experts, whose weights share a buffer with others, and shared experts
-@pytest.mark.parametrize(("stack", "ep"), [(IMAGE, 1), (NEXT, 2)], ids=["replicas", "shared"])
+@pytest.mark.parametrize(("stack", "ep"), [(PINNED, 1), (NEXT, 2)], ids=["replicas", "shared"])
 def test_both_forms_have_the_same_bits_and_each_resumes_the_other(
     stack: Stack, ep: int, tmp_path: Path
 ) -> None:
