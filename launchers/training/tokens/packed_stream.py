@@ -55,7 +55,8 @@ def count(account: Running) -> None:
 
     def iterate(self: Any) -> Iterator[Any]:
         First(self, account)
-        return _iter(self)
+        rows: Iterator[Any] = _iter(self)
+        return rows
 
     def put(self: Any, iterator: Iterator[Any]) -> Any:
         sent.clear()
