@@ -38,7 +38,7 @@ def main() -> None:
     torch.cuda.synchronize = lambda *_: None
     # a torch without CUDA has no profiler of its kernels alone
     whole, kinds = torch.profiler.profile, torch.profiler.ProfilerActivity
-    torch.profiler.profile = lambda activities: whole(activities=[*activities, kinds.CPU])
+    torch.profiler.profile = lambda activities: whole(activities={*activities, kinds.CPU})
     upstream: Any = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     own: Any = importlib.import_module("launchers.reference.trainer")
     forward_pass: Any = importlib.import_module("launchers.reference.forward_pass")

@@ -39,7 +39,7 @@ def main() -> None:
     torch.distributed.get_rank = lambda *_: 0
     # a torch without CUDA has no profiler of its kernels alone
     whole, kinds = torch.profiler.profile, torch.profiler.ProfilerActivity
-    torch.profiler.profile = lambda activities: whole(activities=[*activities, kinds.CPU])
+    torch.profiler.profile = lambda activities: whole(activities={*activities, kinds.CPU})
     importlib.import_module("tests.bench.plugins.swift_trace")
     state, weights = SimpleNamespace(iteration=0), torch.nn.Linear(4, 4)
     callback = callbacks["trace"](SimpleNamespace(state=state))
