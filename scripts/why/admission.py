@@ -29,8 +29,11 @@ NO_LEVEL = (
     r"|no requested topology level[^,;]*|podset slice topology \S+ is above[^,;]*)"
 )
 PATCH = "`kubectl patch jobset {run} -n {namespace} --type json -p {patch}`"
-AGAIN = f"{PATCH} and `kubectl delete workload {{workload}} -n {{namespace}}`"
-"""Kueue makes the Workload again: of a changed JobSet it sees containers and tolerations only."""
+AGAIN = f"{PATCH} and `kubectl delete workload {{workload}} -n {{namespace}} --wait=false`"
+"""Kueue makes the Workload again: of a changed JobSet it sees containers and tolerations only.
+
+Without waiting: kubectl would wait for ever for the new one, which has the same name.
+"""
 NO_ROOM = Template(
     "Wait until nodes of one {key} are free, or set kueue.topology.mode: preferred, or a wider key"
 )

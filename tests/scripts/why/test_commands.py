@@ -103,7 +103,7 @@ def test_a_patch_changes_what_the_state_names_and_nothing_else(name: str) -> Non
     assert patch == wanted
     # Kueue sees a change of tolerations, not of selectors and topologies
     is_made_again = name in ("selector", "topology", "level")
-    assert more == ["kubectl delete workload jobset-dpo-1 -n team"] * is_made_again
+    assert more == ["kubectl delete workload jobset-dpo-1 -n team --wait=false"] * is_made_again
 
 
 def queues(*names: str) -> View:
