@@ -379,14 +379,8 @@ def _refuse_unsplit(recipe: Recipe, dataset: Dataset, rows: int | None) -> None:
 
 
 def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
-    numbers = {
-        name: recipe.arg(name, default)
-        for name, default in (
-            ("micro_batch_size", "1"),
-            ("global_batch_size", "16"),
-            ("num_train_epochs", "1"),
-        )
-    }
+    defaults = {"micro_batch_size": "1", "global_batch_size": "16", "num_train_epochs": "1"}
+    numbers = {name: recipe.arg(name, default) for name, default in defaults.items()}
     is_given = "train_iters" in recipe.args or recipe.is_on("streaming")
     if is_given or not all(text.isascii() and text.isdecimal() for text in numbers.values()):
         return

@@ -47,7 +47,11 @@ HEADS = "[tp-heads]"
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[FakeHub]:
-    model = model_folder.write(tmp_path / "hub", model_folder.tensors(6, rows=128), **SIZES)
+    layer = 6 * 16 // model_folder.HIDDEN  # times that of model_folder, for 6 heads of 16
+    held = model_folder.tensors(6, rows=128)
+    held |= {name: data * layer for name, data in held.items() if "q_proj" in name}
+    sizes = SIZES | {"hidden_size": model_folder.HIDDEN}
+    model = model_folder.write(tmp_path / "hub", held, **sizes)
     with serve() as state:
         state.repos = {"models/o/m": {file.name: file.read_bytes() for file in model.iterdir()}}
         yield state
