@@ -18,7 +18,8 @@ ALLOWED: dict[str, str] = {
         preflight/preflight.py:Preflight._door preflight/preflight.py:Preflight.answer
         storage/lock.py:Lock._create storage/lock.py:await_chain
         storage/run_lease.py:end system/lookup.py:certain system/retry.py:retry
-        system/threads.py:each.work reference/forward_pass.py:_from_rank_0
+        system/threads.py:each.work system/threads.py:begin.work
+        reference/forward_pass.py:_from_rank_0
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy proof/run.py:_rank
         preflight/probes.py:_lacks.tried

@@ -106,7 +106,9 @@ def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
         rooms.append(plan_file.record(settings, made, inputs, env, seen))
     last, every, never = (room or 0 for room in rooms)
     model = 2 * seen.parameters
-    assert (last - never, every - never) == (model, 3 * model)
+    assert last - never == model
+    # also the adapters of the two saves before the last as safetensors: 2 x 0.84 GB
+    assert every - never - 3 * model == pytest.approx(1.69e9, rel=0.01)
     assert 10e9 < never < 20e9  # three adapters with their optimizer
 
 
