@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from rich.console import Console
 
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.problem import Problem
+from scripts.terminal import terminal
 from scripts.why.reasons import Reason, explain
 
 SCHEMA = 1
@@ -190,10 +190,11 @@ def _execute(one: Command, target: Target) -> str:
     if one.argv[0] == "megatron-dpo":
         from scripts.control import command as control
 
-        said = Console(file=io.StringIO())
+        console = terminal()
         change: Callable[..., int] = getattr(control, one.argv[1])
-        change(target, said, lambda _: True)
-        return said.file.getvalue().strip()  # type: ignore[attr-defined,no-any-return]
+        with console.capture() as said:
+            change(target, console, lambda _: True)
+        return said.get().strip()
     command = [_kubectl(), *one.argv[1:]]
     done = subprocess.run(command, input=one.stdin, capture_output=True, text=True, check=False)
     if done.returncode:
