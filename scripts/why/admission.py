@@ -34,10 +34,15 @@ AGAIN = f"{PATCH} and `kubectl delete workload {{workload}} -n {{namespace}} --w
 
 Without waiting: kubectl would wait for ever for the new one, which has the same name.
 """
+OTHER_TOPOLOGY = (
+    f"{PATCH}, `kubectl delete jobs -l jobset.sigs.k8s.io/jobset-name={{run}} -n {{namespace}}` "
+    "and `kubectl delete workload {workload} -n {namespace} --wait=false`"
+)
+"""JobSet makes its Jobs again: it would add the new annotation to the old, and Kueue admits one."""
 NO_ROOM = Template(
     "Wait until nodes of one {key} are free, or set kueue.topology.mode: preferred, or a wider key"
 )
-PREFERRED = Template(f"{NO_ROOM}; {AGAIN} make it a preference of this run.")
+PREFERRED = Template(f"{NO_ROOM}; {OTHER_TOPOLOGY} make it a preference of this run.")
 NO_NODES = Template(
     "Waiting is no use: no node of the flavor that takes pods has the label {level}; the "
     "administrator labels or uncordons nodes, or set kueue.topology.key to a label that they have."

@@ -7,7 +7,7 @@ like any other.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +39,7 @@ class Pausing:
     """Of the pods."""
     command: tuple[str, ...] = ("sleep", "infinity")
     image: str = f"{standin.IMAGE['repository']}:{standin.IMAGE['tag']}"
+    env: Sequence[Object] = ()
     pod: Mapping[str, Any] = field(default_factory=dict)
     """Fields that override the pod's spec."""
 
@@ -76,6 +77,7 @@ class Pausing:
             "image": self.image,
             "imagePullPolicy": "IfNotPresent",
             "command": [*self.command],
+            "env": [*self.env],
             "resources": {"requests": amounts, "limits": {GPU: str(self.gpus)}},
         }
         return merge(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
@@ -14,6 +16,7 @@ from scripts.observe.command import Exit
 from tests.e2e import queues, standin
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
+from tests.e2e.release import A100
 from tests.e2e.rights import member
 from tests.e2e.runs import Run
 from tests.e2e.see import explained, megatron_dpo, submit
@@ -77,8 +80,7 @@ def _seen_in_each_way(run: Run) -> None:
             assert found["stage"] == "train"
             assert [each["number"] for each in found["attempts"]] == [1]
     _no_reader(run)
-    listed = megatron_dpo(space, "list", "--json").document["runs"]
-    assert [(each["run"], each["state"], each["stage"]) for each in listed] == [
+    assert [(each["run"], each["state"], each["stage"]) for each in _listed(space)] == [
         ("dpo", "running", "train")
     ]
 
@@ -246,6 +248,38 @@ def _unpacked(file: Path) -> dict[str, str]:
     with tarfile.open(file) as tar:
         opened = {item.name: tar.extractfile(item) for item in tar.getmembers()}
         return {name: each.read().decode() for name, each in opened.items() if each}
+
+
+@pytest.mark.timeout(300)
+def test_a_sweep_on_one_queue_loses_no_run_and_tells_the_one_that_fails(unqueued: Space) -> None:
+    queues.make(unqueued, {"nvidia.com/gpu": "8"})  # one after the other
+    orders = {"0-05": "succeed", "0-1": "fail ValueError: no such template", "0-2": "succeed"}
+    runs = [(Run(name=f"dpo-beta-{beta}", space=unqueued), each) for beta, each in orders.items()]
+    for run, order in runs:
+        standin.order(run, order)
+    file = unqueued.folder / "sweep.yaml"
+    file.write_text(yaml.safe_dump(merge(standin.values(hold=True), ONE_NODE)), encoding="utf-8")
+    vary = ("--vary", "recipe.args.beta=0.05,0.1,0.2", "--yes", "--json")
+    said = megatron_dpo(unqueued, "sweep", "-f", str(A100), "-f", str(file), *vary)
+    assert said.code == Exit.OK, said
+    assert [each["accepted"] for each in said.document["runs"]] == [True] * 3
+    names = [run.name for run, _ in runs]
+    assert f"compare them: megatron-dpo report {' '.join(names)}" in said.err
+    for run, order in runs:
+        run.ended("Completed" if order == "succeed" else "Failed", seconds=120)
+    listed = {each["run"]: each["state"] for each in _listed(unqueued)}
+    states = ["done" if order == "succeed" else "failed" for _, order in runs]
+    assert listed == dict(zip(names, states, strict=True))
+    explained(unqueued, names[1], "user-error", Exit.FAILED, "ValueError")
+    mounted = ("--workspace", str(unqueued.workspace), "--json")
+    reported = megatron_dpo(unqueued, "report", *names, *mounted)
+    assert reported.code == 0, reported
+    found = {each["name"]: each["state"] for each in reported.document["runs"]}
+    assert list(found) == names and found[names[1]].startswith("failed"), found
+
+
+def _listed(space: Space) -> Any:
+    return megatron_dpo(space, "list", "--json").document["runs"]
 
 
 def test_a_user_with_the_rights_of_the_namespace_only_sees_the_run(unqueued: Space) -> None:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,30 @@ def test_a_gang_saves_its_step_on_sigterm(
     again = [pods.start(rank) for rank in (0, 1)]
     assert stopped(pods, again) == [0, 0], pods.said()
     assert pods.losses() == undisturbed  # no step is lost, none is trained twice
+
+
+def test_a_spent_budget_ends_a_gang_with_a_sealed_checkpoint_and_its_export(
+    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]]
+) -> None:
+    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3})
+    began = time.monotonic()
+    started = [pods.start(rank) for rank in (0, 1)]
+    pods.wait_for_step(1)
+    seconds = time.monotonic() - began
+    started[0].send_signal(signal.SIGTERM)
+    assert stopped(pods, started) == [Exit.PREEMPTED, Exit.PREEMPTED], pods.said()
+    first = checkpoint.newest(pods.run / "checkpoints")
+    pods.slow = {"STEP": seconds / 4}  # the budget ends after the start, and before the last step
+    by = datetime.fromtimestamp(time.time() + 2 * seconds, UTC).isoformat()
+    again = [pods.start(rank, DPO_BUDGET_BY=by) for rank in (0, 1)]
+    assert stopped(pods, again) == [0, 0], pods.said()
+    progress = pods.progress()
+    assert (progress["state"], progress["why"]) == ("succeeded", "budget.by")
+    saved = checkpoint.newest(pods.run / "checkpoints")
+    assert first and saved and first.step < saved.step < STEPS
+    assert pods.losses() == undisturbed[: saved.step]
+    weights = pods.run / "export" / "model.safetensors"
+    assert weights.read_bytes() == (saved.path / "model.safetensors").read_bytes()
 
 
 def test_a_save_in_progress_is_finished_and_no_step_follows(tmp_path: Path, given: Sources) -> None:

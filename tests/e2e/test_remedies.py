@@ -1,0 +1,179 @@
+"""`why --fix` on planted faults: each remedy that is a command repairs its fault."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from megatron_dpo import Run as Asked
+from scripts.problem import Problem
+from scripts.why.words import COMMAND
+from tests.e2e import pausing
+from tests.e2e import space as spaces
+from tests.e2e.cluster.cluster import Cluster
+from tests.e2e.cluster.layout import RACK_LABEL
+from tests.e2e.kubectl import Kubectl, Refused
+from tests.e2e.pausing import Pausing
+from tests.e2e.rights import member
+from tests.e2e.runs import Run
+from tests.e2e.see import megatron_dpo
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+FAULTS = yaml.safe_load(Path(__file__).with_name("remedies.yaml").read_text(encoding="utf-8"))
+CLUSTER_WIDE = {"AdmissionCheck": "admissionchecks", "ResourceFlavor": "resourceflavors"}
+Fault = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def shared(
+    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Space]:
+    """A namespace with a flavor of all nodes, and a queue with quota."""
+    folder = tmp_path_factory.mktemp("remedies")
+    with spaces.opened(cluster, kubectl, "remedies", "privileged", folder) as made:
+        made.kubectl.apply([pausing.plain(made), *pausing.queue(made, "open", gpus=64)])
+        yield made
+
+
+@pytest.fixture
+def asked(cluster: Cluster, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command's own kubeconfig and kubectl."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.layout.kubeconfig))
+    monkeypatch.setenv("PATH", str(kubectl.binary.parent), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("fault", [pytest.param(each, id=each["run"]) for each in FAULTS])
+def test_a_planted_fault_is_repaired_by_its_remedy(
+    fault: Fault, shared: Space, cluster: Cluster, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        space = shared
+        if "alone" in fault:
+            made = spaces.opened(cluster, kubectl, fault["run"], fault["alone"], tmp_path)
+            space = stack.enter_context(made)
+        text = yaml.safe_dump(fault).replace("$space", space.name).replace("$rack", RACK_LABEL)
+        fault = yaml.safe_load(text)
+        stack.callback(_end, space, fault)
+        _plant(space, fault)
+        run = Asked(fault["run"], namespace=space.name, source="api")
+        _awaited(run, [fault["why"]])
+        _repair(space, fault, run)
+        if fault["by"] != "told":
+            _proceeds(space, fault, run)
+
+
+def _plant(space: Space, fault: Fault) -> None:
+    for each in fault.get("objects", ()):
+        if plural := CLUSTER_WIDE.get(each["kind"]):
+            space.queues.append(f"{plural}.kueue.x-k8s.io/{each['metadata']['name']}")
+        space.kubectl.apply([each])
+    fields = fault.get("jobset", {})
+    if "queue" in fault:
+        space.kubectl.apply(pausing.queue(space, fault["run"], **fault["queue"]))
+    for line in fault.get("before", ()):
+        space.kubectl.run(*shlex.split(line))
+    pausing.start(space, Pausing(name=fault["run"], **{"queue": fault["run"], **fields}))
+    if "plant" in fault:
+        Run(name=fault["run"], space=space).running(1)
+    for line in fault.get("plant", ()):
+        _change(space, fault["run"], line)
+
+
+def _change(space: Space, run: str, line: str) -> None:
+    """Plant a fault of a run that runs: by a line of kubectl, or as a person or controller does."""
+    if line == "stop":
+        assert megatron_dpo(space, "stop", run, "--yes").code == 0
+    elif line == "condemn":
+        workload = Run(name=run, space=space).workload
+        assert workload
+        pausing.condemn(space, workload["metadata"]["name"], "Maintenance", "due to maintenance")
+    else:
+        space.kubectl.run(*line.split())
+
+
+def _awaited(run: Asked, ids: list[str]) -> None:
+    """Wait until `why` names one of these states first."""
+    last: list[object] = []
+
+    def is_first() -> bool:
+        last[:] = run.why().reasons[:1]
+        return last[0].id in ids  # type: ignore[attr-defined]
+
+    try:
+        until(f"why {run.name} says {ids}", is_first, seconds=60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {last}") from None
+
+
+def _repair(space: Space, fault: Fault, run: Asked) -> None:
+    """Repair a fault as its row says, after what must not be done without a person."""
+    by = fault["by"]
+    if by == "yes":
+        assert _words(run.why(fix=True)).startswith(fault["command"])
+        return
+    with pytest.raises(Problem, match="A person has to judge|no remedy of this run is a command"):
+        run.why(fix=True)
+    reason = run.why().reasons[0]
+    assert reason.id == fault["why"]
+    if by == "person":
+        assert _words(run.why(fix=lambda one: one.reason.id == fault["why"])).startswith(
+            fault["command"]
+        )
+    elif by == "fill":
+        shown = [match[1] for match in COMMAND.finditer(reason.remedy)]
+        [command] = [each for each in shown if each.startswith(fault["command"])]
+        _run(space, command, fault["fill"])
+
+
+def _words(said: Any) -> str:
+    return shlex.join(said.fixed.command)
+
+
+def _run(space: Space, command: str, fill: Mapping[str, str]) -> None:
+    """Run a command that is shown with the words that a person gives, as a shell does."""
+    for word, given in fill.items():
+        command, count = re.subn(rf"\b{word}\b", given, command)
+        assert count, (word, command)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def _proceeds(space: Space, fault: Fault, run: Asked) -> None:
+    if after := fault.get("after"):
+        _awaited(run, after)
+    else:
+        pods = fault.get("jobset", {}).get("nodes", 1)
+        Run(name=fault["run"], space=space).running(pods, seconds=90)
+
+
+def _end(space: Space, fault: Fault) -> None:
+    space.kubectl.delete("jobset", fault["run"], wait=False)
+    for line in fault.get("last", ()):
+        with contextlib.suppress(Refused):  # it is repaired already
+            space.kubectl.run(*shlex.split(line))
+
+
+def test_without_the_right_the_command_is_for_the_administrator(shared: Space, asked: None) -> None:
+    pod = {"serviceAccountName": "nobody"}
+    pausing.start(shared, Pausing(name="rightless", queue="open", pod=pod))
+    _awaited(Asked("rightless", namespace=shared.name, source="api"), ["service-account-missing"])
+    said = megatron_dpo(
+        shared, "why", "rightless", "--fix", "--yes", kubeconfig=member(shared, "guest")
+    )
+    assert said.code == 1
+    assert "you lack the permission: create serviceaccount" in said.err
+    assert f"kubectl create serviceaccount nobody -n {shared.name}" in said.err
+    assert shared.kubectl.find("serviceaccount", "nobody") is None
+    assert megatron_dpo(shared, "why", "rightless", "--fix", "--yes").code == 0
+    Run(name="rightless", space=shared).running(1, seconds=90)
