@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from rich.console import Console
 from launchers.stages import statement as written
 from launchers.stages.statement import TRAINING
 from launchers.state.json_text import part
+from launchers.storage import manifest
 from launchers.system.atomic_file import replace
 from scripts.export import card, secret, signature
 from scripts.export.hub import Repository
 from scripts.export.registry import Tag
-from scripts.export.remote import is_same
+from scripts.export.remote import Content
 from scripts.export.verify import verify
 from scripts.observe.command import Exit, print_json
 from scripts.plan.units import bytes_text
@@ -57,7 +58,7 @@ def run(
     if not (folder / written.NAME).exists():
         folder = find(request.export, request.workspace).export
     files = _verified(folder, request.key)
-    digest, sent = "", _different(remote, folder, files, place)
+    digest, sent = "", _different(remote, files, place)
     if sent:
         for name in sent:
             size = bytes_text((folder / name).stat().st_size)
@@ -65,8 +66,8 @@ def run(
         words.print(f"{len(files) - len(sent)} of {len(files)} files are there", highlight=False)
         if not asking(f"Push to {place}?"):
             return int(Exit.FAILED)
-        digest = remote.push(folder, files, sent)
-        if left := _different(remote, folder, files, place):
+        digest = remote.push(folder, [*files], sent)
+        if left := _different(remote, files, place):
             said = f"{place} differs from the export after the push: {', '.join(left[:5])}"
             raise UnknownState(f"{said}; push again [push-incomplete]")
     said = f"{len(sent)} files sent; {digest}" if sent else "it has this export; nothing is sent"
@@ -83,11 +84,16 @@ def _remote(request: Request) -> Repository | Tag:
     if found := _REGISTRY.fullmatch(request.destination):
         return Tag(found[1], token, request.user)
     forms = "write hf://org/name or oci://host/name:tag [push-destination]"
-    raise WrongUse(f"{request.destination!r} is no destination; {forms}")
+    raise WrongUse(
+        f"{request.destination!r} is neither a hub's repository nor a registry's tag; {forms}"
+    )
 
 
-def _verified(folder: Path, key: str) -> list[str]:
-    """Return the files to push, with the card, which is written if there is none."""
+def _verified(folder: Path, key: str) -> dict[str, Content]:
+    """Return the files to push, with the card, which is written if there is none.
+
+    Those of the statement have its digests: `verify` has just read them.
+    """
     verdict = verify(folder, key)
     if verdict.statement is None or verdict.findings:
         first = verdict.findings[0]
@@ -99,15 +105,19 @@ def _verified(folder: Path, key: str) -> list[str]:
     if card.NAME not in stated.subjects:
         replace(folder / card.NAME, card.render(stated))
     signed = [signature.NAME] if (folder / signature.NAME).exists() else []
-    return [*dict.fromkeys([*stated.subjects, written.NAME, *signed, card.NAME])]
+    own = {
+        name: manifest.entry(folder / name).sha256 for name in [written.NAME, *signed, card.NAME]
+    }
+    digests = {**own, **stated.subjects}
+    return {name: Content(folder / name, sha256) for name, sha256 in digests.items()}
 
 
-def _different(remote: Repository | Tag, folder: Path, files: list[str], place: str) -> list[str]:
+def _different(remote: Repository | Tag, files: Mapping[str, Content], place: str) -> list[str]:
     """Return the files that are not there, or differ there."""
     there = remote.files()
-    if foreign := sorted(there.keys() - set(files)):
+    if foreign := sorted(there.keys() - files.keys()):
         raise Problem(
             f"{place} holds files that are not of this export: {', '.join(foreign[:5])}; remove "
             "them there, or choose another name [push-foreign-files]"
         )
-    return [n for n in files if n not in there or not is_same(folder / n, there[n])]
+    return [n for n, held in files.items() if n not in there or not held.has(there[n])]

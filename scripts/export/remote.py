@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.storage import manifest
 from scripts.problem import Problem, UnknownState
 
 SHA256, GIT = "sha256:", "git:"
 
 
-def is_same(path: Path, digest: str) -> bool:
-    """Return whether a file has a digest: its SHA-256, or that of a blob of Git."""
-    if not digest.startswith(GIT):
-        return SHA256 + manifest.entry(path).sha256 == digest
-    content = path.read_bytes()
-    return GIT + hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() == digest
+@dataclass(frozen=True)
+class Content:
+    """A file of the export, whose large ones are digested once."""
+
+    path: Path
+    sha256: str
+
+    def has(self, digest: str) -> bool:
+        """Return whether it has a digest: its SHA-256, or that of a blob of Git."""
+        if not digest.startswith(GIT):
+            return SHA256 + self.sha256 == digest
+        content = self.path.read_bytes()
+        return GIT + hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() == digest
 
 
 def refusal(place: str, status: int, said: str, token: str) -> Problem:
