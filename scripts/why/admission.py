@@ -29,14 +29,14 @@ NO_LEVEL = (
     r"|no requested topology level[^,;]*|podset slice topology \S+ is above[^,;]*)"
 )
 PATCH = "`kubectl patch jobset {run} -n {namespace} --type json -p {patch}`"
-AGAIN = f"{PATCH} and `kubectl delete workload {{workload}} -n {{namespace}} --wait=false`"
+AGAIN = "and `kubectl delete workload {workload} -n {namespace} --wait=false`"
 """Kueue makes the Workload again: of a changed JobSet it sees containers and tolerations only.
 
 Without waiting: kubectl would wait for ever for the new one, which has the same name.
 """
-OTHER_TOPOLOGY = (
+OTHER_TOPOLOGY = Template(
     f"{PATCH}, `kubectl delete jobs -l jobset.sigs.k8s.io/jobset-name={{run}} -n {{namespace}}` "
-    "and `kubectl delete workload {workload} -n {namespace} --wait=false`"
+    f"{AGAIN}"
 )
 """JobSet makes its Jobs again: it would add the new annotation to the old, and Kueue admits one."""
 NO_ROOM = Template(
@@ -60,7 +60,7 @@ MISMATCH = (
 FITS = "Set tolerations, nodeSelector and affinity to what the flavor's nodes have"
 FIT = Template(f"{FITS}, or use another queue.")
 TOLERATE = Template(f"{FITS}, or use another queue; {PATCH} does it for this run.")
-SELECT = Template(f"{FITS}, or use another queue; {AGAIN} do it for this run.")
+SELECT = Template(f"{FITS}, or use another queue; {PATCH} {AGAIN} do it for this run.")
 NOT_SELECTED = r"(?i)namespace doesn't match"
 REQUIRED = re.compile(rf"{re.escape(KUEUE)}/podset-\w+-topology")
 NEVER = ("Misconfigured", "ExceedsMaxQuota", "NoMatchingFlavor")
@@ -101,7 +101,8 @@ def _topology_level_missing(view: View) -> Facts | None:
         return None
     changes = [_drop(at, name) for at, name, _ in _topologies(view)]
     name = view.workload["metadata"]["name"]
-    return {"cause": clean(found["cause"]), "patch": compact(changes), "workload": name}
+    facts = {"again": OTHER_TOPOLOGY, "patch": compact(changes), "workload": name}
+    return {"cause": clean(found["cause"]), **facts}
 
 
 def _templates(view: View) -> Iterator[tuple[str, Object]]:
