@@ -26,7 +26,16 @@ from scripts.export import verb as export_verb
 from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
-from scripts.run_verbs import Context, Json, Namespace, Pairs, Sets, Values, target_of
+from scripts.run_verbs import (
+    Context,
+    Json,
+    Namespace,
+    Pairs,
+    RunsWorkspace,
+    Sets,
+    Values,
+    target_of,
+)
 from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
 from scripts.terminal import terminal
@@ -76,14 +85,6 @@ Runs = Annotated[
         help="Runs of the workspace, or folders of runs.",
         show_default=False,
         autocompletion=complete_run_or_folder,
-    ),
-]
-RunsWorkspace = Annotated[
-    Path,
-    typer.Option(
-        "--workspace",
-        envvar=run_verbs.WORKSPACE,
-        help="Folder of the shared volume; it holds runs/<run>.",
     ),
 ]
 BundledRun = Annotated[

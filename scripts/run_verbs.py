@@ -84,6 +84,14 @@ Context = Annotated[
 Workspace = Annotated[
     Path | None, typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here.")
 ]
+RunsWorkspace = Annotated[
+    Path,
+    typer.Option(
+        "--workspace",
+        envvar=WORKSPACE,
+        help="Folder of the shared volume; it holds runs/<run>.",
+    ),
+]
 Sources = Annotated[Source, typer.Option("--source", help="How the workspace is read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each line as a JSON document.")]

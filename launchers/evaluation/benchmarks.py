@@ -70,7 +70,7 @@ def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
         near = suggestion.nearest(task, known)
         raise LaunchError(
             Exit.CONFIG,
-            f"benchmarks.tasks: {task} is no benchmark of this image's evalscope",
+            f"benchmarks.tasks: this image's evalscope has no {task}",
             f"use {near}" if near else f"use names of {_log(launch).name}: evalscope lists them",
             id="benchmarks-unknown",
         )

@@ -24,7 +24,6 @@ from launchers.storage import disk
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 
-LOAD_GRACE_SECONDS = 3.0
 REHEARSAL = Rehearsal()
 
 

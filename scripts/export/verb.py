@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scripts.completion import complete_run_or_folder
-from scripts.run_verbs import WORKSPACE, Json, Yes, asking
+from scripts.run_verbs import Json, RunsWorkspace, Yes, asking
 from scripts.terminal import terminal
 
 Export = Annotated[Path, typer.Argument(help="Folder of an export.", show_default=False)]
@@ -33,10 +33,6 @@ Pushed = Annotated[
 ]
 Destination = Annotated[
     str, typer.Argument(help="hf://org/name or oci://host/name:tag.", show_default=False)
-]
-Workspace = Annotated[
-    Path,
-    typer.Option(envvar=WORKSPACE, help="Folder of the shared volume; it holds runs/<run>."),
 ]
 Token = Annotated[
     str, typer.Option("--token", help="File or env:NAME; default: the login of the client.")
@@ -81,7 +77,7 @@ def card(export: Export, as_json: Json = False) -> None:
 def push(
     run: Pushed,
     destination: Destination,
-    workspace: Workspace = Path(),
+    workspace: RunsWorkspace = Path(),
     key: PublicKey = "",
     token: Token = "",
     username: User = "",
