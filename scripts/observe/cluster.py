@@ -334,12 +334,16 @@ def _leader(found: Snapshot) -> str:
 
 def queue_name(jobset: Object) -> str:
     """Return the LocalQueue that a JobSet names; empty without one."""
-    return str((jobset["metadata"].get("labels") or {}).get(QUEUE_LABEL) or "")
+    return _label(jobset, QUEUE_LABEL)
 
 
 def priority_class(jobset: Object) -> str:
     """Return the WorkloadPriorityClass that a JobSet names; empty without one."""
-    return str((jobset["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
+    return _label(jobset, PRIORITY_LABEL)
+
+
+def _label(jobset: Object, name: str) -> str:
+    return str((jobset["metadata"].get("labels") or {}).get(name) or "")
 
 
 def claims(jobset: Object) -> set[str]:
