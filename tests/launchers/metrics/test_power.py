@@ -1,6 +1,7 @@
 """The power of a GPU by a driver that counts, has no counter, does not answer, or is not there."""
 
 import ctypes
+import threading
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ class Driver:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
+        self.status = 0
 
     def nvmlInit_v2(self) -> int:  # noqa: N802
         return 0
@@ -26,12 +28,7 @@ class Driver:
 
     def nvmlDeviceGetTotalEnergyConsumption(self, _: Any, found: Any) -> int:  # noqa: N802
         found._obj.value = int(300_000 * time.monotonic())
-        return 0
-
-
-class Blind(Driver):
-    def nvmlDeviceGetTotalEnergyConsumption(self, _: Any, found: Any) -> int:  # noqa: N802
-        return 3  # NVML_ERROR_NOT_SUPPORTED
+        return self.status
 
 
 def test_the_mean_power_since_the_call_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +40,14 @@ def test_the_mean_power_since_the_call_before(monkeypatch: pytest.MonkeyPatch) -
     assert driver.asked == [b"GPU-1b2c"]
     monkeypatch.setattr(power, "STALE_SECONDS", -1.0)  # a driver that no longer answers
     assert meter.watts() == 0
+    driver.status = 3  # NVML_ERROR_NOT_SUPPORTED: the thread, which outlives the test, ends
+    assert eventually(lambda: "power" not in [each.name for each in threading.enumerate()])
 
 
 def test_without_a_counter_or_a_driver_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Blind())
+    driver = Driver()
+    driver.status = 3
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
     blind = PowerMeter("GPU-1")
     time.sleep(0.1)
     assert blind.watts() == 0
