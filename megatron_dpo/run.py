@@ -41,8 +41,8 @@ class Run:
 
     name: str
     """Of the Helm release."""
-    files: Sequence[str | Path] = field(default=(), kw_only=True)
-    """Values files; later ones take precedence."""
+    files: str | Path | Sequence[str | Path] = field(default=(), kw_only=True)
+    """A values file, or several; later ones take precedence."""
     sets: Mapping[str, object] = field(default_factory=dict, kw_only=True)
     """Values by path, over the files, as ``--set`` reads them."""
     namespace: str | None = field(default=None, kw_only=True)
@@ -203,7 +203,8 @@ class Run:
         )
 
     def _files(self) -> list[Path]:
-        return [Path(file) for file in self.files]
+        files = [self.files] if isinstance(self.files, str | Path) else self.files
+        return [Path(file) for file in files]
 
     def _sets(self) -> list[str]:
         return [f"{path}={_text(value)}" for path, value in self.sets.items()]
@@ -212,7 +213,9 @@ class Run:
 def _text(value: object) -> str:
     """Return a value as ``--set`` reads it.
 
-    >>> _text(None), _text(True), _text(0.1)
-    ('null', 'true', '0.1')
+    >>> _text(None), _text(True), _text(0.1), _text(["a", 1])
+    ('null', 'true', '0.1', '{a,1}')
     """
+    if isinstance(value, list | tuple):
+        return f"{{{','.join(map(_text, value))}}}"
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)

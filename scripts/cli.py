@@ -19,6 +19,7 @@ from typing import Annotated
 
 import typer
 
+from launchers.exits import Exit, LaunchError
 from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
@@ -335,6 +336,12 @@ def _is_too_long(error: BaseException | None) -> bool:
     return is_own or (error is not None and _is_too_long(error.__context__))
 
 
+def _code(problem: Problem | OSError | LaunchError) -> int:
+    if isinstance(problem, LaunchError):
+        return UnknownState.code if problem.code is Exit.IO else 1
+    return problem.code if isinstance(problem, Problem) else 1
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected failure prints one message and exits with its code, mostly 1.
 
@@ -354,12 +361,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The interpreter flushes stdout once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
-    except (Problem, OSError) as problem:
+    except (Problem, OSError, LaunchError) as problem:
         console = terminal(stderr=True, soft_wrap=True)
-        is_too_long = _is_too_long(problem)
-        said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
+        said, code = str(problem), _code(problem)
+        if _is_too_long(problem):
+            said, code = TOO_LONG.format(said[:100]), 2
         console.print(f"error: {said}", highlight=False)
-        code = 2 if is_too_long else problem.code if isinstance(problem, Problem) else 1
         if getattr(problem, "errno", None) not in (errno.ENOSPC, errno.EIO):
             _print_error(arguments, code, said)  # stdout is not what failed
         raise SystemExit(code) from None

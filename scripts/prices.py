@@ -70,8 +70,10 @@ def read(file: str | None = None) -> Prices:
         raise Problem(f"{FILE}={path}: cannot be read: {error}; {FORM}") from None
     if not isinstance(found, dict) or {*found} - {"watts"} != {"currency", "gpuHour"}:
         raise Problem(f"{FILE}={path}: {found!r:.100} is not a table of prices; {FORM}")
-    if not isinstance(found["currency"], str):
-        raise Problem(f"{FILE}={path}: currency must be a text, gpuHour a map; {FORM}")
+    if not found["currency"] or not isinstance(found["currency"], str):
+        raise Problem(
+            f"{FILE}={path}: currency must be a text that is not empty, gpuHour a map; {FORM}"
+        )
     prices, watts = (_numbers(found, key, path) for key in ("gpuHour", "watts"))
     return Prices(currency=found["currency"], gpu_hour=prices, watts=watts)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from scripts.problem import Problem, UnknownState
 
+LATER = (408, 409, 412, 423, 425, 429)
+"""HTTP statuses of a destination that is busy, or changes meanwhile."""
 SHA256, GIT = "sha256:", "git:"
 
 
@@ -42,7 +44,9 @@ def refusal(place: str, status: int, said: str, token: str) -> Problem:
     if status == 403:
         remedy = "ask its owner for the right to write, or choose another name [push-forbidden]"
         return Problem(f"{place}: you may not write there ({words}); {remedy}")
-    if 400 <= status < 500:
-        return Problem(f"{place} refuses the export, HTTP {status} ({words}) [push-refused]")
+    if 400 <= status < 500 and status not in LATER:
+        remedy = "check its address and name, or ask its owner [push-refused]"
+        return Problem(f"{place} refuses the export, HTTP {status} ({words}); {remedy}")
+    answer = f"answers with HTTP {status}" if status else "does not answer"
     remedy = "push again: what has arrived is not sent again [push-unreachable]"
-    return UnknownState(f"{place} does not answer ({words}); {remedy}")
+    return UnknownState(f"{place} {answer} ({words}); {remedy}")

@@ -120,7 +120,8 @@ def _marker(folder: Path, stated: Statement) -> Iterator[Finding]:
 
 
 def _wrong(id: str, file: str, why: str) -> Finding:
-    return Finding(id=id, file=file, sentence=f"{file}: {why}")
+    name = file if file.isprintable() else ascii(file)  # a line break could look like a verdict
+    return Finding(id=id, file=file, sentence=f"{name}: {why}")
 
 
 def run(folder: Path, key: str, console: Console, *, as_data: bool) -> int:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from scripts.fix.change import MEMORY, Act, Change, Choice, Remedy, with_layouts
 from scripts.fix.files import Files
-from scripts.fix.text import NotEdited
+from scripts.fix.text import NotEdited, read
 from scripts.fix.words import remedies
 from scripts.observe.command import print_json
 from scripts.plan.command import Request, layouts, refusals
@@ -248,8 +248,8 @@ def _given(choice: Choice) -> Choice | None:
         if change.act is Act.ASK:
             text = typer.prompt(f"{change.path} ({change.value})", default="", show_default=False)
             try:
-                value = yaml.safe_load(text)
-            except yaml.YAMLError:
+                value = read(text)
+            except NotEdited:
                 value = text
             if value is None:
                 return None

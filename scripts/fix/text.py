@@ -50,14 +50,30 @@ def resolved(path: str, values: Any) -> Path:
     return tuple(found)
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads times such as 2026-12-01 and 8:30 as texts, as Helm does."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        found: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        is_time = kind is yaml.ScalarNode and (
+            found.endswith(":timestamp") or (":" in value and found.endswith((":int", ":float")))
+        )
+        return self.DEFAULT_SCALAR_TAG if is_time else found
+
+
 def read(text: str) -> Any:
     """Return a text's values.
 
     Raises:
-        NotEdited: it is not YAML.
+        NotEdited: it is not YAML, or has line breaks that only old editors know.
+
+    >>> read("{a: 2026-12-01T08:00:00Z, b: 8:30, c: 1.5}")
+    {'a': '2026-12-01T08:00:00Z', 'b': '8:30', 'c': 1.5}
     """
+    if "\r" in text.replace("\r\n", ""):
+        raise NotEdited("a line ends with a carriage return alone; save it with line feeds")
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)  # noqa: S506
     except yaml.YAMLError as error:
         raise NotEdited(f"not YAML: {error}") from None
 

@@ -75,14 +75,14 @@ DEFAULTS = {
     "sequence_parallel": "false",
     "recompute_granularity": "selective",
     "recompute_modules": "core_attn",
-    "recompute_num_layers": "1",
     "use_precision_aware_optimizer": "false",
     "exp_avg_dtype": "fp32",
     "exp_avg_sq_dtype": "fp32",
     "main_grads_dtype": "fp32",
     "optimizer_cpu_offload": "false",
 }
-"""Defaults of ms-swift (``swift/megatron/arguments/megatron_args.py``)."""
+"""Defaults of ms-swift (``swift/megatron/arguments/megatron_args.py``), but for
+``recompute_num_layers``, which the chart requires (``recompute-layers-missing``)."""
 
 
 def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
@@ -91,8 +91,9 @@ def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
     >>> from launchers.config.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"],
     ...                 "args": {"tensor_model_parallel_size": 4}})
-    >>> changes(recipe, {"tensor_model_parallel_size": "2", "context_parallel_size": "1"})
-    {'tensor_model_parallel_size': '2'}
+    >>> changes(recipe, {"tensor_model_parallel_size": "2", "context_parallel_size": "1",
+    ...                  "recompute_num_layers": "1"})
+    {'tensor_model_parallel_size': '2', 'recompute_num_layers': '1'}
     """
     return {
         name: value

@@ -15,6 +15,8 @@ from scripts.prices import FILE, FORM, Prices, money
 from scripts.problem import Problem
 
 CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+MOST_MINUTES = 1_000_000_000
+"""Most that `budget.gpuMinutes` allows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +201,7 @@ def assignments(choice: Choice, given: Limits) -> list[str]:
     """Return the values that carry the limits: whole GPU-minutes, and the time in UTC."""
     found = []
     if given.money is not None:
-        minutes = math.floor(60 * given.money / choice.price)
+        minutes = math.floor(min(60 * given.money / choice.price, MOST_MINUTES))
         found.append(f"budget.gpuMinutes={max(1, minutes)}")
     if given.by is not None:
         found.append(f"budget.by={datetime.fromtimestamp(given.by, UTC):%Y-%m-%dT%H:%M:%SZ}")

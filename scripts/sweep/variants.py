@@ -39,7 +39,7 @@ def variants(run: str, given: Sequence[str]) -> list[Variant]:
 
     Args:
         run: the beginning of the names.
-        given: ``path=value,value`` each; ``\,`` is a comma within a value.
+        given: ``path=value,value`` each; ``\,`` is a comma within a value, as are those in ``{}``.
 
     Raises:
         WrongUse: an argument is not of this form, or names a path or a value twice; there are more
@@ -62,7 +62,7 @@ def variants(run: str, given: Sequence[str]) -> list[Variant]:
 
 def _axis(given: str) -> tuple[str, list[str]]:
     path, equals, text = given.partition("=")
-    values = re.split(r"(?<!\\),", text)
+    values = re.split(r"(?<!\\),(?![^{]*\})", text)
     if not path or not equals or "" in values:
         raise WrongUse(f"--vary {given!r}: write PATH=VALUE,VALUE, e.g. recipe.args.beta=0.05,0.1")
     if len({*values}) < len(values):

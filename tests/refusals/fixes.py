@@ -21,7 +21,7 @@ from rich.table import Table
 from scripts.fix.change import Act, Change, Choice, Remedy
 from scripts.fix.command import changed, objection
 from scripts.fix.files import Files
-from scripts.fix.text import NotEdited
+from scripts.fix.text import NotEdited, read
 from scripts.fix.words import remedies
 from tests.chart import judged
 from tests.chart.helm import CHART, merged, walk
@@ -137,7 +137,7 @@ def _values(case: Case, change: Change) -> list[Any]:
         if key in answers():
             return [answers()[key]]
     words = str(change.value)
-    found = [yaml.safe_load(each) for each in EXAMPLE.findall(words)[:2]]
+    found = [read(each) for each in EXAMPLE.findall(words)[:2]]
     found += [default] if (default := _default(path)) is not None else []
     more = [text for sign, text in KINDS if sign in words or not sign]
     return [*found, *(yaml.safe_load(each) for each in more)][:6]

@@ -7,6 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from launchers.exits import Exit, LaunchError
 from scripts import cli
 from scripts.helm import ROOT
 from scripts.plan import command as planning
@@ -19,15 +20,25 @@ def end(*words: str) -> int:
     return int(str(ended.value.code or 0))
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(28, "No space left on device"), 1),
+        (LaunchError(Exit.IO, "no answer", "check the mount", id="storage-unknown"), 4),
+    ],
+)
 def test_what_the_machine_refuses_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def full(request: planning.Request, console: Console, **_: bool) -> int:
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(planning, "run", full)
-    assert end("plan") == 1
-    assert capsys.readouterr().err == "error: [Errno 28] No space left on device\n"
+    assert end("plan") == code
+    assert capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +55,7 @@ def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.Monkey
 
 
 MANY_LINES = """
+from launchers.exits import Exit, LaunchError
 from scripts import cli
 from scripts.plan import command
 

@@ -28,6 +28,7 @@ def test_a_table_is_read_where_the_variable_names_it(
         ("[1]", "not a table"),
         ("{", "cannot be read"),
         ("currency: EUR", "not a table"),
+        ("currency: ''\ngpuHour: {h200: 3}", "must be a text"),
         ("currency: 1\ngpuHour: {h200: 3}", "must be a text"),
         ("currency: EUR\ngpuHour: [h200]", "gpuHour a map"),
         ("currency: EUR\ngpuHour: {h300: 3}", "gpuHour.h300 is not known; use one of"),

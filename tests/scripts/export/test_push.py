@@ -98,6 +98,8 @@ def test_an_interrupted_push_sends_no_large_file_again(hub: Hub, export: Path) -
         ("/repos/create", 403, "push-forbidden", 1),
         ("/preupload/main", 413, "push-refused", 1),
         ("/tree/main", 501, "push-unreachable", 4),
+        ("/commit/main", 409, "push-unreachable", 4),
+        ("/whoami-v2", 429, "push-unreachable", 4),
     ],
 )
 def test_a_hub_that_refuses(

@@ -167,6 +167,7 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "code added": (lambda f: new(f / "modeling_x.py", b"import os"), "file-added"),
     "an adapter added": (lambda f: new(f / "adapter_config.json", b"{}"), "file-added"),
     "a pickle added": (lambda f: new(f / "pytorch_model.bin", b"\x80"), "file-added"),
+    "a name like a verdict": (lambda f: new(f / "a\nall files are there", b""), "file-added"),
     "a hidden file added": (lambda f: new(f / ".env", b"A=1"), "file-added"),
     "a card added": (lambda f: new(f / "README.md", b"# x"), "card-differs"),
     "a link to the same weights": (link, "file-kind"),
@@ -247,6 +248,7 @@ def test_each_tampering_is_found(name: str, signed: Signed, tmp_path: Path) -> N
     tamper(folder)
     found = verify(folder, str(signed.public)).findings
     assert id in {each.id for each in found}, found
+    assert all(each.sentence.isprintable() for each in found)
 
 
 def test_there_are_forty_tamperings_at_least() -> None:

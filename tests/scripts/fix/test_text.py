@@ -99,6 +99,8 @@ def test_a_number_is_quoted_as_it_is_written(written: str, value: str) -> None:
 def test_a_text_that_would_change_elsewhere_too_is_left_alone() -> None:
     with pytest.raises(NotEdited):
         text.set_value("a: &x {b: 1}\nc: *x\n", ("a", "b"), 2)
+    with pytest.raises(NotEdited):
+        text.remove("a: 1\rb: {c: 1}\r", ("b",))
 
 
 def test_line_breaks_of_windows_stay() -> None:

@@ -46,7 +46,7 @@ def test_a_fix_is_written_if_it_is_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     text = A100.read_text(encoding="utf-8")
     file.write_text(text.replace("\nnodes: 2", '\nnodes: "2"'), encoding="utf-8")
-    shown = Run("dpo", files=[file]).fix()
+    shown = Run("dpo", files=file).fix()
     assert [each.id for each in shown.applied] == ["value-quoted"] and not shown.files
     assert file.read_text(encoding="utf-8") != text
     done = Run("dpo", files=[file]).fix(write=True)

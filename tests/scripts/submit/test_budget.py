@@ -75,6 +75,7 @@ def test_where_none_meets_the_limits_the_run_that_gets_furthest_is_said() -> Non
 def test_the_values_of_a_budget_never_pay_for_more_than_it() -> None:
     sets = budget.assignments(replace(SLOW, price=2.3), Limits(by=NOW, money=400.0))
     assert sets == ["budget.gpuMinutes=10434", "budget.by=2026-11-26T18:30:00Z"]
+    assert budget.assignments(SLOW, Limits(money=1e308)) == ["budget.gpuMinutes=1000000000"]
 
 
 def test_helm_gets_the_chosen_gang_and_the_budget(
