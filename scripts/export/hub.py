@@ -11,6 +11,8 @@ from scripts.problem import Problem
 
 ATTRIBUTES = ".gitattributes"
 """File that the hub adds to each repository."""
+SILENCE_SECONDS = 60.0
+"""Without an answer, after which the client gives up or tries again; its default is to wait."""
 
 
 class Repository:
@@ -25,6 +27,7 @@ class Repository:
             raise Problem(said) from None
         self._name, self._token, self._client = name, token, huggingface_hub
         self._api = huggingface_hub.HfApi(token=token or None)
+        huggingface_hub.get_session().timeout = SILENCE_SECONDS
 
     def files(self) -> Mapping[str, str]:
         """Return the digest of each file on the main branch; none without a repository."""
@@ -58,7 +61,7 @@ class Repository:
             yield
         except errors.LocalTokenNotFoundError:
             raise refusal(place, 401, "there is none", "") from None
-        except (errors.HTTPError, OSError, RuntimeError, ValueError) as error:
+        except (errors.HTTPError, LookupError, OSError, RuntimeError, ValueError) as error:
             cause = error.__cause__ if isinstance(error, RuntimeError) else error  # of an upload
             status = cause.response.status_code if isinstance(cause, errors.HfHubHTTPError) else 0
             said = getattr(cause, "server_message", None) or str(cause)

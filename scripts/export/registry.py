@@ -14,6 +14,7 @@ from scripts.problem import Problem
 KIND = "application/vnd.megatron-dpo.export"
 TITLE = "org.opencontainers.image.title"
 _STATUS = (
+    (429, r"toomanyrequests|status code 429"),
     (404, r"not found|name_unknown|manifest_unknown|status code 404"),
     (401, r"unauthorized|authentication required|credential|status code 401"),
     (403, r"denied|forbidden|status code 403"),

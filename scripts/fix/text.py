@@ -25,13 +25,16 @@ def resolved(path: str, values: Any) -> Path:
 
     >>> resolved("a.b/c.d[0].e", {"a": {"b/c.d": [{}]}})
     ('a', 'b/c.d', 0, 'e')
+    >>> resolved('a[""]', {"a": {"": 1}})
+    ('a', '')
     """
     found: list[str | int] = []
     rest = path
     while rest:
         keys = values if isinstance(values, dict) else {}
         plain = rest.removeprefix(".")
-        own = [k for k in map(str, keys) if plain == k or plain.startswith((f"{k}.", f"{k}["))]
+        named = (k for k in map(str, keys) if k and plain.startswith(k))
+        own = [k for k in named if not plain[len(k) :] or plain[len(k)] in ".["]
         step = _STEP.match(rest)
         if own:
             key: str | int = max(own, key=len)
@@ -260,7 +263,7 @@ def _remove(text: str, path: Path) -> str:
         return text[: ends[place - 1]] + text[end:] if place else text[:begin] + text[end:]
     line = text.rfind("\n", 0, begin) + 1
     following = end if text[:end].endswith("\n") else text.find("\n", end) + 1 or len(text)
-    before = text[line:begin].strip()
+    before = text[line:begin].strip().removesuffix("?").strip()
     if isinstance(parent, yaml.SequenceNode):
         before = before.removesuffix("-").strip()
     if before:  # the first entry behind a dash or a key

@@ -69,21 +69,23 @@ class Node:
 
     def take(self, usage: Usage) -> None:
         """Add a usage; what exceeds the node's own quota is the cohort's, too."""
-        above: dict[Room, int] = {}
+        above = usage
+        if self.lend:
+            free = {room: max(0, self.own(room) - self.usage.get(room, 0)) for room in usage}
+            above = {room: max(0, amount - free[room]) for room, amount in usage.items()}
         for room, amount in usage.items():
-            used = self.usage.get(room, 0)
-            above[room] = max(0, amount - max(0, self.own(room) - used))
-            self.usage[room] = used + amount
+            self.usage[room] = self.usage.get(room, 0) + amount
         if self.parent:
             self.parent.take(above)
 
     def give(self, usage: Usage) -> None:
         """Remove a usage."""
-        above: dict[Room, int] = {}
+        above = usage
+        if self.lend:
+            lent = {room: self.usage[room] - self.own(room) for room in usage}
+            above = {room: max(0, min(amount, lent[room])) for room, amount in usage.items()}
         for room, amount in usage.items():
-            used = self.usage.get(room, 0)
-            above[room] = max(0, min(amount, used - self.own(room)))
-            self.usage[room] = used - amount
+            self.usage[room] -= amount
         if self.parent:
             self.parent.give(above)
 

@@ -2,16 +2,20 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
+from scripts.export import hub as hub_client
 from scripts.export import sign
 from scripts.export.verify import verify
 from scripts.helm import ROOT
+from scripts.problem import UnknownState
 from scripts.terminal import terminal
 from tests.scripts.dev.release import loopback
 from tests.scripts.export import fake_hub
@@ -98,6 +102,7 @@ def test_an_interrupted_push_sends_no_large_file_again(hub: Hub, export: Path) -
         ("/repos/create", 403, "push-forbidden", 1),
         ("/preupload/main", 413, "push-refused", 1),
         ("/tree/main", 501, "push-unreachable", 4),
+        ("/repos/create", 409, "push-unreachable", 4),
         ("/commit/main", 409, "push-unreachable", 4),
         ("/whoami-v2", 429, "push-unreachable", 4),
     ],
@@ -110,6 +115,15 @@ def test_a_hub_that_refuses(
     done = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
     assert (done.returncode, f"[{id}]" in done.stderr) == (code, True), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_hub_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        monkeypatch.setattr(hub_client, "SILENCE_SECONDS", 0.1)
+        with pytest.raises(UnknownState, match=r"\[push-unreachable\]"):
+            hub_client.Repository(REPOSITORY, TOKEN).files()
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,10 @@ def test_a_value_is_removed_with_its_line(path: Path, old: str, new: str) -> Non
     assert text.remove(FILE, path) == FILE.replace(old, new, 1)
 
 
+def test_a_key_behind_a_question_mark_is_removed() -> None:
+    assert text.remove("a: 1\n? ''\n: 2\n", ("",)) == "a: 1\n"
+
+
 def test_a_key_is_renamed_with_its_comment() -> None:
     made = text.rename(FILE, ("recipe", "args", "learning_rate"), "beta")
     assert made == FILE.replace("learning_rate: 1e-6 ", "beta: 1e-6 ")
