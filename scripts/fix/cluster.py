@@ -125,7 +125,7 @@ def fix(target: Target, confirm: Callable[[Repair], bool], *, yes: bool = False)
         return None
     if _seen(target).commands != one.commands:
         raise Problem("the state has changed since; nothing was run; see `megatron-dpo why` again")
-    return "\n".join(_execute(each, target) for each in one.commands)
+    return execute(one.commands, target)
 
 
 def run(
@@ -183,6 +183,25 @@ def _allowed(one: Command) -> None:
             f"you lack the permission: {' '.join(one.right[:2])} ({said}); nothing was changed: "
             f"give `{one.text}` to the administrator"
         )
+
+
+def execute(commands: Sequence[Command], target: Target) -> str:
+    """Run commands one after the other; return what they printed.
+
+    Raises:
+        Problem: one failed; it says which ones have been run and which are left.
+    """
+    said: list[str] = []
+    for number, each in enumerate(commands):
+        try:
+            said.append(_execute(each, target))
+        except Problem as problem:
+            done, left = (
+                " && ".join(each.text for each in some) or "nothing"
+                for some in (commands[:number], commands[number:])
+            )
+            raise Problem(f"{problem}; run before it: {done}; left to run: {left}") from None
+    return "\n".join(said)
 
 
 def _execute(one: Command, target: Target) -> str:

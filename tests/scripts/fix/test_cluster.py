@@ -7,6 +7,7 @@ The stand-in sends the merge patch of ``kubectl patch`` to the cluster of the te
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rich.console import Console
 from megatron_dpo import Run
 from scripts.doctor.api import Api
 from scripts.fix import cluster as fixing
-from scripts.fix.cluster import repair_of
+from scripts.fix.cluster import Command, repair_of
 from scripts.observe.command import Target
 from scripts.observe.source import Source
 from scripts.problem import Problem
@@ -102,6 +103,13 @@ def test_a_stopped_queue_is_started_where_rights_allow(stopped: Cluster, kubectl
     asked, patched = calls(kubectl)
     assert asked == ["auth", "can-i", "patch", "localqueue", "-n", "team"]
     assert patched == [*START, "-p", OPEN]
+
+
+def test_a_command_that_fails_says_what_was_run_before(stopped: Cluster, kubectl: Path) -> None:
+    first, second = (f"kubectl {' '.join(START)} -p '{OPEN}'", "kubectl delete workload a -n team")
+    with pytest.raises(Problem, match=rf"before it: {re.escape(first)}; left to run: {second}"):
+        fixing.execute([Command(first), Command(second)], TARGET)
+    assert policy(stopped) == "None"
 
 
 def test_without_the_right_nothing_is_run(stopped: Cluster, kubectl: Path) -> None:
