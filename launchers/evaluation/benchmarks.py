@@ -16,12 +16,13 @@ from launchers.config.env import integer
 from launchers.config.settings import Launch
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
-from launchers.storage import disk
+from launchers.storage import disk, marker
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
 
 TASKS, LIMIT = "DPO_BENCHMARKS", "DPO_BENCHMARK_LIMIT"
+IMAGE = "DPO_IMAGE"
 _KNOWN = (
     "import json, sys; from evalscope.api.registry import BENCHMARK_REGISTRY as known; "
     "open(sys.argv[1], 'w').write(json.dumps({'known': sorted(known)}))"
@@ -49,13 +50,18 @@ class Benchmarks:
 def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
     """Refuse benchmarks before training that evalscope of this image does not have.
 
+    Its names take up to a minute: a restart with the same image and benchmarks does not ask again.
+
     Raises:
         LaunchError: CONFIG.
     """
     tasks = Benchmarks.of(env).tasks
     if not tasks or launch.rehearse:
         return
-    listed = launch.work.benchmarks
+    work, accepted = launch.work, {"image": env.get(IMAGE), "tasks": [*tasks]}
+    found, listed = read_object(work.benchmarks), work.home / "benchmarks.names"
+    if accepted["image"] and found.get("accepted") == accepted:
+        return
     code = _run([sys.executable, "-c", _KNOWN, str(listed)], launch, env)
     known = read_object(listed).get("known")
     disk.remove(listed)
@@ -74,18 +80,20 @@ def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
             f"use {near}" if near else f"use names of {_log(launch).name}: evalscope lists them",
             id="benchmarks-unknown",
         )
+    replace(work.benchmarks, json.dumps({**found, "accepted": accepted}) + "\n")
 
 
 def measure(launch: Launch, env: Mapping[str, str]) -> str:
-    """Let the export answer the benchmarks, unless it has; return the scores as one sentence.
+    """Let the export answer the benchmarks, unless this one has; return the scores in a sentence.
 
     A failure is logged and recorded; it does not end the run, whose export stands.
     """
     work, wanted = launch.work, Benchmarks.of(env)
-    asked = {"tasks": list(wanted.tasks), "limit": wanted.limit}
     if not wanted.tasks or launch.rehearse:
         return ""
-    found = read_object(work.benchmarks)
+    made, found = marker.read(work.export), read_object(work.benchmarks)
+    asked = {"tasks": list(wanted.tasks), "limit": wanted.limit}
+    asked["export"] = made and marker.digest(made)
     if found.get("asked") != asked or found.get("problem"):
         disk.remove(work.benchmarks)
         folder = work.home / "benchmarks"
@@ -96,7 +104,8 @@ def measure(launch: Launch, env: Mapping[str, str]) -> str:
             scores = read_scores(folder)
             is_whole = not code and {*wanted.tasks} <= scores.keys()
             problem = "" if is_whole else f"evalscope ended with {code}; see {_log(launch)}"
-        found = {"asked": asked, "scores": scores, "problem": problem}
+        accepted = found.get("accepted")
+        found = {"accepted": accepted, "asked": asked, "scores": scores, "problem": problem}
         replace(work.benchmarks, json.dumps(found) + "\n")
     if found["problem"]:
         logs.warning("benchmarks failed", why=found["problem"], id="benchmarks-failed")

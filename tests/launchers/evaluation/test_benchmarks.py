@@ -12,6 +12,8 @@ import pytest
 from launchers.config.settings import Launch, from_env
 from launchers.evaluation import benchmarks
 from launchers.exits import Exit, LaunchError
+from launchers.storage import marker
+from launchers.storage.marker import Marker
 from tests.launchers.pods import PYTHONPATH, Pods
 
 REPORT = {
@@ -106,4 +108,23 @@ def test_what_cannot_be_measured_is_refused_before_training(
     with pytest.raises(LaunchError, match=says) as refused:
         benchmarks.refuse_unknown(launch, {**env, **change})
     assert (refused.value.code, refused.value.id) == (Exit.CONFIG, id)
-    assert not launch.work.benchmarks.exists()
+    assert "scores" not in json.loads(launch.work.benchmarks.read_text())
+
+
+def test_a_restart_with_the_same_image_does_not_list_the_names_again(given: Given) -> None:
+    launch, env = given
+    first = {**env, "DPO_IMAGE": "registry.example/train:1"}
+    benchmarks.refuse_unknown(launch, first)
+    benchmarks.refuse_unknown(launch, {**first, "PYTHONPATH": ""})
+    for change in ({"DPO_IMAGE": "registry.example/train:2"}, {"DPO_BENCHMARKS": "hard"}):
+        benchmarks.refuse_unknown(launch, first)
+        with pytest.raises(LaunchError, match="an image with evalscope"):
+            benchmarks.refuse_unknown(launch, {**first, **change, "PYTHONPATH": ""})
+    benchmarks.refuse_unknown(launch, first)
+    for _ in range(2):  # the scores stay, too
+        assert benchmarks.measure(launch, first) == "gsm8k acc 0.75 (4 samples)"
+        benchmarks.refuse_unknown(launch, {**first, "PYTHONPATH": ""})
+    assert log(launch).count("measured") == 1
+    marker.write(launch.work.export, Marker(inputs={"steps": 2}, manifest={}))
+    benchmarks.measure(launch, first)
+    assert log(launch).count("measured") == 2, "another export is measured anew"
