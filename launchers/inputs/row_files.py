@@ -106,7 +106,7 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
         files = row_folder.train_files(key, path, SUFFIXES)
         if isinstance(files, str):
             return [Rows(path=path, unread=files)]
-        if len(files) > 1 and files[0][1] == "json" and not files[0][0].stat().st_size:
+        if files[0][1] == "json" and not files[0][0].stat().st_size:
             wrong = f"begins with {files[0][0].name}, which is empty: datasets reads its columns"
             raise refusal("dataset-empty", key, path, wrong, "remove that file")
         files = [f for f in files if f[1] != "json" or f[0].stat().st_size]

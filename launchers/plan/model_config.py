@@ -6,7 +6,7 @@ Parameter counts follow Hugging Face's modeling_*.py; tests compare them with pu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,8 @@ from launchers.exits import Exit, LaunchError
 EXPERTS = ("num_experts", "n_routed_experts", "moe_num_experts", "num_local_experts")
 """Keys of the number of routed experts, as in mcore-bridge ``config/parser.py``."""
 _TOPK = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token", "top_k_experts")
+_TOPK += ("moe_top_k",)
+_DENSE_FIRST = ("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers")
 _SHARED = ("n_shared_experts", "num_shared_expert", "moe_num_shared_experts", "num_shared_experts")
 _UNMODELLED = (
     "kv_lora_rank",
@@ -27,7 +29,14 @@ _UNMODELLED = (
     "mtp_num_hidden_layers",
     "linear_num_key_heads",
     "expert_layer_period",
+    "hidden_size_per_layer_input",
 )
+_OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
+"""Keys of layers without attention, in lower case."""
+_TWO_MATRICES = re.compile(
+    "bloom|falcon|gpt2|gpt_bigcode|gpt_neox$|gptj|mpt|nemotron|opt$|phi$|starcoder2"
+)
+"""Families whose MLP has no gate (transformers ``modeling_*.py``)."""
 _TIED = re.compile("gemma|cohere|ernie4_5|smollm3|starcoder2|falcon$|lfm2")
 _UNTIED = re.compile(
     "qwen[23]|llama|mistral|ministral|mixtral|deepseek|glm|minimax|gpt_oss|gpt_neox$|phi|olmo|granite"
@@ -193,11 +202,24 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
         out_bias=bias,
         dtype=str(config.get("torch_dtype") or config.get("dtype") or "bfloat16"),
         positions=_size(config, "max_position_embeddings", default=0),
-        unmodelled=tuple(k for k in _UNMODELLED if any(each.get(k) for each in levels(outer))),
+        unmodelled=tuple(_unmodelled(outer, kind)),
         architecture=str(named[0]) if isinstance(named, list) and named else "",
         multimodal=any(k in each for each in levels(outer) for k in _MODALITIES),
         **_experts(config, ffn, layers),
     )
+
+
+def _unmodelled(config: Mapping[str, object], kind: str) -> Iterator[str]:
+    """Yield the keys of a config.json whose effect is not modelled."""
+    found, sizes = levels(config), text_config(config)
+    yield from (key for key in _UNMODELLED if any(each.get(key) for each in found))
+    has_experts = any(sizes.get(key) for key in EXPERTS)
+    for key, value in sizes.items():
+        is_other = _OTHER_LAYERS.match(key.lower()) or ("expert" in key and not has_experts)
+        if is_other and isinstance(value, int | str) and value not in (0, 1, ""):
+            yield key
+    if _TWO_MATRICES.match(kind):
+        yield "model_type"
 
 
 def levels(config: Mapping[str, object]) -> list[Mapping[str, Any]]:
@@ -254,14 +276,15 @@ def _experts(config: Mapping[str, object], ffn: int, layers: int) -> dict[str, A
     if (experts := _size(config, *EXPERTS, default=0)) < 2:
         return {}
     width = _size(config, "moe_intermediate_size", default=ffn)
-    shared = _size(config, "shared_expert_intermediate_size", default=0)
+    gated = _size(config, "shared_expert_intermediate_size", default=0)
+    shared = gated or _size(config, "shared_intermediate_size", default=0)
     number = _size(config, *_SHARED, default=int("intermediate_size_mlp" in config))
     return {
         "experts": experts,
         "topk": _size(config, *_TOPK),
         "expert_ffn": width,
         "shared_ffn": shared or width * number,
-        "shared_gate": bool(shared),
+        "shared_gate": bool(gated),
         "dense": tuple(i for i in range(layers) if not _is_sparse(config, i)),
     }
 
@@ -269,7 +292,8 @@ def _experts(config: Mapping[str, object], ffn: int, layers: int) -> dict[str, A
 def _is_sparse(config: Mapping[str, object], layer: int) -> bool:
     """Return whether a layer of a model with experts has them.
 
-    Source: Hugging Face's modeling_*.py of Qwen, DeepSeek and GLM, Llama 4, ERNIE, HunYuan, Step.
+    Source: Hugging Face's modeling_*.py of Qwen, DeepSeek and GLM, Llama 4, ERNIE, HunYuan,
+    Step, AFMoE, LFM2.
     """
 
     def number(key: str, default: int) -> int:
@@ -284,7 +308,7 @@ def _is_sparse(config: Mapping[str, object], layer: int) -> bool:
         return str(layer) in text.replace(" ", "").split(",")
     every, begin = number("decoder_sparse_step", 1), number("moe_layer_start_index", 0)
     every *= number("interleave_moe_layer_step", 1) * number("moe_layer_interval", 1)
-    begin += number("first_k_dense_replace", 0) + number("moe_layer_num_skipped", 0)
+    begin += sum(number(key, 0) for key in _DENSE_FIRST)
     only, end = config.get("mlp_only_layers"), config.get("moe_layer_end_index")
     last = layer if end in (None, -1) else number("moe_layer_end_index", layer)
     is_listed = isinstance(only, list) and layer in only

@@ -63,8 +63,15 @@ TOLERATE = Template(f"{FITS}, or use another queue; {PATCH} does it for this run
 SELECT = Template(f"{FITS}, or use another queue; {PATCH} {AGAIN} do it for this run.")
 NOT_SELECTED = r"(?i)namespace doesn't match"
 REQUIRED = re.compile(rf"{re.escape(KUEUE)}/podset-\w+-topology")
-NEVER = ("Misconfigured", "ExceedsMaxQuota", "NoMatchingFlavor")
-"""Reasons of Kueue 0.19 (``workload_types.go``) that waiting does not change."""
+NEVER = ("Misconfigured", "ExceedsMaxQuota", "NoMatchingFlavor", "Inadmissible", "AdmissionGated")
+"""Reasons of Kueue (``workload_types.go``) that waiting does not change."""
+NEVER_SAID = (
+    r"^(?:failed to assign flavors|resources validation failed|resources didn't satisfy LimitRange)"
+)
+"""The same in words, where the reason is Pending: unless the feature gate
+UnadmittedWorkloadsObservability is on, which it is not by default (``resources.go``,
+``flavorassigner.go``)."""
+PREEMPTION_GATED = "requires preemption"
 STARTED_SECONDS = 180.0
 """Seconds after its admission in which Kueue starts a JobSet at the latest: it does within one."""
 AFTER = frozenset({"queued", "requeue-backoff"})
@@ -96,7 +103,7 @@ def _topology(view: View) -> Facts | None:
 
 
 def _topology_level_missing(view: View) -> Facts | None:
-    found = matched(NO_LEVEL, view.pending_message)
+    found = _never(NO_LEVEL, view)
     if found is None:
         return None
     changes = [_drop(at, name) for at, name, _ in _topologies(view)]
@@ -136,7 +143,7 @@ def _add(path: str, value: object) -> Object:
 
 def _flavor_mismatch(view: View) -> Facts | None:
     """Match pods that a flavor does not take; its taint and its labels are what they lack."""
-    found = matched(MISMATCH, view.pending_message)
+    found = _never(MISMATCH, view)
     if found is None:
         return None
     changes = _tolerations(view, found) if found["key"] else _selectors(view, found["flavor"] or "")
@@ -199,7 +206,7 @@ def _quota_uncovered(view: View) -> Facts | None:
 
 
 def _quota_exceeds_maximum(view: View) -> Facts | None:
-    found = matched(EXCEEDED, view.pending_message)
+    found = _never(EXCEEDED, view)
     if found is None:
         return None
     resource, flavor = found["resource"], found["flavor"]
@@ -234,11 +241,19 @@ def _reason(view: View) -> str:
     return str(view.workload_condition("QuotaReserved").get("reason") or "")
 
 
+def _never(pattern: str, view: View) -> dict[str, str] | None:
+    """Match what Kueue says of a flavor, unless another flavor is only short of quota."""
+    pod_sets = re.split(r"(?=couldn't assign flavors)", view.pending_message)
+    found = (matched(pattern, each) for each in pod_sets if not matched(queueing.SHORT, each))
+    return next(filter(None, found), None)
+
+
 def _inadmissible(view: View) -> Facts | None:
     """Match a reason that waiting does not change, in words that no other state knows."""
     known = (test for id, test in {**queueing.CONDITIONS, **NEVER_FITS}.items() if id not in AFTER)
     message, reason = view.pending_message, _reason(view)
-    if not message or reason not in NEVER or any(test(view) for test in known):
+    is_never = reason in NEVER or matched(NEVER_SAID, message) is not None
+    if not is_never or PREEMPTION_GATED in message or any(test(view) for test in known):
         return None
     return None if _topology_level_missing(view) else {"reason": reason, "cause": clean(message)}
 

@@ -10,14 +10,21 @@ from launchers.gang.barrier import format_ranks
 from scripts.doctor.api import Object
 from scripts.manifest import GANG
 from scripts.observe.cluster import JOB_LABEL, condition
-from scripts.observe.view import View
+from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
-from scripts.why.words import Condition, Facts, after, lasting, who
+from scripts.why.admission import STARTED_SECONDS
+from scripts.why.words import Condition, Facts, Template, after, lasting, who
 
 STALL_STEPS = 10
 """Usual steps without a new one after which a run counts as stalled ..."""
 STALL_SECONDS = 600.0
 """... but not earlier than this: an evaluation or a save may lie between two steps."""
+SEE = "see `kubectl get jobs,pods -n {namespace}`"
+SOON = Template(f"Wait: JobSet and kubelets create the pods within seconds; if it lasts, {SEE}.")
+LATE = Template(
+    "JobSet creates the pods within seconds, and there are none{lasting}: the administrator finds "
+    f"in the log of its controller why; {SEE}."
+)
 TRAIN = "train"
 HELD = re.compile(r" run held code=(?P<code>\d+) minutes=(?P<minutes>\S+)")
 """The line of ``launchers/stop/hold.py``."""
@@ -143,7 +150,13 @@ def _pods_awaited(view: View) -> Facts | None:
         return None
     stages = [pod for pod in view.snapshot.pods if not _is_of_gang(pod)]
     running = [pod["metadata"]["name"] for pod in stages if pod["status"]["phase"] == "Running"]
+    created = view.jobset["metadata"].get("creationTimestamp")
+    began = unix_time(view.workload_condition("Admitted").get("lastTransitionTime") or created)
+    none_yet = not view.snapshot.pods and not view.is_suspended and not view.restarts[0]
+    is_late = none_yet and began is not None and view.now - began > STARTED_SECONDS
     return {
+        "remedy": LATE if is_late else SOON,
+        "lasting": lasting(view, began),
         "count": sum(rank.phase == "Running" for rank in view.ranks),
         "nodes": view.nodes,
         "detail": f"; a stage runs in pod {running[0]}" if running else "",

@@ -84,18 +84,30 @@ def _taken(batches: Iterable[Any], most: int, rows: int) -> tuple[list[Mapping[s
 
 
 def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
-    """Return the schema, the rows of each row group, their bytes, and a reader; no images."""
+    """Return the schema, the rows of each row group, their bytes, and a reader; no images.
+
+    With an image's bytes its path is left out too: it is of the machine that wrote the file.
+    """
     import pyarrow.parquet as pq
 
     # or it reads whole columns of a row group, which may be the file
     file = pq.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    columns = [*map(file.schema.column, range(len(file.schema)))]
+    groups = [*map(file.metadata.row_group, range(file.metadata.num_row_groups))]
+    raw = {
+        n
+        for n, leaf in enumerate(columns)
+        if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "NONE"
+    }
+    images = {
+        columns[n].path.rpartition(".")[0] for n in raw if not all(_is_null(g, n) for g in groups)
+    } - {""}
     leaves = [
         n
-        for n, leaf in enumerate(map(file.schema.column, range(len(file.schema))))
-        if leaf.physical_type != "BYTE_ARRAY" or leaf.logical_type.type != "NONE"
+        for n, leaf in enumerate(columns)
+        if n not in raw and leaf.path.rpartition(".")[0] not in images
     ]
-    texts = [file.schema.column(n).path for n in leaves]
-    groups = [*map(file.metadata.row_group, range(file.metadata.num_row_groups))]
+    texts = [columns[n].path for n in leaves]
     whole = sum(group.column(n).total_uncompressed_size for group in groups for n in leaves)
 
     def batches(group: int) -> Iterable[Any]:
@@ -104,6 +116,12 @@ def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
 
     sizes = [group.num_rows for group in groups]
     return file.schema_arrow, sizes, max(whole, path.stat().st_size), batches
+
+
+def _is_null(group: Any, column: int) -> bool:
+    """Return whether a row group says that a column has no value."""
+    found = group.column(column)
+    return bool(found.statistics and found.statistics.null_count == found.num_values)
 
 
 def _arrow(path: Path) -> tuple[Any, list[int], int, Batches]:

@@ -87,6 +87,7 @@ def test_sizes_inside_the_config_of_a_decoder_are_read(keys: tuple[str, ...]) ->
         ({"moe_layer_start_index": 2, "moe_layer_end_index": 40, "moe_layer_interval": 1}, 9),
         ({"moe_layers_enum": "4, 5, 6"}, 45),
         ({"moe_layer_num_skipped": 1}, 1),
+        ({"num_dense_layers": 2}, 2),
     ],
 )
 def test_dense_layers_are_counted_where_they_are(change: dict[str, object], dense: int) -> None:
@@ -119,10 +120,28 @@ def test_a_list_of_equal_sizes_is_one_size_and_of_others_a_short_message() -> No
     )
 
 
-def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
-    assert parse_config(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == (
-        "kv_lora_rank",
-    )
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("kv_lora_rank", 512),
+        ("mamba_d_state", 128),
+        ("conv_L_cache", 3),
+        ("hidden_size_per_layer_input", 256),
+        ("moe_num_primary_experts", 32),
+        ("model_type", "starcoder2"),
+    ],
+)
+def test_what_is_not_counted_of_a_dense_model_is_reported(key: str, value: object) -> None:
+    config = known_models()["Qwen3-4B"]
+    assert parse_config(config | {key: value}).unmodelled == (key,)
+    assert parse_config(config | {key: 0}).unmodelled == ()
+
+
+def test_a_shared_expert_without_a_gate_is_counted() -> None:
+    """Granite MoE has it as ``shared_intermediate_size``."""
+    config = known_models()["Qwen3-30B-A3B"]
+    more = parse_config(config | {"shared_intermediate_size": 1024}).parameters
+    assert more == PUBLISHED["Qwen3-30B-A3B"] + 48 * 3 * 2048 * 1024
 
 
 @pytest.mark.parametrize(

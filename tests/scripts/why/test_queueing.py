@@ -147,7 +147,13 @@ def test_a_delay_counts_evictions_only_where_there_were_some(
 
 LATE, SOON = "2026-11-18T08:26:45Z", "2026-11-18T10:25:40Z"
 """Two hours, and one minute, before NOW."""
-LEVEL = "couldn't assign flavors to pod set node: no topology domains at level: example.com/rack"
+NODE = "couldn't assign flavors to pod set node: "
+LEVEL = f"{NODE}no topology domains at level: example.com/rack"
+QUOTA = "insufficient unused quota for nvidia.com/gpu in flavor b, 8 more needed"
+MOST = (
+    "insufficient quota for nvidia.com/gpu in flavor a, previously considered podsets requests "
+    "(0) + current podset request (16) > maximum capacity (8)"
+)
 
 
 @pytest.mark.parametrize("reason", ["TopologyPlacementFailed", "Pending"])
@@ -167,6 +173,8 @@ def test_a_level_that_no_node_has_is_nothing_to_wait_for(reason: str) -> None:
         ("Misconfigured", "inadmissible"),
         ("ExceedsMaxQuota", "inadmissible"),
         ("WaitingForQuota", "queued"),
+        ("AdmissionGated", "inadmissible"),
+        ("Inadmissible", "inadmissible"),
         ("Pending", "queued"),
     ],
 )
@@ -175,9 +183,36 @@ def test_other_words_are_judged_by_their_reason(reason: str, id: str) -> None:
     assert found == id and "words of a later release" in said
 
 
+@pytest.mark.parametrize(
+    ("message", "reason", "id"),
+    [
+        ("failed to assign flavors to pod set node: no TAS flavor assigned", "", "inadmissible"),
+        ("resources validation failed: [x]", "Pending", "inadmissible"),
+        ("resources didn't satisfy LimitRange constraints: [x]", "Pending", "inadmissible"),
+        ("Workload requires preemption, but it's gated", "AdmissionGated", "queued"),
+        (f"{NODE}flavor a doesn't match node affinity, {QUOTA}", "Pending", "quota-short"),
+        (f'{NODE}Flavor "a" does not contain the requested level, {QUOTA}', "", "quota-short"),
+        (f"{NODE}{MOST}, {QUOTA}", "", "quota-short"),
+    ],
+)
+def test_waiting_is_of_use_where_a_flavor_is_only_short_of_quota(
+    message: str, reason: str, id: str
+) -> None:
+    assert only(waits(pending(message, reason)))[0] == id
+
+
+def test_what_one_pod_set_never_gets_is_named_beside_what_another_waits_for() -> None:
+    said = f"couldn't assign flavors to pod set a: {QUOTA}; {NODE}{MOST}"
+    found = [each.id for each in explain(waits(pending(said)))]
+    assert found == ["quota-exceeds-maximum", "quota-short"]
+
+
 def test_an_admitted_run_is_late_after_minutes_only() -> None:
     for when, id in ((LATE, "admitted-suspended"), (SOON, "pods-awaited")):
         assert only(waits(admitted(when)))[0] == id
+    for when, is_late in ((LATE, True), (SOON, False)):
+        [found] = explain(view(jobset(), workloads=[admitted(when)]))
+        assert found.id == "pods-awaited" and ("log of its controller" in found.remedy) == is_late
     elsewhere = admitted(LATE, clusterName="worker-1")
     assert only(waits(elsewhere))[0] == "runs-elsewhere"
 
