@@ -47,11 +47,12 @@ def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) ->
     """
     listed = lookup.entries(folder)
     pair = {"vocab.json", "merges.txt"} <= {*listed}
-    if not pair and not any(map(_TOKENIZER.fullmatch, listed)):
+    files = [each for each in listed if _TOKENIZER.fullmatch(each)]
+    if not pair and not files:
         says = f"{name} has no tokenizer (tokenizer.json, tokenizer.model, vocab.json)"
         raise refusal("model-tokenizer-missing", says, "copy the tokenizer of the model to it")
     held = {file: _parse(folder / file, name) for file in _JSON if file in listed}
-    for file in filter(_TOKENIZER.fullmatch, listed):
+    for file in files or ("vocab.json", "merges.txt"):
         if is_pointer(folder / file):
             raise _damaged(name, file, "a git-lfs pointer")
         if file.endswith(".model") and lookup.begin(folder / file, 1) == b"":

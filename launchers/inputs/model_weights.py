@@ -100,6 +100,8 @@ def check(
         _not_safetensors(folder, name, listed, backend)
         return {}
     tensors = _tensors(folder, name, index or {"": WHOLE})
+    if index and backend == "megatron":  # transformers reads all tensors of the files
+        tensors = {key: tensors[key] for key in index}
     _names(name, config, tensors)
     if has_head:
         outer = config.get("tie_word_embeddings")  # counts in transformers, the inner in Megatron
@@ -127,7 +129,7 @@ def _index(folder: Path, name: str, backend: str, file: str = INDEX) -> dict[str
     found = held.get("weight_map") if isinstance(held, dict) else None
     if not isinstance(found, dict) or not found:
         raise refusal(id, f"{name}: {file} is not JSON with a weight_map")
-    if backend == "transformers" and "metadata" not in held:  # KeyError
+    if backend == "transformers" and not isinstance(held.get("metadata"), dict):
         says = f"{name}: {file} has no metadata, which transformers reads"
         raise refusal("model-index-metadata", says, 'add "metadata": {} to it')
     return {str(tensor): str(file) for tensor, file in found.items()}

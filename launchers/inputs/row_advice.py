@@ -124,12 +124,15 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     form = row_forms.find(rows)
     if form is None or "transcript" in form.name:
         return ""
-    row = rows[0]
-    prompt = [code for part in form.prompt if (code := _code(part, row, "user"))]
+    row = next(each for each in rows if form.fits([each]))
+    prompt = [code for part in form.prompt if (code := _optional(part, rows))]
     sides = [
         " + ".join([*(["prompt"] if prompt else []), _code(part, row, "assistant")])
         for part in form.sides
     ]
+    given = ", ".join(
+        re.sub(r"^\w+", lambda name: f"row['{name[0]}']", part) for part in form.sides
+    )
     roles = {k: v for k, v in row_forms.roles(rows).items() if k not in ROLES}
     named = (
         f"        roles = {roles}\n"
@@ -145,9 +148,18 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         f"{first}"
         f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
         f"{named if roles else ''}"
-        "        return super().preprocess(sides)\n"
+        f"        return None if None in ({given}) else super().preprocess(sides)\n"
         f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
     )
+
+
+def _optional(part: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the same as ``_code`` of a prompt's part that rows may lack, or have as null."""
+    has = [row for row in rows if row_forms.column(part, row)]
+    code = _code(part, (has or rows)[0], "user")
+    if not has or len(has) == len(rows) or not part.endswith("?"):
+        return code
+    return f"({code} if row[{row_forms.column(part, has[0])!r}] else [])"
 
 
 def _code(part: str, row: Mapping[str, Any], role: str) -> str:

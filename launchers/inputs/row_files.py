@@ -113,7 +113,9 @@ def read(key: str, path: Path, limit: int | None = None) -> list[Rows]:
         part = max(most // len(files), min(most, WINDOW_BYTES))
         found = [_file(key, file, kind, part, len(files)) for file, kind in files]
         _refuse_other_columns(key, path, found)
-        row_folder.refuse_features(key, path, {name for each in found for name in each.columns})
+        totals = [each.total for each in found]
+        rows = None if None in totals else sum(n for n in totals if n is not None)
+        row_folder.refuse_info(key, path, {n for each in found for n in each.columns}, rows)
         return found
     kind = SUFFIXES.get(path.suffix[1:], "")
     if not kind:

@@ -30,6 +30,8 @@ Shape = Any
 """Keys of a map with the shape of each; a list of one shape; True for others; None for null."""
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MEDIA = "png jpg jpeg gif bmp webp tif tiff wav mp3 flac ogg m4a mp4 mkv avi mov webm pdf nii"
+_OTHERS = "tar xml hdf5 h5 eval lance zip"
+"""Suffixes that ``datasets`` reads in a folder, and we don't (``packaged_modules/__init__.py``)."""
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
@@ -49,8 +51,7 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
     Raises:
         LaunchError: DATA when ``datasets`` would find no such split.
     """
-    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    shown = [n for n in names if not re.search(r"(^|/)(\.|__[^/]*/)", n)]  # as ``datasets`` does
+    shown = _shown(folder)
     if any(n in ("state.json", "dataset_dict.json") for n in shown):
         raise refusal(
             "dataset-saved",
@@ -59,21 +60,23 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
             "was written by save_to_disk, which load_dataset does not read",
             "write it as parquet: dataset.to_parquet('pairs.parquet')",
         )
-    if f"{folder.name}.py" in names:
+    if f"{folder.name}.py" in shown:
         wrong = f"holds {folder.name}.py, a script that datasets no longer runs"
         raise refusal("dataset-script", key, folder, wrong, "name the file of rows, or remove it")
     chosen = _configured(key, folder, shown)
     if isinstance(chosen, str):
         return chosen
-    data = [n for n in shown if n.rpartition("/")[2] not in _NOT_DATA]
-    splits = _splits(data) if chosen is None else {"train": chosen}
-    if not data or not splits:
+    splits = _splits(_data(shown)) if chosen is None else {"train": chosen}
+    if not splits:
         raise refusal("dataset-no-files", key, folder, "has no files", "use a folder with data")
     if "train" not in splits:
         raise _no_train(key, folder, splits)
-    known = {**readers, "tsv": "tsv", "ndjson": "json"}  # packaged_modules/__init__.py
+    known = {**readers, "tsv": "tsv", "ndjson": "json", "geoparquet": "parquet", "gpq": "parquet"}
     kinds = {split: _kind(files, known) for split, files in splits.items()}
     kind = kinds["train"]
+    if not kind:
+        wrong = f"has no files of a suffix that datasets reads: {splits['train'][0]}"
+        raise refusal("dataset-suffix", key, folder, wrong, f"use .{', .'.join(readers)}")
     if kind in _MEDIA.split():
         wrong = f"has mostly .{kind} files, so that datasets reads no rows of it"
         raise refusal("dataset-media", key, folder, wrong, "name the file of rows in its place")
@@ -82,8 +85,18 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
         remedy = f"name one file in its place: .../{splits['train'][0]}"
         raise refusal("dataset-formats-differ", key, folder, wrong, remedy)
     files = [(folder / name, known.get(_kind([name], known), "")) for name in splits["train"]]
-    found = [each for each in files if each[1] == known.get(kind)]
+    found = [each for each in files if each[1] and each[1] == known.get(kind)]
     return found or "its files have suffixes that are not judged"
+
+
+def _shown(folder: Path) -> list[str]:
+    """Return the files of a folder that are not hidden, as ``datasets`` sees them."""
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    return [name for name in names if not re.search(r"(^|/)(\.|__[^/]*/)", name)]
+
+
+def _data(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.rpartition("/")[2] not in _NOT_DATA]
 
 
 def _no_train(key: str, folder: Path, splits: Mapping[str, Sequence[str]]) -> LaunchError:
@@ -117,7 +130,8 @@ def _kind(names: Iterable[str], known: Mapping[str, str]) -> str:
         return (not each[1], counts[each], *(each[0] == name for name in favorites), each[0])
 
     ordered = [suffix for suffix, _ in sorted(counts, key=key, reverse=True)]
-    return next((s for s in ordered if s in known or s in _MEDIA.split()), "")
+    others = f"{_MEDIA} {_OTHERS}".split()
+    return next((s for s in ordered if s in known or s in others), "")
 
 
 def _splits(names: Sequence[str]) -> dict[str, list[str]]:
@@ -198,21 +212,51 @@ def _card(folder: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def refuse_features(key: str, folder: Path, columns: Collection[str]) -> None:
-    """Refuse columns that the README's ``dataset_info`` lacks (``datasets``: CastError).
+def refuse_info(key: str, folder: Path, columns: Collection[str], rows: int | None) -> None:
+    """Refuse what differs from the README's ``dataset_info``.
+
+    ``datasets`` ends with CastError, ExpectedMoreSplitsError, NonMatchingSplitsSizesError.
+
+    Args:
+        key: its key in the values, for messages.
+        folder: of the dataset.
+        columns: of the rows of its split ``train``.
+        rows: their number; None if it is not known.
 
     Raises:
-        LaunchError: DATA, naming the columns.
+        LaunchError: DATA, naming the columns or the splits.
     """
-    given = _card(folder).get("dataset_info")
-    infos = [each for each in (given if isinstance(given, list) else [given]) if each]
-    known = [each for each in infos if isinstance(each, dict) and each.get("features")]
-    if len(known) != 1 or known[0].get("config_name", "default") != "default":
+    info = _info(folder)
+    features, splits = (_named(info.get(part)) for part in ("features", "splits"))
+    shown = _shown(folder)
+    found = {*splits} if _card(folder).get("configs") else {*_splits(_data(shown))}
+    said = splits.get("train", {}).get("num_examples") or 0
+    if features and (more := {*columns} - {*features}):
+        wrong = f"has the columns {', '.join(sorted(more))}, which its dataset_info lacks"
+    elif splits and found != {*splits}:
+        wrong = (
+            f"has the splits {', '.join(sorted(found))}, and its dataset_info {', '.join(splits)}"
+        )
+    elif splits and rows not in (None, said):
+        wrong = f"has {rows} rows, and {said} by num_examples of its dataset_info"
+    else:
         return
-    names = {str(each.get("name")) for each in known[0]["features"] if isinstance(each, dict)}
-    if names and (more := {*columns} - names):
-        wrong = f"has the columns {', '.join(sorted(more))}, which dataset_info of its README lacks"
-        raise refusal("dataset-readme", key, folder, wrong, "correct dataset_info, or remove it")
+    remedy = "correct dataset_info of README.md, or remove it"
+    raise refusal("dataset-readme", key, folder, wrong, remedy)
+
+
+def _info(folder: Path) -> Mapping[str, Any]:
+    """Return what the README says of the subset ``default``; empty without."""
+    given = _card(folder).get("dataset_info") or []
+    listed = [e for e in (given if isinstance(given, list) else [given]) if isinstance(e, dict)]
+    return next((each for each in listed if each.get("config_name", "default") == "default"), {})
+
+
+def _named(listed: Any) -> dict[str, Any]:
+    """Return a map, or a list of maps with names as one."""
+    if isinstance(listed, dict):
+        return listed
+    return {str(each.get("name")): each for each in listed or [] if isinstance(each, dict)}
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.inputs.form_table import FORMS, QUERIES
+from launchers.inputs.rows.columns import Dropped
 
 FILE = Path(__file__).with_name("form_table.py")
 LOOKED_AT = 200
@@ -63,8 +64,13 @@ class Form:
         """Return the row in ms-swift's form with messages and rejected_messages.
 
         Raises:
-            ValueError: this row has another form; ms-swift drops it.
+            Dropped: an answer is null; ms-swift drops the row, also for the next reason.
+            ValueError: this row has another form.
         """
+        for name, side in zip(self.sides, ("chosen", "rejected"), strict=True):
+            if _cell(name, row) is None:
+                id = "dataset-no-rejected" if side == "rejected" else "dataset-no-answer"
+                raise Dropped(id, f"no {side} answer")
         first = [turn for part in self.prompt for turn in _turns(part, row, "user")]
         sides = [[*first, *_turns(name, row, "assistant")] for name in self.sides]
         found: dict[str, Any] = {"messages": sides[0], "rejected_messages": sides[1]}

@@ -30,9 +30,9 @@ ROLES |= dict.fromkeys(
 )
 _MARKERS = re.compile(
     r"<\|(?:im_start|im_end|user|assistant|start_header_id|eot_id)\|>|\[/?INST\]"
-    r"|<(?:start|end)_of_turn>"
+    r"|<(?:start|end)_of_turn>|\n\n(?:Human|Assistant):"
 )
-"""What templates of ChatML, Llama, Mistral, Gemma and GLM write around turns."""
+"""What templates of ChatML, Llama, Mistral, Gemma and GLM, and hh-rlhf, write around turns."""
 _PARTS = ("text", "image", "audio", "video")
 _KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
 
@@ -237,6 +237,8 @@ def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> N
             raise Dropped("dataset-role", shown)
         if content is None and not (has_calls and release >= CALLS):
             raise Dropped("dataset-content", "a turn whose content is null")
+        if isinstance(turn.get("loss_scale"), str):
+            raise Dropped("dataset-row-form", "a loss_scale that is a text")
         is_loose = role in ("tool", "tool_response") and previous in ("user", "system", "")
         if is_loose and release < CALLS:
             raise Dropped("dataset-tool-turn", "a tool turn without a call before it")

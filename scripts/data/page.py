@@ -28,14 +28,13 @@ def part(document: Mapping[str, Any]) -> Html:
 
 def _sections(document: Mapping[str, Any]) -> Iterator[tuple[str, Html]]:
     refused = document["refused"]
-    word = tag(
-        "span",
-        "refused" if refused else "accepted",
-        class_=f"state {'failed' if refused else 'succeeded'}",
-    )
+    unread = all(each["unread"] for each in document["datasets"])
+    result = "refused" if refused else "not judged" if unread else "accepted"
+    looks = {"refused": "failed", "accepted": "succeeded"}.get(result, "stopped")
+    word = tag("span", result, class_=f"state {looks}")
     doubtful = ", with faults that are named below" * any(d["faults"] for d in document["datasets"])
     use = "" if refused else f" that a run would train on{doubtful}"
-    says = f"{document['pairs']:,} pairs{use}"
+    says = "" if result == "not judged" else f"{document['pairs']:,} pairs{use}"
     yield (
         "Result",
         tag(

@@ -95,7 +95,7 @@ def numbers(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "prompts", f"{repeated:,} pairs repeat a prompt{shared}"
     part = document["shared"]
     gain = f"recipe.promptOnce trains up to {1 / (1 - part):.2f} times as many pairs a second"
-    yield "", f"{part:.0%} of the {document['unit']} are prompts computed again: {gain}"
+    yield "shared", f"{part:.0%} of the {document['unit']} are prompts computed again: {gain}"
     yield (
         "exchanged",
         f"{document['exchanged']:,} pairs also have their answers the other way round",

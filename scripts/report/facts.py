@@ -330,7 +330,7 @@ def start_phases(run: RunRecord) -> Iterator[Row]:
 def pairs(run: RunRecord) -> Iterator[Row]:
     """Yield what the ledger proves, and the margins of each epoch."""
     if trained := proof(run.pairs):
-        yield "trained", trained
+        yield "ledger", trained
     for each in _objects(run.pairs, "epochs"):
         margins = part(each, "margins").items()
         shown = ", ".join(f"{share} %: {_number(value)}" for share, value in margins)

@@ -1,5 +1,6 @@
 """What rows have next to their messages, and what stands in place of rows or of a folder's rows."""
 
+import base64
 from typing import Any
 
 from tests.field.case import KEPT, TEXTS, WHOLE, Case
@@ -29,6 +30,11 @@ configs:
     path: a.jsonl
 ---
 """
+SPLITS = "---\ndataset_info:\n  splits:\n  - name: train\n    num_examples: 8\n---\n"
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkAAAjAsP7/tF7hIASyp6lTCQQC"
+    "gUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC"
+)
 INFO = "---\ndataset_info:\n  features:\n  - name: messages\n    dtype: string\n---\n"
 
 
@@ -97,6 +103,27 @@ FOLDERS = (
         "a README without a column",
         "refused dataset-readme",
         (lines(pair), raw("README.md", INFO.encode())),
+    ),
+    ("a README with the rows", KEPT, (lines(pair), raw("README.md", SPLITS.encode()))),
+    (
+        "a README with other rows",
+        "refused dataset-readme",
+        (lines(pair, count=7), raw("README.md", SPLITS.encode())),
+    ),
+    (
+        "a README with fewer splits",
+        "refused dataset-readme",
+        (
+            lines(pair, "train.jsonl"),
+            lines(pair, "test.jsonl"),
+            raw("README.md", SPLITS.encode()),
+        ),
+    ),
+    ("a workbook", "refused dataset-suffix", (raw("pairs.xlsx", b"PK"),)),
+    (
+        "an empty file of train",
+        "refused dataset-empty",
+        (raw("train.jsonl", b""), lines(pair, "test.jsonl")),
     ),
 )
 CASES = (
@@ -180,5 +207,43 @@ CASES = (
         KEPT,
         lines(lambda n: {"Prompt": asked(n), "Chosen": good(n), "Rejected": bad(n)}),
         columns={"chosen": "response", "rejected": "rejected_response"},
+    ),
+    case(
+        "images in parquet",
+        "kept by prompt and answers as turns",
+        parquet(
+            lambda n: {
+                "images": [{"bytes": PNG, "path": f"{n}.png"}],
+                "prompt": [turn("user", [{"type": "image"}, {"type": "text", "text": asked(n)}])],
+                "chosen": [turn("assistant", [{"type": "text", "text": good(n)}])],
+                "rejected": [turn("assistant", [{"type": "text", "text": bad(n)}])],
+            }
+        ),
+    ),
+    case(
+        "a system prompt in some rows",
+        TEXTS,
+        lines(lambda n: texts(n, system="be terse" if n % 2 else None)),
+    ),
+    case(
+        "one null answer of 40",
+        "warned dataset-no-rejected",
+        lines(lambda n: {**texts(n), **({"rejected": None} if n == 3 else {})}, count=40),
+    ),
+    case(
+        "transcripts as prompts",
+        "warned dataset-markers",
+        lines(lambda n: {**texts(n), "prompt": f"\n\nHuman: {asked(n)}\n\nAssistant:"}),
+        columns={"chosen": "response", "rejected": "rejected_response"},
+    ),
+    case(
+        "a loss_scale as text",
+        "refused dataset-row-form",
+        lines(
+            lambda n: {
+                "messages": [turn("user", asked(n)), turn("assistant", good(n), loss_scale="1")],
+                "rejected_response": bad(n),
+            }
+        ),
     ),
 )

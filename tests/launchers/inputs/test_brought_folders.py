@@ -126,24 +126,15 @@ def without(file: str) -> Change:
 BASED = '{"base_model_name_or_path": "Q/B"}'
 MEGATRONS = "iter_0000100/mp_rank_00/model_optim_rng.pt"
 LFS = "is a git-lfs pointer"
+MERGES = both(write("vocab.json", "{}"), write("merges.txt", POINTER))
 REFUSED: list[tuple[str, Change, str, str]] = [
     ("empty", only(), "model-config-missing", "o/m"),
     ("config cut", write(CONFIG, "{broken"), "model-config-json", "o/m"),
     ("config a list", write(CONFIG, "[]"), "model-type-missing", "o/m"),
     ("config an empty map", write(CONFIG, "{}"), "model-type-missing", "o/m"),
     ("adapter", only(write("adapter_config.json", BASED)), "model-is-adapter", "Q/B"),
-    (
-        "output",
-        only(write("v0-1/checkpoint-90/config.json", "{}")),
-        "model-is-output",
-        "v0-1/check",
-    ),
-    (
-        "snapshot",
-        only(write("snapshots/c0f/config.json", "{}")),
-        "model-is-output",
-        "snapshots/c0f",
-    ),
+    ("output", only(write("v0/checkpoint-9/config.json", "{}")), "model-is-output", "v0/check"),
+    ("snapshot", only(write("snapshots/c/config.json", "{}")), "model-is-output", "snapshots/c"),
     ("Megatron", only(write(MEGATRONS, "")), "model-is-megatron", "Mega"),
     (
         "step",
@@ -156,6 +147,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("a layer more", config(num_hidden_layers=3), "model-layers-missing", "1 of 3 layers"),
     ("no tokenizer", without(TOKENIZER), "model-tokenizer-missing", "o/m"),
     ("tokenizer pointer", write(TOKENIZER, POINTER), DAMAGED, f"{TOKENIZER} {LFS}"),
+    ("merges pointer", both(without(TOKENIZER), MERGES), DAMAGED, f"merges.txt {LFS}"),
     ("piece model pointer", write("tokenizer.model", POINTER), DAMAGED, f"tokenizer.model {LFS}"),
     ("settings cut", write(SETTINGS, "{"), DAMAGED, SETTINGS),
     ("config empty", write(CONFIG, ""), "model-config-json", "is empty"),
@@ -363,13 +355,26 @@ def test_the_outer_tie_counts_in_transformers_and_the_inner_one_in_megatron(mode
     assert no.value.id == "model-head-missing"
 
 
-def test_an_index_without_metadata_is_refused_where_it_is_read(model: Path) -> None:
-    named = dict.fromkeys(model_folder.tensors(), "a.safetensors")
-    index("", json.dumps({"weight_map": named}))(model)
-    check(model)
-    with pytest.raises(LaunchError, match="metadata") as no:
-        check(model, "transformers")
-    assert no.value.id == "model-index-metadata"
+NAMED = dict.fromkeys(model_folder.tensors(), "a.safetensors")
+FEWER = {name: file for name, file in NAMED.items() if name != QUERY}
+
+
+@pytest.mark.parametrize(
+    ("held", "backend", "id"),
+    [
+        ({"weight_map": NAMED}, "transformers", "model-index-metadata"),
+        ({"weight_map": NAMED, "metadata": None}, "transformers", "model-index-metadata"),
+        ({"weight_map": FEWER, "metadata": {}}, "megatron", "model-layers-missing"),
+    ],
+)
+def test_an_index_is_refused_where_it_is_read(
+    model: Path, held: dict[str, Any], backend: str, id: str
+) -> None:
+    index("", json.dumps(held))(model)
+    check(model, "megatron" if backend == "transformers" else "transformers")
+    with pytest.raises(LaunchError) as no:
+        check(model, backend)
+    assert no.value.id == id
 
 
 def test_other_tokens_beyond_the_embeddings_are_a_warning(

@@ -183,3 +183,6 @@ def test_the_page_has_what_the_screen_has(
             assert part in shown
     assert said(capsys, write(tmp_path / "b.jsonl", {"a": 1}), "--page", str(page))[0] == 1
     assert "[dataset-no-pairs]" in page.read_text()
+    by_user = ("--set", "recipe.args.external_plugins=a.py")
+    assert said(capsys, path, "--page", str(page), *by_user)[0] == 0
+    assert "not judged</span>" in page.read_text() and "accepted" not in page.read_text()
