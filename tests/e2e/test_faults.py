@@ -1,8 +1,5 @@
 """Faults of the cluster that no other file shows: queue, image, ConfigMap, force deletion."""
 
-import json
-
-from launchers.exits import Exit
 from tests.e2e import queues, standin
 from tests.e2e.chance import Chance
 from tests.e2e.faults import patch
@@ -109,23 +106,3 @@ def test_an_image_that_cannot_be_pulled_leaves_the_run_waiting_and_uninstall_fre
     assert run.restarts == (0, 0)
     release.uninstall()
     until("no pods are left", lambda: not run.pods(), seconds=60)
-
-
-def test_a_wrong_address_of_rank_0_ends_the_run_after_its_restarts_and_is_named(
-    queued: Space,
-) -> None:
-    """As a stale or poisoned entry of the cluster's DNS: a network for documentation, RFC 5737."""
-    over = {
-        "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["dpo-node-0-0.dpo"]}],
-        "rendezvous": {"deadlineSeconds": 10},
-        "restarts": {"max": 1},
-    }
-    release, run = standin.release(queued, "dpo", over, hold=True)
-    with measured("rank 0 has a wrong address: helm install to the JobSet Failed"):
-        release.install()
-        run.ended("Failed", seconds=300)
-    assert run.restarts == (1, 1)
-    culprit = next(pod for pod in run.pods() if pod.rank == 1)
-    said = json.loads(culprit.said)
-    assert (culprit.code, said["class"]) == (Exit.UNAVAILABLE, "network")
-    assert said["cause"].startswith("rank 0 not found at dpo-node-0-0.dpo:")

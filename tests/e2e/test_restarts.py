@@ -11,14 +11,9 @@ from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import standin
 from tests.e2e.chance import Chance
 from tests.e2e.faults import freeze, is_stopped, pid_of
-from tests.e2e.kubectl import Kubectl, Refused
-from tests.e2e.measured import measured, note
-from tests.e2e.phases import PHASES, bare_pod
+from tests.e2e.measured import measured
 from tests.e2e.space import Space
 from tests.e2e.until import until
-
-AT_ONCE = 10.0
-"""Seconds within which a launcher ends after SIGTERM; the shipped grace period is 300."""
 
 HOLD = """
 import ctypes, signal, sys
@@ -141,29 +136,3 @@ def test_a_launcher_that_stays_frozen_is_replaced_without_its_grace_period(
     assert run.restarts == (1, 1)
     standin.order(run, "succeed")
     run.ended()
-
-
-def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> None:
-    """As pid 1 of a real pod: before torchrun no other process handles the signal."""
-    kubectl = unqueued.kubectl
-    for phase in PHASES:
-        kubectl.apply(bare_pod(unqueued, phase))
-    for phase in PHASES:
-        until(
-            f"{phase.name} is reached",
-            lambda name=phase.name, seen=phase.seen: seen in log(kubectl, name),  # type: ignore[misc]
-            seconds=40,
-        )
-    for phase in PHASES:
-        began = time.monotonic()
-        kubectl.delete(f"pod/{phase.name}", seconds=60)
-        took = note(f"SIGTERM {phase.name}: to the pod gone", time.monotonic() - began)
-        assert took < AT_ONCE, phase.name
-
-
-def log(kubectl: Kubectl, pod: str) -> str:
-    """Return a pod's log; empty until its container has started."""
-    try:
-        return kubectl.run("logs", pod)
-    except Refused:
-        return ""
