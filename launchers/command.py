@@ -10,8 +10,6 @@ on unknown sources by training on CPU. ``check --image`` and ``patches``
 need neither GPU nor settings.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

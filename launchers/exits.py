@@ -5,8 +5,6 @@ both sides). User errors end the run without a restart, preemption restarts for 
 everything else counts against ``restarts.max``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum, StrEnum

@@ -4,8 +4,6 @@ Example:
     ``2026-11-21T02:03:04Z INFO rank=0 download done files=17 bytes=61083 seconds=4.1``
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

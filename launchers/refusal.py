@@ -1,7 +1,5 @@
 """One mistake in the values: the key, what is wrong there, what to write, and a stable id."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Suggest the known name that a misspelt one was meant to be."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection

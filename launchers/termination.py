@@ -1,7 +1,5 @@
 """The termination message: one line of JSON, shown by ``kubectl describe pod``."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

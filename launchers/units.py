@@ -1,6 +1,4 @@
 """Units of sizes."""
 
-from __future__ import annotations
-
 GIB = 1 << 30
 """Bytes of a GiB."""

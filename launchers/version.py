@@ -5,8 +5,6 @@ own code the version that it needs (``DPO_LAUNCHER_VERSION``). ``scripts/archive
 module, with the standard library alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from importlib import metadata

@@ -5,8 +5,6 @@ Names, units and meaning are those of `scripts/documents.yaml`, `scripts/plan/do
 ``document`` has all of it.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields

@@ -1,7 +1,5 @@
 """A run: what the verbs of `megatron-dpo` do, by the same functions."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -15,8 +15,6 @@ apply``. They are in a subchart because Helm stores a chart's files in the recor
 which may take 1 MiB, but not those of subcharts.
 """
 
-from __future__ import annotations
-
 import ast
 import bz2
 import io

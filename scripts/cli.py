@@ -4,8 +4,6 @@ A verb imports its package when it runs: `status` and the completion of names wo
 0.2 s for the planner and the report.
 """
 
-from __future__ import annotations
-
 import atexit
 import errno
 import gc

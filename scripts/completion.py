@@ -1,7 +1,5 @@
 """Shell completion of the names of runs."""
 
-from __future__ import annotations
-
 import glob
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The chart refuses them in plain values, the schema does not print them, reports leave them out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

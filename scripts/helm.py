@@ -1,7 +1,5 @@
 """Find Helm, and render the chart with it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

@@ -5,8 +5,6 @@ reader of kubeconfigs imports an OAuth client, which only users of `auth-provide
 Together they take half of the time that the client takes to import.
 """
 
-from __future__ import annotations
-
 import importlib
 import logging
 import sys

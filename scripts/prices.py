@@ -1,7 +1,5 @@
 """What GPU-hours cost: a table of the user's own prices; none is shipped."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Expected failures of a command."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 

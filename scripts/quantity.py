@@ -1,7 +1,5 @@
 """Kubernetes quantities, and the resources that a pod requests."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal

@@ -5,8 +5,6 @@ and exact values that the caller knows. A secret under an innocent name in no kn
 the third rule only, so callers leave out all that may hold one, such as the environment.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping

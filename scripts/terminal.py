@@ -1,7 +1,5 @@
 """The console of the command: the only way by which text from outside reaches a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderableType

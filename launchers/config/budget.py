@@ -1,7 +1,5 @@
 """What a run may use: the chart's ``budget``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The run that a checkpoint belongs to, by its manifest and the files of the run that holds it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

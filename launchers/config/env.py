@@ -1,7 +1,5 @@
 """Read typed environment variables; errors name the variable."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from launchers.exits import Exit, LaunchError

@@ -5,8 +5,6 @@ variables that it sets (``DPO_ENV_NAMES``) and the sources of ``envFrom`` (``DPO
 sets neither without ``envFrom``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from launchers.exits import Exit, LaunchError

@@ -1,7 +1,5 @@
 """The value of a flag of ms-swift, as the recipe gives it and as ms-swift's parser reads it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -5,8 +5,6 @@ reports of the model, since the part that firmware and driver reserve varies.
 Peaks are from NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from launchers.exits import Exit, LaunchError

@@ -1,7 +1,5 @@
 """Settings of the preflight checks: the chart's ``gpuModel``, ``preflight`` and network profile."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ that leave this node's rank open are refused: each node would train alone as ran
 folder. The launcher starts torchrun itself, so there is one launcher per node.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The recipe: model, data and flags, parsed once from the chart's ``recipe.yaml``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

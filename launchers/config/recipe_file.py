@@ -1,7 +1,5 @@
 """Read the recipe from the file that ``DPO_RECIPE`` names: the chart's, or a values file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

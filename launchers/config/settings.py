@@ -4,8 +4,6 @@ Names are listed in ``_SETTINGS``; any other name that starts with ``DPO_`` or `
 error, so that a misspelt setting is never ignored.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sources of models and datasets, and their paths on the workspace. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 import os.path
 import re

@@ -5,8 +5,6 @@ after a resume the first evaluated checkpoint would count as the best, and the b
 attempts would be rotated away.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

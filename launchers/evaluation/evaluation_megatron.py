@@ -7,8 +7,6 @@ counts by the pack it is in; and nothing is evaluated before the first step. Her
 reads every held-out row once, in the same order, and averages DPO's numbers over the pairs.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """An evaluation that a stop has left: the attempt that resumes makes it first."""
 
-from __future__ import annotations
-
 _left: list[bool] = []
 
 

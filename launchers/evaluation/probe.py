@@ -4,8 +4,6 @@ The trainer computes them with its own forward pass and loss, before the first s
 checkpoint is saved that may be exported (``rehearsal/load_export.py`` compares).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

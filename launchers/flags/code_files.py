@@ -1,7 +1,5 @@
 """Flags that name files of the user's training code: relative paths start in the clone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

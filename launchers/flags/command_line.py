@@ -5,8 +5,6 @@ the launcher sets only the ones in ``renames.OWNED``, because it alone knows the
 run resumes.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ ms-swift repairs text that is not JSON and reads a file that it names
 is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 tokens from each rank; ``alltoall`` sends a copy of a token to each of its top-k experts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from launchers.config.recipe import Recipe

@@ -1,7 +1,5 @@
 """The files of ms-swift's ``--external_plugins``: the launcher's own, and the user's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ ms-swift is given one file of ours, ``training/swift_plugin.py``. It reads the n
 from ``DPO_FEATURES`` and installs them in that order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter

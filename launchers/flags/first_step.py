@@ -3,8 +3,6 @@
 ``training/collect/first_step_*.py`` measure that step, ``metrics/first_step.py`` judges it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ ms-swift parses its command line with transformers' ``hf_argparser.py``, which r
 with exit code 2, on every GPU of the gang.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which recipes compute the products of a layer's experts together, and stack their adapters."""
 
-from __future__ import annotations
-
 from launchers.config.recipe import Recipe
 
 _CUT = ("dist_ckpt_save_pre_mcore_014", "use_megatron_fsdp")

@@ -4,8 +4,6 @@ ms-swift's Megatron arguments cannot be imported without a GPU stack (transforme
 importing the others costs seconds, so the dataclasses are read with ``ast``, never imported.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 from collections.abc import Collection, Iterator, Mapping

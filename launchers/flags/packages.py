@@ -3,8 +3,6 @@
 ms-swift asks for them after the model is loaded, with an exception whose exit code restarts.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Callable, Iterator

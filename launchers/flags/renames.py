@@ -8,8 +8,6 @@ DeepSpeed-Chat, LLaMA-Factory (``examples/train_lora``), axolotl (``examples``),
 ``custom_register_path`` is missing on purpose: ms-swift 4 still takes the old name.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

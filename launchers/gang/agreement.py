@@ -1,7 +1,5 @@
 """One rank's part in an agreement of all ranks: rank 0 collects their reports and decides."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 

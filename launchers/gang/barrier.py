@@ -5,8 +5,6 @@ The gang starts when every rank is present, has the same recipe and launcher, an
 outputs on the shared workspace.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Sequence
 

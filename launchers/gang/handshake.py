@@ -6,8 +6,6 @@ the oldest. A rank sends its hello at once after it has connected, so that it is
 push its connection out; if they do, the rank connects again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

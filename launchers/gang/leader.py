@@ -1,7 +1,5 @@
 """Rank 0's side of the gang: admits peers, starts them, passes on the first loss."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

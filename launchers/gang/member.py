@@ -1,7 +1,5 @@
 """The side of the gang of every rank but 0: connects to rank 0, waits for the start, follows."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -4,8 +4,6 @@ A rank that ends, or falls silent, takes the others down within seconds; NCCL al
 its timeout.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field

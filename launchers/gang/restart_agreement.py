@@ -14,8 +14,6 @@ A rank whose error rules out a restart sends none of these: it leaves the gang, 
 and the others end as a cascade.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -18,8 +18,6 @@ the evidence is gathered, nothing ends. A rank that has left the gang counts no 
 has left, each node decides for itself.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

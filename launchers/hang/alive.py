@@ -8,8 +8,6 @@ before its peers miss it, and fails. Where that does not help, because C code ke
 it sends SIGHUP, which ends the process without Python.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -4,8 +4,6 @@ The rules are tried in order; each selects ranks by one kind of evidence, and an
 selects some of the ranks but not all.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

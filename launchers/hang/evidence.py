@@ -1,7 +1,5 @@
 """Gather what this node's training processes are doing: states, stacks, flight recorder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -6,8 +6,6 @@ byte into a process's pipe makes it write its dump, a pickle of dictionaries; it
 looks once a second.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import io

@@ -4,8 +4,6 @@ A heartbeat is a write to mapped memory with the time (``system/step_board.py``)
 one (``stop``); the phases between them that take long are marked here.
 """
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import os

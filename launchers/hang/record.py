@@ -1,7 +1,5 @@
 """``attempts/<n>/hang.json``: rank 0's findings about a hang."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Settings of the hang watchdog: the chart's ``restarts.hang``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

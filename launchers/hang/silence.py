@@ -7,8 +7,6 @@ for each other, so that a node is silent only when all its processes are, and th
 when all nodes are silent (``hang/agreement.py``).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ it also works while C code keeps the lock. The file is on the node's own disk, b
 workspace may be what hangs.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -10,8 +10,6 @@ checkpoint in the background, while all train on. So does a node whose processes
 exit code 0 before the end of training, while torchrun waits for those of the other nodes.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -9,8 +9,6 @@ long. A slow workspace answers in time.
 While training runs the limits of the hang watchdog apply (``silence.py``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

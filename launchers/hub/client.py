@@ -1,7 +1,5 @@
 """Interface of a hub's client: the files of a repository, and the meaning of errors."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Fetch a source from its hub into the workspace: select files, download, verify."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path

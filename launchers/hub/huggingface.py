@@ -1,7 +1,5 @@
 """The Hugging Face hub, through ``huggingface_hub`` (imported where used)."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ModelScope hub, through ``modelscope_hub``, a dependency of ``modelscope`` >= 1.38."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

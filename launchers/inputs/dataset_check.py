@@ -6,8 +6,6 @@ fails only after the download, the conversion and the start of all GPUs. Rows th
 makes are read, but not judged as pairs.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -12,8 +12,6 @@ a prompt the user's turn, one of a side the answer. A name with ``?`` may be mis
 the only column of the names that ms-swift takes for the prompt.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 _TALKS = "messages|conversations|conversation"

@@ -1,7 +1,5 @@
 """The check that a folder is a model in Hugging Face format, whole, and one that can be trained."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ download of tens of gigabytes. When the file is not available, nothing is refuse
 stage reports the cause, and the rules are judged after it.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ Source: ``swift/model/model_meta.py`` (``get_model_info_meta``) and ``swift/temp
 architecture, which several model types may share, and a model type may have several templates.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -6,8 +6,6 @@ no other format (``mcore_bridge/utils/safetensors.py``), and leaves random weigh
 layer is missing (``bridge/gpt_bridge.py``: ``_convert_post_process``).
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

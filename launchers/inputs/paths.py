@@ -4,8 +4,6 @@ They are equal on every rank: they follow from settings, recipe and image, and f
 noted at its first start (``inputs.json``), which a restart keeps.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 they are known: usually before the download, otherwise after it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

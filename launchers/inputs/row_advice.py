@@ -3,8 +3,6 @@
 A map is advised only if ms-swift's reader makes the same pairs with it as the built-in form.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ A file is read by its suffix (``swift/dataset/loader.py: _load_dataset_path``), 
 Arrow need pyarrow; without it their rows are ``unread``, which is not the same as good.
 """
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

@@ -6,8 +6,6 @@ that is new, or was null in all rows of the first, ends the run (``datasets/tabl
 ``cast_table_to_schema``, ``array_cast``).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A form is chosen by looking at rows, by the check and by training alike
 (``training/tokens/row_forms.py``), and only where ms-swift itself would find no rejected answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the rea
 refusal when all rows have it.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

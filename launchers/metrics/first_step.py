@@ -5,8 +5,6 @@ otherwise would train on against a wrong reference without an error. The formula
 ms-swift 4.4.1 ``swift/rlhf_trainers/dpo_trainer.py: dpo_loss``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """FLOP per token of the model in training, from the trainer's own arguments."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

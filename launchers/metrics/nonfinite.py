@@ -3,8 +3,6 @@
 A restart would read the same rows with the same weights, so the run ends as a user error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ NVML's library comes with the driver. ``nvmlDeviceGetTotalEnergyConsumption``: m
 driver was loaded, on Volta and later; not on a MIG instance.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

@@ -5,8 +5,6 @@ again: their lines follow with the later attempt's number, and replace those of 
 later steps.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ One process writes one line per step; ``reader.py`` reads the file. Evaluations 
 own (``evaluations.py``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Compute the row of a step from its measurements; pure arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The trainer's log of steps (``logging.jsonl``)."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

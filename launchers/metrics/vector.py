@@ -4,8 +4,6 @@ Each rank writes only its own elements and zeros elsewhere, so that the sum cont
 every rank: sums, maxima and ratios can be computed from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Write rows in a separate thread, so that a slow file system does not delay a step."""
 
-from __future__ import annotations
-
 import os
 import queue
 import threading

@@ -6,8 +6,6 @@ with flash attention; which tensors are saved was read in megatron-core 0.18
 (``transformer_layer.py``, ``moe/``) and Transformer Engine's linear layers.
 """
 
-from __future__ import annotations
-
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import Shard
 from launchers.plan.training_job import Training

@@ -31,8 +31,6 @@ not known is null, and ``unknown`` has its reason under its name:
     unknown{part: reason}
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from launchers.config.settings import STAGES

@@ -13,8 +13,6 @@ figures that NVIDIA publishes for Qwen3-30B-A3B:
 299.35
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from launchers.plan.model_config import ModelConfig

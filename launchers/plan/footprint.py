@@ -1,7 +1,5 @@
 """Bytes that a run writes to the workspace: model, converted model, checkpoints."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, Recipe

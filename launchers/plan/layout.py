@@ -5,8 +5,6 @@ Megatron-core numbers ranks in the order tp-cp-ep-dp-pp (``parallel_state.py``, 
 stages are farthest apart. Expert layers have their own axes over the same ranks: etp, ep, edp, pp.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from launchers.exits import Exit, LaunchError

@@ -6,8 +6,6 @@ to measured and published runs (``make calibrate`` prints the errors). A fourth,
 of the allocator, fitted to zero: those runs used expandable segments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

@@ -3,8 +3,6 @@
 Parameter counts follow Hugging Face's modeling_*.py; tests compare them with published totals.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parameters of one rank of each pipeline stage, and the trained ones among them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Built by ``megatron-dpo plan`` and by rank 0 at the start of a run; equal jobs g
 Parts that cannot be predicted are None, with the reason in ``unknown``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar

@@ -6,8 +6,6 @@ bandwidth, and communication; or, if longer, the time the host needs to launch l
 memory traffic and optimizer time.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

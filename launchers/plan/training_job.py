@@ -4,8 +4,6 @@ Defaults and their consequences are those of ``swift/megatron/arguments/megatron
 compares them with the installed source.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """Run the measurement on the GPUs of this node, one process per GPU, within a deadline."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

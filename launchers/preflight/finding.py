@@ -1,7 +1,5 @@
 """Findings of preflight checks. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

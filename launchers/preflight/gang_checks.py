@@ -3,8 +3,6 @@
 The question travels in the message ``prepared``, the answer in ``ready``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

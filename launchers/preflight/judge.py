@@ -5,8 +5,6 @@ link typically reaches, the node or cable is broken and the run ends. With ``pre
 link below its floor ends it as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median_high
 

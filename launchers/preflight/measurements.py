@@ -1,7 +1,5 @@
 """Records of the measurement, one per rank, and their arithmetic. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Field names are those of drivers 470 to 580; missing fields (``N/A``) are ignored.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of one pod: packages, disk, RDMA, shared memory, GPUs. Pure but for ``read_facts``."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections import Counter

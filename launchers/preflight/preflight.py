@@ -6,8 +6,6 @@ Findings go to ``attempts/<n>/preflight-<rank>.json``; failures of ``local``, wh
 attempt begins, to the run's folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path

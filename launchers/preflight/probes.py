@@ -1,7 +1,5 @@
 """Read the facts of this pod: nvidia-smi, limits, devices, disks, package versions."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

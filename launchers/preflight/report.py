@@ -1,7 +1,5 @@
 """Report of one rank's preflight: log lines, a JSON file, the error that ends the run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

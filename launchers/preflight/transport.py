@@ -1,7 +1,5 @@
 """Transports that NCCL uses: parsed from its log at NCCL_DEBUG=INFO, and judged. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ the first rank of each node writes the records of all ranks. On CPU it runs with
 are those of nccl-tests: bytes over the time of the slowest rank of the group.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Serve a run's state to Prometheus, on a port of rank 0; never ends a run."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

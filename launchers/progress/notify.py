@@ -4,8 +4,6 @@ Nothing here ends a run, and its end waits for at most ``END_SECONDS``. The URL 
 are logged by their kind, since their text may hold it.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

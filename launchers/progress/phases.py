@@ -6,8 +6,6 @@ the first and the last rank write theirs to ``attempts/<n>/phases-<rank>.json``
 (``training/startup_*.py``). ``startup.py`` merges them into ``progress.json``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """``progress.json``: the state of a run, for people and tools; written by rank 0."""
 
-from __future__ import annotations
-
 import json
 import math
 import threading

@@ -4,8 +4,6 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats (version 0.0
 is not known has no line.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 dropped, are doubtful, or were replaced by another row. Processes append; the lines are summed.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """How long the saves of a run take: known to later attempts, whose limit of a hang follows it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

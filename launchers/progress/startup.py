@@ -1,7 +1,5 @@
 """Follow the phases of the start while training runs; report them in ``progress.json`` and logs."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Update the training state in ``progress.json`` from the rows of ``metrics.jsonl``."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Iterator, Mapping

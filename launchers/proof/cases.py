@@ -1,7 +1,5 @@
 """The differential of each patch: what is trained with it and without it, and what must agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ These are streams and events, which wait for nothing, Transformer Engine's layer
 the texts of a pack, and means over ranks. All else is upstream's own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys

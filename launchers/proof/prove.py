@@ -1,7 +1,5 @@
 """``patches --prove``: run the differential of each patch whose sources are unknown."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

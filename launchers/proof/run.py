@@ -4,8 +4,6 @@ JOBS is a file with a list of jobs (``trace.train``) of one backend. The trace o
 ``FOLDER/<job>/trace-<rank>.pt``, what it printed is next to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

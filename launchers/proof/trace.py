@@ -1,7 +1,5 @@
 """One training of a case, with what it did: batches, logs, gradients, and what it saved."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

@@ -4,8 +4,6 @@ The names and values must not change: runs and stores made before are recognised
 runs made before ``ADDED`` facts existed lack these; ``run_store`` lets such a run resume.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

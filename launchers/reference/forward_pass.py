@@ -1,7 +1,5 @@
 """Compute the reference's log-probabilities with one forward pass of the untrained policy."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The arithmetic of DPO with a stored reference, without synchronising with the GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ the number of ranks. A pair's log-probabilities depend on its tokens and labels 
 pairs share an entry, which another shuffle, epoch, packing or layout finds again.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Write the results of a rank to the store while the pass over the reference runs."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any, NamedTuple

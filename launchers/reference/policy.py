@@ -1,7 +1,5 @@
 """Decide whether the policy's log-probabilities are still those of the reference."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -11,8 +11,6 @@ A store is a folder named by the digest of everything its numbers depend on (``f
 An entry is a pair's id and two float32, 24 bytes: 40,000 pairs are 1 MB.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -6,8 +6,6 @@ stored on the workspace, and no reference model is built. After ms-swift 4.4.1
 (``swift/megatron/trainers/{base,rlhf_mixin,dpo_trainer}.py``) and megatron-core 0.18.0.
 """
 
-from __future__ import annotations
-
 import importlib
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Pure. A figure that fails ends the rehearsal with CONFIG: the long run would fai
 names what the run would lose, and the values key that changes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

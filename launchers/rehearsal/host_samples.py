@@ -4,8 +4,6 @@ Rank 0 also notes there when a checkpoint became complete. Each line is written 
 runs out of memory leaves its last readings.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator

@@ -7,8 +7,6 @@ finite, and loads and runs the model with transformers. With the trainer's log-p
 (``evaluation/probe.py``) it compares them, on free GPUs or on CPU.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """Measurements of a rehearsal, read from the files that its attempts have left."""
 
-from __future__ import annotations
-
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Start ``load_export.py`` on an export, and keep what it found in ``export.json``."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

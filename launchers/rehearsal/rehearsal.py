@@ -8,8 +8,6 @@ A rehearsal is a run with few steps, through the same functions as the run itsel
 The row of step 3 holds the GPU's peak during the save, which is why the kill waits until step 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -9,8 +9,6 @@ measured is null:
     measured{...}  the fields of ``measured.Measured``
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules of adapter training: adapters that ms-swift cannot save, load again or train correctly."""
 
-from __future__ import annotations
-
 from launchers.config.recipe import TRAINS
 from launchers.rules.engine import (
     RLHF,

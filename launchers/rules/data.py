@@ -4,8 +4,6 @@ Sources are abbreviated as in ``rules/parallelism.py``; TRL is trl 0.29.1, as ms
 it.
 """
 
-from __future__ import annotations
-
 from launchers.config.flag_value import NO
 from launchers.config.recipe import PAIRED
 from launchers.rules.adapter import LORA

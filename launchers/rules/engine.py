@@ -5,8 +5,6 @@
 tests compare both sides. ``scripts/values/relations.py`` judges all rows before submission.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

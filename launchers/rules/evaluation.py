@@ -3,8 +3,6 @@
 Sources are abbreviated as in ``rules/parallelism.py``.
 """
 
-from __future__ import annotations
-
 from launchers.config.flag_value import NO
 from launchers.config.recipe import EXPORT
 from launchers.rules.engine import TRAINS_ADAPTER, Conflict, Rule, missing, on, one_of, over, under

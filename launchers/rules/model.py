@@ -3,8 +3,6 @@
 Sources are abbreviated as in ``rules/parallelism.py``. All are run before GPUs load anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ They need no model. Sources are abbreviated as in ``rules/parallelism.py``; the 
 tokens is explained in ``training/packs/equal_packs.py``.
 """
 
-from __future__ import annotations
-
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.flags.equal_packs import DISPATCHER, NAME
 from launchers.rules.engine import (

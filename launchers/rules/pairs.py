@@ -4,8 +4,6 @@ Sources are abbreviated as in ``rules/parallelism.py``; ``training/packs/prompt_
 built model too.
 """
 
-from __future__ import annotations
-
 from launchers.config.recipe import PAIR_WEIGHTS, PROMPT_ONCE
 from launchers.rules.engine import (
     NOT_RLHF,

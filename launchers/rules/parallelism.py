@@ -5,8 +5,6 @@ by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17
 test (``make test-next``) compares with megatron-core 0.19.2, mcore-bridge 1.6.5 and ms-swift 4.6.0.
 """
 
-from __future__ import annotations
-
 from launchers.rules.engine import (
     Conflict,
     Multiple,

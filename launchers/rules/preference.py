@@ -3,8 +3,6 @@
 Sources are abbreviated as in ``rules/parallelism.py``.
 """
 
-from __future__ import annotations
-
 from launchers.rules.engine import (
     RLHF,
     Conflict,

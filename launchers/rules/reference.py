@@ -4,8 +4,6 @@ Sources are abbreviated as in ``rules/parallelism.py``. ``reference/policy.py`` 
 same in a run without a launcher.
 """
 
-from __future__ import annotations
-
 from launchers.config.recipe import ADAPTER_REFERENCE, ADAPTERS, REFERENCE, TUNER
 from launchers.rules.engine import (
     NOT_RLHF,

@@ -4,8 +4,6 @@ Rows where conditions on flags suffice, one function each where arithmetic is ne
 abbreviated as in ``rules/parallelism.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from launchers.config.gpu_models import GPU_MODELS

@@ -3,8 +3,6 @@
 On a host without a GPU, such as the one that builds the image, what needs a driver is skipped.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The installation time of this release, from Helm's record of it in a Secret."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

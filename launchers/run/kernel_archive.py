@@ -9,8 +9,6 @@ detects an incomplete or damaged file. The compression level is the lowest: the 
 ELF, and fast volumes are rarer than idle cores.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

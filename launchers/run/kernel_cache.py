@@ -17,8 +17,6 @@ absolute path (``put_group``). No other library keeps kernels on disk: Transform
 Engine 2.12's nvrtc kernels (``common/util/rtc.cpp: KernelManager``) and cuDNN's live in memory.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``plan.json``: the predicted memory, time and disk of a run, written by rank 0."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

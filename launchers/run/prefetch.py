@@ -10,8 +10,6 @@ Importing the training's modules beforehand, in a process of its own, was measur
 evicted and not (11.7 to 16.4 s against 11.9 to 14.2 s), so it is not done.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -6,8 +6,6 @@ the current folder. ``run`` with DPO_PREFLIGHT_ONLY (the chart's ``preflight.onl
 of a run on its very nodes, and leaves the report in the run's folder.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rank 0's stages before the gang starts: clone, download, convert."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod

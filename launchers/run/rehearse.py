@@ -1,7 +1,5 @@
 """A rehearsal on one node: begin, observe an attempt, and report (``launchers/rehearsal``)."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

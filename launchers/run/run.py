@@ -1,7 +1,5 @@
 """One run on one node: ``lead`` is what rank 0 does, ``follow`` what every other rank does."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager

@@ -3,8 +3,6 @@
 The replicated jobs of ``stages.placement: jobs`` run them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from launchers.config.recipe import Recipe

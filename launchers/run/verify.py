@@ -5,8 +5,6 @@ are the same and the run began after the release was installed: an earlier relea
 may have left ``succeeded`` while this one is still queued.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rank 0's decision before the gang starts: whether to train, and from which checkpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

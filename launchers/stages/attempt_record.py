@@ -5,8 +5,6 @@
 that ends with an error. A rank that is killed leaves no record.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

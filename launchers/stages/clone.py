@@ -1,7 +1,5 @@
 """The clone stage: the training code at a pinned ref, on the workspace."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

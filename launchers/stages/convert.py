@@ -4,8 +4,6 @@ It can be skipped: Megatron-SWIFT 4.x also reads Hugging Face weights. ``Inputs.
 decision; ``flags/command_line.py`` chooses ``--model`` or ``--mcore_model`` by it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """The download stage: the model and the datasets, verified, on the workspace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A merged adapter is exported as the whole model, with the adapter in ``adapter/`
 that was not merged, alone.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

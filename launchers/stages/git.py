@@ -1,7 +1,5 @@
 """Git commands: access to the repository, execution, and translation of errors to exit codes."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

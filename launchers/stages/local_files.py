@@ -1,7 +1,5 @@
 """``file://`` sources: used in place on the workspace, or copied to it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Decide whether another attempt can make progress: pure functions of past attempts' records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

@@ -6,8 +6,6 @@ gives way to the one before. Another rank ends the attempt, and the next one cho
 another run gives way, too; where a run has no other, somebody put it there, and the run ends.
 """
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 

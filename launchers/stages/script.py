@@ -1,7 +1,5 @@
 """The train stage of ``recipe.backend: script``: a script of the clone, once on this node."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 

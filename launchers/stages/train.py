@@ -1,7 +1,5 @@
 """The train stage: torchrun on this node, from its start to its exit code."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import time

@@ -7,8 +7,6 @@ lower priority could not be raised again without privileges. torchrun starts its
 ``SubprocessHandler._popen`` (torch 2.11); where that differs, it starts new ones.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import socket

@@ -7,8 +7,6 @@ them, and later while it clears new ones: 2 and 2.7 s more for 15 GB of one proc
 (tests/bench/notes/memory.md).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -5,8 +5,6 @@ line, the environment and the output of its torchrun. A standby that is not read
 new torchrun is started; each launcher decides that for itself, since both do the same from then on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

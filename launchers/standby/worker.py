@@ -6,8 +6,6 @@ Modules of ms-swift, Megatron and the features are imported, plugins of the user
 do when they are imported is not known. Nothing is installed, and no file of the run is touched.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os

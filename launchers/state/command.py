@@ -9,8 +9,6 @@ folder is its own. A request is JSON with the arguments of ``files.answer`` or `
 It neither needs the settings of a run nor imports what runs one, so it starts fast.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

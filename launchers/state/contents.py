@@ -7,8 +7,6 @@ leaves `.NAME.removing`, which is listed as a run in the state `removing`; the n
 removes it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

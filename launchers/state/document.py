@@ -5,8 +5,6 @@ missing, torn, or written by something else: that is named in ``torn`` or ``prob
 is there. README.md lists the fields.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ Of another file only name and size are noted, in ``SIZES``; the reader makes a h
 that a complete checkpoint is complete in the copy, too.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -4,8 +4,6 @@ Python writes and reads NaN and Infinity, and reads 1e999 as infinity; none of t
 again as JSON, compared, or shown.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

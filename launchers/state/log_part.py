@@ -4,8 +4,6 @@ A part is bounded, since a command in a pod has a time limit, and its output is 
 a pod's log.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

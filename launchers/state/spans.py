@@ -4,8 +4,6 @@
 order of (attempt, step), and a row is found by bisection over byte offsets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO

@@ -3,8 +3,6 @@
 The processes write them on a signal, as they do for a hang (``hang/stacks.py``).
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

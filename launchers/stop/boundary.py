@@ -7,8 +7,6 @@ for that number, a few milliseconds, and then continues up to it. While nothing 
 costs two accesses to mapped memory.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """End of a training process that has finished, without the end of Python."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

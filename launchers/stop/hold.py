@@ -1,7 +1,5 @@
 """``debug.holdMinutes``: a pod stays after the end of its run, for a person with a shell in it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

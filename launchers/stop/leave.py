@@ -1,7 +1,5 @@
 """Agreement of the ranks at a save, and the end of a training process after it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

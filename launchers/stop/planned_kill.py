@@ -4,8 +4,6 @@ The process does so itself, because only it knows that a step has just ended: se
 run of fast steps would be over before the signal.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,8 +5,6 @@ until the next one, none to save now. It looks again after half of the steps tha
 an interval of n steps about log2(n) times, and in time unless steps become twice as slow.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 

@@ -5,8 +5,6 @@ a host send SIGTERM to each of them, while the launcher still waits for the save
 starts torchrun with SIGTERM blocked (``system/process.py``), which all its descendants inherit.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

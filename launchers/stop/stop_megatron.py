@@ -4,8 +4,6 @@ Its own ``default_flow`` decides after each step what the trainer does next: it 
 but the trackers, so that the callback ``seal`` runs before it. The class here takes its place.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

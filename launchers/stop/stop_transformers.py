@@ -4,8 +4,6 @@ The callback runs after transformers' ``DefaultFlowCallback``, which decides aft
 to evaluate and to save, and after the callback ``seal``.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """End of a training process by an uncaught exception."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -5,8 +5,6 @@ them (``sigterm.py``): the training processes learn of the request from the step
 the trainer's own function, and exit (``stop``). Then the launcher ends torchrun.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -11,8 +11,6 @@ All questions to the workspace are those of ``system/lookup.py``: a checkpoint t
 is neither complete nor incomplete, and the launcher ends with ``Exit.IO``.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

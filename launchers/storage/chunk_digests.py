@@ -11,8 +11,6 @@ core of an AMD EPYC, 16 MiB in memory: CRC-32 6.7 GB/s, SHA-256 1.9, BLAKE2b 1.3
 GIL, so threads add up.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random

@@ -1,7 +1,5 @@
 """File system errors as exit codes, free space, sizes, flushes, removal."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -18,8 +18,6 @@ seconds. Nor is one whose files do not name the owner, which an NFS client's cac
 lost if that lasts for ``CACHED`` seconds, or once a successor of the owner is seen.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import math

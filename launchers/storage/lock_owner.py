@@ -1,7 +1,5 @@
 """Owner of a lock: the process, and whether it is known to have ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The marker of a finished output: ``.complete.json`` in its folder, written last."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

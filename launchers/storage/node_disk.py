@@ -12,8 +12,6 @@ was sealed, to the workspace otherwise. No rank relies on the disk of another no
 layout and with any rank that a node has after a restart.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

@@ -4,8 +4,6 @@ Inputs -> work in ``<name>.partial`` -> verify -> marker -> fsync -> rename. The
 holds a partial output, and an older output stays until the newer one is complete.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

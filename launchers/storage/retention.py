@@ -10,8 +10,6 @@ read, of another run, without seal and mark, with a damaged seal or behind a lin
 says so once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 from pathlib import Path

@@ -5,8 +5,6 @@ Each rank notes the names, sizes and digests of its shards, and rank 0 writes an
 file after its rank has flushed and noted it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Verify that all nodes share the workspace: each sees the outputs that rank 0 made."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Sequence

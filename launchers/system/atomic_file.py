@@ -1,7 +1,5 @@
 """Write files atomically: to a temporary file, flushed to the disk, then renamed."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

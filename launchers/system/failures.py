@@ -3,8 +3,6 @@
 The last exception in its stderr decides, by the patterns of ``failure_rules/``.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Host memory of this pod, from the cgroup, otherwise from /proc: used, free, and lost to kills."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Log lines at intervals from work that logs nothing itself."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ file is "no", any other error is retried, then ends the launcher with ``Exit.IO`
 a restart.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import os

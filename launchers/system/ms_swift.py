@@ -1,7 +1,5 @@
 """Locate the installed ms-swift without importing it, which takes seconds."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

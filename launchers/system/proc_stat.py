@@ -1,7 +1,5 @@
 """State of a process, read from ``/proc/<pid>/stat`` (proc(5))."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -5,8 +5,6 @@ The wrappers of ms-swift swallow SIGTERM and leave torchrun as an orphan
 starts torchrun itself and becomes the parent of the processes that torchrun leaves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Remedies that several errors share, and those that depend on where the launcher runs."""
 
-from __future__ import annotations
-
 import os
 
 from launchers.config.rank import is_jobset, master_port

@@ -1,7 +1,5 @@
 """Retry with exponential backoff and jitter, up to a time limit."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Threads that delay neither signals nor the exit of the process."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import traceback

@@ -5,8 +5,6 @@ torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), a
 (``failures.py``), and torchrun's table of failures has their exit statuses.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ ms-swift 4.4.1 reads a checkpoint's shards in threads and never asks them for th
 that is missing, truncated or unreadable keep their initial values, and the run trains on from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import CellType
 from typing import Any

@@ -1,7 +1,5 @@
 """What trained a checkpoint, written into it before it is sealed: features, patches, versions."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

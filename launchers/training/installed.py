@@ -1,7 +1,5 @@
 """The features of this process, and the patches that they consist of."""
 
-from __future__ import annotations
-
 from launchers.upstream.patches import Verdict
 
 INSTALLED: list[str] = []

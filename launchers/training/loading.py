@@ -1,7 +1,5 @@
 """Install the features that ``DPO_FEATURES`` names."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 

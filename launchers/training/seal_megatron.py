@@ -4,8 +4,6 @@ The trainer deletes older checkpoints before ``on_save``; here they are deleted 
 ``storage/retention.py``.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ one process that reports. It gets the run's name and an id that is kept in the r
 fails, as without a network or with a wrong key, the library writes files for a later upload.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib
 import os

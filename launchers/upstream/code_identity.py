@@ -5,8 +5,6 @@ The code of a cache is the image's packages, the launcher, and what training imp
 count: an archive sets them all to 0, and a new clone to now. A test lists the keys.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

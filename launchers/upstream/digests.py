@@ -1,7 +1,5 @@
 """Adds the sources of installed packages to ``digests.json``, those that were read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 

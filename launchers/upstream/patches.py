@@ -5,8 +5,6 @@ an unknown source it is refused or left out, by its ``effect``, unless the user 
 installation has proved it (``proved.py``). ``table.py`` lists the patches.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The patch ``prompt_once``: what it replaces of upstream, and what it relies on."""
 
-from __future__ import annotations
-
 from launchers.upstream.patches import Patch, functions
 
 PROMPT_ONCE = Patch(

@@ -4,8 +4,6 @@ The record is on the workspace, which every start of the installation mounts. A 
 launcher and of whole digests: after a change of either the patch has to be proved again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache

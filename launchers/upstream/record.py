@@ -1,7 +1,5 @@
 """Record in a checkpoint of the software that trained it; a resume compares it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The source of a function is the text of its lines in the file, decorators includ
 every version of Python, and the same before and after another patch has replaced the function.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The patches: which upstream functions each training feature replaces or relies on."""
 
-from __future__ import annotations
-
 import os
 
 from launchers.upstream import weight_patches

@@ -1,7 +1,5 @@
 """Compare the versions of upstream's packages."""
 
-from __future__ import annotations
-
 import re
 
 _LENGTH = 3

@@ -1,7 +1,5 @@
 """The patches of how weights are kept, multiplied, read and written; part of the table."""
 
-from __future__ import annotations
-
 from launchers.upstream.patches import Patch, functions
 
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"

@@ -1,7 +1,5 @@
 """Read the objects of a run for a bundle, with the rights of its user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`megatron-dpo bundle`: write the archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

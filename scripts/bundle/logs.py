@@ -1,7 +1,5 @@
 """Shorten logs, and remove rows of the data from them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clean Kubernetes objects and values files: no content of Secrets, no environment of the user."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

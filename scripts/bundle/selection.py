@@ -1,7 +1,5 @@
 """Files of a run for a bundle: those of a list; each other one is reported by name."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ JobSet itself would not hold, because Kueue starts an admitted JobSet again. A r
 is suspended directly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`megatron-dpo clean`: list what a workspace holds by run, and remove runs that are named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Run `stop`, `resume` and `rerun`: say what is done, ask, do it."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Runs that a workspace holds, as dataclasses. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`megatron-dpo data`: read, judge, measure, show."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The page of `megatron-dpo data`: one HTML file, in the style of a run's report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The screen of `megatron-dpo data`."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """`megatron-dpo demo`: create the sources, run the chart's JobSet here, score the checkpoint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

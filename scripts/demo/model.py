@@ -7,8 +7,6 @@ has exactly the tokens of the original in another order.
 Usage, in the training environment: python -m scripts.demo.model PAIRS.jsonl FOLDER
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ written; rejected: the same words shuffled. A model that prefers chosen has lear
 which a bag of words does not have. No module has both training pairs and held-out pairs.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

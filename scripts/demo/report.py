@@ -1,7 +1,5 @@
 """The result of the demo: tables, a plot and a JSON file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ chosen - of rejected), against the base model (Rafailov et al. 2023, section 4):
 Usage, in the training environment: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

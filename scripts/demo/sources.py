@@ -1,7 +1,5 @@
 """Sources of the demo's run, created once: a code repository, a model, pairs."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

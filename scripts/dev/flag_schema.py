@@ -5,8 +5,6 @@ of some words. Relations between flags stay in the chart's table of rules; so do
 that are not whole, since ``--set`` makes text of 0.1 and 5e-6, and a schema cannot compare text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -5,8 +5,6 @@ Names, renames and rules are tables: ``shared.yaml`` has what all releases share
 ``chart/values.schema.json``. All are data: no template knows a flag by name.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Source: ``pkg/apis/core/validation/validation.go`` and ``staging/src/k8s.io/apim
 Kubernetes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

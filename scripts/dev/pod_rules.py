@@ -5,8 +5,6 @@ Kubernetes. ``make differential-api`` compares the result with a running API ser
 read by Go (RE2), Python and JavaScript: no lookaround, no ``\s`` for blanks beyond ASCII.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scripts.dev import volume_rules

@@ -6,8 +6,6 @@ is in ``pod_rules``, ``volume_rules`` and ``pod_forms``. Relations that draft-07
 in ``scripts/values``.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

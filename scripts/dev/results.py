@@ -4,8 +4,6 @@ A visit is a day with one number of GPUs of one model. Its file is a JSON object
 one a line. Standard library only: GPU hosts write these files too.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

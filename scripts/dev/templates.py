@@ -5,8 +5,6 @@ imported: their names are made in loops. Where two differ, the one with fewer ch
 one of them can choose is not refused.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import textwrap

@@ -1,7 +1,5 @@
 """Write ``chart/VALUES.md`` from ``values.yaml``: ``make values-table``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of the API server of a pod's volumes, as JSON schema: part of ``pod_rules.py``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

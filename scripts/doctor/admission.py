@@ -4,8 +4,6 @@ The dry runs go through the real admission: webhooks, Pod Security, LimitRange, 
 priority, policies.
 """
 
-from __future__ import annotations
-
 from scripts.doctor.api import CONFIG_MAPS, JOBSETS, NAMESPACES, SECRETS, SERVICES, Answer
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot

@@ -1,7 +1,5 @@
 """`megatron-dpo doctor`: check a release against a cluster before it is submitted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

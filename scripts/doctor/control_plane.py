@@ -4,8 +4,6 @@ Fields are looked up in the schema, not derived from a version: Helm never upgra
 chart, and an old CRD silently drops fields that it does not know (kubernetes-sigs/jobset#893).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Findings of the checks, and the report: lines on a terminal, or JSON."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

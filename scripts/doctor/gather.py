@@ -1,7 +1,5 @@
 """Read from a cluster all that the checks of a release need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scripts.doctor import api as kinds

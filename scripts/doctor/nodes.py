@@ -4,8 +4,6 @@ Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal

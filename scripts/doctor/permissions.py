@@ -1,7 +1,5 @@
 """Permissions that a user needs during a run, and those that are missing."""
 
-from __future__ import annotations
-
 from scripts.doctor.api import (
     ACCOUNTS,
     CLAIMS,

@@ -1,7 +1,5 @@
 """The Kueue queue of the values: LocalQueue, ClusterQueue, priority class, topology."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

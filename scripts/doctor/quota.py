@@ -5,8 +5,6 @@ one flavor for all of its resources (kubernetes-sigs/kueue:pkg/scheduler/flavora
 other runs does not count, since it ends.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Of Secrets only names and keys are known here, never a value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

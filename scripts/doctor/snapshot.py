@@ -1,7 +1,5 @@
 """The answers of a cluster that the checks read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

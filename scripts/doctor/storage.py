@@ -1,7 +1,5 @@
 """Claims that the pods mount: existing, bound, and writable from all nodes of the gang."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scripts.doctor.api import CLAIMS, CLASSES, Object

@@ -3,8 +3,6 @@
 The form is the hub's: https://huggingface.co/docs/hub/model-cards (YAML front matter, Markdown).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

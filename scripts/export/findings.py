@@ -1,7 +1,5 @@
 """What is wrong with an export: one finding for each file or field."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 

@@ -1,7 +1,5 @@
 """A model repository of the Hugging Face hub, by its official client, `huggingface_hub`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`megatron-dpo push`: send a verified export to a hub or registry, and nothing that is there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

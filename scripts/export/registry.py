@@ -1,7 +1,5 @@
 """A tag of an OCI registry, by the program `oras`: one layer for each file, none sent twice."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a hub or registry holds, and why it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A key or token that is given by reference: a file or a variable, never as an argument."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`megatron-dpo sign`: sign the statement of an export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.console import Console

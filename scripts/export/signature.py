@@ -5,8 +5,6 @@ ECDSA, RSA or Ed25519 keys. `openssl` reads the keys; no key is kept, printed or
 argument.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

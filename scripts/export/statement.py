@@ -1,7 +1,5 @@
 """Read the statement of an export, strictly: what is not as the launcher writes it is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The test of the export as rows of text: is it what was trained, and how does it answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The options of `megatron-dpo verify`, `sign`, `card` and `push`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

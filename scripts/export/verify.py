@@ -1,7 +1,5 @@
 """`megatron-dpo verify`: compare an export with its statement, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

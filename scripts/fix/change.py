@@ -1,7 +1,5 @@
 """What a remedy changes in the values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """`megatron-dpo why --fix`: run the command that a remedy names, where rights allow."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """`megatron-dpo plan --fix`: try each remedy on copies, show the difference, ask, write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The keys and flags that a remedy names, and their paths."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

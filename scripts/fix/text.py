@@ -1,7 +1,5 @@
 """Edit the text of a values file: one value changes, comments and all other lines stay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The words are the one place that holds a remedy: a rule, the schema or a templat
 user reads the same. What they leave open is asked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

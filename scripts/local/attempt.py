@@ -1,7 +1,5 @@
 """One attempt of a JobSet: run all its pods until they end, one fails, or it is stopped."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`megatron-dpo local`: a run on this machine, from the same chart as on a cluster."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

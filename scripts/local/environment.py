@@ -5,8 +5,6 @@ without these a host's Python, git or CUDA does not start. Names and places of t
 local ones: pod host names are 127.0.0.1, paths below a mount are paths below the pod's folder.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

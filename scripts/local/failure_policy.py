@@ -3,8 +3,6 @@
 The rules are the manifest's, so that a local run restarts as it would on a cluster.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

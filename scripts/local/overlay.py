@@ -1,7 +1,5 @@
 """Values that a laptop needs in place of the cluster's: laid over the user's files."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pods of a JobSet (v1alpha2), with the labels and environment that controllers add."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

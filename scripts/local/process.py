@@ -1,7 +1,5 @@
 """The process of one pod."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

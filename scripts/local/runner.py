@@ -1,7 +1,5 @@
 """Run a rendered JobSet on this machine, with the restarts that its failure policy allows."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

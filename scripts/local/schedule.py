@@ -1,7 +1,5 @@
 """The processes of one attempt of a JobSet: their order, commands, environments and GPUs."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM as a flag to poll, not as an exception while pods are being started."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Follow the trainer's log, `checkpoints/logging.jsonl` of a run, while it grows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from launchers.metrics.trainer_log import Step, parse_step, read_losses

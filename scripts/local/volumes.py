@@ -1,7 +1,5 @@
 """A pod's file system on this machine: its volumes as folders below the pod's own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`megatron-dpo logs`: print the output of ranks."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Read the logs of an attempt from the workspace, when its pods are gone."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Read the logs of a run's pods, one thread for each rank, over restarts."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

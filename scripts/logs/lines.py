@@ -1,7 +1,5 @@
 """Cut blocks of output into lines; filter and prefix them. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Ends of the runs that hold quota, by their own files and objects: a waiting run starts then."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

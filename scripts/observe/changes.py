@@ -1,7 +1,5 @@
 """Changes since a run was installed or last started, or another version of the chart."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Every request needs a right in the run's namespace only, except those in `OPTIONAL`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Options, exit codes and readers that the verbs about a run share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

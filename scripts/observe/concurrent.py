@@ -4,8 +4,6 @@ A `ThreadPoolExecutor` waits for its threads, also after Ctrl-C: for as long as 
 request to a server that has stalled.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future

@@ -3,8 +3,6 @@
 Large files are holes of their sizes there, so that code for a mounted workspace reads it too.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

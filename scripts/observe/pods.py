@@ -3,8 +3,6 @@
 A reader pod gets the launcher as the run's pods do, from the run's image or ConfigMaps.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -3,8 +3,6 @@
 In a pod the run's own launcher reads them: `python3 -m launchers state --json`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The launcher writes the seconds that the run has held its pods (`held_seconds` o
 and those of its steps and evaluations (`training`); what is left of them is "waiting".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

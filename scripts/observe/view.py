@@ -1,7 +1,5 @@
 """One run as the states and screens read it: snapshot and files together. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read a run again and again; while the API server gives no answer, the last state stays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """`megatron-dpo plan`: render, predict, judge, show."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -28,8 +28,6 @@ A search:
              tokens_per_second_per_gpu, mfu, changes{recipe.args: value, or null to drop it}}]
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sizes of a recipe's model and dataset, as far as this machine knows them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The layout as lines of text: ranks of each node, and groups that span nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

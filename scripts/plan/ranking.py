@@ -1,7 +1,5 @@
 """The result of a search: a table of layouts, and the values lines of the best one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """A training job as ``recipe.args``, and the difference from a recipe."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A part that cannot be predicted shows the reason instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """The layouts that fit a cluster, ranked by predicted speed."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

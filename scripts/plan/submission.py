@@ -1,7 +1,5 @@
 """A release as it is submitted: the numbers and words of its manifest that a plan needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Bytes and seconds in the units that a person reads."""
 
-from __future__ import annotations
-
 
 def bytes_text(count: float) -> str:
     """Return bytes in decimal units, as storage is sold.

@@ -1,7 +1,5 @@
 """The verdict on a release: all reasons to refuse it, and warnings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

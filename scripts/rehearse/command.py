@@ -4,8 +4,6 @@ The rehearsal of NAME is a release of its own, NAME-rehearsal, so that the run c
 NAME afterwards: one release is one run, which an upgrade can't change.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

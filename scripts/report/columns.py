@@ -4,8 +4,6 @@ A column of consecutive steps keeps its mean, minimum and maximum: no spike is l
 line is an average of all steps, not a sample of them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`megatron-dpo report`: read runs, write one document."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The curves of the page: what is drawn together, under which title, and the plan's lines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

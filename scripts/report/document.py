@@ -28,8 +28,6 @@ of ``metrics.jsonl``; a curve of more than 360 values holds means, minima and ma
 of consecutive steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Facts of a run as rows of text, for the page and for Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any

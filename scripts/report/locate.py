@@ -1,7 +1,5 @@
 """Find a run for a report or bundle: where its files are mounted, otherwise through its pods."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report as Markdown, short enough for a pull request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

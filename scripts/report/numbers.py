@@ -1,7 +1,5 @@
 """Numbers as a person reads them, and the ticks of axes."""
 
-from __future__ import annotations
-
 import math
 
 LARGEST = 1e300

@@ -1,7 +1,5 @@
 """Read the folder of a run (launchers/progress/README.md, "Files of a run")."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Record of a run: read from its files, or made from a result of tests/bench."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Breakdown of a run's time, from its first start to the launcher's last record of training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

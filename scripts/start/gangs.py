@@ -1,7 +1,5 @@
 """Runs that hold or wait for quota, from Kueue's Workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

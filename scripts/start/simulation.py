@@ -5,8 +5,6 @@ admission checks, and no runs that are submitted later. Sources: `pkg/scheduler/
 `pkg/scheduler/flavorassigner`, `pkg/scheduler/preemption` of kubernetes-sigs/kueue.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from bisect import insort

@@ -1,7 +1,5 @@
 """When the runs of views start, and why no start is predicted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`megatron-dpo status`: print one run, once or periodically (`--watch`)."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping

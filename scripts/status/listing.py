@@ -1,7 +1,5 @@
 """`megatron-dpo list`: the runs of a namespace, one line each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Draw the status of a run for a terminal of any width."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The numbers of one run, from its objects and files. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`submit --by` and `--budget`: choose a gang and layout that meets both, and set `budget`."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Submit a run: plan, doctor, `helm upgrade --install`, then follow it."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Follow a run: print each new state until the one that was waited for."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime

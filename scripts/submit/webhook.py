@@ -4,8 +4,6 @@ Pods send the other messages (`launchers/progress/notify.py`). The URL is read f
 a message is due, with the rights of the user, and is never printed.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import threading

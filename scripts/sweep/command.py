@@ -1,7 +1,5 @@
 """Plan all runs of a sweep, ask, submit them one after the other, and tell what became of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

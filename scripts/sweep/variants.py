@@ -1,7 +1,5 @@
 """The runs of a sweep: their names, and the values in which they differ."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The options of `megatron-dpo sweep`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Init containers, volumes and mounts of values: names used twice, and names that are missing."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

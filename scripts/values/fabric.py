@@ -1,7 +1,5 @@
 """The fabric of values as the chart merges it, and what its parts require of each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The chart's tables of training flags, which ``make flags`` writes."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

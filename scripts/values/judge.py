@@ -4,8 +4,6 @@ Each value that the schema refuses is replaced by its default, and the chart is 
 schema: the relations of the other values are judged as well.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

@@ -1,7 +1,5 @@
 """The key or flag that an unknown key of the values was meant to be."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Paths of values, as messages print them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ All are judged on merged values with their defaults. To add one: a function that
 ``Refusal``, called by ``refusals``; what only rendered objects show is in ``rendered``.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os.path

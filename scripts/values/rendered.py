@@ -1,7 +1,5 @@
 """What Kubernetes would refuse of rendered objects: amounts, references to variables, sizes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

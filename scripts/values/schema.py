@@ -1,7 +1,5 @@
 """``values.schema.json``, applied to values: each mistake with its path and its line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Settings that Kubernetes accepts and that cannot be meant, judged on the rendered manifest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath

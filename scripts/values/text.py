@@ -1,7 +1,5 @@
 """What Helm reads from a values file otherwise than a person wrote it, from the file's text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Variables of ``extraEnv`` and ``network.env`` whose reader would refuse or misread the value."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

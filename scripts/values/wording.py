@@ -4,8 +4,6 @@ The remedy is the schema's ``errorMessage``, or what its rules say. An ``errorMe
 an id is of a relation between values, and the whole line but the path.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """States in which there is no run to explain: no server, no permission, no JobSet."""
 
-from __future__ import annotations
-
 from launchers import suggestion
 from scripts.observe.cluster import EVERYWHERE
 from scripts.observe.view import View

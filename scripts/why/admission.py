@@ -4,8 +4,6 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/cache/scheduler/tas_flavor_snapsh
 `pkg/scheduler/flavorassigner/tas_flavorassigner.go`; reasons are those of its `workload_types.go`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

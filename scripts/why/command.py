@@ -1,7 +1,5 @@
 """`megatron-dpo why`: print why a run waits, fails or has ended."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """States after the end of a gang: the rank that ended first, and the JobSet's rule."""
 
-from __future__ import annotations
-
 from launchers.exits import USER, Exit
 from launchers.stages.attempt_record import End
 from scripts.observe.cluster import condition

@@ -1,7 +1,5 @@
 """States of a run that a person or a rule holds, or that nothing would start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from scripts.manifest import KUEUE

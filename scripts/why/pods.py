@@ -1,7 +1,5 @@
 """States of pods that exist and do not run: images, references, volumes, nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from scripts.doctor.api import Object

@@ -1,7 +1,5 @@
 """Position of a waiting run in its queue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -4,8 +4,6 @@ Messages are those of Kueue 0.17 to 0.19: `pkg/scheduler/flavorassigner`, `pkg/s
 `pkg/cache/scheduler/clusterqueue.go`, `pkg/controller/core/workload_controller.go`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

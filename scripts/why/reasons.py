@@ -1,7 +1,5 @@
 """Join the table of states with their conditions: the ordered reasons of one view."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

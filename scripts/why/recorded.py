@@ -1,7 +1,5 @@
 """States of a run that no cluster shows: a laptop's, a bare host's, Slurm's; by its files alone."""
 
-from __future__ import annotations
-
 import shlex
 
 from launchers.storage.lock import STALE

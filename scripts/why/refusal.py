@@ -1,7 +1,5 @@
 """States in which pods do not exist, because the API server or the scheduler refuses them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

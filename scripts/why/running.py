@@ -1,7 +1,5 @@
 """States of a gang whose pods run, and of one between two attempts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Phrases that the sentences of several states share."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

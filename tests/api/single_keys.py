@@ -1,7 +1,5 @@
 """Keys of the values that are no parts of a pod but end in one: names, labels, resources, sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

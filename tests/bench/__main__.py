@@ -4,8 +4,6 @@ Programs that measure take ``TOKENIZER RESULTS`` first and write into the file o
 RESULTS (``scripts/dev/results.py``); ``PROGRAM --help`` lists the other arguments.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 

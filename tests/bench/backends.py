@@ -7,8 +7,6 @@ result has the losses of each step, the largest memory that the trainer logs and
 shows, in GiB, and what ``plan`` predicts of the states of the transformers trainer.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ planner's (``launchers/plan/memory.py``, ``step_time.py``); measured values are 
 the results ``bench-<visit>-<line>``.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Prints ``figures.csv``, one line for each run with measured steps; ``--write`` w
 compares the file with the results.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Sequence

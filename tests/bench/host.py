@@ -1,7 +1,5 @@
 """The GPU host: its description, its environment, and programs that end their children."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands of the training Python, which has torch and ms-swift, for tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

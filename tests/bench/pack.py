@@ -5,8 +5,6 @@ FOLDER gets the rendered manifests of the lines of ``visits.yaml`` that go throu
 the host as ``packed``, into the checkout that it was made from.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ torchrun's workers lead their own sessions and survive its death, holding the po
 memory: this process becomes their subreaper and ends all descendants.
 """
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each is a torchrun in its own session, so that a hanging one is ended without th
 assigns distinct ports.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Predictions of visits, and their table in values/FIGURES.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.dev import results

@@ -6,8 +6,6 @@ its arguments without TOKENIZER and RESULTS. A line that fails does not stop the
 scaling is printed if its lines have run.
 """
 
-from __future__ import annotations
-
 import importlib
 import shlex
 import sys

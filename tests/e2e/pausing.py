@@ -4,8 +4,6 @@ A run's JobSet has the gang of the chart's (one replicated job, ``node``), so th
 like any other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`megatron-dpo` through its command line, on the test cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

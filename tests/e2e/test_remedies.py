@@ -1,7 +1,5 @@
 """`why --fix` on planted faults: each remedy that is a command repairs its fault."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

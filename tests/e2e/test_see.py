@@ -1,7 +1,5 @@
 """The verbs about a run, on a real cluster: submit to rerun, and what a user of few rights sees."""
 
-from __future__ import annotations
-
 import base64
 import tarfile
 from pathlib import Path

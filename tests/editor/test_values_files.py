@@ -1,7 +1,5 @@
 """Values files in an editor: errors, keys, flags and their descriptions."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

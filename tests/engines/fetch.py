@@ -9,8 +9,6 @@ index, proxy and certificates that are configured for it. A file is taken only i
 of the file that was read when the patch was written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import zipfile

@@ -5,8 +5,6 @@ an error for types that the kernel of the release does not take. Laid under upst
 tests/launchers/training/optimizer/test_chunked_adam.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ prints as JSON, for each folder with a release's source and stand-ins, what the 
 what the kernels were given; if the patch is refused there, the error.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """The faults, as data: ``catalogue/<level>.yaml``; an unknown key is an error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

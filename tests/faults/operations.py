@@ -315,6 +315,6 @@ def read_json(root: Path) -> Act:
 OPERATIONS = tuple(
     Operation(name.replace("_", " "), each)
     for name, each in [*globals().items()]
-    if getattr(each, "__annotations__", {}).get("return") in (Act, "Act")
+    if getattr(each, "__annotations__", {}).get("return") is Act
 )
 """All functions above that return an act."""

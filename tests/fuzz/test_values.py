@@ -3,8 +3,6 @@
 ``FUZZ`` is the number of values files, ``FUZZ_SEED`` where they begin: ``make fuzz FUZZ=20000``.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Results that no values file may have."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

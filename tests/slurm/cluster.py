@@ -4,8 +4,6 @@ It runs the distribution's slurmctld and slurmd, without munge. ``SLURM_ROOT`` n
 which the packages were unpacked, if they are not installed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

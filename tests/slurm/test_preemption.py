@@ -1,7 +1,5 @@
 """``scripts/slurm/dpo.sbatch`` on a real Slurm: preempted, requeued, completed (`make slurm`)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Both need pyarrow, which the training image has. Rows are read up to a limit in 
 texts; the bytes of images in parquet are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ms-swift makes of the columns next to the messages: tools, objects, a margin, images."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

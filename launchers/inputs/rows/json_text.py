@@ -6,8 +6,6 @@ continues behind the end of its part ends the run. So does a column of two types
 write such a column as text line by line, and these lines are no JSON.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Causes that count even in a message that looks like a cascade, such as NCCL's."""
 
-from __future__ import annotations
-
 from launchers.exits import Exit, FailureClass
 from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import GPU_MEMORY_REMEDY, MEMORY_REMEDY, STORAGE_REMEDY

@@ -1,7 +1,5 @@
 """A row of the table, what several rows share, and the patterns of cascades."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ A user code ends the run for good, so a row has one only if every restart would 
 same exception may be transient once a step was completed: ``early`` rows then no longer apply.
 """
 
-from __future__ import annotations
-
 from launchers.exits import Exit, FailureClass
 from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import RECIPE_REMEDY, SPACE_REMEDY, STORAGE_REMEDY

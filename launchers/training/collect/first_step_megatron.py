@@ -5,8 +5,6 @@ pipeline stage hold the same means over all replicas, so that all of them raise 
 before the step is logged or saved.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from swift.megatron.callbacks.base import MegatronCallback

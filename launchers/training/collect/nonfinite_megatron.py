@@ -3,8 +3,6 @@
 A run whose first gradients are all exactly 0 ends here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from swift.megatron.callbacks.base import MegatronCallback

@@ -5,8 +5,6 @@ and transformers logs the mean of earlier losses for it (``logging_nan_inf_filte
 has the norm of the gradients on the host in every step.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -10,8 +10,6 @@ ms-swift 4.4.1 has two errors in ``DataLoaderShard`` (``swift/dataloader/shard.p
   first. In 4.6.0 it does, except in the rest of an epoch after a resume.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

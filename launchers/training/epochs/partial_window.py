@@ -7,8 +7,6 @@ number all the same (``swift/rlhf_trainers/dpo_trainer.py:compute_loss``, also `
 10084 (4.6.0) corrects other trainers only.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers.trainer import Trainer

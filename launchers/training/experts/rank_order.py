@@ -13,8 +13,6 @@ upstream's, in bf16 instead of fp32. The gradients of the gathered tokens are up
 them in bf16.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Record each pair that ms-swift's Megatron trainer trains with DPO."""
 
-from __future__ import annotations
-
 from megatron.core import mpu
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map

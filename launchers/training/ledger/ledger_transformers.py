@@ -1,7 +1,5 @@
 """Record each pair that ms-swift's transformers trainer trains with DPO."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch.distributed as dist

@@ -7,8 +7,6 @@ A part is complete before the checkpoint of its last step is, so that a checkpoi
 without pairs. Pairs of steps after the newest checkpoint are removed before they are trained again.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

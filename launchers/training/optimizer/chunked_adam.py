@@ -14,8 +14,6 @@ The arithmetic is elementwise: the result is the same, bit by bit, however a gro
 (tests/launchers/training/optimizer/test_chunked_adam.py; tests/bench/notes/kernels.md).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -13,8 +13,6 @@ loaded state is the same to the last bit. The format for another layout of the r
 (``fully_reshardable``) stays in fp32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Divide the tensors of a fused Adam step into parts of bounded elements and number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from launchers.plan.memory import CHUNK

@@ -9,8 +9,6 @@ of similar cost are processed at the same time. The loss of a step is the same u
 summation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

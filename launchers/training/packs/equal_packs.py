@@ -10,8 +10,6 @@ ms-swift 4.4.1 does not work with this dispatcher of megatron-core 0.18.0 for tw
   (``variable_seq_lengths``), which only pipelines would need to know.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import swift.megatron.trainers.base as trainers

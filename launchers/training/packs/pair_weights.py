@@ -20,8 +20,6 @@ Metrics are sums and counts of pairs, which ms-swift divides when it logs: means
 evaluation too.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

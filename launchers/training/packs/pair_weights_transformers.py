@@ -13,8 +13,6 @@ auxiliary loss of the experts keeps upstream's scale. ``rpo_alpha`` is as in
 metrics, and those of an evaluation, remain upstream's means over packs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

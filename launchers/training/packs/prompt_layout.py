@@ -6,8 +6,6 @@ p - 1, its *shared* tokens: it begins with the prompt's last token, so that its 
 logit of its own. Attention gives it the keys and values of the shared tokens of the chosen text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

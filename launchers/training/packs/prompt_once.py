@@ -16,8 +16,6 @@ the router's balancing loss and the experts' counts have each token once.
   one text (``cu_seqlens_q_padded``, which attention itself does not get).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

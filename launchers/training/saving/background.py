@@ -10,8 +10,6 @@ Errors are kept for the training thread, which raises them at its next step, sav
 that dies leaves a checkpoint without its seal, which no resume uses.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

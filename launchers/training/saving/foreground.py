@@ -5,8 +5,6 @@ a thread looks for files of checkpoints that these have open for writing, and fl
 grown by ``disk.FLUSHED_BYTES``: a flush that returns is a heartbeat.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

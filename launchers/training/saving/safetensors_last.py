@@ -6,8 +6,6 @@ rank 0's process while training waits. Only the last checkpoint is exported, unl
 ``recipe.export`` is ``best``; ``recipe.args.save_safetensors: true`` writes all.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from swift.megatron.trainers.base import BaseMegatronTrainer

@@ -10,8 +10,6 @@ The copy, the write and the seal of a checkpoint follow each other, and the next
 them.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 from pathlib import Path

@@ -4,8 +4,6 @@ Nothing that fails on that disk ends the run: the files are written to the works
 the same copy in host memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

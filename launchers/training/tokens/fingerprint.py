@@ -5,8 +5,6 @@ a change of a plugin's code: in a test it returned the rows of the old code. Her
 everything that affects a row are compared.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

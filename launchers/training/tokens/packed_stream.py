@@ -4,8 +4,6 @@ They answer a row that the template refuses with nothing. It is tokenised once m
 exception is seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any

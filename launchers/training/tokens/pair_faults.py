@@ -1,7 +1,5 @@
 """What is wrong with a row that ms-swift has read or encoded, whatever made it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ that its exception is known; its number travels in a column. The workers of ``da
 share a file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import traceback

@@ -4,8 +4,6 @@ Only ``AutoPreprocessor`` is replaced: a dataset that ms-swift has registered, o
 has a reader of its own. The launcher leaves the feature out with ``recipe.args.columns``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from datasets import Dataset

@@ -1,7 +1,5 @@
 """Judge the counts of a dataset's rows before the model is loaded: end the run, or warn. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

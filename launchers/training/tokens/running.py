@@ -7,8 +7,6 @@ the lengths before and after count, since a later attempt reads the mapped rows 
 ``datasets`` and maps none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

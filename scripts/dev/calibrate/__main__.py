@@ -1,7 +1,5 @@
 """``python -m scripts.dev.calibrate``: fit the constants, and print the error of each row."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import statistics

@@ -4,8 +4,6 @@ No row has a constant of its own: a handful of constants serve all rows, and eac
 predicted by a fit without it (leave one out).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The prediction of host memory against its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from launchers.plan.memory import PROCESS

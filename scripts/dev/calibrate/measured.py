@@ -4,8 +4,6 @@ A run with measured steps gives memory and time, one that ran out of GPU memory 
 refused; others are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

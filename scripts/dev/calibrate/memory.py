@@ -1,7 +1,5 @@
 """The memory predictor against its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Rows of the calibration: measured and published runs."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The speed predictor against its rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The tables that ``make calibrate`` prints."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """``python -m scripts.dev.figures``: rewrite the figures of values/FIGURES.md and the plot."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

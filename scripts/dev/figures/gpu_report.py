@@ -1,7 +1,5 @@
 """Report pages of committed GPU results (``tests/bench/results``), as runs side by side."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

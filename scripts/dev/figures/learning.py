@@ -1,7 +1,5 @@
 """Tables and plot of the proof of learning: the results ``learning-*``."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path

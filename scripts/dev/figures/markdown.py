@@ -1,7 +1,5 @@
 """Tables in Markdown, and blocks between markers of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scripts.problem import Problem

@@ -1,7 +1,5 @@
 """Measurements of the bench: the results ``bench-*`` of ``tests/bench/results``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of the pages in ``values/reports``, drawn by a headless Chromium."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

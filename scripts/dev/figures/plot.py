@@ -1,7 +1,5 @@
 """The plot of step time by phase, predicted for every profile and as measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

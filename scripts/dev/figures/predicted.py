@@ -1,7 +1,5 @@
 """Predictions for each profile of values/hardware, on each GPU that it is for."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plot of the predicted and the actual starts of `tests/e2e/bench/start.csv`."""
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

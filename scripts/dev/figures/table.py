@@ -1,7 +1,5 @@
 """The tables of values/FIGURES.md, as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

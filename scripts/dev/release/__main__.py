@@ -1,7 +1,5 @@
 """``python -m scripts.dev.release VERSION``: all of a release that needs no network."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import hashlib

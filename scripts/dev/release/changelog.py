@@ -1,7 +1,5 @@
 """CHANGELOG.md, as keepachangelog.com 1.1.0 defines it. Pure."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ for equal sources: the layer is not compressed. ``oras cp --from-oci-layout`` an
 oci-archive:`` push it under the same digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The chart's package, of equal bytes for equal sources: `make package`."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import subprocess

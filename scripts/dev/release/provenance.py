@@ -4,8 +4,6 @@ https://helm.sh/docs/topics/provenance/: Chart.yaml and the package's SHA-256, c
 `helm package --sign` would sign the package that Helm itself writes, which is not reproducible.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import tarfile

@@ -4,8 +4,6 @@ https://spdx.github.io/spdx-spec/v2.3/. The chart's files are listed with their 
 that it runs are packages that it depends on, by the reference of the default values.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

@@ -1,7 +1,5 @@
 """The version of chart and launcher: one number, and the files that hold it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

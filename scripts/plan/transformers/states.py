@@ -4,8 +4,6 @@ Arithmetic after Rajbhandari et al. 2020 (arXiv 1910.02054) with the dtypes of t
 bound of the memory, since activations, logits and buffers are not predicted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe

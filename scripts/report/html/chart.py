@@ -1,7 +1,5 @@
 """Draw a chart as inline SVG: data to paths. Colours and fonts are in ``page.css``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

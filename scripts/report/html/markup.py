@@ -1,7 +1,5 @@
 """HTML and SVG in which every text is escaped: only `tag` makes markup of strings."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Iterable

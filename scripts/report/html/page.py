@@ -1,7 +1,5 @@
 """The whole page: one file without any external resource."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The sections of the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scripts.plan.units import time_text

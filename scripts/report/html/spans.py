@@ -1,7 +1,5 @@
 """Draw where the time went: a bar for each attempt on one scale, and a bar of the sums."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from scripts.plan.units import time_text

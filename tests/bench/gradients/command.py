@@ -8,8 +8,6 @@ weights, upstream one pair per microbatch. ``exact`` is upstream in fp32; ``judg
 test. The result has the errors of each parameter; exit code 1 if the test fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

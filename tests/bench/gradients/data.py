@@ -1,7 +1,5 @@
 """Model and pairs: packs of one, two and three pairs, in any order."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

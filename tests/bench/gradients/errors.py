@@ -1,7 +1,5 @@
 """Gradients of a side from its ranks' files, and how far they are from those in fp32."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ own. MODE ``apart`` makes one kind of parameter wrong, ``scaled`` all by 3 %, ``
 one of the launcher's modules, ``lacks`` has no part of rank 1, ``dies`` ends before the step.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -24,8 +24,6 @@ Sides named ``ours-...`` have to pass the same test. Sides named ``control`` con
 ``beta`` 1.15 times as large or weights by pack, and must fail it.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

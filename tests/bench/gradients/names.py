@@ -1,7 +1,5 @@
 """Parameters by name over all ranks, and the shards that make them whole. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

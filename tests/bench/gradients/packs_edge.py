@@ -3,8 +3,6 @@
 ``python -m tests.bench.gradients.packs_edge TOKENIZER FOLDER``.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import random

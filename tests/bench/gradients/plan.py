@@ -1,7 +1,5 @@
 """The sides of ``gradients.yaml``, validated before GPU time is spent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ optimizer and ms-swift's ``wrap_model`` are the real ones, the gradients are mad
 that holds is printed by rank 0.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

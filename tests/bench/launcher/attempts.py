@@ -1,7 +1,5 @@
 """An attempt compared with the one before it: repeated steps, seconds of the recovery. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A rehearsal removes its checkpoints and its export, so that ``Seals.look`` notes them while it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 Helm renders it on the host; ``pack.py`` writes the manifests for a host without Helm.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import tarfile

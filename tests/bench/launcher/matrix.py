@@ -12,8 +12,6 @@ the catalogue, and how long saves and the end of the run took. A fault takes 40 
 of all.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

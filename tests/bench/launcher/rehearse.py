@@ -8,8 +8,6 @@ rehearsal.json``), exit code, seconds, when saves and export were complete, and 
 left on the workspace.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Control of a run through the launcher: start it, observe its files, stop it."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -12,8 +12,6 @@ state loaded has each bit of the state saved; losses and gradient norms of the r
 whether the shards of the first and of the last checkpoint differ.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

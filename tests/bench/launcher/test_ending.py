@@ -1,7 +1,5 @@
 """Seconds of the end of a run, from the files that it leaves or removes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

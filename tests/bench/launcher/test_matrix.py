@@ -1,7 +1,5 @@
 """Order of the injected faults, and what is read from the files of a run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

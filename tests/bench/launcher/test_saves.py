@@ -1,7 +1,5 @@
 """Seals and marks of a run's checkpoints, and what is said to be wrong with a result."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@ The result is rewritten after each run; exit code 1 unless every run of ours and
 of upstream reaches the required accuracy and all figures are equivalent (``judge.py``).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -4,8 +4,6 @@ ms-swift 4.4.1 shuffles by the epoch alone (``swift/megatron/trainers/batch_samp
 gives the order of the pairs in the file, and the weights that training begins with.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ there were few seeds. So the hypothesis to reject is that they differ by a bound
 rejected exactly where the 90 % confidence interval of the mean difference is within the bound.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

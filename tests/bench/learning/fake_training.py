@@ -6,8 +6,6 @@ MODE ``dies`` ends the training with 1; ``apart`` has a smaller margin; ``loads`
 the launcher's modules.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

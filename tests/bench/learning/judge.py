@@ -8,8 +8,6 @@ another loss and need the accuracy only, and for a mistake (``control``), which 
 prompt once (``prompt-once``) is compared with ``ours``, and its accuracy must be equivalent.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The sides of ``learning.yaml`` and their runs, validated before GPU time is spent."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Mapping, Sequence

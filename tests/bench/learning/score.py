@@ -8,8 +8,6 @@ the share of pairs with log p(chosen) > log p(rejected); margin and loss are DPO
 log p(chosen), summed over a text.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

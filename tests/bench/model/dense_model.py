@@ -4,8 +4,6 @@ NAME is a model of ``scripts/plan/models.yaml``, whose sizes it has. transformer
 in bf16, on the first GPU if there is one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

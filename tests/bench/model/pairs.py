@@ -5,8 +5,6 @@ log-normal lengths, as in real data; token frequencies are nearly uniform, so th
 sees diverse tokens. Needs the package tokenizers.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

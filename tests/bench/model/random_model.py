@@ -11,8 +11,6 @@ Here the embedding has a deviation of 1, layer outputs are scaled by
 section 2.3) and the rows of a router are orthonormal, so that no expert is preferred.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -6,8 +6,6 @@ each layer: the load-balancing loss as megatron-core logs it
 and the load of the busiest expert over the mean.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Fast writing of safetensors files: one flat tensor, one write."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Weights of a random Qwen3-MoE with balanced routers; ``random_model.py`` explains the scales."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases of the preflight on GPUs: healthy GPUs pass, each injected fault is reported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

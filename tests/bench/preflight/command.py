@@ -5,8 +5,6 @@ each injected fault must end with its exit code and name its culprit. RESULTS ge
 the result, the output of nvidia-smi and the logs of NCCL.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -7,8 +7,6 @@ TOKENIZER is a folder with a tokenizer; RESULTS gets ``bench-<label>``, rewritte
 (``profiles.py``).
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import shlex

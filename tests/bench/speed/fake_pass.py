@@ -4,8 +4,6 @@
 pairs.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import tempfile

@@ -7,8 +7,6 @@ process in a session of its own; ``loads`` has loaded one of the launcher's modu
 leaves what the tracer writes.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 steps a profiler ran.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

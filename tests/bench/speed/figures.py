@@ -1,7 +1,5 @@
 """Figures of a run from its steps: medians and spread, tokens per second, MFU. Pure."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Clocks, power and temperature from nvidia-smi during a run."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Kernel times of one step, from a profiler's events. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

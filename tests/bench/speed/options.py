@@ -1,7 +1,5 @@
 """Command line of the bench, validated before GPU time is spent."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

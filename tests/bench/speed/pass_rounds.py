@@ -1,7 +1,5 @@
 """Figures of a pass over the reference from its rounds (``plugins/swift_pass.py``)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -9,8 +9,6 @@ launcher's own functions translate the values into flags.
 ``features=all-NAME`` leaves one out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files of a run: the rows of its ranks, the trainer's log and the product's own metrics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One run of the bench: a profile directly through torchrun, with the launcher's own flags."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

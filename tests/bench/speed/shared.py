@@ -1,7 +1,5 @@
 """Settings that all runs of one bench share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

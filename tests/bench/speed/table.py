@@ -1,7 +1,5 @@
 """Text tables of the bench's results, and the speed-up of one run over another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

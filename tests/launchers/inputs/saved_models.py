@@ -3,8 +3,6 @@
 Runs in the training Python.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models as transformers saves them pass; with a config.json of other sizes they are refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

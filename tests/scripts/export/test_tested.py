@@ -1,7 +1,5 @@
 """The test of the export in a report."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ The stand-in sends the merge patch of ``kubectl patch`` to the cluster of the te
 ``auth can-i`` as the test says.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """`megatron-dpo plan --fix` as a person calls it, on the chart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
