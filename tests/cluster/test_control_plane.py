@@ -9,7 +9,6 @@ import pytest
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import coredns, credentials, managers
 from tests.e2e.cluster.processes.control_plane import ControlPlane
-from tests.e2e.merge import merge
 
 LAYOUT = Layout(home=Path("/home/someone/checkout/.tools/cluster"))
 PROGRAMS = ControlPlane(layout=LAYOUT).programs
@@ -29,34 +28,6 @@ def test_no_program_listens_anywhere_but_on_the_clusters_own_bridge(name: str) -
     assert all("10.201.0.1" in word for word in listening)
     if name.startswith("kube-"):
         assert f"--bind-address={LAYOUT.gateway}" in words
-
-
-def test_the_managers_configurations_turn_off_what_needs_a_pod() -> None:
-    shipped = {"leaderElection": {"leaderElect": True, "resourceName": "x"}, "integrations": [1]}
-    merged = merge(shipped, managers.outside_config(LAYOUT, "jobset"))
-    assert merged["leaderElection"] == {"leaderElect": False, "resourceName": "x"}
-    assert merged["internalCertManagement"] == {"enable": False}
-    assert merged["integrations"] == [1]
-    assert merged["webhook"]["port"] != managers.outside_config(LAYOUT, "kueue")["webhook"]["port"]
-
-
-def test_overrides_win_and_a_later_configuration_forgets_them(tmp_path: Path) -> None:
-    layout = Layout(home=tmp_path)
-    file = managers.config_file(layout, "kueue")
-    base = {"clientConnection": {"qps": 1}}
-    managers.write(layout, "kueue", base, {"featureGates": {"FailureRecoveryPolicy": True}})
-    gates = json.loads(file.read_text())["featureGates"]
-    assert gates == {"VisibilityOnDemand": False, "FailureRecoveryPolicy": True}
-    managers.write(layout, "kueue", base, {})
-    content = json.loads(file.read_text())
-    assert content["featureGates"] == {"VisibilityOnDemand": False}
-    assert content["clientConnection"]["qps"] > 1
-
-
-def test_dns_never_caches_that_a_peer_is_not_there_yet() -> None:
-    text = coredns.corefile(LAYOUT)
-    assert "disable denial cluster.local" in text
-    assert "forward" not in text
 
 
 def test_access_files_are_for_root_and_no_token_serves_two(tmp_path: Path) -> None:

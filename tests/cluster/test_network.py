@@ -20,16 +20,3 @@ def test_no_side_has_a_default_route_or_forwards_for_the_other() -> None:
 def test_what_is_not_there_is_unreachable_instead_of_outside() -> None:
     assert f"route add unreachable {LAYOUT.network}" in BRIDGE
     assert f"route add unreachable {SERVICES}" in BRIDGE
-
-
-def test_the_cable_is_named_after_the_bridge_so_that_a_crash_leaves_it_findable() -> None:
-    lines = network.connect(LAYOUT, NODE, 4711).splitlines()
-    assert lines[0] == "link add mdpo0-2 type veth peer name eth0 netns 4711"
-    assert lines[1] == "link set mdpo0-2 master mdpo0 up"
-    longest = Layout(size=99).nodes[-1]
-    assert len(network.port(LAYOUT, longest)) <= 15  # the kernel's limit
-
-
-def test_to_remove_a_link_that_is_not_there_is_no_fault() -> None:
-    assert "lo" in network.links()
-    network.remove_link("mdpo0-none")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import foreign, queues, standin, volumes
+from tests.e2e import foreign, queues, standin
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.doctor import Diagnosis, look, without_rules
@@ -18,7 +18,6 @@ from tests.e2e.rights import acting
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
-RDMA = "rdma/hca_shared_devices_a"
 REPOSITORY = {"url": "https://git.example.com/x", "ref": "main"}
 CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
 
@@ -61,47 +60,6 @@ def test_what_doctor_passes_runs_and_its_name_is_taken_then(queued: Space) -> No
     assert look(queued, run="other").code == 0
 
 
-def test_a_missing_queue(unqueued: Space) -> None:
-    failed(look(unqueued), "queue-missing", "queue gpu")
-
-
-def test_a_stopped_queue(unqueued: Space) -> None:
-    queues.make(unqueued, spec={"stopPolicy": "Hold"})
-    found = look(unqueued)
-    assert f"ClusterQueue {unqueued.name}" in found.subjects("fail")
-
-
-def test_an_uncovered_resource(unqueued: Space) -> None:
-    queues.make(unqueued, {RDMA: None})
-    settled(unqueued)
-    failed(look(unqueued), "quota-uncovered", f"quota {RDMA}")
-
-
-def test_a_quota_that_is_too_small(unqueued: Space) -> None:
-    queues.make(unqueued, {"nvidia.com/gpu": "15"})
-    settled(unqueued)
-    failed(look(unqueued), "quota-too-small", "quota for node", "nvidia.com/gpu 15 of 16")
-
-
-def test_a_namespace_that_the_queue_does_not_take(unqueued: Space) -> None:
-    queues.make(unqueued, spec={"namespaceSelector": {"matchLabels": {"team": "a"}}})
-    settled(unqueued)
-    failed(look(unqueued), "cluster-queue-namespace", f"ClusterQueue {unqueued.name}")
-
-
-def test_a_priority_class_that_is_not_there(queued: Space) -> None:
-    settled(queued)
-    found = look(queued, {"kueue": {"priorityClass": "urgent"}})
-    assert "priority class urgent" in found.subjects("fail")
-
-
-def test_a_topology_key_that_is_no_level(queued: Space) -> None:
-    settled(queued)
-    found = look(queued, {"kueue": {"topology": {"key": "example.com/rack"}}})
-    subject = "topology example.com/rack"
-    failed(found, "topology-level-missing", subject, "cloud.provider.com/topology-block")
-
-
 def test_too_few_nodes(queued: Space) -> None:
     settled(queued)
     assert "nodes for node" in look(queued, {"nodeSelector": {"pool": "none"}}).subjects("fail")
@@ -119,16 +77,6 @@ def test_a_missing_secret_and_a_missing_key(queued: Space) -> None:
     assert value not in json.dumps(found.lines)
     queued.kubectl.apply([made("Secret", "preferences-git", data={"token": value})])
     assert look(queued, CODE).code == 0
-
-
-def test_claims_that_are_missing_or_too_narrow(queued: Space) -> None:
-    settled(queued)
-    workspace = {"workspace": {"existingClaim": "other"}}
-    failed(look(queued, workspace), "claim-missing", "claim other")
-    volumes.claim(queued, "other", mode="ReadWriteOnce")
-    failed(look(queued, workspace), "claim-not-shared", "claim other", "ReadWriteOnce")
-    new = {"workspace": {"existingClaim": "", "pvc": {"size": "1Gi", "storageClassName": "ceph"}}}
-    failed(look(queued, new), "storage-class-missing", "storage class ceph")
 
 
 @pytest.mark.level("baseline")
