@@ -85,10 +85,6 @@ def _conversion(settings: Settings, model: str) -> str:
 
     Each converter has its own, so that none replaces the model that another run resumes with. A
     run keeps the one that it began with, also under another image.
-
-    Args:
-        settings: the launcher's settings.
-        model: the model's slug.
     """
     for noted in read_object(settings.launch.work.inputs):
         stage, _, name = noted.partition(" ")

@@ -118,9 +118,6 @@ class Timeline:
 def rows_of(attempt: Path) -> dict[str, Any]:
     """Return the counts of an attempt's rows; empty where there are none yet.
 
-    Args:
-        attempt: its folder.
-
     Raises:
         LaunchError: IO if the storage does not answer.
     """

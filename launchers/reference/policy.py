@@ -43,9 +43,6 @@ def original(args: Any) -> Path:
 
     The launcher pins ``ref_model`` to it; after a resume ``model`` may be a checkpoint
     (``flags/command_line.py``).
-
-    Args:
-        args: ms-swift's parsed arguments.
     """
     return Path(str(getattr(args, "ref_model", None) or args.model))
 

@@ -174,11 +174,6 @@ def check_versions(resume: Checkpoint, recipe: Recipe, names: Iterable[str]) -> 
 
     A checkpoint without a record, made by an older launcher, only gives a warning.
 
-    Args:
-        resume: the checkpoint.
-        recipe: the run's recipe.
-        names: the features that the run installs.
-
     Raises:
         LaunchError: CONFIG naming each version and source that differs, before and now, unless the
             recipe allows it.

@@ -73,12 +73,7 @@ def root_of(ends: Iterable[End]) -> End | None:
 
 
 def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
-    """Note on rank 0 that an attempt starts to train.
-
-    Args:
-        folder: of the attempt.
-        resume: the checkpoint that it begins from.
-    """
+    """Note on rank 0 that an attempt starts to train."""
     run_lease.check()
     folder.mkdir(parents=True, exist_ok=True)
     run = folder.parent.parent.name

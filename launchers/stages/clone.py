@@ -81,12 +81,7 @@ def _commit(path: Path) -> str:
 
 
 def warn_if_moved(code: Code, commit: str) -> None:
-    """Warn if a branch or tag has another commit than the run; a server's error is only logged.
-
-    Args:
-        code: the training code.
-        commit: the commit of the clone.
-    """
+    """Warn if a branch or tag has another commit than the run; a server's error is only logged."""
     names = [f"{start}{code.ref}" for start in ("", "refs/tags/", "refs/heads/")]
     wanted = [*names, f"{names[1]}^{{}}"]
     try:

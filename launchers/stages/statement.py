@@ -71,16 +71,7 @@ def text(
     origin: Origin,
     tested: Mapping[str, object],
 ) -> str:
-    """Return the statement of a checkpoint's export as JSON.
-
-    Args:
-        work: the run's workspace.
-        recipe: the run's recipe.
-        last: the exported checkpoint.
-        manifest: of the export's files.
-        origin: what they were made from.
-        tested: result of the export's test.
-    """
+    """Return the statement of a checkpoint's export as JSON."""
     subject = [{"name": n, "digest": {"sha256": e.sha256}} for n, e in sorted(manifest.items())]
     plan, software = read_object(work.plan), read_object(last.path / checkpoint.FEATURES)
     facts = {name: plan.get(name) for name in ("gang", "layout", "model")}

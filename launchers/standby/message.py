@@ -71,11 +71,7 @@ class Waiting:
     """
 
     def __init__(self, connection: socket.socket) -> None:
-        """Begin to wait; let the kernel end this process first if memory runs out.
-
-        Args:
-            connection: to the parent.
-        """
+        """Begin to wait; let the kernel end this process first if memory runs out."""
         self._connection = connection
         self._found: queue.SimpleQueue[Message] = queue.SimpleQueue()
         _set_oom_score(_OOM_FIRST)

@@ -109,12 +109,7 @@ class Standby:
 
     @contextmanager
     def during(self, command: Command, board: StepBoard) -> Iterator[None]:
-        """Start one while an attempt trains, once per attempt.
-
-        Args:
-            command: of this attempt.
-            board: of its training processes.
-        """
+        """Start one while an attempt trains, once per attempt."""
         if not self._is_wanted:
             yield
             return

@@ -91,11 +91,7 @@ def announce(folder: Path, written: Sequence[Written]) -> None:
 
 
 def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
-    """Yield checkpoints that are newer than the newest complete one, with what ranks have written.
-
-    Args:
-        checkpoints: the run's folder on the workspace.
-    """
+    """Yield checkpoints that are newer than the newest complete one, with what ranks have written."""
     newest = checkpoint.newest(checkpoints)
     step = newest.step if newest else -1
     for found in checkpoint.rejected(checkpoints):
@@ -131,9 +127,6 @@ def finish(checkpoints: Path) -> None:
     """Seal the pending checkpoints that all nodes have copied; on rank 0, after ``push`` on all.
 
     The others are given up: the run continues from an older one, and saves these steps again.
-
-    Args:
-        checkpoints: the run's folder on the workspace.
 
     Raises:
         LaunchError: IO, QUOTA when the workspace fails.

@@ -27,10 +27,6 @@ def documents(api: Api, run: str) -> dict[str, Any]:
 
     The Secrets that the pods refer to are read where that is allowed: `build` keeps the names of
     their keys, and removes their contents from everything else.
-
-    Args:
-        api: the API server.
-        run: name of the run.
     """
     seen = gather(api, run)
     found: dict[str, Any] = {

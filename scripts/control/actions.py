@@ -124,10 +124,6 @@ def rerun(view: View, release: Release) -> Action:
     The JobSet is created from Helm's record, not from the cluster's object, to which Kueue has
     added node labels and tolerations of the flavor it ran on.
 
-    Args:
-        view: the run.
-        release: Helm's record of the release.
-
     Raises:
         Problem: the run has not ended.
     """

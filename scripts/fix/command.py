@@ -159,13 +159,7 @@ def sure(one: Remedy) -> Choice | None:
 
 
 def document(found: Fixed, files: Sequence[str], left: Sequence[str]) -> dict[str, Any]:
-    """Return what was fixed as JSON data.
-
-    Args:
-        found: the remedies.
-        files: names of the files that were written.
-        left: the refusals that remain.
-    """
+    """Return what was fixed as JSON data."""
 
     def of(one: Remedy) -> dict[str, Any]:
         return {"id": one.id, "path": one.path}

@@ -40,12 +40,7 @@ class Spent:
 
 
 def spent(progress: Mapping[str, Any], plan: Mapping[str, Any]) -> Spent | None:
-    """Return what a run has used; None without GPUs, or with a launcher that did not write it.
-
-    Args:
-        progress: `progress.json`.
-        plan: `plan.json`.
-    """
+    """Return what a run has used; None without GPUs, or with a launcher that did not write it."""
     gang, training = part(plan, "gang"), part(progress, "training")
     gpus, nodes = gang.get("gpus_per_node"), gang.get("nodes")
     seconds = _number(progress, "held_seconds")

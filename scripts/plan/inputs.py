@@ -184,10 +184,6 @@ def _pairs(files: Sequence[Rows]) -> Iterator[Pair]:
 def judge_rows(recipe: Recipe, paths: Sequence[Path]) -> None:
     """Refuse rows as the pods' check would.
 
-    Args:
-        recipe: the recipe whose datasets they are.
-        paths: files or folders of this machine.
-
     Raises:
         Problem: a path does not exist, or the check refuses its rows.
     """

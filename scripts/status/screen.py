@@ -26,15 +26,7 @@ WIDE = 100
 def show(
     status: Status, console: Console, how: str, notes: list[str], prices: Prices = NONE
 ) -> None:
-    """Print a status.
-
-    Args:
-        status: the numbers.
-        console: where to print.
-        how: how the workspace was read.
-        notes: what limits the report.
-        prices: of GPU-hours.
-    """
+    """Print a status."""
     heading = Text.assemble(
         (status.run, "bold"),
         "  ",

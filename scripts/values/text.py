@@ -21,10 +21,6 @@ _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 def mistakes(text: str, file: str) -> list[str]:
     r"""Return each mistake as ``path: cause; remedy [id]``; none of a text that is not YAML.
 
-    Args:
-        text: of a values file.
-        file: its name.
-
     >>> mistakes("a: 1\nb: 2\na: 2\n", "x.yaml")[0]
     'a: written twice, in lines 1 and 3 of x.yaml, of which Helm reads one; remove one [text-twice]'
     """

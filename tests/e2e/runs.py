@@ -122,12 +122,7 @@ class Run:
         return until(f"{count} pods of {self.name} run", probe, seconds=seconds)
 
     def training(self, attempt: int = 1, *, but: Iterable[str] = ()) -> list[Pod]:
-        """Wait until both ranks' stand-in trainers have started; return their pods.
-
-        Args:
-            attempt: the attempt.
-            but: uids of pods of earlier attempts.
-        """
+        """Wait until both ranks' stand-in trainers have started; return their pods."""
         folder = self.home / "attempts" / str(attempt)
 
         def started() -> bool:

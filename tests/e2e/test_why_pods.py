@@ -1,26 +1,21 @@
 """`why` on pods that do not run, on a run's files, and on a cluster without its controllers."""
 
-import json
-import time
 from pathlib import Path
 
 import pytest
 
-from launchers.metrics import rows
-from launchers.metrics.rows import Row
 from scripts.manifest import KUEUE
 from scripts.observe.command import Exit
-from tests.e2e import foreign, pausing, standin, volumes
+from tests.e2e import foreign, pausing, standin
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.foreign import crds, install
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.pausing import Pausing
 from tests.e2e.planted import plant
-from tests.e2e.see import explained, megatron_dpo
+from tests.e2e.see import explained
 from tests.e2e.space import Space
 from tests.e2e.until import until
 from tests.scripts.observe.planted import suspended, view
-from tests.scripts.why.states import STATES
 
 SILENT = """
 import socket, time
@@ -102,60 +97,8 @@ def test_why_names_the_rank_that_the_gang_waits_for(queued: Space) -> None:
     explained(queued, "dpo", "running", Exit.OK)
 
 
-def test_why_reads_device_and_step_from_the_files_of_a_run(empty: Space) -> None:
-    volumes.claim(empty, "training")
-    _preflight(empty.workspace / "runs" / "s1")
-    _steps(empty.workspace / "runs" / "s2", age=7200.0)
-    _steps(empty.workspace / "runs" / "s3", age=1.0)
-    mounted = ("--workspace", str(empty.workspace))
-    for run, state, id, fact in (
-        (
-            "s1",
-            "preflight-failed",
-            "preflight-failed",
-            "s1-node-0-1-x7k2p on away-2), GPU 3: health",
-        ),
-        ("s2", "stalled", "stalled", "No optimizer step for 2.0 h; one usually takes 12 s"),
-        ("s3", "stalled", "training", "step 34 of 107"),
-    ):
-        # one after the other: the garbage collector removes pods of nodes that do not exist
-        plant(empty.kubectl, {run: STATES[state][0]()})
-        said = megatron_dpo(empty, "why", run, "--json", *mounted)
-        assert said.out, said.err
-        first = said.document["reasons"][0]
-        assert first["id"] == id and fact in first["sentence"], said.document
-    _forget_pods(empty)  # no kubelet would end those of nodes that do not exist
-
-
 def _forget_pods(space: Space) -> None:
     space.kubectl.run("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-
-
-def _preflight(home: Path) -> None:
-    """Write the report of a failed preflight, as rank 1 does."""
-    folder = home / "attempts" / "1"
-    folder.mkdir(parents=True)
-    failed = {"check": "health", "who": "GPU 3", "state": "failed", "seen": "uncorrected errors"}
-    report = {"rank": 1, "pod": "p", "node": "n", "findings": [failed]}
-    (folder / "preflight-1.json").write_text(json.dumps(report), encoding="utf-8")
-
-
-def _steps(home: Path, age: float) -> None:
-    """Write progress and a row of metrics that is some seconds old."""
-    home.mkdir(parents=True)
-    now = time.time()
-    progress = {
-        "state": "running",
-        "stage": "train",
-        "attempt": 1,
-        "updated": now,
-        "phases": {"container": now - 9000, "gang": now - 8990},
-        "stages": {"train": {"state": "running"}},
-        "training": {"step_seconds": 12.0, "eta_seconds": 876.0},
-    }
-    (home / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
-    row = Row(step=34, total=107, attempt=1, time=now - age, seconds=12.0)
-    (home / "metrics.jsonl").write_text(f"{rows.line(row)}\n", encoding="utf-8")
 
 
 def test_why_names_what_is_not_installed(empty: Space, tmp_path: Path) -> None:

@@ -55,11 +55,7 @@ def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
 
 
 def host_table(rows: Sequence[Row]) -> Table:
-    """Build the table of host memory, one line for each reading.
-
-    Args:
-        rows: all rows.
-    """
+    """Build the table of host memory, one line for each reading."""
     table = Table(title="GiB of host memory, without files on a tmpfs")
     for column in ("row", "when", "charged", "files", "measured", "predicted", "error"):
         table.add_column(column, justify="left" if column in ("row", "when") else "right")

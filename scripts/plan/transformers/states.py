@@ -57,11 +57,6 @@ def sharding(recipe: Recipe) -> str:
 def predict(recipe: Recipe, model: ModelConfig, *, world: int) -> States | None:
     """Return the model states of one GPU; None where the sharding is not known.
 
-    Args:
-        recipe: a recipe of the transformers backend.
-        model: the model's sizes.
-        world: GPUs of the gang.
-
     >>> from launchers.plan.model_config import ModelConfig
     >>> model = ModelConfig(layers=80, hidden=8192, heads=64, kv_heads=8, head_dim=128, ffn=29568,
     ...                     vocab=152064, tied=False)

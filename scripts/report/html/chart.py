@@ -87,12 +87,7 @@ def _range(chart: Chart, low: float, high: float) -> tuple[float, float]:
 
 
 def draw(drawing: Drawing, names: Sequence[str]) -> Html:
-    """Return the figure's drawing.
-
-    Args:
-        drawing: with data.
-        names: of the runs.
-    """
+    """Return the figure's drawing."""
     scale = axes(drawing)
     title = f"{drawing.chart.id}-title"
     return tag(
