@@ -91,7 +91,7 @@ def announce(folder: Path, written: Sequence[Written]) -> None:
 
 
 def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
-    """Yield checkpoints that are newer than the newest complete one, with what ranks have written."""
+    """Yield checkpoints newer than the newest complete one, with what ranks have written."""
     newest = checkpoint.newest(checkpoints)
     step = newest.step if newest else -1
     for found in checkpoint.rejected(checkpoints):
