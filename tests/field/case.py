@@ -1,6 +1,6 @@
 """One field case: rows, and the right verdict on them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,17 @@ class Case:
         """Return the right verdict with a release of ms-swift."""
         is_later = parse_version(release) >= parse_version("4.5.3")
         return self.right_later if is_later and self.right_later else self.right
+
+
+Table = Mapping[tuple[str, str, str], Callable[[Path], Sequence[Path]]]
+"""Id, what it is and the right verdict of a case, to what writes it."""
+
+
+def cases(table: Table) -> tuple[Case, ...]:
+    return tuple(
+        Case(id=id, what=what, right=right, write=write)
+        for (id, what, right), write in table.items()
+    )
 
 
 WHOLE = "kept by whole conversations"

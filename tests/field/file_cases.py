@@ -3,7 +3,7 @@
 import gzip
 import json
 
-from tests.field.case import ANSWERS, KEPT, TEXTS, WHOLE, Case
+from tests.field.case import ANSWERS, KEPT, TEXTS, WHOLE, Case, Table, cases
 from tests.field.rows import (
     COUNT,
     asked,
@@ -25,120 +25,118 @@ from tests.field.rows import (
 )
 
 listed = json.dumps([pair(n) for n in range(COUNT)]).encode()
+TABLE: Table = {
+    ("D37", "pairs.jsonl.gz", "refused dataset-suffix"): raw(
+        "pairs.jsonl.gz", gzip.compress(text_of(pair))
+    ),
+    ("D37", "gzip under the name pairs.jsonl", KEPT): raw(
+        "pairs.jsonl", gzip.compress(text_of(pair))
+    ),
+    ("D37", "a folder with pairs.jsonl.gz", KEPT): folder_of(
+        raw("pairs.jsonl.gz", gzip.compress(text_of(pair)))
+    ),
+    ("D37", "tsv", "refused dataset-suffix"): raw(
+        "pairs.tsv", b"query\tresponse\trejected_response\nq\ta\tb\n"
+    ),
+    ("D37", "a suffix in capitals", "refused dataset-suffix"): raw("pairs.JSONL", text_of(pair)),
+    ("", "lines that CR ends", KEPT): joined(pair, "\r"),
+    ("", "maps over several lines", KEPT): joined(pair, "\n", 1),
+    ("", "all maps in one line", KEPT): joined(pair, ""),
+    (
+        "",
+        "maps over several lines, one cut by the end of a part",
+        "refused dataset-json-lines",
+    ): joined(lambda n: pair(n, more="x" * 50_000), "\n", 1),
+    ("", "maps over several lines, a column of two types", "refused dataset-json-lines"): joined(
+        lambda n: pair(n, more=n if n % 2 else "x"), "\n", 1
+    ),
+    ("", "null in one of many lines", "warned dataset-messages"): lines(
+        lambda n: pair(n) if n != 9 else None, count=5 * COUNT
+    ),
+    ("", "a JSON list behind a byte-order mark", "refused dataset-json"): raw(
+        "pairs.json", "\ufeff".encode() + listed
+    ),
+    ("", "a JSON list behind an empty line", "refused dataset-json"): raw(
+        "pairs.json", b"\n" + listed
+    ),
+    ("D38", "a folder whose splits are not called train", "refused dataset-no-train"): parquet(
+        pair,
+        "data/train_prefs-00000-of-00001.parquet",
+        "data/test_prefs-00000-of-00001.parquet",
+    ),
+    ("D38", "a folder with train and test", KEPT): folder_of(
+        several(lines(pair, "train.jsonl"), lines(pair, "test.jsonl"))
+    ),
+    ("D38", "a folder with a test file alone", "refused dataset-no-train"): folder_of(
+        lines(pair, "test.jsonl")
+    ),
+    (
+        "D39",
+        "a folder of parquet files with other columns",
+        "refused dataset-columns-differ",
+    ): parquet(
+        lambda n: pair(n) if n < COUNT else pair(n, score=1.0),
+        "train-00000.parquet",
+        "train-00001.parquet",
+    ),
+    ("D41", "a repository with subsets", "refused dataset-subset"): folder_of(
+        lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
+        "hh-rlhf",
+    ),
+    ("D41", "one subset of it", "kept by transcripts"): folder_of(
+        lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
+        "helpful-base",
+    ),
+    ("D45", "think in chosen only", KEPT): lines(
+        lambda n: {**pair(n), "messages": talk(n, f"<think>\nso\n</think>\n\n{good(n)}")}
+    ),
+    ("", "TRL's explicit prompt", "kept by prompt and answers as turns"): lines(
+        lambda n: {
+            "prompt": [turn("user", asked(n))],
+            "chosen": talk(n, good(n))[1:],
+            "rejected": talk(n, bad(n))[1:],
+        }
+    ),
+    ("", "sharegpt with one turn each", ANSWERS): lines(
+        lambda n: {
+            "conversations": shared(n, "")[:1],
+            "chosen": shared(n, good(n))[1],
+            "rejected": shared(n, bad(n))[1],
+        }
+    ),
+    ("", "sharegpt conversations", WHOLE): lines(
+        lambda n: {"chosen": shared(n, good(n)), "rejected": shared(n, bad(n))}
+    ),
+    ("", "alpaca with two outputs", "kept by instruction and two outputs"): lines(
+        lambda n: {"instruction": asked(n), "input": "", "output": [good(n), bad(n)]}
+    ),
+    ("", "prompt, chosen, rejected", TEXTS): lines(texts),
+    ("", "prompts that differ", "refused dataset-sides-differ"): lines(
+        lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n + 1, bad(n))}
+    ),
+    ("", "csv", KEPT): raw(
+        "pairs.csv",
+        b"query,response,rejected_response\n"
+        + b"".join(f"{asked(n)},{good(n)},{bad(n)}\n".encode() for n in range(COUNT)),
+    ),
+    ("", "csv of numbers", "refused dataset-content"): raw(
+        "pairs.csv",
+        b"query,response,rejected_response\n"
+        + b"".join(f"{asked(n)},{good(n)},{n}\n".encode() for n in range(COUNT)),
+    ),
+    ("", "rows under a key", "refused dataset-wrapped"): raw(
+        "pairs.json", json.dumps({"data": [pair(n) for n in range(COUNT)]}).encode()
+    ),
+    ("", "an unknown role", "refused dataset-role"): lines(
+        lambda n: {**pair(n), "messages": [turn("customer", asked(n)), turn("agent", good(n))]}
+    ),
+    ("", "lines of text", "refused dataset-no-pairs"): raw("pairs.txt", b"one\ntwo\n"),
+    ("", "an image that does not exist", "refused dataset-image"): lines(
+        lambda n: pair(n, images=[f"nowhere/{n}.png"])
+    ),
+}
 CASES = (
-    Case(
-        id="D37",
-        what="pairs.jsonl.gz",
-        right="refused dataset-suffix",
-        write=raw("pairs.jsonl.gz", gzip.compress(text_of(pair))),
-    ),
-    Case(
-        id="D37",
-        what="gzip under the name pairs.jsonl",
-        right=KEPT,
-        write=raw("pairs.jsonl", gzip.compress(text_of(pair))),
-    ),
-    Case(
-        id="D37",
-        what="a folder with pairs.jsonl.gz",
-        right=KEPT,
-        write=folder_of(raw("pairs.jsonl.gz", gzip.compress(text_of(pair)))),
-    ),
-    Case(
-        id="D37",
-        what="tsv",
-        right="refused dataset-suffix",
-        write=raw("pairs.tsv", b"query\tresponse\trejected_response\nq\ta\tb\n"),
-    ),
-    Case(
-        id="D37",
-        what="a suffix in capitals",
-        right="refused dataset-suffix",
-        write=raw("pairs.JSONL", text_of(pair)),
-    ),
-    Case(id="", what="lines that CR ends", right=KEPT, write=joined(pair, "\r")),
-    Case(id="", what="maps over several lines", right=KEPT, write=joined(pair, "\n", 1)),
-    Case(id="", what="all maps in one line", right=KEPT, write=joined(pair, "")),
-    Case(
-        id="",
-        what="maps over several lines, one cut by the end of a part",
-        right="refused dataset-json-lines",
-        write=joined(lambda n: pair(n, more="x" * 50_000), "\n", 1),
-    ),
-    Case(
-        id="",
-        what="maps over several lines, a column of two types",
-        right="refused dataset-json-lines",
-        write=joined(lambda n: pair(n, more=n if n % 2 else "x"), "\n", 1),
-    ),
-    Case(
-        id="",
-        what="null in one of many lines",
-        right="warned dataset-messages",
-        write=lines(lambda n: pair(n) if n != 9 else None, count=5 * COUNT),
-    ),
-    Case(
-        id="",
-        what="a JSON list behind a byte-order mark",
-        right="refused dataset-json",
-        write=raw("pairs.json", "\ufeff".encode() + listed),
-    ),
-    Case(
-        id="",
-        what="a JSON list behind an empty line",
-        right="refused dataset-json",
-        write=raw("pairs.json", b"\n" + listed),
-    ),
-    Case(
-        id="D38",
-        what="a folder whose splits are not called train",
-        right="refused dataset-no-train",
-        write=parquet(
-            pair,
-            "data/train_prefs-00000-of-00001.parquet",
-            "data/test_prefs-00000-of-00001.parquet",
-        ),
-    ),
-    Case(
-        id="D38",
-        what="a folder with train and test",
-        right=KEPT,
-        write=folder_of(several(lines(pair, "train.jsonl"), lines(pair, "test.jsonl"))),
-    ),
-    Case(
-        id="D38",
-        what="a folder with a test file alone",
-        right="refused dataset-no-train",
-        write=folder_of(lines(pair, "test.jsonl")),
-    ),
-    Case(
-        id="D39",
-        what="a folder of parquet files with other columns",
-        right="refused dataset-columns-differ",
-        write=parquet(
-            lambda n: pair(n) if n < COUNT else pair(n, score=1.0),
-            "train-00000.parquet",
-            "train-00001.parquet",
-        ),
-    ),
-    Case(
-        id="D41",
-        what="a repository with subsets",
-        right="refused dataset-subset",
-        write=folder_of(
-            lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
-            "hh-rlhf",
-        ),
-    ),
-    Case(
-        id="D41",
-        what="one subset of it",
-        right="kept by transcripts",
-        write=folder_of(
-            lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
-            "helpful-base",
-        ),
-    ),
+    *cases(TABLE),
     Case(
         id="D42",
         what="one row, part of it held out",
@@ -146,51 +144,6 @@ CASES = (
         write=lines(pair, count=1),
         args={"split_dataset_ratio": "0.1"},
     ),
-    Case(
-        id="D45",
-        what="think in chosen only",
-        right=KEPT,
-        write=lines(
-            lambda n: {**pair(n), "messages": talk(n, f"<think>\nso\n</think>\n\n{good(n)}")}
-        ),
-    ),
-    Case(
-        id="",
-        what="TRL's explicit prompt",
-        right="kept by prompt and answers as turns",
-        write=lines(
-            lambda n: {
-                "prompt": [turn("user", asked(n))],
-                "chosen": talk(n, good(n))[1:],
-                "rejected": talk(n, bad(n))[1:],
-            }
-        ),
-    ),
-    Case(
-        id="",
-        what="sharegpt with one turn each",
-        right=ANSWERS,
-        write=lines(
-            lambda n: {
-                "conversations": shared(n, "")[:1],
-                "chosen": shared(n, good(n))[1],
-                "rejected": shared(n, bad(n))[1],
-            }
-        ),
-    ),
-    Case(
-        id="",
-        what="sharegpt conversations",
-        right=WHOLE,
-        write=lines(lambda n: {"chosen": shared(n, good(n)), "rejected": shared(n, bad(n))}),
-    ),
-    Case(
-        id="",
-        what="alpaca with two outputs",
-        right="kept by instruction and two outputs",
-        write=lines(lambda n: {"instruction": asked(n), "input": "", "output": [good(n), bad(n)]}),
-    ),
-    Case(id="", what="prompt, chosen, rejected", right=TEXTS, write=lines(texts)),
     Case(
         id="",
         what="a map of columns",
@@ -204,59 +157,5 @@ CASES = (
         right="refused dataset-columns-unknown",
         write=lines(texts),
         columns={"choosen": "response", "rejected": "rejected_response"},
-    ),
-    Case(
-        id="",
-        what="prompts that differ",
-        right="refused dataset-sides-differ",
-        write=lines(
-            lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n + 1, bad(n))}
-        ),
-    ),
-    Case(
-        id="",
-        what="csv",
-        right=KEPT,
-        write=raw(
-            "pairs.csv",
-            b"query,response,rejected_response\n"
-            + b"".join(f"{asked(n)},{good(n)},{bad(n)}\n".encode() for n in range(COUNT)),
-        ),
-    ),
-    Case(
-        id="",
-        what="csv of numbers",
-        right="refused dataset-content",
-        write=raw(
-            "pairs.csv",
-            b"query,response,rejected_response\n"
-            + b"".join(f"{asked(n)},{good(n)},{n}\n".encode() for n in range(COUNT)),
-        ),
-    ),
-    Case(
-        id="",
-        what="rows under a key",
-        right="refused dataset-wrapped",
-        write=raw("pairs.json", json.dumps({"data": [pair(n) for n in range(COUNT)]}).encode()),
-    ),
-    Case(
-        id="",
-        what="an unknown role",
-        right="refused dataset-role",
-        write=lines(
-            lambda n: {**pair(n), "messages": [turn("customer", asked(n)), turn("agent", good(n))]}
-        ),
-    ),
-    Case(
-        id="",
-        what="lines of text",
-        right="refused dataset-no-pairs",
-        write=raw("pairs.txt", b"one\ntwo\n"),
-    ),
-    Case(
-        id="",
-        what="an image that does not exist",
-        right="refused dataset-image",
-        write=lines(lambda n: pair(n, images=[f"nowhere/{n}.png"])),
     ),
 )

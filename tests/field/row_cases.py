@@ -2,7 +2,7 @@
 
 import json
 
-from tests.field.case import KEPT, TEXTS, WHOLE, Case
+from tests.field.case import KEPT, TEXTS, WHOLE, Case, Table, cases
 from tests.field.rows import (
     CALL,
     SYSTEM,
@@ -28,20 +28,134 @@ from tests.field.rows import (
     whole,
 )
 
+TABLE: Table = {
+    ("", "a prompt in ChatML", "warned dataset-markers"): lines(
+        lambda n: {**pair(n), "messages": talk(n, good(n) + "<|im_end|>")}
+    ),
+    ("", "ms-swift's own form", KEPT): lines(pair),
+    ("D1", "ultrafeedback_binarized as parquet", WHOLE): parquet(
+        lambda n: sides(n, prompt=asked(n), messages=talk(n, good(n)))
+    ),
+    ("D3", "messages next to chosen and rejected", WHOLE): lines(
+        lambda n: sides(n, messages=talk(n, good(n)), score_chosen=8.5)
+    ),
+    ("D4", "conversations with a text prompt", WHOLE): lines(
+        lambda n: sides(n, prompt=asked(n), question=None)
+    ),
+    ("D4", "a folder that ms-swift has registered", KEPT): folder_of(
+        parquet(
+            lambda n: sides(n, source="x", prompt=asked(n), question=None),
+            "data/train-00000-of-00001.parquet",
+        ),
+        "orpo-dpo-mix-40k",
+    ),
+    ("D5", "system, question, chosen, rejected", TEXTS): lines(
+        lambda n: texts(n, "question", system="be terse" if n % 2 else "")
+    ),
+    (
+        "D6",
+        "system, instruction, input, chosen, rejected",
+        "kept by instruction, input and answers",
+    ): lines(lambda n: texts(n, "instruction", input="x = 1", system="be terse")),
+    ("D7", "rejected answers as a list of texts", "refused dataset-rejected-list"): lines(
+        lambda n: {**pair(n), "rejected_response": [bad(n), bad(n + 1)]}
+    ),
+    ("D11", "both sides as JSON text", "refused dataset-no-pairs"): lines(
+        lambda n: {k: json.dumps({"messages": v}) for k, v in sides(n).items()}
+    ),
+    ("D12", "several turns and a system prompt", KEPT): lines(
+        lambda n: {
+            "messages": [*talk(n, "hm", SYSTEM), *talk(n + 1, good(n))],
+            "rejected_response": bad(n),
+        }
+    ),
+    ("D14", "a system column next to conversations", WHOLE): lines(
+        lambda n: sides(n, system="be terse")
+    ),
+    ("D14", "tools that only the chosen side has", "refused dataset-sides-differ"): lines(
+        lambda n: {
+            "messages": talk(n, good(n)),
+            "rejected_messages": talk(n, bad(n)),
+            "tools": json.dumps(TOOLS),
+        }
+    ),
+    ("D20", "a tool_call without arguments", "refused dataset-tool-call"): lines(
+        lambda n: tools(n, turn("tool_call", json.dumps({"name": "clock"})), "tool_response")
+    ),
+    ("", "ms-swift's form of a tool_call", KEPT): lines(
+        lambda n: tools(
+            n, turn("tool_call", json.dumps(CALL)), "tool_response", tools=json.dumps(TOOLS)
+        )
+    ),
+    ("D22", "equal conversations", "refused dataset-same-answers"): lines(tied),
+    ("D22", "one tie of 40", "warned dataset-same-answers"): lines(
+        lambda n: (
+            tied(n)
+            if n == 9
+            else {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))}
+        ),
+        count=40,
+    ),
+    ("D23", "6 of 8 rows without a rejected answer", "refused dataset-rows-dropped"): lines(
+        lambda n: {**pair(n), "rejected_response": None if n < 6 else bad(n)}
+    ),
+    ("D23", "1 of 40 rows without a rejected answer", "warned dataset-no-rejected"): lines(
+        lambda n: {**pair(n), "rejected_response": None if n == 6 else bad(n)}, count=40
+    ),
+    ("D27", "numbers as content", "refused dataset-content"): lines(
+        lambda n: {**pair(n), "messages": talk(n, n)}
+    ),
+    ("D29", "messages end with the user", "refused dataset-no-answer"): lines(
+        lambda n: {**pair(n), "messages": [*talk(n, good(n)), turn("user", "thanks")]}
+    ),
+    ("D29", "both conversations end with the user", "refused dataset-no-answer"): lines(
+        lambda n: {
+            "messages": [*talk(n, good(n)), turn("user", "bye")],
+            "rejected_messages": [*talk(n, bad(n)), turn("user", "bye")],
+        }
+    ),
+    ("D32", "two forms in one file", "refused dataset-rows-dropped"): lines(mixed),
+    ("D32", "two forms in two files", "refused dataset-two-forms"): several(
+        lines(pair, "a.jsonl"),
+        lines(
+            lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))},
+            "b.jsonl",
+        ),
+    ),
+    ("D34", "jsonl with a byte-order mark", KEPT): lines(pair, before="\ufeff"),
+    ("D36", "a JSON list with a column of two types", KEPT): whole(
+        lambda n: pair(n, meta=n if n % 2 else "x")
+    ),
+    ("D36", "CRLF", KEPT): raw("pairs.jsonl", text_of(pair).replace(b"\n", b"\r\n")),
+    ("D36", "NaN", KEPT): lines(lambda n: pair(n, score=float("nan"))),
+    ("D36", "rejected_response as text and as turns", KEPT): lines(
+        lambda n: (
+            pair(n) if n % 2 else {**pair(n), "rejected_response": [turn("assistant", bad(n))]}
+        )
+    ),
+    ("D36", "parts as content", KEPT): lines(
+        lambda n: {
+            "messages": [
+                turn("user", [{"type": "text", "text": asked(n)}]),
+                turn("assistant", good(n)),
+            ],
+            "rejected_response": bad(n),
+        }
+    ),
+    ("D36", "history", KEPT): lines(
+        lambda n: {
+            "query": asked(n),
+            "response": good(n),
+            "rejected_response": bad(n),
+            "history": [["hi", "hello"]],
+        }
+    ),
+    ("D36", "JSON text as messages", KEPT): lines(
+        lambda n: {**pair(n), "messages": json.dumps(talk(n, good(n)))}
+    ),
+}
 CASES = (
-    Case(
-        id="",
-        what="a prompt in ChatML",
-        right="warned dataset-markers",
-        write=lines(lambda n: {**pair(n), "messages": talk(n, good(n) + "<|im_end|>")}),
-    ),
-    Case(id="", what="ms-swift's own form", right=KEPT, write=lines(pair)),
-    Case(
-        id="D1",
-        what="ultrafeedback_binarized as parquet",
-        right=WHOLE,
-        write=parquet(lambda n: sides(n, prompt=asked(n), messages=talk(n, good(n)))),
-    ),
+    *cases(TABLE),
     Case(
         id="D1",
         what="the same, columns that become one twice",
@@ -50,88 +164,11 @@ CASES = (
         columns={"chosen": "messages", "rejected": "rejected_messages"},
     ),
     Case(
-        id="D3",
-        what="messages next to chosen and rejected",
-        right=WHOLE,
-        write=lines(lambda n: sides(n, messages=talk(n, good(n)), score_chosen=8.5)),
-    ),
-    Case(
-        id="D4",
-        what="conversations with a text prompt",
-        right=WHOLE,
-        write=lines(lambda n: sides(n, prompt=asked(n), question=None)),
-    ),
-    Case(
-        id="D4",
-        what="a folder that ms-swift has registered",
-        right=KEPT,
-        write=folder_of(
-            parquet(
-                lambda n: sides(n, source="x", prompt=asked(n), question=None),
-                "data/train-00000-of-00001.parquet",
-            ),
-            "orpo-dpo-mix-40k",
-        ),
-    ),
-    Case(
-        id="D5",
-        what="system, question, chosen, rejected",
-        right=TEXTS,
-        write=lines(lambda n: texts(n, "question", system="be terse" if n % 2 else "")),
-    ),
-    Case(
-        id="D6",
-        what="system, instruction, input, chosen, rejected",
-        right="kept by instruction, input and answers",
-        write=lines(lambda n: texts(n, "instruction", input="x = 1", system="be terse")),
-    ),
-    Case(
-        id="D7",
-        what="rejected answers as a list of texts",
-        right="refused dataset-rejected-list",
-        write=lines(lambda n: {**pair(n), "rejected_response": [bad(n), bad(n + 1)]}),
-    ),
-    Case(
-        id="D11",
-        what="both sides as JSON text",
-        right="refused dataset-no-pairs",
-        write=lines(lambda n: {k: json.dumps({"messages": v}) for k, v in sides(n).items()}),
-    ),
-    Case(
-        id="D12",
-        what="several turns and a system prompt",
-        right=KEPT,
-        write=lines(
-            lambda n: {
-                "messages": [*talk(n, "hm", SYSTEM), *talk(n + 1, good(n))],
-                "rejected_response": bad(n),
-            }
-        ),
-    ),
-    Case(
-        id="D14",
-        what="a system column next to conversations",
-        right=WHOLE,
-        write=lines(lambda n: sides(n, system="be terse")),
-    ),
-    Case(
         id="D14",
         what="the same with a map of columns",
         right="refused dataset-sides-differ",
         write=lines(lambda n: sides(n, system="be terse")),
         columns={"chosen": "messages", "rejected": "rejected_messages"},
-    ),
-    Case(
-        id="D14",
-        what="tools that only the chosen side has",
-        right="refused dataset-sides-differ",
-        write=lines(
-            lambda n: {
-                "messages": talk(n, good(n)),
-                "rejected_messages": talk(n, bad(n)),
-                "tools": json.dumps(TOOLS),
-            }
-        ),
     ),
     Case(
         id="D16",
@@ -162,159 +199,5 @@ CASES = (
                 "rejected_response": bad(n),
             }
         ),
-    ),
-    Case(
-        id="D20",
-        what="a tool_call without arguments",
-        right="refused dataset-tool-call",
-        write=lines(
-            lambda n: tools(n, turn("tool_call", json.dumps({"name": "clock"})), "tool_response")
-        ),
-    ),
-    Case(
-        id="",
-        what="ms-swift's form of a tool_call",
-        right=KEPT,
-        write=lines(
-            lambda n: tools(
-                n, turn("tool_call", json.dumps(CALL)), "tool_response", tools=json.dumps(TOOLS)
-            )
-        ),
-    ),
-    Case(
-        id="D22",
-        what="equal conversations",
-        right="refused dataset-same-answers",
-        write=lines(tied),
-    ),
-    Case(
-        id="D22",
-        what="one tie of 40",
-        right="warned dataset-same-answers",
-        write=lines(
-            lambda n: (
-                tied(n)
-                if n == 9
-                else {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))}
-            ),
-            count=40,
-        ),
-    ),
-    Case(
-        id="D23",
-        what="6 of 8 rows without a rejected answer",
-        right="refused dataset-rows-dropped",
-        write=lines(lambda n: {**pair(n), "rejected_response": None if n < 6 else bad(n)}),
-    ),
-    Case(
-        id="D23",
-        what="1 of 40 rows without a rejected answer",
-        right="warned dataset-no-rejected",
-        write=lines(
-            lambda n: {**pair(n), "rejected_response": None if n == 6 else bad(n)}, count=40
-        ),
-    ),
-    Case(
-        id="D27",
-        what="numbers as content",
-        right="refused dataset-content",
-        write=lines(lambda n: {**pair(n), "messages": talk(n, n)}),
-    ),
-    Case(
-        id="D29",
-        what="messages end with the user",
-        right="refused dataset-no-answer",
-        write=lines(lambda n: {**pair(n), "messages": [*talk(n, good(n)), turn("user", "thanks")]}),
-    ),
-    Case(
-        id="D29",
-        what="both conversations end with the user",
-        right="refused dataset-no-answer",
-        write=lines(
-            lambda n: {
-                "messages": [*talk(n, good(n)), turn("user", "bye")],
-                "rejected_messages": [*talk(n, bad(n)), turn("user", "bye")],
-            }
-        ),
-    ),
-    Case(
-        id="D32",
-        what="two forms in one file",
-        right="refused dataset-rows-dropped",
-        write=lines(mixed),
-    ),
-    Case(
-        id="D32",
-        what="two forms in two files",
-        right="refused dataset-two-forms",
-        write=several(
-            lines(pair, "a.jsonl"),
-            lines(
-                lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))},
-                "b.jsonl",
-            ),
-        ),
-    ),
-    Case(
-        id="D34",
-        what="jsonl with a byte-order mark",
-        right=KEPT,
-        write=lines(pair, before="\ufeff"),
-    ),
-    Case(
-        id="D36",
-        what="a JSON list with a column of two types",
-        right=KEPT,
-        write=whole(lambda n: pair(n, meta=n if n % 2 else "x")),
-    ),
-    Case(
-        id="D36",
-        what="CRLF",
-        right=KEPT,
-        write=raw("pairs.jsonl", text_of(pair).replace(b"\n", b"\r\n")),
-    ),
-    Case(id="D36", what="NaN", right=KEPT, write=lines(lambda n: pair(n, score=float("nan")))),
-    Case(
-        id="D36",
-        what="rejected_response as text and as turns",
-        right=KEPT,
-        write=lines(
-            lambda n: (
-                pair(n) if n % 2 else {**pair(n), "rejected_response": [turn("assistant", bad(n))]}
-            )
-        ),
-    ),
-    Case(
-        id="D36",
-        what="parts as content",
-        right=KEPT,
-        write=lines(
-            lambda n: {
-                "messages": [
-                    turn("user", [{"type": "text", "text": asked(n)}]),
-                    turn("assistant", good(n)),
-                ],
-                "rejected_response": bad(n),
-            }
-        ),
-    ),
-    Case(
-        id="D36",
-        what="history",
-        right=KEPT,
-        write=lines(
-            lambda n: {
-                "query": asked(n),
-                "response": good(n),
-                "rejected_response": bad(n),
-                "history": [["hi", "hello"]],
-            }
-        ),
-    ),
-    Case(
-        id="D36",
-        what="JSON text as messages",
-        right=KEPT,
-        write=lines(lambda n: {**pair(n), "messages": json.dumps(talk(n, good(n)))}),
     ),
 )
