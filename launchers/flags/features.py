@@ -5,7 +5,7 @@ from ``DPO_FEATURES`` and installs them in that order.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
 
 from launchers.config.flag_value import words
@@ -33,7 +33,7 @@ def _always(recipe: Recipe) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Feature:
     """One feature of the launcher's code inside the training processes."""
 
@@ -41,10 +41,11 @@ class Feature:
     """Its name in ``DPO_FEATURES``."""
     module: str
     """Its module, below ``launchers``."""
-    function: str = "install"
-    """The function of that module that patches ms-swift or registers a callback with it."""
     backend: Backend | None = None
     """The trainer it belongs to; None for both."""
+    _: KW_ONLY
+    function: str = "install"
+    """The function of that module that patches ms-swift or registers a callback with it."""
     is_for_cpu: bool = False
     """True if only runs without GPUs load it."""
     wanted: Callable[[Recipe], bool] = _always
@@ -127,235 +128,169 @@ def _precomputes_reference(recipe: Recipe) -> bool:
 
 FEATURES = (
     # first: its installation marks the end of the phase ``imports``
+    Feature("startup_megatron", "training.startup_megatron", "megatron", callback="phases"),
     Feature(
-        name="startup_megatron",
-        module="training.startup_megatron",
-        backend="megatron",
-        callback="phases",
+        "startup_transformers", "training.startup_transformers", "transformers", callback="phases"
     ),
+    Feature("heartbeat", "hang.heartbeat"),
     Feature(
-        name="startup_transformers",
-        module="training.startup_transformers",
-        backend="transformers",
-        callback="phases",
-    ),
-    Feature(name="heartbeat", module="hang.heartbeat"),
-    Feature(
-        name="background_save",
-        module="training.saving.save_megatron",
-        backend="megatron",
+        "background_save",
+        "training.saving.save_megatron",
+        "megatron",
         wanted=attrgetter("saves_in_background"),
     ),
     Feature(
-        name="safetensors_last",
-        module="training.saving.safetensors_last",
-        backend="megatron",
+        "safetensors_last",
+        "training.saving.safetensors_last",
+        "megatron",
         wanted=attrgetter("writes_safetensors_once"),
     ),
     Feature(
-        name="narrow_moments",
-        module="training.optimizer.narrow_moments",
-        backend="megatron",
+        "narrow_moments",
+        "training.optimizer.narrow_moments",
+        "megatron",
         wanted=_has_narrow_moments,
     ),
+    Feature("seal_megatron", "training.seal_megatron", "megatron", callback="seal"),
+    Feature("seal_transformers", "training.seal_transformers", "transformers", callback="seal"),
     Feature(
-        name="seal_megatron", module="training.seal_megatron", backend="megatron", callback="seal"
+        "merge_last", "training.merge_last", "megatron", wanted=_merges_last, callback="merge_last"
     ),
     Feature(
-        name="seal_transformers",
-        module="training.seal_transformers",
-        backend="transformers",
-        callback="seal",
+        "metrics_megatron", "training.collect.collect_megatron", "megatron", callback="metrics"
     ),
     Feature(
-        name="merge_last",
-        module="training.merge_last",
-        backend="megatron",
-        wanted=_merges_last,
-        callback="merge_last",
-    ),
-    Feature(
-        name="metrics_megatron",
-        module="training.collect.collect_megatron",
-        backend="megatron",
+        "metrics_transformers",
+        "training.collect.collect_transformers",
+        "transformers",
         callback="metrics",
     ),
+    Feature("epoch_order", "training.epochs.order", "transformers"),
+    Feature("partial_window", "training.epochs.partial_window", "transformers"),
     Feature(
-        name="metrics_transformers",
-        module="training.collect.collect_transformers",
-        backend="transformers",
-        callback="metrics",
-    ),
-    Feature(name="epoch_order", module="training.epochs.order", backend="transformers"),
-    Feature(name="partial_window", module="training.epochs.partial_window", backend="transformers"),
-    Feature(
-        name="first_step_megatron",
-        module="training.collect.first_step_megatron",
-        backend="megatron",
+        "first_step_megatron",
+        "training.collect.first_step_megatron",
+        "megatron",
         wanted=first_step.wanted,
         callback="first_step",
     ),
     Feature(
-        name="first_step_transformers",
-        module="training.collect.first_step_transformers",
-        backend="transformers",
+        "first_step_transformers",
+        "training.collect.first_step_transformers",
+        "transformers",
         wanted=first_step.wanted,
         callback="first_step",
     ),
     # before nonfinite, which forgets the batches of a step at its end
     Feature(
-        name="ledger_megatron",
-        module="training.ledger.ledger_megatron",
-        backend="megatron",
+        "ledger_megatron",
+        "training.ledger.ledger_megatron",
+        "megatron",
         wanted=_records_pairs,
         callback="ledger",
     ),
     Feature(
-        name="ledger_transformers",
-        module="training.ledger.ledger_transformers",
-        backend="transformers",
+        "ledger_transformers",
+        "training.ledger.ledger_transformers",
+        "transformers",
         wanted=_records_pairs,
         callback="ledger",
     ),
     Feature(
-        name="nonfinite_megatron",
-        module="training.collect.nonfinite_megatron",
-        backend="megatron",
+        "nonfinite_megatron",
+        "training.collect.nonfinite_megatron",
+        "megatron",
         callback="nonfinite",
     ),
     Feature(
-        name="nonfinite_transformers",
-        module="training.collect.nonfinite_transformers",
-        backend="transformers",
+        "nonfinite_transformers",
+        "training.collect.nonfinite_transformers",
+        "transformers",
         callback="nonfinite",
     ),
     Feature(
-        name="zero_gradient",
-        module="training.collect.batch_rows",
+        "zero_gradient",
+        "training.collect.batch_rows",
         function="judge_zeros",
         wanted=attrgetter("check_first_step"),
     ),
-    Feature(name="probe", module="evaluation.probe", wanted=_probes, callback="probe"),
+    Feature("probe", "evaluation.probe", wanted=_probes, callback="probe"),
     # after seal and probe: it stops when the checkpoint is complete
-    Feature(name="stop_megatron", module="stop.stop_megatron", backend="megatron"),
-    Feature(
-        name="stop_transformers",
-        module="stop.stop_transformers",
-        backend="transformers",
-        callback="stop",
-    ),
+    Feature("stop_megatron", "stop.stop_megatron", "megatron"),
+    Feature("stop_transformers", "stop.stop_transformers", "transformers", callback="stop"),
     *(
         Feature(
-            name=name,
-            module="training.trackers",
+            name,
+            "training.trackers",
             function=f"install_{name}",
             wanted=lambda recipe, name=name: name in recipe.reports_to,  # type: ignore[misc]
         )
         for name in ("wandb", "swanlab")
     ),
-    Feature(name="cpu_checkpoint", module="training.cpu_checkpoint", is_for_cpu=True),
+    Feature("cpu_checkpoint", "training.cpu_checkpoint", is_for_cpu=True),
     Feature(
-        name="one_read",
-        module="training.weight_loading",
+        "one_read",
+        "training.weight_loading",
+        "megatron",
         function="install_one_read",
-        backend="megatron",
         wanted=_reads_twice,
     ),
+    Feature("device_read", "training.weight_loading", "megatron", function="install_device_read"),
+    Feature("shard_writes", "training.saving.shard_writes", "megatron"),
+    Feature("checked_read", "training.checked_read", "megatron"),
+    Feature("fused_norm", "training.optimizer.fused_norm", "megatron"),
+    Feature("grad_check", "training.optimizer.grad_check", "megatron"),
     Feature(
-        name="device_read",
-        module="training.weight_loading",
-        function="install_device_read",
-        backend="megatron",
-    ),
-    Feature(name="shard_writes", module="training.saving.shard_writes", backend="megatron"),
-    Feature(name="checked_read", module="training.checked_read", backend="megatron"),
-    Feature(name="fused_norm", module="training.optimizer.fused_norm", backend="megatron"),
-    Feature(name="grad_check", module="training.optimizer.grad_check", backend="megatron"),
-    Feature(
-        name="grouped_product",
-        module="training.experts.grouped_product",
-        backend="megatron",
+        "grouped_product",
+        "training.experts.grouped_product",
+        "megatron",
         wanted=grouped_experts.wanted,
     ),
     # after ``grouped_product``, whose frozen experts it uses
     Feature(
-        name="stacked_adapters",
-        module="training.experts.stacked_adapters",
-        backend="megatron",
+        "stacked_adapters",
+        "training.experts.stacked_adapters",
+        "megatron",
         wanted=grouped_experts.stacks_adapters,
     ),
     Feature(
-        name="pack_lengths",
-        module="training.packs.pack_lengths",
-        backend="megatron",
-        wanted=equal_packs.has_no_padding,
+        "pack_lengths", "training.packs.pack_lengths", "megatron", wanted=equal_packs.has_no_padding
     ),
-    Feature(
-        name="chunked_adam",
-        module="training.optimizer.chunked_adam",
-        backend="megatron",
-        wanted=_has_large_step,
-    ),
-    Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
-    Feature(name="row_forms", module="training.tokens.row_forms", wanted=reads_forms),
-    Feature(name="tokens", module="training.tokens.cache"),
-    Feature(name="packing", module="training.packs.packing", backend="megatron", wanted=has_packs),
-    Feature(
-        name="evaluation",
-        module="evaluation.evaluation_megatron",
-        backend="megatron",
-        wanted=evaluates,
-    ),
+    Feature("chunked_adam", "training.optimizer.chunked_adam", "megatron", wanted=_has_large_step),
+    Feature("reference", "reference.trainer", wanted=_precomputes_reference),
+    Feature("row_forms", "training.tokens.row_forms", wanted=reads_forms),
+    Feature("tokens", "training.tokens.cache"),
+    Feature("packing", "training.packs.packing", "megatron", wanted=has_packs),
+    Feature("evaluation", "evaluation.evaluation_megatron", "megatron", wanted=evaluates),
     # after ``reference``: both replace the trainer's loss
     Feature(
-        name="pair_weights",
-        module="training.packs.pair_weights",
-        backend="megatron",
+        "pair_weights",
+        "training.packs.pair_weights",
+        "megatron",
         wanted=attrgetter("weighs_pairs_equally"),
     ),
     Feature(
-        name="pair_weights_transformers",
-        module="training.packs.pair_weights_transformers",
-        backend="transformers",
+        "pair_weights_transformers",
+        "training.packs.pair_weights_transformers",
+        "transformers",
         wanted=attrgetter("weighs_pairs_equally"),
     ),
+    Feature("equal_packs", "training.packs.equal_packs", "megatron", wanted=equal_packs.wanted),
     Feature(
-        name="equal_packs",
-        module="training.packs.equal_packs",
-        backend="megatron",
-        wanted=equal_packs.wanted,
-    ),
-    Feature(
-        name="counted_head",
-        module="training.packs.counted_head",
-        backend="megatron",
+        "counted_head",
+        "training.packs.counted_head",
+        "megatron",
         wanted=equal_packs.has_unread_losses,
     ),
     # after ``equal_packs`` and ``tokens``: it shortens what they return
     Feature(
-        name="prompt_once",
-        module="training.packs.prompt_once",
-        backend="megatron",
-        wanted=attrgetter("prompt_once"),
+        "prompt_once", "training.packs.prompt_once", "megatron", wanted=attrgetter("prompt_once")
     ),
     Feature(
-        name="filler_mask",
-        module="training.experts.filler_mask",
-        backend="megatron",
-        wanted=equal_packs.has_no_padding,
+        "filler_mask", "training.experts.filler_mask", "megatron", wanted=equal_packs.has_no_padding
     ),
-    Feature(
-        name="rank_order",
-        module="training.experts.rank_order",
-        backend="megatron",
-        wanted=equal_packs.wanted,
-    ),
-    Feature(
-        name="early_counts",
-        module="training.experts.early_counts",
-        backend="megatron",
-        wanted=equal_packs.wanted,
-    ),
+    Feature("rank_order", "training.experts.rank_order", "megatron", wanted=equal_packs.wanted),
+    Feature("early_counts", "training.experts.early_counts", "megatron", wanted=equal_packs.wanted),
 )
 """All features, in the order in which they are installed."""
 

@@ -21,202 +21,170 @@ SMALL = {"spec": {"hard": {"requests.nvidia.com/gpu": "8"}}, "status": {"used": 
 
 Fault = tuple[Callable[[There], None], tuple[str, ...], str, str, str]
 
+
+def fault(
+    plant: Callable[[There], None],
+    subject: str,
+    id: str,
+    fact: str = "",
+    sets: tuple[str, ...] = (),
+) -> Fault:
+    """Return how a fault is planted, with which --set, and the finding that names a fact."""
+    return plant, sets, subject, id, fact
+
+
 FAULTS: dict[str, Fault] = {
-    # name: (plant, --set, subject, id, a fact that the finding names)
-    "no queue": (drop("LocalQueue"), (), "queue gpu", "queue-missing", ""),
-    "queue stopped": (
-        change("LocalQueue", "spec/stopPolicy", "Hold"),
-        (),
-        "queue gpu",
-        "queue-stopped",
-        "",
+    "no queue": fault(drop("LocalQueue"), "queue gpu", "queue-missing"),
+    "queue stopped": fault(
+        change("LocalQueue", "spec/stopPolicy", "Hold"), "queue gpu", "queue-stopped"
     ),
-    "queue not active": (
+    "queue not active": fault(
         status("LocalQueue", "ClusterQueueDoesNotExist", "no cluster queue"),
-        (),
         "queue gpu",
         "queue-inactive",
         "no cluster queue",
     ),
-    "no cluster queue": (drop("ClusterQueue"), (), "ClusterQueue gpu", "cluster-queue-missing", ""),
-    "cluster queue stopped": (
+    "no cluster queue": fault(drop("ClusterQueue"), "ClusterQueue gpu", "cluster-queue-missing"),
+    "cluster queue stopped": fault(
         change("ClusterQueue", "spec/stopPolicy", "HoldAndDrain"),
-        (),
         "ClusterQueue gpu",
         "cluster-queue-stopped",
         "HoldAndDrain",
     ),
-    "namespace not taken": (
+    "namespace not taken": fault(
         change("ClusterQueue", "spec/namespaceSelector", {"matchLabels": {"team": "x"}}),
-        (),
         "ClusterQueue gpu",
         "cluster-queue-namespace",
         "namespace team",
     ),
-    "no namespace taken": (
+    "no namespace taken": fault(
         change("ClusterQueue", "spec/namespaceSelector", None),
-        (),
         "ClusterQueue gpu",
         "cluster-queue-namespace",
         "namespace team",
     ),
-    "no priority": (
+    "no priority": fault(
         lambda there: None,
-        ("kueue.priorityClass=urgent",),
         "priority class urgent",
         "priority-missing",
-        "",
+        sets=("kueue.priorityClass=urgent",),
     ),
-    "uncovered": (
+    "uncovered": fault(
         change("ClusterQueue", f"{GROUP}/coveredResources", ["cpu", "memory", "nvidia.com/gpu"]),
-        (),
         "quota rdma/hca_shared_devices_a",
         "quota-uncovered",
-        "",
     ),
-    "too little quota": (
+    "too little quota": fault(
         change("ClusterQueue", f"{GROUP}/flavors/0/resources/2/nominalQuota", "8"),
-        (),
         "quota for node",
         "quota-too-small",
         "nvidia.com/gpu 8 of 16",
     ),
-    "flavor's taint": (
+    "flavor's taint": fault(
         change("ResourceFlavor", "spec/nodeTaints", TAINT),
-        (),
         "quota for node",
         "quota-too-small",
         "taint gpu=yes:NoSchedule",
     ),
-    "key is no level": (
+    "key is no level": fault(
         lambda there: None,
-        ("kueue.topology.key=rack",),
         "topology rack",
         "topology-level-missing",
         "cloud.provider.com/topology-block",
+        sets=("kueue.topology.key=rack",),
     ),
-    "no topology": (
-        change("ResourceFlavor", "spec/topologyName", None),
-        (),
-        "topology",
-        "topology-none",
-        "",
+    "no topology": fault(
+        change("ResourceFlavor", "spec/topologyName", None), "topology", "topology-none"
     ),
-    "topology gone": (drop("Topology"), (), "topology racks", "topology-missing", ""),
-    "nodes without labels": (
+    "topology gone": fault(drop("Topology"), "topology racks", "topology-missing"),
+    "nodes without labels": fault(
         change("Node", "metadata/labels", {"kubernetes.io/os": "linux"}),
-        (),
         "topology labels",
         "topology-nodes-too-few",
         "1 of 2 pods",
     ),
-    "racks too small": (
+    "racks too small": fault(
         lambda there: there.extend([node("host-3", "rack-2"), node("host-4", "rack-2")]),
-        ("kueue.topology.mode=required", "nodes=4"),
         "topology domain",
         "topology-domain-too-small",
         "2 of 4 pods",
+        sets=("kueue.topology.mode=required", "nodes=4"),
     ),
-    "too few nodes": (
-        drop("Node"),
-        (),
-        "nodes for node",
-        "nodes-too-few",
-        "1 of 2 pods on 1 nodes",
+    "too few nodes": fault(
+        drop("Node"), "nodes for node", "nodes-too-few", "1 of 2 pods on 1 nodes"
     ),
-    "tainted node": (
+    "tainted node": fault(
         change("Node", "spec/taints", TAINT),
-        (),
         "nodes for node",
         "nodes-too-few",
         "taint gpu=yes:NoSchedule",
     ),
-    "cordoned node": (
-        change("Node", "spec/unschedulable", True),
-        (),
-        "nodes for node",
-        "nodes-too-few",
-        "not ready",
+    "cordoned node": fault(
+        change("Node", "spec/unschedulable", True), "nodes for node", "nodes-too-few", "not ready"
     ),
-    "no RDMA": (
+    "no RDMA": fault(
         change("Node", "status/allocatable", HOST | {RDMA: "0"}),
-        (),
         "nodes for node",
         "nodes-too-few",
         f"{RDMA} 0 of 1",
     ),
-    "wrong nodeSelector": (
+    "wrong nodeSelector": fault(
         lambda there: None,
-        ("nodeSelector.pool=a100",),
         "nodes for node",
         "nodes-too-few",
         "nodeSelector",
+        sets=("nodeSelector.pool=a100",),
     ),
-    "no claim": (drop("PersistentVolumeClaim"), (), "claim training", "claim-missing", ""),
-    "narrow claim": (
+    "no claim": fault(drop("PersistentVolumeClaim"), "claim training", "claim-missing"),
+    "narrow claim": fault(
         change("PersistentVolumeClaim", "status/accessModes", ["ReadWriteOnce"]),
-        (),
         "claim training",
         "claim-not-shared",
         "ReadWriteOnce",
     ),
-    "unbound claim": (
+    "unbound claim": fault(
         change("PersistentVolumeClaim", "status/phase", "Pending"),
-        (),
         "claim training",
         "claim-unbound",
         "Pending",
     ),
-    "no secret": (drop("Secret"), (), "secret preferences-git", "secret-missing", ""),
-    "no key": (
+    "no secret": fault(drop("Secret"), "secret preferences-git", "secret-missing"),
+    "no key": fault(
         change("Secret", "data", {"password": "filled"}),
-        (),
         "secret preferences-git",
         "secret-key-missing",
         "token (volume code-secret); it has password",
     ),
-    "empty key": (
-        change("Secret", "data/token", ""),
-        (),
-        "secret preferences-git",
-        "secret-key-empty",
-        "token",
+    "empty key": fault(
+        change("Secret", "data/token", ""), "secret preferences-git", "secret-key-empty", "token"
     ),
-    "no hub token": (
+    "no hub token": fault(
         lambda there: None,
-        ("secrets.hf.existingSecret=hub",),
         "secret hub",
         "secret-missing",
         "env HF_TOKEN",
+        sets=("secrets.hf.existingSecret=hub",),
     ),
-    "no pull secret": (
+    "no pull secret": fault(
         lambda there: None,
-        ("image.pullSecrets={registry}",),
         "secret registry",
         "pull-secret-missing",
         "image.pullSecrets",
+        sets=("image.pullSecrets={registry}",),
     ),
-    "no account": (drop("ServiceAccount"), (), "service account default", "account-missing", ""),
-    "name in use": (
-        add(secret("sh.helm.release.v1.dpo.v1")),
-        (),
-        "run dpo",
-        "release-exists",
-        "deployed",
+    "no account": fault(drop("ServiceAccount"), "service account default", "account-missing"),
+    "name in use": fault(
+        add(secret("sh.helm.release.v1.dpo.v1")), "run dpo", "release-exists", "deployed"
     ),
-    "left over": (add(named("JobSet", "dpo")), (), "run dpo", "name-taken", "jobsets/dpo"),
-    "dead controller": (
-        add(DEAD),
-        (),
-        "controller jobset",
-        "controller-not-ready",
-        "jobset-controller-manager",
+    "left over": fault(add(named("JobSet", "dpo")), "run dpo", "name-taken", "jobsets/dpo"),
+    "dead controller": fault(
+        add(DEAD), "controller jobset", "controller-not-ready", "jobset-controller-manager"
     ),
-    "small quota": (
+    "small quota": fault(
         add(named("ResourceQuota", "team", **SMALL)),
-        (),
         "ResourceQuota team",
         "resource-quota-too-small",
         "needs 16",
     ),
 }
+"""By name."""
