@@ -11,57 +11,22 @@ from tests.e2e.see import Said, megatron_dpo
 from tests.e2e.space import Space
 from tests.scripts.why.states import STATES
 
-ENDED = (
-    "no-progress",
-    "gpu-memory",
-    "user-error",
-    "hang",
-    "host-memory",
-    "gang-incomplete",
-    "storage-failed",
-    "hub-unavailable",
-    "pod-evicted",
-    "terminated",
-    "rank-failed",
-    "jobset-user-rule",
-    "restarts-exhausted",
-    "jobset-failed",
-)
-WAITING = (
-    "suspended",
-    "pods-refused-security",
-    "pods-refused-quota",
-    "pods-refused-webhook",
-    "pods-refused",
-    "scheduling-gated",
-    "unschedulable-resources",
-    "unschedulable-taint",
-    "unschedulable-affinity",
-    "unschedulable",
-    "image-name-invalid",
-    "image-pull-denied",
-    "image-pull",
-    "secret-missing",
-    "config-map-missing",
-    "key-missing",
-    "mount-failed",
-    "container-not-started",
-    "init-container",
-    "node-lost",
-    "starting",
-    "restarting",
-    "pods-awaited",
-)
-GOING = ("ending", "running")
-
-
+PLANTED = """
+no-progress gpu-memory user-error hang host-memory gang-incomplete storage-failed hub-unavailable
+pod-evicted terminated rank-failed jobset-user-rule restarts-exhausted jobset-failed suspended
+pods-refused-security pods-refused-quota pods-refused-webhook pods-refused scheduling-gated
+unschedulable-resources unschedulable-taint unschedulable-affinity unschedulable image-name-invalid
+image-pull-denied image-pull secret-missing config-map-missing key-missing mount-failed
+container-not-started init-container node-lost starting restarting pods-awaited ending running
+"""
+"""Ids of states."""
 AT_ONCE = 4
 """Runs at once, so few that all are explained before the garbage collector removes their pods."""
 
 
 def test_why_names_each_planted_state_first(empty: Space) -> None:
     volumes.claim(empty, "training")
-    names = {id: f"s{number}" for number, id in enumerate((*ENDED, *WAITING, *GOING))}
+    names = {id: f"s{number}" for number, id in enumerate(PLANTED.split())}
     assert len(names) == 39
     wrong: dict[str, object] = {}
     with measured(f"megatron-dpo why, {len(names)} planted states"):
