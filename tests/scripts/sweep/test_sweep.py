@@ -31,6 +31,8 @@ def test_each_combination_is_a_run_named_after_its_values() -> None:
     made = variants("dpo", [BETA, r"recipe.args.target_modules=q_proj\,v_proj,all-linear"])
     assert len(made) == len({each.run for each in made}) == 6
     assert made[0].sets == ["recipe.args.beta=0.05", r"recipe.args.target_modules=q_proj\,v_proj"]
+    lists = variants("dpo", ["recipe.dataset={a,b},{c}"])
+    assert [each.sets for each in lists] == [["recipe.dataset={a,b}"], ["recipe.dataset={c}"]]
     more = variants("dpo", ["recipe.args.beta=0.3,0.05"])
     assert more[1].run == variants("dpo", [BETA])[0].run, "a longer sweep leaves the others"
 
