@@ -4,6 +4,7 @@ A form fits a row in which each of its columns has one of its kinds:
 
 - ``text``: a text; ``texts``: a list of two texts
 - ``talk``: a list of turns that begins with the system, a user or a tool
+- ``asked``: such a list that does not end with the assistant
 - ``answer``: a list of turns that begins with the assistant, or one such turn
 - ``transcript``: a text of "Human:" and "Assistant:" turns
 
@@ -29,7 +30,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     {
         "name": "conversation and answers (LlamaFactory, TRL's explicit prompt)",
         "columns": {
-            _TALKS: ["talk"],
+            _TALKS: ["asked"],
             "chosen": ["answer", "text"],
             "rejected": ["answer", "text"],
         },
@@ -37,7 +38,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     },
     {
         "name": "prompt and answers as turns (TRL's explicit prompt)",
-        "columns": {"PROMPT": ["talk", "text"], "chosen": ["answer"], "rejected": ["answer"]},
+        "columns": {"PROMPT": ["asked", "text"], "chosen": ["answer"], "rejected": ["answer"]},
         "prompt": ["system?", "PROMPT"],
     },
     {
@@ -58,7 +59,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     },
     {
         "name": "prompt and answers as texts (orca_dpo_pairs)",
-        "columns": {"PROMPT": ["talk", "text"], "chosen": ["text"], "rejected": ["text"]},
+        "columns": {"PROMPT": ["asked", "text"], "chosen": ["text"], "rejected": ["text"]},
         "prompt": ["system?", "PROMPT"],
     },
 )

@@ -35,6 +35,7 @@ REMEDIES = {
     "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
     "dataset-image-unseen": "the pods look at them",
     "dataset-markers": "remove them: the template adds its own",
+    "dataset-prompt-twice": "take the prompt off the answers, or remove its column",
     "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
     "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
     "dataset-part": "use parts of type text, image, audio and video",

@@ -127,7 +127,9 @@ def _is(kind: str, value: object) -> bool:
     if not isinstance(turns, list) or not turns:
         return False
     roles = [_role(turn) for turn in turns]
-    return all(roles) and (roles[0] in ("assistant", "tool_call")) == (kind == "answer")
+    by_model = [role in ("assistant", "tool_call") for role in roles]
+    is_kind = by_model[0] == (kind == "answer") and not (kind == "asked" and by_model[-1])
+    return all(roles) and is_kind
 
 
 def _role(turn: object) -> str:

@@ -31,6 +31,8 @@ _MARKERS = re.compile(
     r"|<(?:start|end)_of_turn>|\n\n(?:Human|Assistant):"
 )
 """What templates of ChatML, Llama, Mistral, Gemma and GLM, and hh-rlhf, write around turns."""
+LONG = 20
+"""Characters from which an answer does not begin with its question by chance."""
 _PARTS = ("text", "image", "audio", "video")
 _KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
 
@@ -361,8 +363,16 @@ def _faults(
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
     elif not chosen.asked:
         yield "dataset-no-prompt", "no prompt"
+    elif all(_repeats(side) for side in (chosen, rejected)):
+        yield "dataset-prompt-twice", "answers that begin with the prompt"
     elif any(map(_MARKERS.search, (chosen.prompt, chosen.answer, rejected.answer))):
         yield "dataset-markers", "a template's markers in its texts"
+
+
+def _repeats(side: Side) -> bool:
+    """Return whether the answer begins with the whole last question."""
+    asked = side.asked[-1][1].strip()
+    return len(asked) > LONG and side.answer.lstrip().startswith(asked)
 
 
 def _is_loose(side: Side) -> bool:

@@ -246,4 +246,20 @@ CASES = (
             }
         ),
     ),
+    case(
+        "answers that begin with the prompt",
+        "warned dataset-prompt-twice",
+        lines(
+            lambda n: {
+                "prompt": asked(n),
+                "chosen": f"{asked(n)} {good(n)}",
+                "rejected": f"{asked(n)} {bad(n)}",
+            }
+        ),
+    ),
+    case(
+        "conversations with the chosen answer next to both",
+        "refused dataset-no-pairs",
+        lines(lambda n: {"messages": talk(n, good(n)), "chosen": good(n), "rejected": bad(n)}),
+    ),
 )
