@@ -21,7 +21,7 @@ from megatron_dpo.documents import (
     Why,
 )
 from scripts.observe.command import Target
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 
 Confirm = Callable[..., object]
 """Takes a `scripts.fix.cluster.Repair`, returns whether its command is run."""

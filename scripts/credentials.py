@@ -9,9 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 
 FILE = Path(__file__).resolve().parent.parent / "chart/charts/library/credentials.yaml"
 SHORTEST = 6
@@ -29,7 +27,7 @@ class Enclosed:
 
 @cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(FILE.read_text(encoding="utf-8"), LOADER)
+    found: dict[str, Any] = read_yaml(FILE)
     return found
 
 

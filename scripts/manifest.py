@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -25,6 +26,11 @@ GPU_MODEL = "DPO_GPU_MODEL"
 """Variable of the gang's container that holds the chart's `gpuModel`."""
 KUEUE = "kueue.x-k8s.io"
 """API group of Kueue, and the prefix of its labels and annotations."""
+
+
+def read_yaml(file: Path) -> Any:
+    """Return the content of a YAML file of one document."""
+    return yaml.load(file.read_text(encoding="utf-8"), LOADER)
 
 
 @dataclass(frozen=True, kw_only=True)

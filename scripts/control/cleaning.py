@@ -23,8 +23,8 @@ from scripts.observe.pods import (
     run_in_pod,
     running_pod,
 )
-from scripts.observe.source import Source
 from scripts.observe.view import View, terminal_state
+from scripts.observe.ways import Source
 from scripts.observe.workspace import check_folder
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem

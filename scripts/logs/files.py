@@ -10,8 +10,8 @@ from typing import Any
 from launchers.config.workspace import Workspace
 from scripts.doctor.api import BLOCK_BYTES, Api
 from scripts.observe.pods import home_in_pod, read_by_pod, run_in_pod, running_pod
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 

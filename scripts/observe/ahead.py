@@ -8,8 +8,9 @@ from pathlib import Path
 from scripts.doctor.api import Api, Object
 from scripts.observe.cluster import ALL_WORKLOADS, OWN_WORKLOADS, Snapshot, is_true, objects_of
 from scripts.observe.concurrent import call_each
-from scripts.observe.source import Source, read_files
+from scripts.observe.source import read_files
 from scripts.observe.view import View, unix_time
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 
 RUNS = 8

@@ -13,8 +13,9 @@ from scripts.doctor.api import Api, connect, unconnected
 from scripts.observe.ahead import Ahead
 from scripts.observe.changes import changes, config_map_name
 from scripts.observe.cluster import gather, with_config_map
-from scripts.observe.source import Reading, Source, read_files
+from scripts.observe.source import Reading, read_files
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import UnknownState
 
 SKEW_SECONDS = 60.0

@@ -17,8 +17,9 @@ from launchers.config.workspace import Workspace
 from launchers.state import files
 from scripts.doctor.api import Api
 from scripts.observe.pods import home_in_pod
-from scripts.observe.source import Source, ask, may_have_files
+from scripts.observe.source import ask, may_have_files
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 
 SECONDS = 300.0

@@ -20,7 +20,7 @@ from scripts.observe.pods import (
     running_pod,
 )
 from scripts.observe.view import View
-from scripts.observe.ways import Source as Source
+from scripts.observe.ways import Source
 from scripts.observe.workspace import RunFiles, parse_run, read_run
 from scripts.problem import Problem, WrongUse
 

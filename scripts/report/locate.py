@@ -12,8 +12,8 @@ from scripts.observe.changes import changes
 from scripts.observe.cluster import gather
 from scripts.observe.command import Target, observe
 from scripts.observe.local_copy import Copy, copied
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from scripts.report import reading
 from scripts.why.reasons import missing_run

@@ -24,8 +24,9 @@ from scripts.observe.cluster import (
 )
 from scripts.observe.command import Exit, Target, place, print_json
 from scripts.observe.concurrent import call_each
-from scripts.observe.source import Source, read_files
+from scripts.observe.source import read_files
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.observe.workspace import Unreadable, check_folder, run_names
 from scripts.plan.units import time_text
 from scripts.problem import Problem, UnknownState

@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from launchers.refusal import Refusal
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 from scripts.quantity import is_resource
 from scripts.values.flags import CHART
 
@@ -28,7 +26,7 @@ def fabric(values: Values) -> dict[str, Any]:
     """
     user = values["network"]
     file = CHART / "networks" / f"{user['profile']}.yaml"
-    profile = yaml.load(file.read_text(encoding="utf-8"), LOADER) if file.is_file() else {}
+    profile = read_yaml(file) if file.is_file() else {}
     found: dict[str, Any] = {**{key: {} for key in _MAPS}, **{key: [] for key in _LISTS}, **profile}
     for field, given in user.items():
         if field in _NOT_FIELDS or given is None:

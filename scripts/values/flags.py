@@ -4,9 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
 FOLDER = "charts/library/flags"
@@ -33,8 +31,7 @@ def joined(common: Table, more: Table) -> Table:
 def table_of(version: str, chart: Path = CHART) -> Table:
     """Return the whole table of one release, as the chart has it; not to be changed."""
     names = (SHARED, f"ms-swift-{version}.yaml")
-    texts = ((chart / FOLDER / name).read_text(encoding="utf-8") for name in names)
-    return joined(*(yaml.load(text, LOADER) for text in texts))
+    return joined(*(read_yaml(chart / FOLDER / name) for name in names))
 
 
 def tables(chart: Path = CHART) -> dict[str, Table]:

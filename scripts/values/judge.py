@@ -13,11 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from launchers.rules import table
 from launchers.rules.engine import Multiple
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 from scripts.values import relations, rendered, schema
 from scripts.values.flags import CHART
 
@@ -162,7 +160,7 @@ def reset(values: Values, path: str) -> None:
 
 @cache
 def _defaults() -> Values:
-    found: Values = yaml.load((CHART / "values.yaml").read_text(encoding="utf-8"), LOADER)
+    found: Values = read_yaml(CHART / "values.yaml")
     return found
 
 

@@ -7,11 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 from scripts.values.flags import releases, table_of
 
 RENAMES = Path(__file__).with_name("renames.yaml")
@@ -58,7 +56,7 @@ def closest(word: str, known: Collection[str]) -> str:
 @cache
 def renames() -> Mapping[str, Mapping[str, str]]:
     """Return ``keys`` and ``variables`` of other charts and launchers, with what to write here."""
-    found: Mapping[str, Mapping[str, str]] = yaml.load(RENAMES.read_text(encoding="utf-8"), LOADER)
+    found: Mapping[str, Mapping[str, str]] = read_yaml(RENAMES)
     return found
 
 

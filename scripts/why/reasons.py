@@ -7,9 +7,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-import yaml
-
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
 from scripts.why import (
@@ -81,7 +79,7 @@ class Reason:
 @cache
 def states() -> tuple[State, ...]:
     """Return the table, in the order of the report."""
-    found = yaml.load(TABLE.read_text(encoding="utf-8"), Loader=LOADER)
+    found = read_yaml(TABLE)
     return tuple(State(**{**row, "kind": Kind(row["kind"])}) for row in found)
 
 

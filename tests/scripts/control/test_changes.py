@@ -12,8 +12,8 @@ from scripts.control import actions, command
 from scripts.control.actions import Action
 from scripts.doctor.api import Api
 from scripts.observe.command import Target
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
 from scripts.why.holding import STOPPED_BY
 from scripts.why.reasons import explain

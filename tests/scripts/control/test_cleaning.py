@@ -14,8 +14,8 @@ from scripts.doctor.api import Api
 from scripts.observe.cluster import gather
 from scripts.observe.command import Exit, Target
 from scripts.observe.pods import CHANGE_SECONDS, READER_SECONDS, folder_in_pod
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from tests.scripts.control.test_removal import names, plant
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at

@@ -18,7 +18,7 @@ from scripts.doctor.api import Api
 from scripts.fix import cluster as fixing
 from scripts.fix.cluster import Command, repair_of
 from scripts.observe.command import Target
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from scripts.why.command import document
 from scripts.why.reasons import explain

@@ -9,7 +9,7 @@ from scripts.doctor.api import Api
 from scripts.logs import command, follow
 from scripts.logs.command import Selection
 from scripts.observe.command import Target
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import RUNNING, Object, condition, ended, jobset, pod

@@ -15,7 +15,7 @@ from scripts.doctor.api import Api
 from scripts.logs import command, files
 from scripts.logs.command import Selection
 from scripts.observe.command import Target
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 
 LINES = [f"{'ERROR' if number % 50 == 0 else 'loss'} {number}" for number in range(1000)]

@@ -15,7 +15,7 @@ from scripts import cli
 from scripts.doctor.api import Api
 from scripts.logs import command as logs
 from scripts.observe.command import Target, notes, observe
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from scripts.status import listing, screen
 from scripts.status.summary import summarise

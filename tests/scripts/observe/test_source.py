@@ -11,8 +11,9 @@ from scripts.observe.cluster import QUEUES, gather
 from scripts.observe.command import Target
 from scripts.observe.local_copy import copied
 from scripts.observe.pods import execute, folder_in_pod, read_by_pod, reader_pod
-from scripts.observe.source import Source, read_files
+from scripts.observe.source import read_files
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at

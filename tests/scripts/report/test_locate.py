@@ -20,7 +20,7 @@ from scripts.doctor.api import Api
 from scripts.observe import local_copy
 from scripts.observe.command import Target
 from scripts.observe.local_copy import unpack
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.problem import Problem
 from scripts.report import command, reading
 from scripts.report.command import Request

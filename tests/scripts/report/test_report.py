@@ -15,7 +15,7 @@ from rich.console import Console
 
 from launchers.metrics import rows
 from scripts.observe.command import Target
-from scripts.observe.source import Source
+from scripts.observe.ways import Source
 from scripts.prices import NONE, Prices
 from scripts.problem import Problem
 from scripts.report import command, curves, document, facts, metrics_file, reading, timeline

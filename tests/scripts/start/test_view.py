@@ -15,8 +15,8 @@ from scripts.helm import ROOT
 from scripts.observe.ahead import Ahead
 from scripts.observe.cluster import ALL_WORKLOADS, CHART, CHART_LABEL, QUEUES
 from scripts.observe.command import Target, observe
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.start.forecast import Start
 from scripts.start.view import start
 from scripts.status import listing

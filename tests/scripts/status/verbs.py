@@ -22,8 +22,8 @@ from scripts.helm import CHART
 from scripts.logs import command as logs
 from scripts.logs.command import Selection
 from scripts.observe.command import Target
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.submit import command as submit

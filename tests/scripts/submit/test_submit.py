@@ -13,8 +13,8 @@ from scripts.doctor.api import Api
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.helm import CHART
 from scripts.observe.command import Exit, Target
-from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.observe.ways import Source
 from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.submit import command, follow
