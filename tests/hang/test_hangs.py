@@ -58,33 +58,6 @@ def test_a_write_in_the_background_that_blocks_ends_the_gang_before_the_next_sav
     assert outcome.culprit is not None and outcome.culprit["kind"] == "write"
 
 
-@needs_training
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize("rank", [0, 2])
-def test_a_stopped_torchrun_ends_its_node_once_its_ranks_have_ended(
-    rank: int, tmp_path: Path
-) -> None:
-    case = replace(Case.of(3, "torchrun"), rank=rank)
-    outcome = run(tmp_path, case)
-    assert outcome.verdict == "right", outcome.log
-    assert "torchrun is stopped" in outcome.cause and f"node {case.node}" in outcome.cause
-
-
-@needs_training
-@pytest.mark.timeout(200)
-@pytest.mark.parametrize("rank", [0, 3])
-def test_a_rank_that_exits_in_mid_training_ends_the_gang_as_incomplete(
-    rank: int, tmp_path: Path
-) -> None:
-    case = replace(Case.of(3, "exit"), rank=rank)
-    outcome = run(tmp_path, case)
-    assert outcome.verdict == "right", outcome.log
-    assert outcome.culprit is not None and outcome.culprit["kind"] == "exited"
-    attempt = tmp_path / "workspace" / "runs" / "r" / "attempts" / "1"
-    end = json.loads((attempt / f"termination-{case.node}.json").read_text())
-    assert (end["id"], end["class"]) == ("train-incomplete", "incomplete")
-
-
 def outcome(kind: str, **change: object) -> Outcome:
     case = replace(Case.of(3, kind), rank=1)
     culprit = {"kind": kind, "ranks": [1], "node": 0, "why": ""}

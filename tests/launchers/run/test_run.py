@@ -58,17 +58,6 @@ def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
     assert not (pods.run / "attempts" / "2").exists()
 
 
-def test_exit_code_0_in_mid_training_is_a_failure_and_nothing_is_exported(pods: Pods) -> None:
-    pods.train = "0.1:exit,1.1:exit"
-    (code, output), _ = pods.all()
-    assert code == Exit.INCOMPLETE, output
-    message = pods.message(0)
-    assert (message["class"], message["id"]) == ("incomplete", "train-incomplete")
-    assert pods.progress()["state"] == "failed" and not (pods.run / "export").exists()
-    assert [code for code, _ in pods.all()] == [0, 0]  # attempt 2 ends its training
-    assert (pods.run / "export" / "model.safetensors").exists()
-
-
 def test_an_early_stop_is_exported_with_a_warning(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:early")
     [(code, output)] = pods.all()
