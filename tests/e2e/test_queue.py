@@ -5,7 +5,7 @@ import os
 import pytest
 
 from scripts.observe.command import Exit
-from tests.e2e import queues, real, sources, standin
+from tests.e2e import queues, sources, standin
 from tests.e2e.cluster.versions import minor, pinned
 from tests.e2e.faults import Faults
 from tests.e2e.kubectl import Object
@@ -41,25 +41,6 @@ def test_a_run_behind_a_full_quota_starts_when_it_is_free(unqueued: Space) -> No
         first.ended()
         second.ended()
     assert second.restarts == (0, 0)
-
-
-def test_a_resource_without_a_quota_is_named_and_a_quota_for_it_helps(unqueued: Space) -> None:
-    queues.make(unqueued, {"rdma/hca_shared_devices_a": None})
-    release, run = standin.release(unqueued, "dpo")
-    release.install()
-    assert "rdma/hca_shared_devices_a" in waiting(run)
-    queues.make(unqueued)
-    run.ended()
-
-
-def test_a_queue_that_is_not_there_is_named_and_uninstall_frees_the_name(unqueued: Space) -> None:
-    queues.make(unqueued)
-    before = real.objects(unqueued)
-    release, run = standin.release(unqueued, "dpo", {"kueue": {"queue": "gpus"}})
-    release.install()
-    assert "gpus doesn't exist" in waiting(run)
-    release.uninstall()
-    until("nothing is left", lambda: real.objects(unqueued) == before, seconds=20)
 
 
 def test_a_run_longer_than_max_exec_time_is_ended(unqueued: Space) -> None:

@@ -26,17 +26,6 @@ def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
     return folder
 
 
-def share(space: Space, name: str, other: Space, mode: str = "ReadWriteMany") -> None:
-    """Create a claim for the folder of another namespace's claim of the same name."""
-    volume = f"{space.name}-{name}"
-    made = _volume(space, volume, mode)
-    made["spec"]["hostPath"]["path"] = str(on_nodes(space) / f"{other.name}-{name}")
-    (space.cluster.layout.shared / volume).mkdir()  # removed with the namespace, and never used
-    space.volumes.append(f"persistentvolume/{volume}")
-    space.kubectl.apply([made, _claim(space, name, volume, mode)])
-    until(f"claim {name} is bound", lambda: _bound(space, name), seconds=30)
-
-
 def on_nodes(space: Space) -> PurePosixPath:
     """Return the shared folder's path on the nodes, from the class's own volumes."""
     first = space.kubectl.get("persistentvolume", f"{CLASS}-00")
