@@ -25,22 +25,23 @@ _LOCAL_SIZES = (
 )
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
-_NODES = (
-    "DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES", "GROUP_WORLD_SIZE",
-    "AWS_BATCH_JOB_NUM_NODES", "MLP_WORKER_NUM", "FLUX_JOB_NNODES", "LWS_GROUP_SIZE",
-    "PADDLE_TRAINERS_NUM", "ARNOLD_WORKER_NUM", "HOROVOD_CROSS_SIZE", "NUM_NODES", "NODE_COUNT",
-    "NNODE",
-)  # fmt: skip
-"""Numbers of nodes that are not read where they stand alone."""
+_NODES = re.compile(
+    r"DPO_NODES|(\w+_)?(NUM_(NODES|HOSTS)|NNODES?|NHOSTS|NODE_(NUM|COUNT)|CROSS_SIZE)"
+    r"|GROUP_WORLD_SIZE|LWS_GROUP_SIZE|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE"
+)
+"""Variables that count nodes and are not read where they stand alone: of Slurm, PBS, Flux, SGE,
+SkyPilot, Azure ML, AWS Batch, ModelArts and others."""
+_HOST_LISTS = ("SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS")
+"""Variables that list the hosts, of SageMaker, Azure Batch and LSF (a host for each slot)."""
 _UNREAD = (
     "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
     "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX",
     "AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG",
-    "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID",
+    "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID", "DET_RENDEZVOUS_INFO",
+    "TORCHX_RANK0_HOST",
 )  # fmt: skip
-"""Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker,
-TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold let a process know which one it is; the
-launcher does not read them."""
+"""Variables by which starters let a process know which one it is; the launcher does not read them:
+one of several nodes would take itself for the only one."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"
@@ -48,6 +49,8 @@ _REMEDY = (
 _HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
 """One entry of a host list: no comma outside brackets."""
 _PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
+_ADDRESS = re.compile(r"[\w.-]+|[\w.]*:[\w.]*:[\w.:%]*")
+"""A name or an address, of IPv6 with at least two colons."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,15 +195,27 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
 
     A launcher that took them for those of one node would train alone next to the others.
     """
-    for name in _NODES:
-        if integer(env, name, 1) > 1:
+    stated = _stated(env)
+    for name, nodes in stated.items():
+        if nodes > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
-    is_alone = any(env.get(name) for name in _NODES)
-    for name in () if is_alone else filter(env.get, _UNREAD):
+    for name in () if stated else filter(env.get, _UNREAD):
         raise _incomplete(f"{name}={env[name]} without a number of nodes")
     host = env.get("MASTER_ADDR", "")
     if host and not host.startswith("127.") and host not in ("localhost", "::1"):
         raise _incomplete(f"MASTER_ADDR={host} without NNODES and NODE_RANK")
+
+
+def _stated(env: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of nodes that variables state, by name.
+
+    >>> _stated({"NHOSTS": "2", "PET_NNODES": "1:2", "SM_HOSTS": '["algo-1","algo-2"]'})
+    {'NHOSTS': 2, 'SM_HOSTS': 2}
+    """
+    names = filter(_NODES.fullmatch, sorted(env))
+    lists = {name: {*re.findall(r"[\w.:-]+", env.get(name, ""))} for name in _HOST_LISTS}
+    listed = {name: len(hosts) for name, hosts in lists.items() if hosts}
+    return {name: int(env[name]) for name in names if env[name].isdecimal()} | listed
 
 
 def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
@@ -208,8 +223,7 @@ def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
 
     A step of Slurm may have fewer nodes than its job, and the user's own NNODES may be a part.
     """
-    for name in _NODES:
-        nodes = integer(env, name, place.nodes)
+    for name, nodes in _stated(env).items():
         is_step = name.startswith("SLURM_") and place.source == "Slurm"
         is_part = is_step or place.source == "NODE_RANK"
         if nodes != place.nodes and (name == "DPO_NODES" or (place.nodes == 1 and not is_part)):
@@ -252,13 +266,15 @@ def _conflict(cause: str) -> LaunchError:
 
 
 def _slurm(env: Mapping[str, str]) -> Place | None:
-    if not env.get("SLURM_NODEID"):
-        return None
+    if not env.get("SLURM_NODEID") or env.get("OMPI_COMM_WORLD_RANK"):
+        return None  # mpirun starts a step of one node on each of the others
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
     is_step = bool(env.get("SLURM_STEP_NODELIST"))
     hosts = slurm_hosts(required(env, "SLURM_STEP_NODELIST" if is_step else "SLURM_JOB_NODELIST"))
     nodes = integer(env, "SLURM_STEP_NUM_NODES" if is_step else "SLURM_JOB_NUM_NODES", len(hosts))
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
+    if nodes > 1 and rank == 0 and not is_step:
+        raise _incomplete(f"{nodes} nodes of Slurm without a step of srun")
     return _build(env, rank=rank, nodes=nodes, master=hosts[0], source="Slurm")
 
 
@@ -332,7 +348,15 @@ def _mpi(env: Mapping[str, str]) -> Place | None:
 
 
 def _master(env: Mapping[str, str], nodes: int) -> str:
-    return required(env, "MASTER_ADDR") if nodes > 1 else LOCALHOST
+    host = required(env, "MASTER_ADDR") if nodes > 1 else LOCALHOST
+    if not _ADDRESS.fullmatch(host):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"MASTER_ADDR={host!r} is not the name or address of a host",
+            "write the name or IP address of rank 0 alone; its port is MASTER_PORT",
+            id="master-address",
+        )
+    return host
 
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:

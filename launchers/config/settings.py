@@ -211,10 +211,11 @@ def from_env(env: Mapping[str, str]) -> Settings:
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
     if not (env.get("DPO_RUN") and env.get("DPO_WORKSPACE")):  # name all that are missing
         required(env, "DPO_RUN", "DPO_WORKSPACE", "DPO_RECIPE", *needs_master(env))
+    launch = _launch(env)
     return Settings(
-        launch=_launch(env),
+        launch=launch,
         gang=Gang(
-            port=port(env, "DPO_GANG_PORT", 29400),
+            port=_gang_port(env, launch.place.master_port),
             deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
             launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
             launcher_version=env.get("DPO_LAUNCHER_VERSION", ""),
@@ -234,8 +235,11 @@ def _launch(env: Mapping[str, str]) -> Launch:
     place = place_of(env)
     return Launch(
         run=_run(env),
-        workspace=Path(required(env, "DPO_WORKSPACE")),
-        libraries=tuple(map(Path, filter(None, env.get("DPO_LIBRARIES", "").split(":")))),
+        workspace=_absolute("DPO_WORKSPACE", required(env, "DPO_WORKSPACE")),
+        libraries=tuple(
+            _absolute("DPO_LIBRARIES", folder)
+            for folder in filter(None, env.get("DPO_LIBRARIES", "").split(":"))
+        ),
         rehearse=is_one(env, "DPO_REHEARSE"),
         local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         place=place,
@@ -288,7 +292,22 @@ def _run(env: Mapping[str, str]) -> str:
     return name
 
 
+def _gang_port(env: Mapping[str, str], master_port: int) -> int:
+    """Return the gang's port; where the starter took the default one for torchrun, the next."""
+    number = port(env, "DPO_GANG_PORT", 29400 + (master_port == 29400))
+    if number == master_port:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_GANG_PORT={number} is MASTER_PORT, too",
+            "set two different ports, the same two on all hosts",
+            id="rendezvous-ports",
+        )
+    return number
+
+
 def _code(env: Mapping[str, str]) -> Code:
+    if env.get("DPO_CODE_URL") or env.get("DPO_CODE_REF"):
+        required(env, "DPO_CODE_URL", "DPO_CODE_REF")
     return Code(
         url=env.get("DPO_CODE_URL", ""),
         ref=env.get("DPO_CODE_REF", ""),
@@ -298,7 +317,18 @@ def _code(env: Mapping[str, str]) -> Code:
 
 
 def _path(env: Mapping[str, str], name: str) -> Path | None:
-    return Path(env[name]) if env.get(name) else None
+    return _absolute(name, env[name]) if env.get(name) else None
+
+
+def _absolute(name: str, text: str) -> Path:
+    if not text.startswith("/"):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{name}={text!r} is not an absolute path",
+            "write the path of a folder of this host from / on; a bucket must be mounted there",
+            id="env-path",
+        )
+    return Path(text)
 
 
 def refuse_contradictions(settings: Settings) -> None:

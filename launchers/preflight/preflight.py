@@ -152,8 +152,8 @@ class Preflight:
             yield PreflightQuestion(nonce=path, collective_port=free_port()), judge
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
-        """Open the master port if peers will connect to it."""
-        if self.own.nodes == 1 or not self.settings.stages.preflight.wants("port"):
+        """Open the master port, which torchrun needs and peers will connect to."""
+        if not self.settings.stages.preflight.wants("port"):
             return nullcontext()
         port = self.settings.launch.place.master_port
         try:

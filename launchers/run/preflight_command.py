@@ -9,6 +9,7 @@ of a run on its very nodes, and leaves the report in the run's folder.
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from launchers import logs, version
 from launchers.config.recipe import Recipe
@@ -23,7 +24,7 @@ from launchers.progress.progress import Progress, reporting
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
-DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}
+DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": str(Path.cwd())}
 """Defaults of settings that ``run`` requires."""
 
 

@@ -106,6 +106,14 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
         (OPEN_MPI, "MPI", "h0", 29500),
         (MPICH, "MPI", "h0", 29500),
         (SLURM | {"PMI_RANK": "1", "PMI_SIZE": "2"}, "Slurm", "gpu07", 29500),
+        # mpirun starts its daemon in a step of one node on each of the others
+        (
+            OPEN_MPI | of("SLURM_NODEID=0 SLURM_STEP_NODELIST=gpu08 SLURM_JOB_NUM_NODES=2"),
+            "MPI",
+            "h0",
+            29500,
+        ),
+        (DLC | {"MASTER_ADDR": "fd00::1"}, "RANK", "fd00::1", 23456),
     ],
 )
 def test_other_starters_of_one_launcher_per_node_give_the_rank(
@@ -140,20 +148,15 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"PET_RDZV_ENDPOINT": "h0:29400"}, "launch-incomplete", "PET_RDZV_ENDPOINT=h0:29400"),
         ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "launch-incomplete", "without MPI_LOCALNRANKS"),
         ({"JOB_COMPLETION_INDEX": "0"}, "launch-incomplete", "without a number of nodes"),
-        ({"DPO_NODES": "2"}, "launch-incomplete", "DPO_NODES=2"),
-        ({"SLURM_JOB_NUM_NODES": "2"}, "launch-incomplete", "SLURM_JOB_NUM_NODES=2"),
-        ({"SLURM_NNODES": "2"}, "launch-incomplete", "SLURM_NNODES=2"),
-        ({"SLURM_STEP_NUM_NODES": "2"}, "launch-incomplete", "SLURM_STEP_NUM_NODES=2"),
-        ({"LWS_GROUP_SIZE": "2"}, "launch-incomplete", "LWS_GROUP_SIZE=2"),
-        ({"LWS_WORKER_INDEX": "1"}, "launch-incomplete", "LWS_WORKER_INDEX=1"),
-        ({"NUM_NODES": "2"}, "launch-incomplete", "NUM_NODES=2"),
-        ({"PADDLE_TRAINERS_NUM": "2"}, "launch-incomplete", "PADDLE_TRAINERS_NUM=2"),
         ({"SLURM_PROCID": "1"}, "launch-incomplete", "SLURM_PROCID=1"),
-        ({"GROUP_WORLD_SIZE": "2"}, "launch-incomplete", "GROUP_WORLD_SIZE=2"),
         ({"PMIX_RANK": "0"}, "launch-incomplete", "PMIX_RANK=0"),
         ({"MV2_COMM_WORLD_RANK": "1"}, "launch-incomplete", "MV2_COMM_WORLD_RANK=1"),
         ({"VC_TASK_INDEX": "1"}, "launch-incomplete", "VC_TASK_INDEX=1"),
-        ({"MLP_ROLE_INDEX": "0", "MLP_WORKER_NUM": "2"}, "launch-incomplete", "MLP_WORKER_NUM=2"),
+        (SLURM | of("SLURM_NODEID=0"), "launch-incomplete", "without a step"),
+        ({"LWS_WORKER_INDEX": "1"}, "launch-incomplete", "LWS_WORKER_INDEX=1"),
+        ({"SM_HOSTS": '["a-1","a-2"]'}, "launch-incomplete", "SM_HOSTS="),
+        ({"AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5"}, "launch-incomplete", "AZ_BATCH_NODE_LIST"),
+        ({"LSB_HOSTS": "h1 h1 h2"}, "launch-incomplete", "LSB_HOSTS=h1 h1 h2"),
         # a variable that is set and empty says nothing
         (DLC | {"GROUP_RANK": "", "MASTER_ADDR": ""}, "env-missing", "MASTER_ADDR"),
         (JOBSET | {"JOB_COMPLETION_INDEX": ""}, "launch-incomplete", "DPO_NODES=2"),
@@ -185,6 +188,32 @@ def test_variables_that_leave_the_rank_open_are_refused(
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES", "NUM_NODES"),
+        *("LWS_GROUP_SIZE", "PADDLE_TRAINERS_NUM", "GROUP_WORLD_SIZE", "MLP_WORKER_NUM", "NNODE"),
+        *("SKYPILOT_NUM_NODES", "AZUREML_NODE_COUNT", "PBS_NUM_NODES", "NHOSTS", "NODE_NUM"),
+        *("MA_NUM_HOSTS", "CROSS_SIZE", "HOROVOD_CROSS_SIZE", "NGC_ARRAY_SIZE"),
+        *("FLUX_JOB_NNODES", "AWS_BATCH_JOB_NUM_NODES", "ARNOLD_WORKER_NUM", "NODE_COUNT"),
+    ],
+)
+def test_several_nodes_without_a_rank_are_refused(name: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        place_of({name: "2"})
+    assert (refusal.value.id, refusal.value.cause.split()[0]) == ("launch-incomplete", f"{name}=2")
+    assert place_of({name: "1"}).nodes == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://h0:29500", "h0:29500", "[fd00::1]", "h0 ", "<host IP>", "$(MASTER_ADDR)"]
+)
+def test_what_is_no_address_of_a_host_is_refused(address: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        place_of(DLC | {"MASTER_ADDR": address})
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "master-address")
+
+
+@pytest.mark.parametrize(
     "env",
     [
         {"NNODES": "1"},
@@ -198,6 +227,8 @@ def test_variables_that_leave_the_rank_open_are_refused(
         {"SLURM_JOB_NUM_NODES": "1"},
         {"SLURM_JOB_NUM_NODES": "1", "SLURM_PROCID": "0"},
         {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},
+        {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
+        {"LSB_HOSTS": "h1 h1", "NUM_NODES": "auto"},
     ],
 )
 def test_one_node_that_says_so_trains_alone(env: dict[str, str]) -> None:

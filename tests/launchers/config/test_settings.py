@@ -34,6 +34,13 @@ def test_the_world_is_nodes_times_gpus() -> None:
     assert from_env(env).launch.world_size == 16
 
 
+def test_the_gang_leaves_its_port_to_a_starter_that_gives_it_to_torchrun() -> None:
+    assert [from_env(ENV | {"MASTER_PORT": p}).gang.port for p in ("29400", "29500")] == [
+        29401,
+        29400,
+    ]
+
+
 def test_each_stage_has_a_skip_switch() -> None:
     env = ENV | {"SKIP_CLONE": "1", "SKIP_CONVERT": "1", "SKIP_TRAIN": "0", "SKIP_DOWNLOAD": ""}
     assert from_env(env).stages.skips == {"clone", "convert"}
@@ -47,7 +54,13 @@ def test_each_stage_has_a_skip_switch() -> None:
         ({"DPO_MASTR_PORT": "29500"}, "did you mean DPO_MASTER_PORT"),
         ({"DPO_MASTER_PORT_": "tcp://h:1"}, "did you mean DPO_MASTER_PORT"),
         ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
+        ({"DPO_GANG_PORT": "29500"}, "DPO_GANG_PORT=29500 is MASTER_PORT"),
         ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
+        ({"DPO_WORKSPACE": "s3://bucket/dpo"}, "DPO_WORKSPACE='s3://bucket/dpo' is not an abs"),
+        ({"DPO_WORKSPACE": "~/dpo"}, "DPO_WORKSPACE='~/dpo' is not an absolute path"),
+        ({"DPO_LIBRARIES": "/a:models"}, "DPO_LIBRARIES='models' is not an absolute path"),
+        ({"DPO_CODE_REF": "main"}, "DPO_CODE_URL is not set"),
+        ({"DPO_CODE_URL": "https://host/o/r.git"}, "DPO_CODE_REF is not set"),
         ({"DPO_RUN": "", "DPO_RECIPE": "r.yaml"}, "DPO_RUN is not set"),
         ({"DPO_RUN": "../models"}, "DPO_RUN='../models'"),
         ({"DPO_RUN": ".."}, "DPO_RUN='..'"),
