@@ -105,12 +105,9 @@ def place_of(env: Mapping[str, str]) -> Place:
         place = _explicit(env) if is_explicit else _started(env)
         _refuse_other_numbers(env, place)
     if place.rank >= place.nodes:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"node rank {place.rank} of {place.nodes} nodes ({place.source})",
-            "node ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables",
-            id="node-rank-range",
-        )
+        cause = f"node rank {place.rank} of {place.nodes} nodes ({place.source})"
+        remedy = "ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="node-rank-range")
     return place
 
 
@@ -132,21 +129,15 @@ def gpus_of(env: Mapping[str, str], source: str) -> int:
     if not env[name].isdecimal():
         if env.get("DPO_GPUS_PER_NODE"):
             return integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0)
-        raise LaunchError(
-            Exit.CONFIG,
-            f"{name}={env[name]!r} does not state the number of GPUs",
-            "set DPO_GPUS_PER_NODE to the number of GPUs of this node, 0 to train on CPU",
-            id="launch-processes-word",
-        )
+        cause = f"{name}={env[name]!r} does not state the number of GPUs"
+        remedy = "set DPO_GPUS_PER_NODE to the number of GPUs of this node, 0 to train on CPU"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="launch-processes-word")
     stated = integer(env, name, 1)
     gpus = integer(env, "DPO_GPUS_PER_NODE", stated, lowest=0)
     if max(1, gpus) != stated and name != "SLURM_GPUS_ON_NODE":  # a run may use a part of them
-        raise LaunchError(
-            Exit.CONFIG,
-            f"DPO_GPUS_PER_NODE={gpus} and {name}={stated} state different numbers of processes",
-            f"unset {name}, or set both to the number of GPUs of this node",
-            id="launch-processes-differ",
-        )
+        cause = f"DPO_GPUS_PER_NODE={gpus} and {name}={stated} state different numbers of processes"
+        remedy = f"unset {name}, or set both to the number of GPUs of this node"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="launch-processes-differ")
     return gpus
 
 
@@ -243,22 +234,17 @@ def _refuse_several_per_node(env: Mapping[str, str]) -> None:
 
 
 def _several(given: str) -> LaunchError:
-    return LaunchError(
-        Exit.CONFIG,
-        f"{given}: several launchers were started on this node",
+    cause = f"{given}: several launchers were started on this node"
+    remedy = (
         "start one launcher per node (srun --ntasks-per-node=1, mpirun --npernode 1, torchrun "
-        "--nproc-per-node 1): it starts one process per GPU itself",
-        id="launch-several-per-node",
+        "--nproc-per-node 1): it starts one process per GPU itself"
     )
+    return LaunchError(Exit.CONFIG, cause, remedy, id="launch-several-per-node")
 
 
-def _incomplete(cause: str) -> LaunchError:
-    return LaunchError(
-        Exit.CONFIG,
-        f"{cause}: this node's rank is unknown, and every node would train alone as rank 0",
-        _REMEDY,
-        id="launch-incomplete",
-    )
+def _incomplete(given: str) -> LaunchError:
+    cause = f"{given}: this node's rank is unknown, and every node would train alone as rank 0"
+    return LaunchError(Exit.CONFIG, cause, _REMEDY, id="launch-incomplete")
 
 
 def _conflict(cause: str) -> LaunchError:
@@ -350,12 +336,9 @@ def _mpi(env: Mapping[str, str]) -> Place | None:
 def _master(env: Mapping[str, str], nodes: int) -> str:
     host = required(env, "MASTER_ADDR") if nodes > 1 else LOCALHOST
     if not _ADDRESS.fullmatch(host):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"MASTER_ADDR={host!r} is not the name or address of a host",
-            "write the name or IP address of rank 0 alone; its port is MASTER_PORT",
-            id="master-address",
-        )
+        cause = f"MASTER_ADDR={host!r} is not the name or address of a host"
+        remedy = "write the name or IP address of rank 0 alone; its port is MASTER_PORT"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="master-address")
     return host
 
 
@@ -391,12 +374,9 @@ def slurm_hosts(node_list: str) -> list[str]:
         found += expanded
         end = entry.end()
     if end != len(node_list) or not found:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"cannot parse Slurm's node list {node_list!r}",
-            "set NODE_RANK, NNODES and MASTER_ADDR yourself",
-            id="slurm-node-list",
-        )
+        cause = f"cannot parse Slurm's node list {node_list!r}"
+        remedy = "set NODE_RANK, NNODES and MASTER_ADDR yourself"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="slurm-node-list")
     return found
 
 

@@ -267,7 +267,7 @@ def parse(document: object) -> Recipe:
         raise LaunchError(Exit.CONFIG, "recipe is not a map", remedy, id="recipe-map")
     for key in document:
         if key not in KEYS:
-            remedy = suggestion.remedy(str(key), KEYS)
+            remedy = f"{suggestion.remedy(str(key), KEYS)}; a flag of ms-swift belongs below args"
             cause = f"recipe.{key} is not a key"
             raise LaunchError(Exit.CONFIG, cause, remedy, id="recipe-key-unknown")
     given = {**_DEFAULTS, **document}

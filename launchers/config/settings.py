@@ -236,10 +236,7 @@ def _launch(env: Mapping[str, str]) -> Launch:
     return Launch(
         run=_run(env),
         workspace=_absolute("DPO_WORKSPACE", required(env, "DPO_WORKSPACE")),
-        libraries=tuple(
-            _absolute("DPO_LIBRARIES", folder)
-            for folder in filter(None, env.get("DPO_LIBRARIES", "").split(":"))
-        ),
+        libraries=tuple(_absolute("DPO_LIBRARIES", each) for each in _listed(env, "DPO_LIBRARIES")),
         rehearse=is_one(env, "DPO_REHEARSE"),
         local_checkpoints=_path(env, "DPO_LOCAL_CHECKPOINTS"),
         place=place,
@@ -296,12 +293,8 @@ def _gang_port(env: Mapping[str, str], master_port: int) -> int:
     """Return the gang's port; where the starter took the default one for torchrun, the next."""
     number = port(env, "DPO_GANG_PORT", 29400 + (master_port == 29400))
     if number == master_port:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"DPO_GANG_PORT={number} is MASTER_PORT, too",
-            "set two different ports, the same two on all hosts",
-            id="rendezvous-ports",
-        )
+        cause, remedy = f"DPO_GANG_PORT={number} is MASTER_PORT, too", "set another on all hosts"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="rendezvous-ports")
     return number
 
 
@@ -312,8 +305,12 @@ def _code(env: Mapping[str, str]) -> Code:
         url=env.get("DPO_CODE_URL", ""),
         ref=env.get("DPO_CODE_REF", ""),
         secret=_path(env, "DPO_CODE_SECRET"),
-        python_path=tuple(filter(None, env.get("DPO_CODE_PYTHONPATH", "").split(":"))),
+        python_path=_listed(env, "DPO_CODE_PYTHONPATH"),
     )
+
+
+def _listed(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, env.get(name, "").split(":")))
 
 
 def _path(env: Mapping[str, str], name: str) -> Path | None:
@@ -322,12 +319,9 @@ def _path(env: Mapping[str, str], name: str) -> Path | None:
 
 def _absolute(name: str, text: str) -> Path:
     if not text.startswith("/"):
-        raise LaunchError(
-            Exit.CONFIG,
-            f"{name}={text!r} is not an absolute path",
-            "write the path of a folder of this host from / on; a bucket must be mounted there",
-            id="env-path",
-        )
+        cause = f"{name}={text!r} is not an absolute path"
+        remedy = "write the path of a folder of this host from / on; a bucket must be mounted there"
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="env-path")
     return Path(text)
 
 
@@ -376,9 +370,8 @@ def describe(settings: Settings) -> dict[str, object]:
 def _refuse_renamed(env: Mapping[str, str]) -> None:
     for old, new in preflight_settings.RENAMED.items():
         if old in env:
-            raise LaunchError(
-                Exit.CONFIG, f"{old} is now named {new}", f"set {new} instead", id="env-renamed"
-            )
+            cause = f"{old} is now named {new}"
+            raise LaunchError(Exit.CONFIG, cause, f"set {new} instead", id="env-renamed")
 
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:

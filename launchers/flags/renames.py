@@ -78,24 +78,33 @@ _DATA = Renamed(note="set recipe.dataset")
 _GONE = Renamed(note="nothing here needs it")
 _OTHERS = {
     **_each("base_model actor_model_name_or_path pretrain", _MODEL),
-    **_each("data_path dataset_dir dataset_name datasets prompt_data", _DATA),
+    **_each("data_path dataset_dir dataset_mixer dataset_name datasets prompt_data", _DATA),
+    **_each("custom_train_dataset_path data_cache_path dataset_splits dataset_train_split", _DATA),
     **_each("ref_model_path reference_model", Renamed(note="the launcher sets ref_model")),
     **_each("ckpt_path save_path data_output_path", Renamed(note=_OUTPUT)),
-    "load_checkpoint": Renamed(note="a restarted run resumes by itself"),
+    **_each("ckpt_dir load_checkpoint", Renamed(note="a restarted run resumes by itself")),
     **_each("cutoff_len max_len max_prompt_length max_seq_len", Renamed(to="max_length")),
     "sequence_len": Renamed(to="max_length"),
     **_each("neat_packing packing_samples sample_packing", Renamed(to="packing")),
     **_each("val_set_size val_size", Renamed(to="split_dataset_ratio")),
+    **_each("dataset_test_split split", Renamed(to="split_dataset_ratio", note="a share: 0.01")),
     "max_samples": _SAMPLE,
     **_each("rl stage", Renamed(to="rlhf_type", note="for dpo; sft and pt: recipe.task")),
-    **_each("pref_beta rl_beta", Renamed(to="beta")),
-    "pref_loss": Renamed(to="loss_type"),
+    **_each("pref_beta rl_beta rlhf_beta", Renamed(to="beta")),
+    **_each("ipo pref_loss", Renamed(to="loss_type", note="a name, such as ipo")),
+    "dpo_label_smoothing": Renamed(to="label_smoothing"),
     **_each("pref_ftx nll_loss_coef", Renamed(to="rpo_alpha")),
-    **_each("lora_dim lora_r", Renamed(to="lora_rank")),
+    **_each("lora_dim lora_r r", Renamed(to="lora_rank")),
+    **_each("additional_target lora_modules_to_save", Renamed(to="modules_to_save")),
+    **_each("random_state random_seed", Renamed(to="seed")),
+    "full_finetuning": Renamed(to="tuner_type", note="with the value full"),
+    "to_mcore": Renamed(note="set stages.convert.skip: false"),
+    "test_convert_precision": Renamed(note="the export is compared: DPO_EXPORT_TEST"),
+    "trust_remote_code": Renamed(note="ms-swift always runs the model's own code"),
     **_each("lora_target lora_target_linear", Renamed(to="target_modules", note="all-linear")),
     **_each("only_optimize_lora use_peft", Renamed(to="tuner_type", note="with the value lora")),
     "adapter": Renamed(to="tuner_type", note="lora; for qlora also quant_bits and quant_method"),
-    "adapter_name_or_path": Renamed(to="adapters"),
+    **_each("adapter_name_or_path lora_weight_path", Renamed(to="adapters")),
     "quantization_method": Renamed(to="quant_method"),
     "chat_template": Renamed(to="template", note="a name of ms-swift; by default the model's own"),
     "preprocessing_num_workers": Renamed(to="dataset_num_proc"),
@@ -112,10 +121,18 @@ _OTHERS = {
     "machine_rank": Renamed(note="the launcher derives the rank"),
     "main_process_ip": Renamed(note="the launcher sets the rendezvous"),
     "main_process_port": Renamed(note="set rendezvous.masterPort"),
-    "config_file": Renamed(note="its keys are values or flags here"),
+    **_each(
+        "log_dir max_restarts rdzv_backend rdzv_endpoint rdzv_id role standalone tee",
+        Renamed(note="the launcher starts torchrun; restarts: restarts.max"),
+    ),
+    **_each(
+        "actor_rollout_ref checkpointer checkpointing cluster config config_file policy",
+        Renamed(note="its keys are values or flags here"),
+    ),
     **_each("apply_chat_template dataset_prepared_path end_of_conversation_token", _GONE),
     **_each("no_remove_unused_columns overwrite_cache overwrite_output_dir", _GONE),
-    **_each("pad_to_sequence_len plot_loss tensorboard_path", _GONE),
+    **_each("pad_to_sequence_len plot_loss tensorboard_path compute_environment gpu_ids", _GONE),
+    **_each("is_llama_derived_model main_training_function same_network tpu_env", _GONE),
 }
 """Flags of other trainers, for both backends."""
 _FSDP = Renamed(to="fsdp", note="with the value fsdp2, which wraps each layer, or a JSON file")
@@ -212,9 +229,20 @@ _MEGATRON = {
     "ring_attn_size": Renamed(to="context_parallel_size"),
     **_each("adam_offload offload", Renamed(to="optimizer_cpu_offload")),
     "train_samples": Renamed(to="train_iters", note="with num_train_epochs: null"),
-    **_each("hidden_size num_attention_heads swiglu", Renamed(note=_CONFIG)),
-    **_each("tokenizer_model tokenizer_type", Renamed(note="read from recipe.model's folder")),
-    **_each("te_spec use_mcore_models", _GONE),
+    **_each(
+        "disable_bias_linear ffn_hidden_size group_query_attention hidden_size init_method_std "
+        "kv_channels max_position_embeddings moe_ffn_hidden_size moe_router_topk normalization "
+        "num_attention_heads num_query_groups position_embedding_type qk_layernorm rotary_base "
+        "swiglu untie_embeddings_and_output_weights",
+        Renamed(note=_CONFIG),
+    ),
+    **_each(
+        "extra_vocab_size make_vocab_size_divisible_by merge_file patch_tokenizer_type "
+        "tokenizer_model tokenizer_type vocab_file",
+        Renamed(note="read from recipe.model's folder"),
+    ),
+    "exit_signal_handler": Renamed(note="SIGTERM always saves"),
+    **_each("te_spec transformer_impl use_dist_ckpt use_mcore_models", _GONE),
     "recompute_activations": Renamed(to="recompute_granularity", note="with the value selective"),
 }
 _TRANSFORMERS = {
@@ -233,18 +261,34 @@ _TRANSFORMERS = {
     "global_batch_size": Renamed(
         to="gradient_accumulation_steps", note="times per_device_train_batch_size times ranks"
     ),
-    "use_flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
-    "flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
-    "flash_attention": Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    **_each(
+        "flash_attention flash_attn use_flash_attention_2 use_flash_attn",
+        Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    ),
     "attn_implementation": Renamed(to="attn_impl"),
     "enable_liger_kernel": Renamed(to="use_liger_kernel"),
     "num_warmup_steps": Renamed(to="warmup_steps"),
     "lr_scheduler": Renamed(to="lr_scheduler_type"),
     "micro_train_batch_size": Renamed(to="per_device_train_batch_size"),
-    "ring_attn_size": Renamed(to="sequence_parallel_size"),
+    **_each(
+        "context_parallel_size ring_attn_size sequence_parallel_degree",
+        Renamed(to="sequence_parallel_size"),
+    ),
+    "tensor_parallel_size": Renamed(note="recipe.backend: megatron splits tensors"),
+    "epochs": Renamed(to="num_train_epochs"),
+    **_each(
+        "enable_activation_checkpointing use_gradient_checkpointing",
+        Renamed(to="gradient_checkpointing"),
+    ),
+    "disable_gradient_checkpointing": Renamed(to="gradient_checkpointing", note="inverted"),
+    "compile": Renamed(to="torch_compile"),
+    "double_quantization": Renamed(to="bnb_4bit_use_double_quant"),
+    "use_unsloth": Renamed(to="tuner_backend", note="with the value unsloth"),
+    "unfrozen_parameters": Renamed(to="trainable_parameters", note="prefixes of names"),
+    "train_batch_size": Renamed(to="gradient_accumulation_steps", note="it counts one rank"),
     **_each("adam_offload offload", Renamed(to="deepspeed", note="zero2_offload, zero3_offload")),
     "dynamo_backend": Renamed(to="torch_compile"),
-    "wandb_project": Renamed(note="set monitoring.trackers"),
+    **_each("wandb_entity wandb_project", Renamed(note="set monitoring.trackers")),
     **dict.fromkeys(
         ("load_in_4bit", "load_in_8bit", "qlora", "use_qlora"),
         Renamed(to="quant_bits", note="4 or 8, with quant_method: bnb and tuner_type: lora"),

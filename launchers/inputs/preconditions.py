@@ -34,6 +34,7 @@ from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
+from launchers.system.remedies import here
 from launchers.upstream import source
 from launchers.upstream.versions import parse_version
 
@@ -112,10 +113,9 @@ def other_swift(recipe: Recipe) -> list[Refusal]:
 
 def owned(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that only the launcher may set."""
+    says = "set by the launcher, from recipe.model, recipe.dataset and what the run has; remove it"
     return [
-        _refused("flag-owned", name, "set by the launcher; remove it")
-        for name in recipe.args
-        if name in OWNED[recipe.backend]
+        _refused("flag-owned", name, says) for name in recipe.args if name in OWNED[recipe.backend]
     ]
 
 
@@ -273,7 +273,7 @@ def refuse(refusals: list[Refusal]) -> None:
         raise LaunchError(
             Exit.CONFIG,
             " | ".join(map(str, refusals)),
-            f"correct the values file{count} and reinstall",
+            f"correct the values file{count} and {here('reinstall', 'start again')}",
             id=",".join(dict.fromkeys(refusal.id for refusal in refusals)),
         )
 

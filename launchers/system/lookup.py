@@ -85,7 +85,9 @@ def certain(ask: Callable[[], T], place: Path) -> T | None:
 
 def unknown(error: OSError, place: Path) -> LaunchError:
     """Return the end of a launcher whose storage does not answer."""
-    return LaunchError(Exit.IO, describe(error, place), MOUNT_REMEDY, id=ID)
+    is_closed = error.errno in (errno.EACCES, errno.EPERM)
+    remedy = "let the launcher's user read it, and its folders" if is_closed else MOUNT_REMEDY
+    return LaunchError(Exit.IO, describe(error, place), remedy, id=ID)
 
 
 def describe(error: OSError, place: Path) -> str:

@@ -18,10 +18,12 @@ FAKES = {
 }
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+@pytest.mark.parametrize(
+    ("state", "restarts"), [("RUNNING", "0"), ("RUNNING", "20"), ("COMPLETING", "0")]
+)
 @pytest.mark.parametrize("code", [*Exit, 137], ids=str)
-def test_it_requeues_all_but_success_user_errors_and_cancelled_jobs(
-    tmp_path: Path, code: int, state: str
+def test_it_requeues_all_but_success_user_errors_faults_that_stay_and_cancelled_jobs(
+    tmp_path: Path, code: int, state: str, restarts: str
 ) -> None:
     (calls := tmp_path / "calls").mkdir()
     for name, text in FAKES.items():
@@ -29,11 +31,13 @@ def test_it_requeues_all_but_success_user_errors_and_cancelled_jobs(
         (tmp_path / name).chmod(0o755)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls), "CODE": str(code)}
     env |= {"SLURM_JOB_ID": "7", "DPO_RUN": "r", "STATE": state, "SLURM_CPUS_ON_NODE": "96"}
+    env |= {"SLURM_RESTART_COUNT": restarts}
     done = subprocess.run(["bash", str(SCRIPT)], env=env, capture_output=True, text=True)
     assert done.returncode == code
     called = (calls / "srun").read_text()
     assert called == "60 --cpus-per-task=96 --kill-on-bad-exit=0 python3 -m launchers run\n"
     ends = state != "RUNNING" or code in (Exit.OK, *USER)
+    ends = ends or (restarts == "20" and code != Exit.PREEMPTED)  # a fault that stays
     requeued = calls / "scontrol"
     assert (requeued.read_text() if requeued.exists() else "") == ("" if ends else "requeue 7\n")
 

@@ -92,5 +92,5 @@ def test_a_folder_that_cannot_be_listed_is_not_empty(
         raise OSError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", stale)
-    with pytest.raises(LaunchError, match="EACCES"):
+    with pytest.raises(LaunchError, match="EACCES.*let the launcher's user read it"):
         lookup.matching(tmp_path, "*")

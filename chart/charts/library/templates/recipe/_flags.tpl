@@ -43,9 +43,9 @@ accepts. No flag is named here.
 {{/* The name of one flag. Takes (flag, backend, recipe, version, known, elsewhere: the other backend's flags). */}}
 {{- define "megatron-dpo.validate.flag" -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
-- recipe.args: {{ .flag | quote }} is not a flag name; use {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }} [flag-name]
+- recipe.args: {{ .flag | quote }} is not a flag name; use {{ contains "." .flag | ternary "a flag of ms-swift: letters, digits and _" (regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _") }} [flag-name]
 {{- else if has .flag .backend.launcherOwned }}
-- recipe.args.{{ .flag }}: set by the launcher, which knows the paths and whether the run resumes; remove it [flag-owned]
+- recipe.args.{{ .flag }}: set by the launcher, from recipe.model, recipe.dataset and what the run has; remove it [flag-owned]
 {{- else if hasKey .backend.secret .flag }}
 - recipe.args.{{ .flag }}: a secret, which everybody who can see the run could read; remove it and {{ get .backend.secret .flag }} [flag-secret]
 {{- else if and .recipe.checkFlags (not (has .flag .known)) }}
