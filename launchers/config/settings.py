@@ -321,7 +321,7 @@ def _absolute(name: str, text: str) -> Path:
     if not text.startswith("/"):
         cause = f"{name}={text!r} is not an absolute path"
         remedy = "write the path of a folder of this host from / on; a bucket must be mounted there"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="env-path")
+        raise LaunchError(Exit.CONFIG, cause, remedy, id="env-absolute")
     return Path(text)
 
 
