@@ -1,6 +1,7 @@
 """The main job for real: chart, launcher and ms-swift on two nodes, and an independent
 evaluation."""
 
+import ast
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage.checkpoint import COMPLETE
 
 ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "megatron_dpo" / "example.ipynb"
 AFTER = 54
 """A step, after that of the first checkpoint, that finishes before the interruption."""
 
@@ -161,3 +164,38 @@ def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     assert {done[name] for name in ("clone", "download", "train")} == {"up to date"}
     assert output.count("up to date") >= 5
     assert json.loads((folder / "demo.json").read_text())["accuracy_after"] >= 0.95
+
+
+@pytest.mark.demo
+def test_the_notebook_runs_on_the_demo(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MEGATRON_DPO_WORKSPACE", str(folder / "workspace"))
+    monkeypatch.setenv("MEGATRON_DPO_RUN", "demo")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    accepted, why, status, report = run_cells(NOTEBOOK)[-4:]
+    assert '-nodes: "2"  # hosts' in capsys.readouterr().out
+    assert accepted == (True, ())
+    total = reader.read(folder / "workspace/runs/demo/metrics.jsonl", Row)[-1].total
+    assert why[0] == "done" and status[:2] == (total, total)
+    html = report._repr_html_()
+    assert html.startswith("<iframe srcdoc=") and "&lt;svg" in html and "<script" not in html
+
+
+def run_cells(notebook: Path) -> list[Any]:
+    """Run the code cells; return the value of each last line that is an expression."""
+    names: dict[str, Any] = {}
+    shown = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, str(notebook), "exec"), names)
+        if isinstance(last, ast.Expr):
+            shown.append(eval(compile(ast.Expression(last.value), str(notebook), "eval"), names))
+    return shown

@@ -1,6 +1,5 @@
 """`from megatron_dpo import Run`: the verbs' own documents, as typed objects, and the notebook."""
 
-import ast
 import dataclasses
 import json
 from pathlib import Path
@@ -15,7 +14,6 @@ from scripts.doctor.api import Api
 from scripts.helm import ROOT
 from tests.scripts.observe.server import Cluster
 from tests.scripts.plan.values import A100
-from tests.scripts.report.planted import plant
 
 NOTEBOOK = ROOT / "megatron_dpo" / "example.ipynb"
 
@@ -95,34 +93,3 @@ def test_the_notebook_has_no_results_of_a_machine() -> None:
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert len(code) > 5
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
-
-
-def test_the_notebook_runs_on_a_recorded_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plant(tmp_path / "workspace", "dpo-42")
-    monkeypatch.setenv("MEGATRON_DPO_WORKSPACE", str(tmp_path / "workspace"))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    monkeypatch.chdir(tmp_path)
-    shown = run_cells(NOTEBOOK)
-    assert '-nodes: "2"  # hosts' in capsys.readouterr().out
-    accepted, why, status, report = shown[-4:]
-    assert accepted == (True, ())
-    assert why[0] == "done" and status[:2] == (20, 20)
-    html = report._repr_html_()
-    assert html.startswith("<iframe srcdoc=") and "&lt;svg" in html and "<script" not in html
-
-
-def run_cells(notebook: Path) -> list[Any]:
-    """Run the code cells; return the value of each last line that is an expression."""
-    names: dict[str, Any] = {}
-    shown = []
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        tree = ast.parse("".join(cell["source"]))
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, str(notebook), "exec"), names)
-        if isinstance(last, ast.Expr):
-            shown.append(eval(compile(ast.Expression(last.value), str(notebook), "eval"), names))
-    return shown
