@@ -268,6 +268,7 @@ PATCHES = (
             *functions(_TRAINER, "_prepare_dataloader _create_dataloader"),
             *functions(_ARGUMENTS, "init_iters"),
             *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),
+            *functions("swift.dataset.packing:PackingDataset", "__init__ create_packed_idx"),
         ),
     ),
     Patch(

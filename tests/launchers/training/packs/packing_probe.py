@@ -69,11 +69,11 @@ class Rows:
         return len(self.lengths)
 
 
-def packed(lengths: list[list[int]], length: int) -> Any:
+def packed(lengths: list[list[int]], length: int, **options: Any) -> Any:
     """Pack with ms-swift."""
     from swift.dataset import PackingDataset
 
-    return PackingDataset(types.SimpleNamespace(max_length=length), Rows(lengths))
+    return PackingDataset(types.SimpleNamespace(max_length=length), Rows(lengths), **options)
 
 
 def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: int = 0) -> Any:
@@ -167,6 +167,29 @@ def faults() -> list[str]:
     return wrong
 
 
+def spawned() -> list[str]:
+    """Pack as a rank with CUDA does, where ms-swift spawns a worker; return what is wrong.
+
+    Raises:
+        RuntimeError: a process is started.
+    """
+    import multiprocessing
+
+    import swift.dataset.packing as datasets
+
+    if not getattr(datasets, "_spawn_workers", None):
+        return []
+
+    def refuse(process: Any) -> None:
+        raise RuntimeError(f"{process.name} was spawned")
+
+    rows, context = pairs("heavy", 2000), multiprocessing.get_context("spawn")
+    context.Process.start = refuse  # type: ignore[method-assign]
+    made = packed(rows, 8192, multiprocessing_context="spawn")
+    same = made.packed_idx == packed(rows, 8192).packed_idx
+    return [] if same else ["packs differ from a forked worker's"]
+
+
 def edges(model: Path) -> list[str]:
     """Create loaders as the trainer does; return what is wrong."""
     import torch.distributed as dist
@@ -232,7 +255,7 @@ def main() -> None:
     model = Path(sys.argv[1])
     found = {
         "figures": {} if "--without-figures" in sys.argv else figures(model),
-        "faults": faults(),
+        "faults": faults() + spawned(),
     }
     print(json.dumps(found | {"edges": edges(model)}, indent=1))
 
