@@ -184,7 +184,7 @@ def spawned() -> list[str]:
         raise RuntimeError(f"{process.name} was spawned")
 
     rows, context = pairs("heavy", 2000), multiprocessing.get_context("spawn")
-    context.Process.start = refuse  # type: ignore[method-assign]
+    context.Process.start = refuse  # type: ignore[method-assign, assignment]
     made = packed(rows, 8192, multiprocessing_context="spawn")
     same = made.packed_idx == packed(rows, 8192).packed_idx
     return [] if same else ["packs differ from a forked worker's"]
