@@ -34,6 +34,7 @@ ARCHIVES = ("launchers.tar.bz2", "training.tar.bz2")
 """Their keys in the ConfigMaps: the second holds the packages ``SECOND``, the first the rest."""
 SECOND = (
     "evaluation/",
+    "hang/",
     "plan/",
     "proof/",
     "reference/",
