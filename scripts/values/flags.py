@@ -1,5 +1,6 @@
 """The chart's tables of training flags, which ``make flags`` writes."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from scripts.manifest import read_yaml
 CHART = Path(__file__).resolve().parents[2] / "chart"
 FOLDER = "charts/library/flags"
 """Their folder in the chart."""
-SHARED = "shared.yaml"
-"""The part that all tables share; each release adds its own to maps and lists."""
+SHARED = "shared.json"
+"""The part that all tables share; each release adds its own to maps and lists. Helm reads 100 kB as
+JSON ten times sooner than as YAML."""
 Table = dict[str, Any]
 
 
@@ -30,8 +32,8 @@ def joined(common: Table, more: Table) -> Table:
 @cache
 def table_of(version: str, chart: Path = CHART) -> Table:
     """Return the whole table of one release, as the chart has it; not to be changed."""
-    names = (SHARED, f"ms-swift-{version}.yaml")
-    return joined(*(read_yaml(chart / FOLDER / name) for name in names))
+    common, more = (chart / FOLDER / name for name in (SHARED, f"ms-swift-{version}.yaml"))
+    return joined(json.loads(common.read_text(encoding="utf-8")), read_yaml(more))
 
 
 def tables(chart: Path = CHART) -> dict[str, Table]:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -22,6 +23,8 @@ type loaded struct {
 	chart *v2.Chart
 	// schema is the chart's, which Helm compiles for each call; that is half of the time of a call.
 	schema *jsonschema.Schema
+	// packed are pairs of texts: what stands for a packed file in the manifests, and the file's own.
+	packed []string
 }
 
 var charts = Charts{}
@@ -39,7 +42,7 @@ func (c Charts) load(path string) (loaded, error) {
 		if err != nil {
 			return loaded{}, err
 		}
-		known = loaded{files, chart, schemaOf(chart)}
+		known = loaded{files, chart, schemaOf(chart), shortened(chart)}
 		c[path] = known
 	}
 	known.chart = copied(known.chart)
@@ -67,6 +70,26 @@ func schemaOf(chart *v2.Chart) *jsonschema.Schema {
 		return nil
 	}
 	return schema
+}
+
+// shortened replaces the packed files of a chart, which templates only encode, by their names: Helm
+// reads 400 kB less as YAML, a fifth of the time of a call.
+func shortened(chart *v2.Chart) (pairs []string) {
+	encoded := base64.StdEncoding.EncodeToString
+	for _, each := range chart.Dependencies() {
+		for _, file := range each.Files {
+			if name := []byte("packed " + file.Name); strings.HasSuffix(file.Name, ".tar.bz2") {
+				pairs = append(pairs, encoded(name), encoded(file.Data))
+				file.Data = name
+			}
+		}
+	}
+	return pairs
+}
+
+// whole puts the packed files back into the manifests of a chart.
+func (c Charts) whole(text, path string) string {
+	return strings.NewReplacer(c[path].packed...).Replace(text)
 }
 
 // judge returns what the schema says of values; known is false where Helm must compile it.

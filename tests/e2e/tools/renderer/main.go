@@ -119,7 +119,7 @@ func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer)
 		found.Stderr = printed.String() + "Error: " + found.Refusal + "\n"
 		return found
 	}
-	text := manifests(made)
+	text := charts.whole(manifests(made), question.Chart)
 	found.Text, found.Notes, found.Stderr = text, made.Info.Notes, printed.String()
 	if known == nil {
 		return found

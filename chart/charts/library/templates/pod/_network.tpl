@@ -3,6 +3,10 @@ The fabric as JSON: the profile's data file, with missing fields filled in, unde
 is merged over the profile's (a null removes an entry); another field replaces it (a null keeps the profile's).
 */}}
 {{- define "megatron-dpo.network" -}}
+{{- include "megatron-dpo.once" (dict "root" . "name" "megatron-dpo.network.merged") }}
+{{- end }}
+
+{{- define "megatron-dpo.network.merged" -}}
 {{- $user := .Values.network -}}
 {{- $profile := .Files.Get (printf "networks/%s.yaml" $user.profile) | fromYaml -}}
 {{- range $field := list "annotations" "env" "expect" "podSecurityContext" "required" "resources" }}

@@ -7,7 +7,7 @@ accepts. No flag is named here.
 {{- if ne $recipe.backend "script" }}
 {{- $files := .Subcharts.library.Files -}}
 {{- $table := $files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
-{{- $backends := get ($files.Get "flags/shared.yaml" | fromYaml) "backends" -}}
+{{- $backends := get ($files.Get "flags/shared.json" | fromJson) "backends" -}}
 {{- range $name, $own := $table.backends }}
 {{- include "megatron-dpo.flags.join" (dict "shared" (get $backends $name) "own" $own) }}
 {{- end }}

@@ -34,11 +34,13 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}
 {{- if eq .kind (ternary .kind "Multiple" $recipe.checkFlags) }}
+{{- $silent := include "megatron-dpo.isInactive" (dict "when" .when "texts" $texts) }}
+{{- if and $overridden (not $silent) }}
 {{- $read := concat (list .flag .total) (.factors | default list) (.replica | default list) }}
 {{- if eq .kind "Multiple" }}{{ $read = concat $read (list "nodes" "gpusPerNode") }}{{ end }}
-{{- $silent := include "megatron-dpo.isInactive" (dict "when" .when "texts" $texts) }}
 {{- range .when }}{{ $read = append $read .flag }}{{ end }}
 {{- range $overridden }}{{ if has . $read }}{{ $silent = "yes" }}{{ end }}{{ end }}
+{{- end }}
 {{- if not $silent }}
 {{- include (printf "megatron-dpo.rule.%s" (lower .kind)) (dict "rule" . "facts" $facts) }}
 {{- end }}
@@ -46,7 +48,10 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- end }}
 {{- end }}
 
-{{/* Non-empty if one of a rule's conditions does not hold. Takes (when, texts). */}}
+{{/*
+Non-empty if one of a rule's conditions does not hold. Takes (when, texts). on and off have the spellings that ms-swift's
+argument parser accepts.
+*/}}
 {{- define "megatron-dpo.isInactive" -}}
 {{- $texts := .texts -}}
 {{- range .when }}
@@ -54,12 +59,12 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- $holds := false }}
 {{- if eq .test "given" }}{{ $holds = ne $text "" }}
 {{- else if eq .test "missing" }}{{ $holds = eq $text "" }}
-{{- else if eq .test "on" }}{{ $holds = has (lower $text) (include "megatron-dpo.yes" . | splitList " ") }}
-{{- else if eq .test "off" }}{{ $holds = has (lower $text) (include "megatron-dpo.no" . | splitList " " | concat (list "")) }}
+{{- else if eq .test "on" }}{{ $holds = has (lower $text) (list "yes" "true" "t" "y" "1") }}
+{{- else if eq .test "off" }}{{ $holds = has (lower $text) (list "" "no" "false" "f" "n" "0") }}
 {{- else if eq .test "has" }}{{ $holds = has (first .words) (regexSplit "\\s+" (trim $text) -1) }}
 {{- else if eq .test "is" }}{{ $holds = has $text .words }}
 {{- else if eq .test "isnt" }}{{ $holds = and (ne $text "") (not (has $text .words)) }}
-{{- else if include "megatron-dpo.isNumber" $text }}
+{{- else if and $text (include "megatron-dpo.isNumber" $text) }}
 {{- $number := float64 $text }}
 {{- $bound := first .words | float64 }}
 {{- $holds = ternary (gt $number $bound) (lt $number $bound) (eq .test "over") }}
@@ -67,11 +72,6 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- if not $holds }}yes{{ end }}
 {{- end }}
 {{- end }}
-
-{{/* Spellings of true and false that ms-swift's argument parser accepts, in lower case. */}}
-{{- define "megatron-dpo.yes" -}}yes true t y 1{{- end }}
-
-{{- define "megatron-dpo.no" -}}no false f n 0{{- end }}
 
 {{/* A flag's value as one text: a list's elements separated by spaces, a map as JSON. */}}
 {{- define "megatron-dpo.flagText" -}}

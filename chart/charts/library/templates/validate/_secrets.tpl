@@ -61,6 +61,10 @@ Credentials as JSON: form, a regular expression of texts that hold one, and thos
 compares form with scripts/credentials.py.
 */}}
 {{- define "megatron-dpo.credentials" -}}
+{{- include "megatron-dpo.once" (dict "root" . "name" "megatron-dpo.credentials.read") }}
+{{- end }}
+
+{{- define "megatron-dpo.credentials.read" -}}
 {{- $table := .Subcharts.library.Files.Get "credentials.yaml" | fromYaml -}}
 {{- $tokens := list -}}
 {{- range $table.prefixed }}{{ $tokens = append $tokens (printf "(%s)[%s]{%d,}" .prefix .characters (int .least)) }}{{ end -}}
