@@ -198,7 +198,9 @@ class Rule:
 
     def judge(self, facts: Facts) -> list[Refusal]:
         """Return a message for each mistake."""
-        if facts.overridden & set(self.flags()) or not all(w.holds(facts) for w in self.when):
+        if not all(w.holds(facts) for w in self.when):
+            return []
+        if facts.overridden and facts.overridden.intersection(self.flags()):
             return []
         return list(self._wrong(facts))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from launchers.config.flag_value import Value
 from launchers.config.recipe import Recipe
@@ -228,7 +229,8 @@ class Context:
         )
 
 
-def rows(backend: str, swift: str) -> list[Rule]:
+@cache
+def rows(backend: str, swift: str) -> tuple[Rule, ...]:
     """Return the rules of a release of ms-swift that need no model.
 
     Those of all releases come first, as in the chart, which shares them between its tables.
@@ -238,7 +240,7 @@ def rows(backend: str, swift: str) -> list[Rule]:
         swift: version of ms-swift.
     """
     found = (rule for rule in ROWS[backend] if _is_of(rule, parse_version(swift)))
-    return sorted(found, key=lambda rule: bool(rule.since or rule.fixed_in))
+    return tuple(sorted(found, key=lambda rule: bool(rule.since or rule.fixed_in)))
 
 
 def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:

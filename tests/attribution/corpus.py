@@ -15,6 +15,7 @@ from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.stages.git import GitError
 from launchers.system.failures import Verdict
 from launchers.system.training_end import attribute
+from scripts.manifest import LOADER
 
 FOLDER = Path(__file__).parent / "corpus"
 PARTS = ("development", "held out", "later", "audit", "fresh", "second", "field")
@@ -116,10 +117,10 @@ def load() -> list[Case]:
 def _entries() -> Iterator[tuple[FailureClass, Mapping[str, Any], str]]:
     """Yield class, entry and part; without a part the entry may name it."""
     for path in sorted(FOLDER.glob("*.yaml")):
-        for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
+        for entry in yaml.load(path.read_text(encoding="utf-8"), LOADER):
             yield FailureClass(path.stem), entry, ""
     for path in sorted(FOLDER.glob("parts/*.yaml")):
-        classes = yaml.safe_load(path.read_text(encoding="utf-8"))
+        classes = yaml.load(path.read_text(encoding="utf-8"), LOADER)
         for name, entries in classes.items():
             yield from ((FailureClass(name), entry, path.stem) for entry in entries)
 

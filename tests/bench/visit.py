@@ -11,6 +11,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def names() -> list[str]:
     return [name for name in _read() if name != TABLE]
 
 
+@cache
 def _read() -> dict[str, dict[Any, Any]]:
     found: dict[str, dict[Any, Any]] = yaml.safe_load(VISITS.read_text(encoding="utf-8"))
     return found

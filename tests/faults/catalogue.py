@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from launchers.exits import Exit, FailureClass
+from scripts.manifest import LOADER
 
 FOLDER = Path(__file__).parent / "catalogue"
 LEVELS = ("process", "cluster", "gpu")
@@ -59,9 +60,10 @@ def load(level: str) -> list[Fault]:
     Raises:
         ValueError: an unknown key or value, or a name used twice.
     """
+    groups = yaml.load((FOLDER / f"{level}.yaml").read_text(encoding="utf-8"), LOADER)
     found = [
         _fault(level, group, name, entry)
-        for group, entries in yaml.safe_load((FOLDER / f"{level}.yaml").read_text()).items()
+        for group, entries in groups.items()
         for name, entry in entries.items()
     ]
     names = [each.name for each in found]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -73,7 +74,8 @@ def read(file: Path) -> list[Case]:
     return found
 
 
-def load() -> list[Case]:
+@cache
+def load() -> tuple[Case, ...]:
     """Read all subjects.
 
     Raises:
@@ -87,7 +89,7 @@ def load() -> list[Case]:
             if key in seen:
                 raise ValueError(f"{case.name} is {seen[key]} once more")
             seen[key] = case.name
-    return found
+    return tuple(found)
 
 
 def _content(case: Case) -> str:

@@ -20,6 +20,7 @@ from launchers.plan.training_job import Training
 from launchers.units import GIB
 from scripts.dev import results
 from scripts.dev.calibrate import measured
+from scripts.manifest import LOADER
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 
@@ -166,7 +167,7 @@ def load(folder: Path = ROWS) -> list[Row]:
     """
     rows = []
     for file in sorted(folder.glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        for document in yaml.load_all(file.read_text(encoding="utf-8"), LOADER):
             rows += _rows(file, _resolved(document))
     for row in rows:
         if not row.fit and not row.note:
