@@ -14,6 +14,8 @@ the GPU the same moves cost nothing and change no byte. Quantized weights are un
 does.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -4,6 +4,8 @@ A batch sampler draws in the order in which its loader returns batches, some ahe
 the first that were not yet trained are those of the running step.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections import deque

@@ -8,6 +8,8 @@ from. Sums over the ranks use one all-reduce, whose result is copied to pinned m
 step later, or when the trainer logs, which synchronises anyway.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from dataclasses import dataclass

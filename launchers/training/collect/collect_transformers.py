@@ -6,6 +6,8 @@ written then, and on a GPU their seconds are those of the CPU. FLOP/s, memory an
 not measured.
 """
 
+from __future__ import annotations
+
 import os
 import time
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """Buffers, copies and readings on the GPU, or on the CPU if there is none."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Any
 

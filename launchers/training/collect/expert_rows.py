@@ -6,6 +6,8 @@ megatron-core 0.18 calls the router of a layer with the tokens of this rank and 
 all ranks' counts has each of them once. The counts stay on the device.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial

@@ -4,6 +4,8 @@ The trainer has the rewards and log-probabilities of each microbatch on the host
 over all processes; the losses are read once, after the first step.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

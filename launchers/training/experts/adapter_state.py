@@ -8,6 +8,8 @@ with stacks have keys of their own, so that a program that knows no stacks ends 
 ``fully_reshardable`` saves the state by the weights' keys, which are the same in both forms.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

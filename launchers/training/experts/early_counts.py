@@ -11,6 +11,8 @@ tokens are still gathered, and the rows' probabilities are permuted with the row
 ``alltoall`` does. A GPU with all experts permutes before it waits. All values are upstream's.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

@@ -16,6 +16,8 @@ text to a multiple of twice its ranks, and fills up with texts of such a length
 is not known with ``overlap_moe_expert_parallel_comm``, whose schedule does not call the layers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -14,6 +14,8 @@ use kernels over all experts in all passes (``grouped_weights``).
 Only for bf16 weights without bias, on GPUs that have PyTorch's grouped kernel.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import swift.megatron.trainers.base as trainer

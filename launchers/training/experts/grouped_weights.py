@@ -5,6 +5,8 @@ Products use ``torch._grouped_mm`` if all weights are contiguous in memory, othe
 Engine's grouped GEMM.
 """
 
+from __future__ import annotations
+
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any

@@ -13,6 +13,8 @@ multiplies the r columns between the adapter's products instead of all outputs: 
 such a factor moves exponents alone. The sum with the layer's output is made in place.
 """
 
+from __future__ import annotations
+
 import math
 from functools import cache
 from typing import Any

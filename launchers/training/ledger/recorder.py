@@ -4,6 +4,8 @@ The loss function ``dpo_loss``, which all DPO trainers of ms-swift call once a m
 the log-probabilities of the pairs in the order in which the sampler drew their rows.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -14,6 +14,8 @@ Since megatron-core 0.19 the weights of ``mtp_detach_heads`` are not part of the
 clipped: their buckets keep upstream's check.
 """
 
+from __future__ import annotations
+
 import importlib
 import math
 import time

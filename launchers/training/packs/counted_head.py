@@ -11,6 +11,8 @@ Not with a part of the sequence on each rank (context or sequence parallelism) n
 later tokens (MTP), which need all rows.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch

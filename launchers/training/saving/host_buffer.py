@@ -6,6 +6,8 @@ kernel clears new pages at a few GB/s, and pinning them takes as long. It counts
 memory.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import threading

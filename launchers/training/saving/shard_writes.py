@@ -7,6 +7,8 @@ at most at a time, so that host memory holds three. The files have the bytes of
 ``safetensors.torch.save_file``.
 """
 
+from __future__ import annotations
+
 import json
 from collections import deque
 from collections.abc import Mapping

@@ -6,6 +6,8 @@ the tensors from the buffer that it shares with the training process. It ends wi
 once, so that two attempts never write the same file.
 """
 
+from __future__ import annotations
+
 import ctypes
 import inspect
 import io

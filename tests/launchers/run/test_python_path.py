@@ -29,7 +29,11 @@ def url(tmp_path: Path) -> str:
 
 
 def code(url: str, *names: str) -> dict[str, str]:
-    return {"DPO_CODE_URL": url, "DPO_CODE_REF": "main", "DPO_CODE_PYTHONPATH": ":".join(names)}
+    return {
+        "DPO_CODE_URL": url,
+        "DPO_CODE_REF": url and "main",
+        "DPO_CODE_PYTHONPATH": ":".join(names),
+    }
 
 
 def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
 
 
 def wait_for_training(pods: Pods) -> None:
-    assert eventually(lambda: [*pods.run.rglob("argv.json")]), "the first start does not train"
+    attempts = pods.run / "attempts"
+    assert eventually(lambda: [*attempts.rglob("argv.json")]), "the first start does not train"
 
 
 @pytest.mark.parametrize("together", [True, False])
