@@ -10,18 +10,23 @@ at most at a time, so that host memory holds three. The files have the bytes of
 from __future__ import annotations
 
 import json
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from mcore_bridge.bridge import gpt_bridge
 from mcore_bridge.utils import safetensors as upstream
 from safetensors.torch import save_file
 
 WRITERS = 2
+COPIES = 4
+"""Times the weights of a layer that its export holds on the GPU at most: those of all experts, one
+rank's experts as they are gathered and as they are split, and a spare one."""
 TYPES = {
     # safetensors' own order: widest first
     torch.int64: "I64",
@@ -106,14 +111,31 @@ class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
 
 
 def export_weights(self: Any, mg_models: Any, target_device: Any = None, **named: Any) -> Any:
-    """Export as upstream does; what is saved is copied to the host when it is complete.
-
-    mcore-bridge 1.6.5 gathers to the host in chunks, to need no room on the GPU: that stays.
-    """
-    is_free = torch.cuda.is_available() and not hasattr(self, "_stream_to_cpu")
-    if named.get("_is_saving") and is_free:
+    """Export as upstream does; what is saved is copied to the host when it is complete."""
+    if named.get("_is_saving") and torch.cuda.is_available() and _has_room(self, mg_models):
         target_device = None
     return _export(self, mg_models, target_device, **named)
+
+
+def _has_room(bridge: Any, models: Any) -> bool:
+    """Return whether each rank's GPU has room for the gathered weights of a layer.
+
+    From 1.6.5 on mcore-bridge otherwise gathers to the host in chunks of 256 MiB, on all ranks or
+    on none: 1.8 s for a layer of Qwen3-30B-A3B instead of 0.8 (tests/bench/notes/restarts.md).
+    """
+    if not hasattr(bridge, "_stream_to_cpu"):
+        return True
+    sizes = Counter[str]()
+    for model in models:
+        for name, weight in model.named_parameters():
+            layer = re.match(r".*layers\.\d+\.", name)
+            sizes[layer[0] if layer else name] += weight.nbytes
+    free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+    parts = max(bridge.ep_size * bridge.etp_size, bridge.tp_size)
+    needed = COPIES * parts * max(sizes.values(), default=0)
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, free - torch.cuda.memory_allocated() > needed)
+    return all(found)
 
 
 def install() -> None:

@@ -98,3 +98,23 @@ torch.cuda.is_available = lambda: True
 print(json.dumps([found, devices()]))
 """
     assert json.loads(seen(tmp_path, program)) == [["cpu", "cpu"], [None, "cpu"]]
+
+
+def test_without_room_on_one_rank_all_gather_to_the_host_in_chunks(tmp_path: Path) -> None:
+    program = """
+class Bridge(gpt_bridge.GPTBridge):
+    _stream_to_cpu, tp_size, ep_size, etp_size = None, 1, 2, 1
+class Model:
+    def named_parameters(self):  # 2 layers: 400 and 800 bytes, twice
+        yield from ((f"layers.{n}.w", torch.zeros(100 * n)) for n in (1, 2))
+cuda, dist = torch.cuda, shard_writes.dist
+cuda.is_available, dist.get_world_size = lambda: True, lambda: 2
+cuda.memory_reserved, cuda.memory_allocated = lambda: 900, lambda: 500
+def device(free, other):
+    def gathered(found, mine):
+        found[:] = [mine, other]
+    cuda.mem_get_info, dist.all_gather_object = lambda: (free, 1 << 40), gathered
+    return next(Bridge().export_weights([Model()], target_device="cpu", _is_saving=True))
+print(json.dumps([device(6001, True), device(6000, True), device(6001, False)]))
+"""
+    assert json.loads(seen(tmp_path, program)) == [None, "cpu", "cpu"]
