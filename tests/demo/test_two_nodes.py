@@ -49,7 +49,7 @@ def rows(home: Path) -> Iterator[tuple[int, float]]:
 
 
 def wait_for_step(home: Path, step: int, demo: subprocess.Popen[str]) -> None:
-    stop = time.monotonic() + 200
+    stop = time.monotonic() + 300
     while not any(done >= step for done, _ in rows(home)):
         assert demo.poll() is None, finish(demo)
         assert time.monotonic() < stop, f"no step {step}"
@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.demo
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(700)
 def test_two_nodes_learn_the_preference(folder: Path) -> None:
     figures = json.loads((folder / "demo.json").read_text())
     assert figures["accuracy_before"] < 0.6
