@@ -40,7 +40,8 @@ PUBLISH ?=
 BACKEND ?= auto
 # `make test`: what changed since the common ancestor with origin/main, or in the last commit, and is trained with.
 TRAINED := launchers/training launchers/flags launchers/upstream 'launchers/requirements-cpu*.txt' \
-	tests/launchers/training tests/launchers/flags tests/launchers/upstream
+	tests/launchers/training tests/launchers/flags tests/launchers/upstream \
+	tests/bench/gradients tests/bench/learning
 BASE = $(shell git merge-base HEAD origin/main 2>/dev/null || git rev-parse --quiet --verify HEAD~)
 CHANGED = $(shell git diff --name-only $(BASE) -- $(TRAINED); git ls-files --others --exclude-standard -- $(TRAINED))
 # `make demo`: the ms-swift that trains, if not the default.

@@ -21,6 +21,7 @@ from tests.bench.speed.shared import own_flags
 from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_oracle, needs_training
 
+pytestmark = pytest.mark.real  # its trainings, of stand-ins, take minutes of a processor
 FAKE = str(Path(__file__).with_name("fake_step.py"))
 RESULTS = raw.read(prefix="gradients-")
 MISTAKES = {"control-beta": "scaled", "control-weights": "apart"}

@@ -22,6 +22,7 @@ from tests.bench.speed import run as bench_run
 from tests.bench.speed.shared import own_flags
 from tests.launchers.training_environment import needs_training
 
+pytestmark = pytest.mark.real  # its trainings, of stand-ins, take minutes of a processor
 STEPS = 4
 PROOFS = results.read(prefix="learning-") | results.read(prefix="prompt-once-learning-")
 FAKE = str(Path(__file__).with_name("fake_training.py"))
