@@ -27,7 +27,7 @@ from launchers.inputs.preconditions import check_model, check_recipe, log_comman
 from launchers.metrics.trainer_log import last_step
 from launchers.proof.prove import prove
 from launchers.run.check_image import check_image
-from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
+from launchers.run.preflight_command import preflight, preflight_of_run, with_defaults
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
@@ -76,7 +76,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         if command == CHECK_IMAGE:
             check_image(env)
             return Exit.OK
-        settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
+        settings = known = from_env(with_defaults(env) if command == "preflight" else env)
         logs.configure(settings.launch.place.rank)
         version.check_installed(settings.gang.launcher_version)
         refuse_contradictions(settings)

@@ -224,14 +224,15 @@ def refuse_info(key: str, folder: Path, columns: Collection[str], rows: int | No
     Raises:
         LaunchError: DATA, naming the columns or the splits.
     """
-    info = _info(folder)
+    card = _card(folder)
+    info = _info(card)
     features, splits = (_named(info.get(part)) for part in ("features", "splits"))
-    shown = _shown(folder)
-    found = {*splits} if _card(folder).get("configs") else {*_splits(_data(shown))}
+    is_counted = splits and not card.get("configs")
+    found = {*_splits(_data(_shown(folder)))} if is_counted else {*splits}
     said = splits.get("train", {}).get("num_examples") or 0
     if features and (more := {*columns} - {*features}):
         wrong = f"has the columns {', '.join(sorted(more))}, which its dataset_info lacks"
-    elif splits and found != {*splits}:
+    elif found != {*splits}:
         wrong = (
             f"has the splits {', '.join(sorted(found))}, and its dataset_info {', '.join(splits)}"
         )
@@ -243,9 +244,9 @@ def refuse_info(key: str, folder: Path, columns: Collection[str], rows: int | No
     raise refusal("dataset-readme", key, folder, wrong, remedy)
 
 
-def _info(folder: Path) -> Mapping[str, Any]:
-    """Return what the README says of the subset ``default``; empty without."""
-    given = _card(folder).get("dataset_info") or []
+def _info(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a README's metadata says of the subset ``default``; empty without."""
+    given = card.get("dataset_info") or []
     listed = [e for e in (given if isinstance(given, list) else [given]) if isinstance(e, dict)]
     return next((each for each in listed if each.get("config_name", "default") == "default"), {})
 

@@ -24,8 +24,10 @@ from launchers.progress.progress import Progress, reporting
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
-DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": str(Path.cwd())}
-"""Defaults of settings that ``run`` requires."""
+
+def with_defaults(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with defaults of settings that ``run`` requires."""
+    return {"DPO_RUN": "preflight", "DPO_WORKSPACE": str(Path.cwd()), **env}
 
 
 def preflight(settings: Settings, env: Mapping[str, str]) -> None:
