@@ -9,6 +9,7 @@ from launchers.system.failures import verdict
 from tests.attribution.__main__ import RIGHT, keeps_bounds
 from tests.attribution.corpus import PARTS, Judged, judge, load
 from tests.attribution.installed import cuda_errors, find, longest_common, raised
+from tests.launchers.training_environment import needs_oracle
 
 CASES = load()
 TRACE = (
@@ -71,6 +72,7 @@ def test_class_and_exit_code_of_a_label_agree() -> None:
             assert (case.code in USER) == (case.failure_class in ends), case.name
 
 
+@needs_oracle
 def test_a_message_taken_from_a_source_stands_there() -> None:
     missing = []
     for case in CASES:
@@ -86,6 +88,7 @@ def test_a_message_taken_from_a_source_stands_there() -> None:
     assert missing == []
 
 
+@needs_oracle
 def test_what_the_training_code_raises_before_the_first_step_is_a_user_error() -> None:
     found = list(raised())
     assert len(found) > 500
