@@ -56,7 +56,6 @@ class Durations:
     """The plugin: workers measure, the process that reports adds up and compares."""
 
     def __init__(self, config: pytest.Config) -> None:
-        """Begin a session."""
         self._is_rewritten = bool(config.getoption("--update-durations"))
         self._fails = bool(config.getoption("--keep-durations"))
         self._found: dict[str, float] = defaultdict(float)

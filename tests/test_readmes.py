@@ -90,7 +90,6 @@ def test_links_lead_to_files(page: str) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -209,8 +209,6 @@ CHOICES: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """A source of pod parts."""
-
     chance: random.Random
     types: Mapping[str, Schema]
 
@@ -239,7 +237,6 @@ class Parts:
         return [draw() for _ in range(count)]
 
     def quantity(self, of: str = "memory") -> Any:
-        """Draw a quantity of a resource."""
         right = QUANTITIES if of in ("memory", "ephemeral-storage") else COUNTS
         return self.pick((right, (*NO_QUANTITIES, *EDGE_QUANTITIES)))
 

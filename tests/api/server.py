@@ -44,8 +44,6 @@ JOBSET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata"
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A connection to a running API server."""
-
     layout: Layout
     connection: http.client.HTTPSConnection
     token: str

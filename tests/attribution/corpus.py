@@ -81,8 +81,6 @@ def _of(found: Verdict | None) -> tuple[FailureClass, Exit, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A case and what the launcher finds."""
-
     case: Case
     failure_class: FailureClass
     code: Exit

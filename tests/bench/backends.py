@@ -47,7 +47,6 @@ SHOWN = ("losses", "trainer_gib", "nvidia_smi_gib", "planned_gib", "seconds")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench backends")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
@@ -161,7 +160,6 @@ def _place() -> Place:
 
 
 def train(bench: Bench, profile: Profile, parsed: Recipe, limit: float) -> dict[str, Any]:
-    """Train a profile; return what it left."""
     folder, peak, begun = bench_run.run_folder(bench, profile), Peak(), time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)

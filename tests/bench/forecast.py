@@ -142,7 +142,6 @@ def block() -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print the table, and write it with ``--write``."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench forecast")
     parser.add_argument("--write", action="store_true", help="into values/FIGURES.md")
     options, made = parser.parse_args(words), block()

@@ -79,7 +79,6 @@ def _row(record: results.Record, run: measured.Run) -> dict[str, Any]:
 
 
 def text(folder: Path = results.FOLDER) -> str:
-    """Return the file's content."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -88,7 +87,6 @@ def text(folder: Path = results.FOLDER) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table, and write it with ``--write``."""
     made = text()
     print(made, end="")
     if "--write" in words:

@@ -35,7 +35,6 @@ def launches(visits: Sequence[str]) -> Iterator[Launch]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Write manifests and sources."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench pack")
     parser.add_argument("folder", type=Path, help="to bring to the host as packed")
     names = visit.names()

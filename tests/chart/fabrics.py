@@ -83,6 +83,5 @@ def row(profile: str) -> str:
 
 
 def table() -> list[str]:
-    """Return the lines of the README's table."""
     text = (FOLDER / "README.md").read_text(encoding="utf-8")
     return re.findall(r"^\| `.*$", text, re.MULTILINE)

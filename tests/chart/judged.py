@@ -26,7 +26,6 @@ class Engine:
         return template(judge.encoded(self.values), name=self.name, helm=self.helm, chart=chart)
 
     def rendered(self, values: str) -> tuple[str, str]:
-        """See ``scripts.values.judge.Engine``."""
         return _rendered(self, values, SKIP)
 
 

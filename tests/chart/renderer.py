@@ -21,8 +21,6 @@ PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "renderer"
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Output of Helm, or its refusal."""
-
     text: str
     """The manifests as written."""
     notes: str
@@ -113,7 +111,6 @@ class Renderer:
         return line
 
     def close(self) -> None:
-        """End the program."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -126,6 +123,5 @@ class Renderer:
 
 @contextmanager
 def start(kubernetes: str, schemas: Path | None = None) -> Iterator[Renderer]:
-    """Yield a renderer, see there; end it."""
     with closing(Renderer(kubernetes, schemas)) as renderer:
         yield renderer

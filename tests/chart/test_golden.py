@@ -93,7 +93,6 @@ def test_the_manifest_is_the_golden_one(name: str, update_golden: bool) -> None:
 
 
 def compare(name: str, before: list[str], after: list[str], update_golden: bool) -> None:
-    """Compare the difference of two manifests with the golden one."""
     changed = "".join(f"{line}\n" for line in difference(before, after))
     golden = GOLDEN / f"{name}.diff"
     if update_golden:

@@ -69,7 +69,6 @@ def test_each_query_of_the_dashboard_finds_metrics_in_a_scrape() -> None:
 
 
 def dashboard() -> dict[str, Any]:
-    """The chart's file."""
     document: dict[str, Any] = json.loads((CHART / LIBRARY / "dashboard.json").read_text())
     return document
 

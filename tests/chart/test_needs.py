@@ -293,7 +293,6 @@ def test_an_account_that_is_given_is_the_users_with_events_too() -> None:
 
 
 def account(name: str) -> Document:
-    """Return a ServiceAccount of the user's."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
 
 

@@ -42,7 +42,6 @@ def _built() -> None:
 
 
 def said(values: Mapping[str, Any], **options: Any) -> tuple[bool, str]:
-    """Return whether Helm refuses, and what it prints."""
     try:
         return False, template(values, **options)
     except Refused as refused:

@@ -14,8 +14,6 @@ from tests.launchers.training_environment import ORACLE, PYTHON
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle:
-    """The running process."""
-
     questions: IO[str]
     answers: IO[str]
     versions: Mapping[str, str]

@@ -115,8 +115,6 @@ def folder_of(config: str) -> str:
 
 
 class Oracle:
-    """The checks, imported once."""
-
     def __init__(self) -> None:
         """Import ms-swift and megatron-core, and leave out what needs a GPU."""
         sys.meta_path.insert(0, _Finder())

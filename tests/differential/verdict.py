@@ -32,13 +32,11 @@ class Verdict:
 
 
 def args_of(run: Run) -> Mapping[str, Value]:
-    """Return ``recipe.args`` as the launcher reads them."""
     document: dict[str, Any] = {"backend": "megatron", "task": "rlhf", "args": run.args}
     return parse({**document, "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}).args
 
 
 def judge(run: Run, oracle: Oracle) -> Verdict:
-    """Ask both sides."""
     args = args_of(run)
     ours = table.check(
         args,

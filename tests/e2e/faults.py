@@ -30,7 +30,6 @@ class Faults:
     _configured: set[str] = field(default_factory=set)
 
     def stop_kubelet(self, node: str) -> None:
-        """Stop a kubelet; its pods keep running."""
         self._kubelets.add(node)
         self.cluster.stop_kubelet(node)
 
@@ -56,11 +55,9 @@ class Faults:
         self._api_away = False
 
     def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with configuration overrides."""
         self._configure("kueue", overrides)
 
     def configure_jobset(self, overrides: Mapping[str, Any]) -> None:
-        """Restart JobSet with configuration overrides."""
         self._configure("jobset", overrides)
 
     def _configure(self, controller: str, overrides: Mapping[str, Any]) -> None:
@@ -123,7 +120,6 @@ def pid_of(pod: str) -> int:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether a process is stopped by a signal."""
     stat = read_stat(pid)
     return stat is not None and stat.state == "T"
 

@@ -45,14 +45,12 @@ def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubec
 
 
 def free_port(address: str) -> int:
-    """Return an unused TCP port."""
     with socket.socket() as sock:
         sock.bind((address, 0))
         return int(sock.getsockname()[1])
 
 
 def crds(tool: str) -> list[Object]:
-    """Return the released CRDs of JobSet or Kueue."""
     found = manifests.rewrite(manifests.released(Layout(), tool), "https://127.0.0.1", "")
     kept = [item for item in found if item["kind"] == "CustomResourceDefinition"]
     for item in kept:
@@ -61,7 +59,6 @@ def crds(tool: str) -> list[Object]:
 
 
 def install(kubectl: Kubectl, objects: list[Object]) -> None:
-    """Install CRDs, and wait until they are served."""
     kubectl.apply(objects)
     for item in objects:
         name = item["metadata"]["name"]
@@ -69,7 +66,6 @@ def install(kubectl: Kubectl, objects: list[Object]) -> None:
 
 
 def established(kubectl: Kubectl, name: str) -> bool:
-    """Return whether a CRD is served."""
     status = kubectl.get("customresourcedefinition", name).get("status", {})
     found = {c["type"]: c["status"] for c in status.get("conditions") or []}
     return found.get("Established") == "True"

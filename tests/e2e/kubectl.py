@@ -29,7 +29,6 @@ class Kubectl:
         return replace(self, namespace=namespace)
 
     def argv(self, *words: str) -> list[str]:
-        """Return a complete command line."""
         scope = [f"--namespace={self.namespace}"] if self.namespace else []
         return [str(self.binary), f"--kubeconfig={self.kubeconfig}", *scope, *words]
 
@@ -56,7 +55,6 @@ class Kubectl:
         return content
 
     def find(self, kind: str, name: str) -> Object | None:
-        """Return one object, or None if it does not exist."""
         text = self.run("get", kind, name, "--ignore-not-found", "--output=json")
         found: Object | None = json.loads(text) if text.strip() else None
         return found
@@ -67,13 +65,11 @@ class Kubectl:
         return sorted(found, key=lambda item: str(item["metadata"]["name"]))
 
     def apply(self, objects: Iterable[Object]) -> None:
-        """Create or update objects."""
         content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.run(
             "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(content)
         )
 
     def delete(self, *words: str, wait: bool = True, seconds: float = 90) -> None:
-        """Delete objects and wait until they are gone."""
         limits = (f"--wait={str(wait).lower()}", f"--timeout={seconds:.0f}s")
         self.run("delete", *words, "--ignore-not-found", *limits, seconds=seconds + 30)

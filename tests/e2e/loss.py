@@ -55,8 +55,6 @@ class Gang:
 
 @dataclass(kw_only=True)
 class Loss:
-    """Observed events, in seconds after the loss."""
-
     stopped: str
     """The node whose kubelet stopped."""
     cut: str
@@ -77,7 +75,6 @@ class Loss:
         until(" and ".join(probes), look, seconds=seconds)
 
     def note(self, what: str) -> None:
-        """Record an event now."""
         self.times[what] = time.monotonic() - self.began
 
     def between(self, first: str, second: str) -> float:
@@ -129,7 +126,6 @@ def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
 
 
 def ready(space: Space, node: str) -> bool:
-    """Return whether the API server reports a node as ready."""
     conditions = space.kubectl.get("node", node)["status"]["conditions"]
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 

@@ -17,6 +17,5 @@ def measured(what: str) -> Iterator[None]:
 
 
 def note(what: str, seconds: float) -> float:
-    """Record a time and return it."""
     MEASURED[what] = seconds
     return seconds

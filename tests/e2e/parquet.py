@@ -13,7 +13,6 @@ COLUMNS = ("prompt", "chosen", "rejected")
 
 
 def main() -> None:
-    """Write ``preferences-0000N.parquet``."""
     from datasets import Dataset
 
     source, folder = Path(sys.argv[1]), Path(sys.argv[2])

@@ -43,7 +43,6 @@ class Pausing:
 
     @property
     def jobset(self) -> Object:
-        """Return the JobSet."""
         labels = {**self.labels}
         if self.queue:
             labels[f"{KUEUE}/queue-name"] = self.queue

@@ -38,7 +38,6 @@ class Release:
     """Options of Helm that say how the chart is fetched."""
 
     def install(self, *words: str) -> str:
-        """Install the release; return Helm's output."""
         return self._with_values("install", *words)
 
     def upgrade(self, changes: Values | None = None, *words: str) -> str:
@@ -50,7 +49,6 @@ class Release:
         return self._with_values("template", *words, changes=changes)
 
     def render(self) -> list[dict[str, Any]]:
-        """Return the rendered objects."""
         return [item for item in yaml.safe_load_all(self.manifest()) if item]
 
     def test(self, seconds: float) -> str:
@@ -60,7 +58,6 @@ class Release:
         return self._run("test", self.name, *logs, "--timeout", f"{seconds:.0f}s")
 
     def uninstall(self) -> None:
-        """Uninstall the release as NOTES.txt says."""
         self._run("uninstall", self.name, "--cascade", "foreground", "--wait", "--timeout", "120s")
 
     def _with_values(self, verb: str, *words: str, changes: Values | None = None) -> str:

@@ -56,12 +56,10 @@ class Run:
 
     @property
     def home(self) -> Path:
-        """Return the run's folder on the workspace."""
         return self.space.workspace / "runs" / self.name
 
     @property
     def jobset(self) -> Object:
-        """Return the JobSet."""
         return self.space.kubectl.get("jobset", self.name)
 
     @property
@@ -94,7 +92,6 @@ class Run:
         return {name: stage["state"] for name, stage in self.progress["stages"].items()}
 
     def pods(self, selector: str = GANG) -> list[Pod]:
-        """Return its pods by rank; by default those of the gang."""
         chosen = f"jobset.sigs.k8s.io/jobset-name={self.name},{selector}"
         found = [pod_of(item) for item in self.space.kubectl.items("pods", selector=chosen)]
         return sorted(found, key=lambda pod: pod.rank)
@@ -143,8 +140,6 @@ class Run:
         return jobset
 
     def condition(self, kind: str, status: str = "True", *, seconds: float = 60) -> Object:
-        """Wait for a condition of the Workload."""
-
         def probe() -> Object | None:
             conditions = (self.workload or {}).get("status", {}).get("conditions", [])
             match = (c for c in conditions if (c["type"], c["status"]) == (kind, status))

@@ -20,8 +20,6 @@ from tests.e2e.until import until
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """Output of a verb."""
-
     code: int
     out: str
     err: str

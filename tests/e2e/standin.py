@@ -50,7 +50,6 @@ def values(*, hold: bool = False) -> dict[str, Any]:
 
 
 def config() -> Object:
-    """Return the ConfigMap with the stand-in."""
     data = {"trainer.py": TRAINER.read_text(encoding="utf-8"), "empty.py": ""}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}, "data": data}
 

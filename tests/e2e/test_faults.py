@@ -12,7 +12,6 @@ QUEUE = "clusterqueues.kueue.x-k8s.io"
 
 
 def held(space: Space) -> Run:
-    """Install a run and hold it in training."""
     release, run = standin.release(space, "dpo", hold=True)
     release.install()
     run.training()

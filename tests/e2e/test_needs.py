@@ -33,7 +33,6 @@ WAITS = "trap 'exit 0' TERM; echo sidecar runs; sleep infinity & wait"
 
 
 def container(name: str, program: str, **more: str) -> Object:
-    """Return an init container that runs a shell program."""
     resources = {"requests": {"cpu": "10m", "memory": "16Mi"}}
     command = ["sh", "-c", program]
     image = f"{standin.IMAGE['repository']}:{standin.IMAGE['tag']}"
@@ -102,7 +101,6 @@ SECRET: Object = {
 
 
 def runtime_class(name: str) -> Object:
-    """Return a RuntimeClass of containerd's own runtime."""
     kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass"}
     return {**kind, "metadata": {"name": name}, "handler": "runc"}
 

@@ -58,7 +58,6 @@ def described(space: Space, over: Object) -> Release:
 
 
 def pods(release: Release) -> list[Object]:
-    """Return a Pod of each template of the JobSet, and the one of `helm test`."""
     made = {item["kind"]: item for item in release.render()}
     jobs = made["JobSet"]["spec"]["replicatedJobs"]
     specs = [made["Pod"]["spec"], *(job["template"]["spec"]["template"]["spec"] for job in jobs)]

@@ -30,8 +30,6 @@ HELMS = pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A signed release in a registry."""
-
     address: str
     """The registry's."""
     digest: str

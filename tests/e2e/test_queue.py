@@ -19,7 +19,6 @@ ONE_GANG = {"nvidia.com/gpu": "16"}
 
 
 def waiting(run: Run) -> str:
-    """Return why a run waits; assert that it has no pods."""
     condition = run.condition("QuotaReserved", "False")
     assert run.suspended
     assert run.pods() == []

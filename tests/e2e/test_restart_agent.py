@@ -52,7 +52,6 @@ def gated(queued: Space, faults: Faults, agent: None) -> Space:
 
 
 def attempts(run: Run) -> list[str]:
-    """Return the attempts that the agents have written on the pods."""
     chosen = f"jobset.sigs.k8s.io/jobset-name={run.name},{GANG}"
     pods = run.space.kubectl.items("pods", selector=chosen)
     alive = [pod for pod in pods if pod["status"]["phase"] != "Failed"]

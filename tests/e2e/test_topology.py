@@ -24,7 +24,6 @@ SMALL: Object = {
 
 
 def topology(mode: str, key: str = RACK) -> Object:
-    """Return the values of a placement."""
     return {"kueue": {"topology": {"mode": mode, "key": key}}}
 
 

@@ -327,7 +327,6 @@ def test_why_says_by_what_a_run_was_evicted(empty: Space) -> None:
 
 
 def _evict(space: Space, gate: str) -> None:
-    """Have Kueue evict each run, for a reason of its own."""
     drain = {"stopPolicy": "HoldAndDrain"}
     change(space, f"clusterqueues.{KUEUE}", f"{space.name}-drained", drain)
     change(space, f"localqueues.{KUEUE}", "emptied", drain)

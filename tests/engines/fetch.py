@@ -123,7 +123,6 @@ def files(wheel: Wheel) -> dict[str, str]:
 
 
 def folder(wheel: Wheel) -> Path:
-    """Return the folder that stands for the wheel's root."""
     package, version = wheel
     return ENGINES / (f"{package}-{version}" if package == CORE else version)
 

@@ -17,8 +17,6 @@ CALLS: list[dict[str, Any]] = []
 
 
 class DType:
-    """Types as the extension names them."""
-
     kFloat32 = 0
     kFloat8E4M3 = 1
 

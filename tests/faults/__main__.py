@@ -59,7 +59,6 @@ def is_root() -> bool:
 
 
 def is_runnable(fault: Fault) -> bool:
-    """Return whether this machine can inject a fault."""
     return is_root() or "root" not in fault.needs
 
 
@@ -175,7 +174,6 @@ def _cell(values: list[Any]) -> str:
 
 
 def summary(results: Sequence[dict[str, Any]]) -> dict[str, int]:
-    """Count what the matrix promises."""
     problems = [problem for each in results for problem in each["problems"]]
     return {
         "faults": len({each["name"] for each in results}),

@@ -146,7 +146,6 @@ class Case:
             self.gang.wrapper = ("setpriv", no_override)
 
     def run(self) -> Result:
-        """Run to the end; judge it."""
         begun, earlier = time.monotonic(), descendants(os.getpid())
         with self._surroundings():
             end = self.gang.until_end(begun + self.fault.seconds)

@@ -59,7 +59,6 @@ class Cell:
 
     @property
     def is_right(self) -> bool:
-        """Return whether the outcome is one that the contract allows."""
         if self.deleted or self.outcome in ("user code", "other answer"):
             return False
         if self.call in WRITES:  # a write is not repeated
@@ -76,7 +75,6 @@ class Seam:
         self.seen: dict[str, list[str]] = defaultdict(list)
 
     def meet(self, call: str, path: object) -> None:
-        """Note a call; raise if it is the one that is broken."""
         name = _name(path)
         if not name.startswith(self.root):
             return
@@ -174,7 +172,6 @@ CLOCK = _Clock()
 
 
 def matrix() -> list[Cell]:
-    """Run all cells in which the fault is met."""
     return [cell for each in OPERATIONS for cell in cells_of(each)]
 
 
@@ -270,7 +267,6 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def table(cells: list[Cell]) -> Table:
-    """Return the outcomes by operation."""
     names = ("as without", "74", "restart", "user code", "other answer")
     made = Table("operation", "cells", *names, "deleted", title=f"{len(ERRNOS)} errnos")
     for operation in (*dict.fromkeys(each.operation for each in cells), "all"):
@@ -282,7 +278,6 @@ def table(cells: list[Cell]) -> Table:
 
 
 def main() -> int:
-    """Print the matrix; return 1 if a cell is wrong."""
     logging.disable(logging.CRITICAL)
     cells = matrix()
     console = Console(width=120)

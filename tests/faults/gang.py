@@ -72,7 +72,6 @@ class Gang(Pods):
             )
 
     def output(self, rank: int) -> Path:
-        """Return the log of a pod, of all attempts."""
         return self.folder / f"pod-{rank}.log"
 
     def until_end(self, deadline: float) -> str:

@@ -39,8 +39,6 @@ KEEP = ("checkpoint-100",)
 
 @dataclass(frozen=True)
 class Operation:
-    """One question of the launcher."""
-
     name: str
     prepare: Callable[[Path], Act]
     """Fills an empty folder, and returns the operation on it."""
@@ -70,7 +68,6 @@ def saved(work: Workspace, step: int) -> Path:
 
 
 def made(folder: Path, name: str = "file", inputs: Mapping[str, object] | None = None) -> Marker:
-    """Write an output with its marker."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("content")
     found = Marker(

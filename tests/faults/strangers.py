@@ -45,7 +45,6 @@ def wrong_digest(sock: socket.socket) -> None:
 
 
 def silent(sock: socket.socket) -> None:
-    """Send nothing."""
     while sock.recv(4096):
         pass
 

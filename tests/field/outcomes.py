@@ -126,7 +126,6 @@ def all_cases() -> list[Outcome]:
 
 
 def main() -> int:
-    """Print the table."""
     wrong, shown = 0, Table("id", "case", "verdict", "right outcome")
     for each in all_cases():
         with tempfile.TemporaryDirectory() as folder:

@@ -95,7 +95,6 @@ FLAGS = st.sampled_from(
 
 
 def valid(schema: Document, *, name: str = "") -> Values:
-    """Draw what a schema admits."""
     if "$ref" in schema:
         _, *path = schema["$ref"].split("/")
         return valid(reduce(getitem, path, SCHEMA), name=name)

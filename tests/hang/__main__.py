@@ -69,7 +69,6 @@ def keeps_bounds(outcomes: Sequence[Outcome]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the cases."""
     parser = argparse.ArgumentParser(prog="python -m tests.hang")
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

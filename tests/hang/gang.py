@@ -60,7 +60,6 @@ class Outcome:
         return "right" if is_right else "wrong"
 
     def row(self) -> dict[str, Any]:
-        """Return it for the JSON result."""
         kind = self.culprit["kind"] if self.culprit else None
         return {
             **asdict(self.case),
@@ -118,12 +117,10 @@ class Gang(Pods):
 
     @property
     def attempt(self) -> Path:
-        """Return the folder of the attempt."""
         return self.run / "attempts" / "1"
 
 
 def run(folder: Path, case: Case) -> Outcome:
-    """Run one case to its end; leaves no process."""
     gang = Gang(folder, case)
     pods = [gang.begin(rank) for rank in range(NODES)]
     frozen: int | None = None

@@ -51,7 +51,6 @@ class Rows(Dataset):  # type: ignore[misc]
 
 class Trainer:
     def __init__(self, output: Path) -> None:
-        """Join both groups."""
         dist.init_process_group("gloo")
         self._experts = dist.new_group(list(range(dist.get_world_size())))
         self._output, self._boundary = output, Boundary(os.environ)
@@ -63,7 +62,6 @@ class Trainer:
         self._rows = iter(DataLoader(Rows(), num_workers=CASE.workers))
 
     def train(self) -> None:
-        """Run all steps."""
         self._boundary.begin(0)
         for step in range(1, STEPS + 1):
             self._step(step)

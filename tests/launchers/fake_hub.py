@@ -31,8 +31,6 @@ _MS_FILE = re.compile(r"/api/v1/(?P<kind>models|datasets)/(?P<repo>[^/]+/[^/]+)/
 
 @dataclass
 class FakeHub:
-    """Contents and planned faults of the hub."""
-
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     """Files by repository (``models/org/name`` or ``datasets/org/name``)."""
     large: int = 100
@@ -51,14 +49,12 @@ class FakeHub:
     url: str = ""
 
     def gets(self, path: str) -> list[str]:
-        """Return the ranges of the downloads of a file."""
         found = [s.split(" ") for s in self.seen]
         return [f[2] for f in found if f[0] == "GET" and unquote(f[1]).endswith(path)]
 
 
 @contextmanager
 def serve() -> Iterator[FakeHub]:
-    """Serve a hub until the context ends."""
     hub = FakeHub()
 
     class Handler(BaseHTTPRequestHandler):
@@ -83,7 +79,6 @@ class Answer:
         self.query = {key: values[0] for key, values in parse_qs(self.url.query).items()}
 
     def give(self) -> None:
-        """Dispatch by the path."""
         request, path = self.request, self.url.path
         asked = request.headers.get("Range", "-")
         self.hub.seen.append(f"{request.command} {request.path} {asked}")
@@ -144,7 +139,6 @@ class Answer:
         return self.send(200, {"Code": 200, "Success": True, "Data": data, **data})
 
     def file(self, repo: str, path: str) -> None:
-        """Send a file or the requested range."""
         content = self.hub.repos.get(repo, {}).get(path)
         if content is None:
             return self.send(404, {}, {"X-Error-Code": "EntryNotFound"})
@@ -195,7 +189,6 @@ class Answer:
             time.sleep(self.hub.pause if fault == "slow" else 0)
 
     def next_fault(self, key: str) -> Fault | None:
-        """Remove and return the next planned fault of a file."""
         planned = self.hub.faults.get(key)
         return planned.pop(0) if planned else None
 
@@ -213,5 +206,4 @@ class Answer:
 
 
 def blob(content: bytes) -> str:
-    """Return git's blob id."""
     return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()

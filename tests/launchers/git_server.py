@@ -64,7 +64,6 @@ def run(path: Path, *words: str) -> str:
 
 @contextmanager
 def serve(root: Path) -> Iterator[GitServer]:
-    """Serve the repositories below ``root``."""
     state = GitServer(root=root)
 
     class Handler(BaseHTTPRequestHandler):
@@ -122,6 +121,5 @@ def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
 
 
 def allowed(header: str, password: str) -> bool:
-    """Return whether a Basic authorization header has the password."""
     kind, _, value = header.partition(" ")
     return kind == "Basic" and base64.b64decode(value).decode().partition(":")[2] == password

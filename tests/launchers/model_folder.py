@@ -26,7 +26,6 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 223384
 
 
 def tensors(layers: int = LAYERS, rows: int = VOCABULARY) -> dict[str, bytes]:
-    """Return the tensors of a model with tied embeddings, in bf16."""
     found = {EMBEDDING: bytes(range(2 * HIDDEN)) * rows}
     for layer in range(layers):
         found[f"model.layers.{layer}.self_attn.q_proj.weight"] = bytes(2 * HIDDEN * HIDDEN)

@@ -53,7 +53,6 @@ class Pods:
         return self.folder / "workspace" / "runs" / "r"
 
     def log(self, rank: int) -> Path:
-        """Return the path of a pod's termination message."""
         return self.folder / f"termination-{rank}"
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
@@ -102,7 +101,6 @@ class Pods:
         return parsed
 
     def argv(self, rank: int, attempt: int = 1) -> list[str]:
-        """Return the arguments of torchrun in an attempt."""
         folder = self.run / "attempts" / str(attempt) / f"node-{rank}"
         words: list[str] = json.loads(next(folder.rglob("argv.json")).read_text())
         return words

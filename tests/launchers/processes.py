@@ -4,6 +4,5 @@ from launchers.system.proc_stat import read_stat
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process exists and has not ended."""
     stat = read_stat(pid)
     return stat is not None and not stat.has_ended

@@ -11,7 +11,6 @@ FIELDS = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset"
 
 
 def plain(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
-    """Return a recipe with these flags only."""
     return parse(FIELDS | {"backend": backend, "task": task, "args": args})
 
 

@@ -44,7 +44,6 @@ class Stack:
 
     @property
     def is_installed(self) -> bool:
-        """Return whether `make setup` has made all of it."""
         return self.python.exists() and self.oracle.exists()
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 
 def eventually(happens: Callable[[], object], seconds: float = 30) -> bool:
-    """Return whether something happens within some seconds."""
     stop = time.monotonic() + seconds
     while not (found := bool(happens())) and time.monotonic() < stop:
         time.sleep(0.01)

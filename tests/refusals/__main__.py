@@ -41,7 +41,6 @@ def main(subjects: Sequence[str]) -> int:
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
-    """Return a line a case."""
     made = Table("case", "refused by", "seconds", "exit", title="Wrong configurations")
     for verdict in verdicts:
         style = "red" if verdict.mistakes else ""

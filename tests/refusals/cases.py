@@ -22,8 +22,6 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One wrong configuration."""
-
     subject: str
     """Name of the file without its ending."""
     case: str
@@ -50,7 +48,6 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Return the name that is unique over all files."""
         return f"{self.subject}: {self.case}"
 
 

@@ -59,8 +59,6 @@ KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What the remedy of a case did."""
-
     case: Case
     outcome: str
     """One of ``OUTCOMES``."""
@@ -200,7 +198,6 @@ def _form(value: Any) -> str:
 
 
 def all_of(cases: Sequence[Case]) -> list[Result]:
-    """Fix cases one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         return [fix(case, Path(folder)) for case in cases]
 

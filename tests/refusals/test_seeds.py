@@ -24,7 +24,6 @@ GPU = "a100-80g"
 
 
 def values_of(command: str, nodes: int, gpus: int) -> dict[str, Any]:
-    """Return the values of a command whose flags are given as they are."""
     program, task, *words = shlex.split(command)
     args: dict[str, list[str]] = {}
     for word in words:

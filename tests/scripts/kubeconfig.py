@@ -33,6 +33,5 @@ def select(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connected(file: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
-    """Return the API of a file's current context."""
     select(file, monkeypatch)
     return connect(None, None)

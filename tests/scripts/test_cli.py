@@ -14,7 +14,6 @@ from scripts.plan import command as planning
 
 
 def end(*words: str) -> int:
-    """Exit status of the command."""
     with pytest.raises(SystemExit) as ended:
         cli.main(words)
     return int(str(ended.value.code or 0))

@@ -34,7 +34,6 @@ api = connect(None, None)
 
 
 def printed(code: str, config: Path) -> str:
-    """Return the output of a new interpreter."""
     own = {"KUBECONFIG": str(config), "OAUTHLIB_INSECURE_TRANSPORT": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -79,7 +79,6 @@ class Slurm:
     env: dict[str, str]
 
     def call(self, *words: str, **change: str) -> str:
-        """Run a client of Slurm; return its output."""
         program = str(find(words[0]))
         inside = ["nsenter", f"--target={self.pid}", "--mount", "--net", "--pid"]
         done = subprocess.run(
@@ -93,7 +92,6 @@ class Slurm:
         return done.stdout
 
     def state(self, job: str) -> str:
-        """Return the state of a job, such as ``PENDING``."""
         shown = self.call("scontrol", "show", "job", job)
         return shown.partition("JobState=")[2].split()[0]
 

@@ -34,7 +34,7 @@ from launchers.training.packs.packing_record import Packs, PairWeights, Report, 
 
 _create = BaseMegatronTrainer._create_dataloader
 _init_iters = MegatronArguments.init_iters
-_pack = PackingDataset.__init__
+_spawn: Any = getattr(datasets, "_spawn_workers", None)  # 4.4 has none: it forks
 _logger = get_logger()
 
 
@@ -126,25 +126,17 @@ def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
     )
 
 
-def pack(self: Any, *given: Any, **named: Any) -> None:
-    """Pack as upstream does, in a thread where it would spawn one process.
+def spawn_workers(ctx: Any, *, target: Any, jobs: list[Any]) -> list[Any]:
+    """Start workers as upstream does, but pack in a thread where it would spawn one process.
 
     From ms-swift 4.5 on that process imports the training stack first: 7 to 10 s a dataset.
     """
-    spawn: Any = getattr(datasets, "_spawn_workers", None)  # 4.4 has none: it forks
-
-    def start(ctx: Any, *, target: Any, jobs: list[Any]) -> list[Any]:
-        if len(jobs) > 1 or ctx.get_start_method() != "spawn":
-            return list(spawn(ctx, target=target, jobs=jobs))
-        thread = Thread(target=target, args=jobs[0], daemon=True)
-        thread.start()
-        return [thread]
-
-    datasets._spawn_workers = start
-    try:
-        _pack(self, *given, **named)
-    finally:
-        datasets._spawn_workers = spawn
+    packs = target is PackingDataset.create_packed_idx
+    if not packs or len(jobs) > 1 or ctx.get_start_method() != "spawn":
+        return list(_spawn(ctx, target=target, jobs=jobs))
+    thread = Thread(target=target, args=jobs[0], daemon=True)
+    thread.start()
+    return [thread]
 
 
 def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
@@ -219,7 +211,8 @@ def _publish(seen: Report) -> None:
 
 
 def install() -> None:
-    """Replace the trainer's data loader, the computation of its steps, and packing."""
+    """Replace the trainer's data loader, the computation of its steps, and how packing starts."""
     BaseMegatronTrainer._create_dataloader = create_dataloader
     MegatronArguments.init_iters = init_iters
-    PackingDataset.__init__ = pack
+    if _spawn:
+        datasets._spawn_workers = spawn_workers

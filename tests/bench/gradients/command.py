@@ -35,7 +35,6 @@ TAIL = 2500
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench gradients")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")

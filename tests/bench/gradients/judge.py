@@ -76,7 +76,6 @@ def scale(found: Errors) -> float:
 
 
 def broken(side: Errors, spread: Sequence[Errors]) -> list[str]:
-    """Return what a side fails."""
     own, others = figures(side), [figures(each) for each in spread]
     wrong = []
     for name, value in own.items():

@@ -54,7 +54,6 @@ def fill(model: Any) -> dict[str, torch.Tensor]:
 
 
 def main() -> None:
-    """Write the gradients of a step and read them back."""
     folder = Path(sys.argv[1])
     os.environ["PROBE"] = str(folder)
     probe: Any = importlib.import_module("tests.bench.plugins.swift_gradients_probe")

@@ -28,7 +28,6 @@ class Seals:
     first and the last to be written."""
 
     def look(self) -> None:
-        """Note the seals that are new."""
         found = (*self.home.glob(f"checkpoints/*/{COMPLETE}"), self.home / EXPORT)
         for path in found:
             name = path.relative_to(self.home).as_posix()

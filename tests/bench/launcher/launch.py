@@ -54,8 +54,6 @@ def spread(gpus: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """One release of the chart on this host."""
-
     name: str
     """Name of the release and of the run's folder."""
     profile: Profile

@@ -76,7 +76,6 @@ class Planned:
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     made = launch.parser("matrix")
     made.add_argument("--only", default="", help="names of faults, with commas; all by default")
     made.add_argument("--seeds", type=int, default=1, help="number of runs with all faults")

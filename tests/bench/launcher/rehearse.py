@@ -32,7 +32,6 @@ STEPS, SAVES = 500, 100
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = launch.parser("rehearse")
     parser.add_argument("--layers", type=int, default=3, help="of the real widths")
     return parser.parse_args(words)

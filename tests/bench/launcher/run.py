@@ -37,8 +37,6 @@ FLOORS = {"step": 10, "data": 10, "save": 15}
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The files of one release on this host."""
-
     name: str
     manifest: Path
     log: Path
@@ -46,7 +44,6 @@ class Run:
 
     @property
     def home(self) -> Path:
-        """Return the run's folder."""
         return self.workspace / "runs" / self.name
 
     @property

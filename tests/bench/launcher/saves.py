@@ -46,7 +46,6 @@ _DELETED = re.compile(r"checkpoint deleted path=\S*(checkpoint-\d+)")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = launch.parser("saves")
     add = parser.add_argument
     add("--layers", type=int, default=2, help="of the real widths")

@@ -61,8 +61,6 @@ save(12)
 
 
 class Gang(Run):
-    """A run of ``GANG``."""
-
     def command(self) -> list[str]:
         return [sys.executable, "-c", GANG, str(self.home)]
 

@@ -40,7 +40,6 @@ LOGGED = ("loss", "grad_norm", "rewards/accuracies", "rewards/margins", "load_ba
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench learning")
     add = parser.add_argument
     add("sources", type=Path, help="folder with pairs.jsonl, heldout.jsonl and model/ (tokenizer)")
@@ -88,7 +87,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def said(words: Sequence[str], options: argparse.Namespace) -> str:
-    """Return the command line without paths of this machine."""
     places = argparse.Namespace(tokenizer=options.sources, results=options.results)
     return bench_command.command(words, places, "learning").replace("TOKENIZER", "SOURCES")
 
@@ -123,7 +121,6 @@ def train(
     made: Sources,
     result: dict[str, Any],
 ) -> None:
-    """Train and score all; write the record after each run."""
     host_gpus, by_name = len(result["gpus"]), {run.name: run for run in runs}
     label = options.label or f"learning-{host_gpus}gpu"
 
@@ -152,7 +149,6 @@ def train(
 
 
 def seen(bench: Bench, run: Run, end: side_by_side.Ended) -> dict[str, Any]:
-    """Return what a run left."""
     folder = plan.folder_of(bench, run)
     parsed = bench_profiles.recipe(run.profile.values(), bench.own_flags)
     ranks, log = bench_read.ranks(folder), bench_read.logged(folder)

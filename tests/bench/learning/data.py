@@ -21,8 +21,6 @@ rightly (fp32 on CPU, learning rate 1e-3)."""
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Files of one seed on the host."""
-
     model: Path
     pairs: Path
 

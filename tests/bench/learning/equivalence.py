@@ -21,8 +21,6 @@ CELLS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """Result of one comparison."""
-
     count: int
     mean: float
     deviation: float
@@ -36,7 +34,6 @@ class Equivalence:
     """Probability of ``equivalent`` if the true difference is 0 and this is the true deviation."""
 
     def record(self) -> dict[str, float | bool]:
-        """Return it for JSON, rounded."""
         return {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 

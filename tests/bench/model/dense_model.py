@@ -58,7 +58,6 @@ def write(folder: Path, sizes: dict[str, Any], tokenizer: Path) -> None:
 
 
 def main() -> None:
-    """Write the model of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("name")

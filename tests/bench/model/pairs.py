@@ -128,7 +128,6 @@ def write(
 
 
 def main() -> None:
-    """Write the pairs that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("file", type=Path)

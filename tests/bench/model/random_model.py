@@ -153,7 +153,6 @@ def write(folder: Path, model: Config, tokenizer: Path, seed: int = 7) -> int:
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
@@ -165,14 +164,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def sizes_of(options: argparse.Namespace) -> Config:
-    """Return the sizes that a command line asks for."""
     if options.tiny:
         return replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
     return Config(num_hidden_layers=options.layers, num_experts=options.experts)
 
 
 def main() -> None:
-    """Write the model of the command line."""
     options = arguments()
     begin = time.monotonic()
     count = write(options.folder, sizes_of(options), options.tokenizer)

@@ -54,7 +54,6 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
             return
 
     def do(self, fault: dict[str, Any]) -> None:
-        """Do what the fault says."""
         word = str(fault.get("word", ""))
         match fault["do"]:
             case "kill":

@@ -38,7 +38,6 @@ class Uncast(Float16Module):  # type: ignore[misc]
         self.module, self.vp_stage = module, module.vp_stage
 
     def forward(self, *given: Any, **named: Any) -> Any:
-        """Run the model."""
         return self.module(*given, **named)
 
 

@@ -33,10 +33,7 @@ _pass, _forward = forward_pass._pass, forward_pass.forward
 
 
 class Rounds:
-    """The rounds of this process's pass."""
-
     def __init__(self) -> None:
-        """Begin the file."""
         self.folder, self.rank = Path(os.environ["PROBE"]), dist.get_rank()
         self.keeps = mpu.is_pipeline_last_stage() and mpu.get_tensor_model_parallel_rank() == 0
         self.number, self.waited = 0, 0.0
@@ -95,7 +92,6 @@ class Rounds:
 
 
 def measured_pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
-    """Run the pass; measure its rounds."""
     rounds = Rounds()
 
     def forward(trainer: Any, batch: Iterable[Any], counts: list[bool]) -> Any:

@@ -32,8 +32,6 @@ def _follow(parent: int) -> None:
 
 
 class ProbeCallback(MegatronCallback):  # type: ignore[misc]
-    """Measures this rank."""
-
     def on_train_begin(self) -> None:
         """Begin the file, and count what the trainer reads from now on."""
         self.tokens = self.squares = self.sequences = 0
@@ -95,7 +93,6 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
         self.begun = now
 
     def write(self, **row: Any) -> None:
-        """Add a line."""
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")
 

@@ -26,7 +26,6 @@ _save = BaseMegatronTrainer.save_checkpoint
 
 
 def save_checkpoint(self: Any) -> None:
-    """Note when the save begins."""
     torch.cuda.synchronize()
     _begun[0] = time.monotonic()
     _save(self)
@@ -66,8 +65,6 @@ def state(trainer: Any) -> dict[str, list[int]]:
 
 
 class SavesProbeCallback(MegatronCallback):  # type: ignore[misc]
-    """Measures this rank."""
-
     def on_train_begin(self) -> None:
         if self.state.iteration:
             self.write("load", sums=state(self.trainer))

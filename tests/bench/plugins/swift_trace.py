@@ -20,16 +20,12 @@ from tests.bench.speed import kernels
 
 
 class TraceCallback(MegatronCallback):  # type: ignore[misc]
-    """Profiles this rank."""
-
     def on_train_begin(self) -> None:
-        """Read which steps are profiled."""
         self.first, self.rank = int(os.environ["TRACE_FROM"]), dist.get_rank()
         self.folder = Path(os.environ["PROBE"])
         self.profiler: Any = None
 
     def on_step_begin(self) -> None:
-        """Start the step's profiler."""
         number = self.state.iteration + 1 - self.first
         if number in (0, 1) or (number == 2 and self.rank == 0):
             kinds = torch.profiler.ProfilerActivity
@@ -39,7 +35,6 @@ class TraceCallback(MegatronCallback):  # type: ignore[misc]
             self.profiler.__enter__()
 
     def on_step_end(self) -> None:
-        """Write what the step's profiler has seen."""
         profiler, self.profiler = self.profiler, None
         if profiler is None:
             return

@@ -42,7 +42,6 @@ while True:
 
 
 def nccl() -> str:
-    """Return the version of torch's NCCL."""
     import torch
 
     return ".".join(str(part) for part in torch.cuda.nccl.version())

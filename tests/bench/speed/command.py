@@ -61,7 +61,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def command(words: Sequence[str], options: argparse.Namespace, module: str = "speed") -> str:
-    """Return the command line without paths of this machine."""
     places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
     given = [places.get(word, word) for word in words]
     return shlex.join(["python3", "-m", "tests.bench", module, *given])

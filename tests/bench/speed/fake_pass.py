@@ -31,7 +31,6 @@ def pairs(count: int) -> list[list[dict[str, list[int]]]]:
 
 
 def main() -> None:
-    """Run the pass."""
     megatron_free.enter()
     torch.cuda.synchronize = lambda *_: None
     # a torch without CUDA has no profiler of its kernels alone

@@ -9,8 +9,6 @@ NAME = 90
 
 
 class Kernel(NamedTuple):
-    """A kernel or copy on the GPU."""
-
     name: str
     start: int
     """In ns."""

@@ -16,7 +16,6 @@ HOME = Path("/data/bench")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench speed")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
@@ -94,7 +93,6 @@ def shares(prompt: float | None) -> str:
 
 
 def random_config(options: argparse.Namespace) -> random_model.Config:
-    """Return the random model's sizes."""
     return random_model.Config(num_hidden_layers=options.layers, num_experts=options.experts)
 
 

@@ -28,7 +28,6 @@ class Ranks:
 
     @property
     def complete(self) -> int:
-        """Return the steps that every rank has finished."""
         world = self.who[0]["world"] if self.who else 1
         return min(map(len, self.rows)) if len(self.rows) == world else 0
 

@@ -19,8 +19,6 @@ TRACED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """Settings that all runs share."""
-
     home: Path
     """Folder of models, data and runs on the host."""
     model: Path

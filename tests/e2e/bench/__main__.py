@@ -27,7 +27,6 @@ Out = Annotated[Path | None, typer.Option(help="Also write the result to this fi
 
 
 def main(only: Only = None, out: Out = None) -> None:
-    """Measure the cases, one after the other."""
     layout = Layout()
     result: dict[str, Any] = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),

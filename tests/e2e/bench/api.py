@@ -9,7 +9,6 @@ from tests.e2e.cluster.layout import Layout
 
 
 def command(layout: Layout, *words: str) -> list[str]:
-    """Return the kubectl command line."""
     return [str(binary(layout)), f"--kubeconfig={layout.kubeconfig}", *words]
 
 
@@ -19,7 +18,6 @@ def kubectl(layout: Layout, *words: str, given: str = "") -> str:
 
 
 def get(layout: Layout, path: str) -> dict[str, Any]:
-    """Return the API server's response to GET."""
     answer: dict[str, Any] = json.loads(kubectl(layout, "get", "--raw", path))
     return answer
 
@@ -31,7 +29,6 @@ def watch(layout: Layout, path: str) -> subprocess.Popen[str]:
 
 
 def apply(layout: Layout, items: list[dict[str, Any]]) -> None:
-    """Create or update objects."""
     kubectl(layout, "apply", "--server-side", "--filename=-", given=_list(items))
 
 

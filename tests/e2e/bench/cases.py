@@ -24,8 +24,6 @@ TOPOLOGY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """Values of one `helm install`."""
-
     name: str
     pods: int
     queue: str
@@ -121,7 +119,6 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def helm(layout: Layout, release: Release, verb: str) -> None:
-    """Run helm install or uninstall."""
     words = [str(find_helm()), verb, release.name, "--namespace", queues.NAMESPACE]
     words += [f"--kubeconfig={layout.kubeconfig}"]
     if verb == "install":
@@ -137,7 +134,6 @@ def no_pods(layout: Layout) -> bool:
 
 
 def completed(layout: Layout) -> int:
-    """Return how many JobSets are complete."""
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{queues.NAMESPACE}/jobsets"
     found = api.get(layout, path)["items"]
     return [j.get("status", {}).get("terminalState") for j in found].count("Completed")

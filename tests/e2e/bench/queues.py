@@ -41,6 +41,5 @@ def real(layout: Layout) -> list[dict[str, Any]]:
 def item(
     kind: str, name: str, spec: dict[str, Any], namespace: str | None = None
 ) -> dict[str, Any]:
-    """Return an object of Kueue."""
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}

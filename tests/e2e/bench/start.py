@@ -155,7 +155,6 @@ def _end(server: Api, workload: Object, now: float) -> None:
 
 
 def _workload(name: str, seconds: float, chance: random.Random) -> Item:
-    """Return a gang of pods with 8 GPUs."""
     requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "8"}
     resources = {"requests": requests, "limits": {"nvidia.com/gpu": "8"}}
     container = {"name": "launcher", "image": "none", "resources": resources}

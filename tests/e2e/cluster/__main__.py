@@ -91,7 +91,6 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command()
 def load_image(archive: Archive) -> None:
-    """Load an image on all nodes."""
     cluster.connect().load_image(archive)
 
 

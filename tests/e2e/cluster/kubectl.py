@@ -68,7 +68,6 @@ def node_ready(layout: Layout, node: str) -> bool:
 
 
 def api_ready(layout: Layout) -> bool:
-    """Return whether the API server reports that it is ready."""
     try:
         return run(layout, "get", "--raw", "/readyz", "--request-timeout=5s") == "ok"
     except Problem:

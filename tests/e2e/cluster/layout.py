@@ -44,7 +44,6 @@ class Layout:
 
     @property
     def bin(self) -> Path:
-        """Return the folder of the built programs."""
         return self.home / "bin"
 
     @property
@@ -73,7 +72,6 @@ class Layout:
 
     @property
     def pki(self) -> Path:
-        """Return the folder of the certificates and keys."""
         return self.run / "pki"
 
     @property
@@ -83,11 +81,9 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
         return self.run / "kubeconfig"
 
     def kubeconfig_of(self, user: str) -> Path:
-        """Return the kubeconfig of a program or a node, by its name."""
         return self.run / "kubeconfigs" / f"{user}.kubeconfig"
 
     @property
@@ -102,7 +98,6 @@ class Layout:
 
     @property
     def api(self) -> str:
-        """Return the URL of the API server."""
         return f"https://{self.gateway}:6443"
 
     @property

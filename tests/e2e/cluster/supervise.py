@@ -49,7 +49,6 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Return whether the process still runs."""
         return start_time(self.pid) == self.started
 
 

@@ -54,7 +54,6 @@ def key() -> str:
 
 
 def by_engine(target: Path) -> None:
-    """Build the image from the Dockerfile."""
     minor = train_python().removeprefix("python")
     run((engine(), "build", "--build-arg", f"PYTHON={minor}", "--tag", NAME, HERE))
     partial = target.with_suffix(".partial")

@@ -26,7 +26,6 @@ def repositories(folder: Path) -> dict[str, dict[str, bytes]]:
 
 
 def main() -> None:
-    """Serve until the pod ends."""
     pause = float(os.environ.get("HUB_PAUSE", "0"))
     hub = FakeHub(repos=repositories(DATA / "hub"), pause=pause)
     if pause:

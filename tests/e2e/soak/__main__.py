@@ -53,8 +53,6 @@ Out = Annotated[Path | None, typer.Option(help="Also write the result to this fi
 
 @dataclass(kw_only=True)
 class Soak:
-    """The sides, and what was done to them."""
-
     space: Space
     faults: Faults
     chance: random.Random
@@ -65,7 +63,6 @@ class Soak:
 
     @property
     def disturbed(self) -> list[Target]:
-        """Return the sides that get faults and have not ended."""
         return [
             target
             for side, target in self.targets.items()
@@ -85,7 +82,6 @@ class Soak:
             time.sleep(1.0)
 
     def disturb(self, number: int, name: str) -> None:
-        """Inject a fault into the disturbed sides."""
         scene = Scene(space=self.space, faults=self.faults, chance=self.chance, number=number)
         targets = self.disturbed
         began, at = time.monotonic(), time.time()
@@ -112,7 +108,6 @@ class Soak:
 
 
 def ended(target: Target) -> bool:
-    """Return whether the JobSet of a side has ended."""
     return bool(target.run.jobset.get("status", {}).get("terminalState"))
 
 
@@ -123,7 +118,6 @@ def main(
     seed: Seed = 1,
     out: Out = None,
 ) -> None:
-    """Run the soak."""
     chance = random.Random(seed)
     names = inject.order(chance, int(minutes * 60 // every))
     begin = time.monotonic()

@@ -92,7 +92,6 @@ def _resumes(target: Target) -> bool:
 
 
 def api_away(scene: Scene, targets: Sequence[Target]) -> bool:
-    """Take the API server away."""
     scene.faults.stop_api()
     time.sleep(AWAY_SECONDS)  # the outage itself
     scene.faults.start_api()
@@ -100,7 +99,6 @@ def api_away(scene: Scene, targets: Sequence[Target]) -> bool:
 
 
 def restart_controllers(scene: Scene, targets: Sequence[Target]) -> bool:
-    """Restart the controllers of JobSet and Kueue."""
     for name in CONTROLLERS:
         scene.faults.cluster.restart(name)
     return bool(targets)

@@ -12,8 +12,6 @@ SILENT_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One injected fault."""
-
     name: str
     time: float
     """Unix time of the injection."""

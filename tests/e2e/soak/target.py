@@ -48,8 +48,6 @@ def trainer_of(found: Sequence[Process]) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One side of the soak."""
-
     name: str
     run: Run
     release: Release
@@ -63,7 +61,6 @@ class Target:
         return trainer_of(processes(pod))
 
     def launcher(self, pod: str) -> int | None:
-        """Return process 1 of a pod."""
         found = processes(pod)
         return found[0].pid if found else None
 

@@ -39,7 +39,6 @@ class Disk:
     promises: dict[str, object] = field(default_factory=dict)
 
     def apply(self, event: Event) -> None:
-        """Add one event."""
         if isinstance(event, Promise):
             self.promises[event.name] = event.value
         elif isinstance(event, Sync):

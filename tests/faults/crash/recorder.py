@@ -117,7 +117,6 @@ class Recording:
         return inode
 
     def close(self) -> None:
-        """Release the inodes."""
         for handle in self._held.values():
             os.close(handle)
 

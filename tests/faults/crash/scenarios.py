@@ -220,7 +220,6 @@ def _produce(root: Path, version: int) -> None:
 
 
 def outputs(root: Path, record: Recording) -> None:
-    """Make an output, replace it, damage and repair it."""
     for version in (1, 2):
         _produce(root, version)
         record.promise("version", version)

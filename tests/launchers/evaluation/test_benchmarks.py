@@ -35,7 +35,6 @@ Given = tuple[Launch, dict[str, str]]
 
 
 def plant(folder: Path) -> None:
-    """Write the stand-in below a folder of PYTHONPATH."""
     for name, text in (
         ("api/registry.py", 'BENCHMARK_REGISTRY = {"gsm8k": 1, "hard": 1}'),
         ("cli/cli.py", CLI),

@@ -39,7 +39,6 @@ with beat.phase(Phase.REFERENCE, Phase.START):
 
 @contextmanager
 def scene(folder: Path, processes: int = 2) -> Iterator[tuple[Scene, Processes]]:
-    """Run processes that hang, and yield them with their scene."""
     local, attempt = folder / "local", folder / "attempt"
     local.mkdir()
     attempt.mkdir()

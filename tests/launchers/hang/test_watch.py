@@ -69,7 +69,6 @@ def ended(folder: Path, *, is_trained: bool = True) -> StepBoard:
 
 @pytest.fixture
 def torchrun() -> Iterator[subprocess.Popen[bytes]]:
-    """Start what stands for torchrun."""
     process = subprocess.Popen(["sleep", "60"])
     yield process
     process.kill()

@@ -88,8 +88,6 @@ def layers(kinds: str, without: str = "", **keys: Any) -> Change:
 
 
 def entry(change: Callable[[dict[str, Any]], object], tensor: str = QUERY) -> Change:
-    """Return the change of a tensor's entry in the header of safetensors."""
-
     def act(model: Path) -> None:
         data = (model / WHOLE).read_bytes()
         end = 8 + int.from_bytes(data[:8], "little")

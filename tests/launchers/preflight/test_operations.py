@@ -16,8 +16,6 @@ from launchers.system import lookup
 
 
 def refusing(number: int) -> Callable[..., None]:
-    """Return a system call that fails."""
-
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 

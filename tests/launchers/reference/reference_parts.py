@@ -64,7 +64,6 @@ def collate(batch: list[Any]) -> dict[str, Any]:
 
 
 def options(home: Path, **changed: Any) -> Any:
-    """Return arguments that the trainers read."""
     (home / "model").mkdir(parents=True, exist_ok=True)
     loss = {"beta": 0.1, "label_smoothing": 0.0, "f_divergence_type": "reverse_kl"}
     given = {

@@ -109,7 +109,6 @@ OLD = {"torch", "GPU", "tensor_model_parallel_size"}
 
 
 def make_old(home: Path, done: Opened) -> None:
-    """Give a run the record and the store of an older launcher."""
     facts = {name: fact for name, fact in done.facts.items() if name not in OLD}
     folder = done.folder.with_name(store_name(facts))
     done.folder.rename(folder)

@@ -24,7 +24,6 @@ def note(sign: str) -> None:
 
 
 def save(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Take a while in the middle of a save."""
     result = _save(self, *args, **kwargs)
     note(f"save-{self.state.global_step}")
     time.sleep(SAVE)

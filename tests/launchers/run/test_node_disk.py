@@ -16,7 +16,6 @@ STEP = 6
 
 class Disks(Pods):
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        """Return the environment of a pod."""
         disk = self.folder / f"node-{rank}"
         return super().env(rank, **{"DPO_LOCAL_CHECKPOINTS": str(disk), **change})
 

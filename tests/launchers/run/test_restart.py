@@ -31,7 +31,6 @@ class Lasting(Pods):
     """Pods that may restart their training three times."""
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        """Return the environment of a pod."""
         return super().env(rank, **{"DPO_RESTARTS_IN_PLACE": "3", **change})
 
 

@@ -69,7 +69,6 @@ def by_step(pods: Trained) -> dict[int, float]:
 
 
 def reached(pods: Trained, attempt: int, step: int) -> bool:
-    """Return whether an attempt has completed a step."""
     if not (pods.run / "metrics.jsonl").exists():
         return False
     return any(row.attempt == attempt and row.step >= step for row in written(pods))

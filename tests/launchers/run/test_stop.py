@@ -52,7 +52,6 @@ class Trained(Pods):
         self.write_recipe(**document | {"args": document["args"] | changes})
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        """Return the environment of a pod, without the fakes."""
         self.signs.mkdir(exist_ok=True)
         slow = {f"SLOW_{name}": str(seconds) for name, seconds in self.slow.items()}
         cache = {"MODELSCOPE_CACHE": str(self.folder / "cache"), "HF_HOME": str(self.folder)}
@@ -66,7 +65,6 @@ class Trained(Pods):
         }
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
-        """Start the launcher of a pod."""
         log = (self.folder / f"pod-{rank}.log").open("a")
         return subprocess.Popen(
             [str(PYTHON), "-m", "launchers", command],
@@ -88,27 +86,22 @@ class Trained(Pods):
         return [(step.number, step.row["loss"]) for step in rows]
 
     def wait_for_step(self, step: int) -> None:
-        """Wait until a step is logged."""
         self.wait_for(lambda: any(done >= step for done, _ in self.losses()), f"step {step}")
 
     def wait_for_sign(self, sign: str) -> None:
-        """Wait until both ranks have left a sign."""
         paths = [self.signs / f"{sign}-{rank}" for rank in range(self.nodes)]
         self.wait_for(lambda: all(path.exists() for path in paths), sign)
 
     def wait_for(self, holds: Any, what: str, seconds: float = LONG) -> None:
-        """Wait until ``holds()`` is true."""
         stop = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < stop, f"no {what}:\n{self.said()}"
             time.sleep(0.05)
 
     def said(self) -> str:
-        """Return the end of the pods' logs."""
         return "\n".join(path.read_text()[-3000:] for path in self.logs())
 
     def logs(self) -> list[Path]:
-        """Return the pods' logs in the order of their ranks."""
         return sorted(self.folder.glob("pod-*.log"))
 
 

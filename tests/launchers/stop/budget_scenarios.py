@@ -53,8 +53,6 @@ class Failure(Exception):
 
 @dataclass
 class Clock:
-    """Stands for the module `time`."""
-
     now: float = BEGIN
 
     def time(self) -> float:
@@ -263,8 +261,6 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What became of a scenario."""
-
     scenario: Scenario
     end: str
     step: int
@@ -279,7 +275,6 @@ class Result:
 
 
 def play(seed: int, folder: Path) -> Result:
-    """Return what becomes of a scenario."""
     scenario, clock = Scenario.of(seed), Clock()
     with ExitStack() as stack:
         for module in ("progress.progress", "stop.agreement", "stop.boundary", "run.run"):
@@ -311,7 +306,6 @@ def play(seed: int, folder: Path) -> Result:
 
 
 def results() -> Iterator[Result]:
-    """Play all scenarios."""
     for seed in range(SCENARIOS):
         with tempfile.TemporaryDirectory() as folder:
             yield play(seed, Path(folder))

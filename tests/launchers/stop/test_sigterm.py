@@ -31,7 +31,6 @@ print(child.exitcode, program.wait(30))
 
 
 def start(program: str) -> subprocess.Popen[str]:
-    """Start a program as the launcher starts torchrun."""
     with process.blocking_sigterm():
         return unblocked(program)
 

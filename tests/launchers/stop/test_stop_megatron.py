@@ -46,7 +46,6 @@ class Ranks:
         return [[step for name, step in self.events(rank) if name == event] for rank in (0, 1)]
 
     def wait_for(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds."""
         stop = time.monotonic() + 90
         while not holds():
             assert self.process.poll() is None and time.monotonic() < stop
@@ -58,14 +57,12 @@ class Ranks:
         return all(p.exists() and f'"{event}"' in p.read_text() for p in paths)
 
     def stop(self) -> int:
-        """Do what the launchers do; return the boundary."""
         self.board.request()
         boundary, _ = decide({0: Answer.of_processes(self.board.read())}, 100)
         self.board.stop_at = boundary
         return boundary
 
     def end(self) -> int:
-        """Wait for torchrun."""
         _, errors = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, errors[-2000:]
         return self.process.returncode

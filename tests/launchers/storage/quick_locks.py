@@ -15,6 +15,5 @@ def quick(
     who: str = "me",
     on_loss: Callable[[LaunchError | None], None] = lambda error: None,
 ) -> Lock:
-    """Return a lock with short intervals."""
     stale, beat, poll = QUICK.values()
     return Lock(path, who, stale=stale, beat=beat, poll=poll, on_loss=on_loss)

@@ -25,11 +25,9 @@ class Run:
         self.disks = [root / "disk-0", root / "disk-1"]
 
     def shard(self, rank: int, step: int = 2) -> Path:
-        """Return a rank's shard on its node's disk."""
         return self.disks[rank] / self.on_workspace(rank, step).relative_to(self.checkpoints)
 
     def on_workspace(self, rank: int, step: int = 2) -> Path:
-        """Return a rank's shard on the workspace."""
         return self.checkpoints / f"checkpoint-{step}" / f"iter_{step:07d}" / f"__{rank}_0.distcp"
 
     def write(self, step: int = 2, content: int = 0, size: int = 100) -> Path:
@@ -68,7 +66,6 @@ def run(tmp_path: Path) -> Run:
 
 
 def flip(path: Path, place: int) -> None:
-    """Change one bit of a file."""
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(bytes(data))

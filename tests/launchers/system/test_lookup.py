@@ -31,7 +31,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def failing(times: float) -> Callable[[], str]:
-    """Return a question that fails some times before its answer."""
     left = [times]
 
     def ask() -> str:

@@ -250,7 +250,6 @@ def test_tensorboard_shows_both_attempts_as_one_curve(tmp_path: Path, proxy: Pro
 
 
 def attempt(home: Path, library: str, first: int, env: dict[str, str]) -> dict[str, Any]:
-    """Run one attempt in its own process; return what it printed."""
     python = PYTHON if library == "tensorboard" else TRACKERS
     command = [str(python), "-m", "tests.launchers.training.tracker_run", library, str(first)]
     keys = {name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_"))}

@@ -112,7 +112,6 @@ def lay(folder: Path, patch: Patch, version: str, edits: Iterable[Function] = ()
 
 
 def has(function: Function, version: str) -> bool:
-    """Return whether a release has a function."""
     path = releases.path(function.package, function.module, version)
     return function.name in source.digests(path)
 

@@ -51,7 +51,6 @@ def named(kind: str, name: str, **fields: Any) -> Object:
 
 
 def node(name: str, rack: str = "rack-1", **allocatable: str) -> Object:
-    """A ready host of 8 GPUs."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, BLOCK: rack}
     labels[GPU_PRODUCT] = "NVIDIA-A100-SXM4-80GB"
     status = {
@@ -62,7 +61,6 @@ def node(name: str, rack: str = "rack-1", **allocatable: str) -> Object:
 
 
 def secret(name: str, *keys: str, **fields: Any) -> Object:
-    """A Secret as it gets past the edge."""
     return named("Secret", name, data=dict.fromkeys(keys, "filled"), **fields)
 
 

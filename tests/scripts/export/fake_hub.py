@@ -18,8 +18,6 @@ LARGE = ".safetensors"
 
 @dataclass
 class Hub:
-    """What the hub holds and has been asked."""
-
     endpoint: str = ""
     files: dict[str, bytes] | None = None
     """Of the repository; None before it is created."""
@@ -89,7 +87,6 @@ def _listed(name: str, content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def serving() -> Iterator[Hub]:
-    """Yield a hub that ends with the block."""
     hub = Hub()
 
     class Handler(BaseHTTPRequestHandler):

@@ -37,7 +37,6 @@ def hub() -> Iterator[Hub]:
 
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
-    """Return a signed export."""
     folder = make(tmp_path / "w")
     private, _ = key(tmp_path, "own")
     assert sign.run(folder, str(private), "", terminal(quiet=True), as_data=False) == 0

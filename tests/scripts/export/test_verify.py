@@ -55,8 +55,6 @@ def new(path: Path, content: bytes) -> None:
 
 
 def flip(name: str, place: int = 0) -> Tamper:
-    """Flip one bit of a file."""
-
     def act(folder: Path) -> None:
         content = bytearray((folder / name).read_bytes())
         content[place] ^= 1

@@ -69,7 +69,6 @@ class Cluster:
             self.objects[f"{collection}/{item['metadata']['name']}"] = item
 
     def answer(self, method: str, url: str, body: bytes) -> tuple[int, bytes]:
-        """Return status and body of a request."""
         parts, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
         self.asked.append(f"{method} {parts}")
         if (failed := self._fail(parts)) is not None:
@@ -194,7 +193,6 @@ def _collection(path: str, asked: str) -> str:
 
 
 def merge(into: Any, patch: Object) -> None:
-    """Apply a JSON merge patch (RFC 7386)."""
     for name, value in patch.items():
         if value is None:
             into.pop(name, None)
@@ -217,8 +215,6 @@ def _exec_status(code: int) -> Object:
 
 
 def handler(cluster: Cluster) -> type[Silent]:
-    """Return the handler of a cluster's requests."""
-
     class Handler(Silent):
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

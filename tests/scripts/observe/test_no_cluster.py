@@ -52,7 +52,6 @@ def run(
 
 @pytest.fixture
 def work(tmp_path: Path) -> Workspace:
-    """A run that has succeeded."""
     found = plant(tmp_path / "mnt", "dpo-42")
     (found.attempts / "2" / "node-0.log").write_text("loss 0.3\n")
     return found

@@ -12,8 +12,6 @@ from scripts.helm import ROOT
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """A process that has ended."""
-
     seconds: float
     """Of the processor, user and system."""
     done: subprocess.CompletedProcess[str]

@@ -25,7 +25,6 @@ CONFIG = known_models()["Qwen3-30B-A3B"]
 
 
 def screen(*words: str, columns: int = 80) -> tuple[int, str]:
-    """Exit status and text of the command."""
     out, shown = io.StringIO(), terminal.Terminal
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "Terminal", lambda **how: shown(file=out, width=columns, **how))

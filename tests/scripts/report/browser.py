@@ -21,8 +21,6 @@ _PIPES = 'exec "$0" "$@" 3<&{read} 4>&{write}'
 
 
 class Browser:
-    """One page of a Chromium."""
-
     def __init__(self, requests: int, replies: int) -> None:
         self._requests, self._replies = requests, replies
         self._rest, self._next, self._session = b"", 0, ""

@@ -20,7 +20,6 @@ HOSTILE = "\"'><script>hacked=1</script><img src=x onerror=hacked=1>&lt;b&gt;]]>
 
 
 def row(step: int, attempt: int, time: float, total: int = 20) -> Row:
-    """A step of a run on GPUs."""
     return Row(
         step=step,
         total=total,
@@ -60,7 +59,6 @@ def lines() -> Iterator[str]:
 
 
 def evaluation(step: int, attempt: int, time: float) -> Evaluation:
-    """An evaluation on held-out pairs."""
     values = {
         "loss": 0.69 - step / 40,
         "rewards/accuracies": step / 20,
@@ -101,7 +99,6 @@ def plant(root: Path, name: str = "dpo-42", text: str = "") -> Workspace:
 
 
 def progress(name: str, text: str = "") -> dict[str, object]:
-    """The content of ``progress.json``."""
     return {
         "run": name,
         "state": f"failed{text}" if text else "succeeded",
@@ -117,7 +114,6 @@ def progress(name: str, text: str = "") -> dict[str, object]:
 
 
 def plan(text: str = "") -> dict[str, object]:
-    """A part of ``plan.json``."""
     return {
         "recipe": {
             "backend": f"megatron{text}",

@@ -58,7 +58,6 @@ def end(cluster: Cluster, workspace: Path) -> None:
 
 
 def watched(**target: Any) -> tuple[int, list[Any]]:
-    """Exit code and documents of a watch."""
     place = Console(file=io.StringIO(), width=80, markup=False)
     code = command.run(Target(run="dpo", **target), place, as_data=True, watch=True)
     assert isinstance(place.file, io.StringIO)

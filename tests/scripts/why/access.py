@@ -17,7 +17,6 @@ def recorded(document: Object, **fields: Any) -> View:
 
 
 def unselected(seen: View) -> View:
-    """Return the view without a kubeconfig."""
     return View(replace(seen.snapshot, unselected="no kubeconfig"), seen.files)
 
 

@@ -54,7 +54,6 @@ def without(reason: str, missing: str) -> Object:
 
 
 def quota_of(gpus: int) -> dict[str, Answer]:
-    """Answers with the quota of ClusterQueue gpus."""
     entry = {"name": GPU, "nominalQuota": gpus}
     group = {"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": [entry]}]}
     entrances = [
@@ -68,7 +67,6 @@ def quota_of(gpus: int) -> dict[str, Answer]:
 
 
 def asks(gpus: int, item: Object) -> Object:
-    """A Workload of one pod with so many GPUs."""
     container = {"resources": {"requests": {GPU: str(gpus)}}}
     template = {"spec": {"containers": [container]}}
     item["spec"]["podSets"] = [{"name": "node", "count": 1, "template": template}]

@@ -92,7 +92,6 @@ class Kind:
         self._in(node, "systemctl", "stop", "kubelet")
 
     def start_kubelet(self, node: str) -> None:
-        """Start a stopped kubelet."""
         self._in(node, "systemctl", "start", "kubelet")
 
     def power_off(self, node: str) -> None:
@@ -106,7 +105,6 @@ class Kind:
         self._fake_devices(node)
 
     def restart(self, controller: str) -> None:
-        """Restart a controller and wait until it is ready."""
         if controller in CONTROLLERS:
             rollout = (f"-n{controller}-system", "rollout")
             kubectl.run(self.layout, *rollout, "restart", "deployment")
@@ -126,7 +124,6 @@ class Kind:
         wait_until("the API server is not stopped", lambda: not self._containers("kube-apiserver"))
 
     def start_api(self) -> None:
-        """Start the API server with the same data."""
         self._in(CONTROL_PLANE, "mv", f"/{MANIFEST}", f"/etc/kubernetes/manifests/{MANIFEST}")
         wait_until("the API server is not ready", lambda: kubectl.api_ready(self.layout))
 
@@ -144,7 +141,6 @@ class Kind:
         return self.layout.run / f"{controller}.yaml"
 
     def _config(self, controller: str) -> dict[str, Any]:
-        """Return the ConfigMap with a controller's configuration."""
         found = kubectl.get(self.layout, "configmaps", f"-n{controller}-system")["items"]
         return next(item for item in found if CONFIG in item.get("data", {}))
 

@@ -69,7 +69,6 @@ def files(node: Node) -> dict[Path, str]:
 
 
 def argv(node: Node) -> tuple[str | Path, ...]:
-    """Return containerd's command line."""
     return ("containerd", "--config", _config_file(node))
 
 

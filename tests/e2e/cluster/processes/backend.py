@@ -70,7 +70,6 @@ class Processes:
         lifecycle.stop_kubelet(self.layout, self._node(name))
 
     def start_kubelet(self, name: str) -> None:
-        """Start a stopped kubelet."""
         lifecycle.start_kubelet(self.layout, self._node(name))
 
     def power_off(self, name: str) -> None:
@@ -82,14 +81,12 @@ class Processes:
         lifecycle.power_on(self.layout, self._node(name))
 
     def restart(self, controller: str) -> None:
-        """Restart a controller and wait until it is ready."""
         self.control_plane.restart(controller)
 
     def stop_api(self) -> None:
         self.control_plane.stop_api()
 
     def start_api(self) -> None:
-        """Start the API server with the same data."""
         self.control_plane.start_api()
 
     def configure(self, controller: str, overrides: Mapping[str, Any]) -> None:

@@ -37,7 +37,6 @@ class Listener:
 
 
 def find(layout: Layout) -> list[str]:
-    """Return one line per conflict on this machine."""
     networks = taken_networks(layout, _ip("address"), _ip("-4", "route"))
     return [*networks, *taken_ports(listeners())]
 

@@ -27,7 +27,6 @@ class ControlPlane:
 
     @property
     def programs(self) -> dict[str, Program]:
-        """Return all programs by name, in the order in which they start."""
         layout = self.layout
         core = (
             kubernetes.etcd(layout),
@@ -40,7 +39,6 @@ class ControlPlane:
         return {program.name: program for program in (*core, *controllers)}
 
     def prepare(self) -> None:
-        """Write all files that the programs read."""
         layout = self.layout
         credentials.write(layout)
         coredns.write(layout)
@@ -69,7 +67,6 @@ class ControlPlane:
         kubectl.create(self.layout, webhooks)
 
     def restart(self, name: str) -> None:
-        """Restart a controller and wait until it is ready."""
         if name not in self.programs:
             raise Problem(f"unknown program {name}; known: {', '.join(self.programs)}")
         supervise.stop(self.layout, name)

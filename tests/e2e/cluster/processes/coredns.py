@@ -56,7 +56,6 @@ def coredns(layout: Layout) -> Program:
 
 
 def objects() -> list[dict[str, Any]]:
-    """Return the role and role binding of CoreDNS."""
     name, group = "system:coredns", "rbac.authorization.k8s.io"
     verbs = ["list", "watch"]
     core = {

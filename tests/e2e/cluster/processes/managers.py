@@ -46,7 +46,6 @@ def outside_config(layout: Layout, name: str) -> dict[str, Any]:
 
 
 def config_file(layout: Layout, name: str) -> Path:
-    """Return the file of a manager's configuration."""
     return layout.run / "controllers" / f"{name}.yaml"
 
 
@@ -78,5 +77,4 @@ def manager(layout: Layout, name: str) -> Program:
 
 
 def webhooks_url(layout: Layout, name: str) -> str:
-    """Return the base URL of a manager's webhooks."""
     return f"https://{layout.gateway}:{WEBHOOK_PORTS[name]}"

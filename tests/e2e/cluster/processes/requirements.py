@@ -73,7 +73,6 @@ def missing_programs(found: Callable[[str], bool]) -> list[str]:
 
 
 def not_built(layout: Layout) -> list[str]:
-    """Return a fault if programs of the cluster are not built."""
     wanted = [layout.control_plane / name for name in CONTROL_PLANE]
     wanted += [layout.bin / name for name in BUILT]
     missing = [str(path.relative_to(layout.home)) for path in wanted if not path.is_file()]

@@ -64,7 +64,6 @@ class Meters(dict[str, Any]):
     """Meters that write what they are given under their names."""
 
     def __init__(self, seen: dict[str, float]) -> None:
-        """Keep where to write."""
         self.seen = seen
 
     def __missing__(self, name: str) -> Any:
@@ -94,7 +93,6 @@ def on_megatron(rows: Texts, center: float | None, *, packed: bool) -> dict[str,
 
 
 def main(backend: str) -> None:
-    """Print what is reported of both orders."""
     chance = torch.Generator().manual_seed(5)
     chosen, rejected = texts(chance), texts(chance)
     for center in (None, CENTER):

@@ -61,7 +61,6 @@ def start(home: Path, asked: Any, rank: int, world: int, port: int, **env: str) 
 
 
 def train(home: Path, world: int = 1, code: int = 0, env: Any = (), **change: Any) -> list[Any]:
-    """Train; returns what each rank printed."""
     home.mkdir(exist_ok=True)
     (home / "config.json").write_text(json.dumps(CONFIG))
     asked, port = {**ARGS, "model_dir": str(home), "output_dir": str(home), **change}, free_port()

@@ -36,7 +36,6 @@ def trainer(sequence_parallel: bool) -> Any:
 
 
 def orders(sequence_parallel: bool) -> dict[str, list[int]]:
-    """Return rows in the order in which they are read."""
     import transformers.trainer
 
     made = trainer(sequence_parallel)

@@ -195,7 +195,6 @@ def save(optimizer: Any, model: Any, folder: Path) -> int:
 
 
 def load(optimizer: Any, model: Any, folder: Path) -> None:
-    """Load as ms-swift does."""
     core: Any = importlib.import_module("megatron.core.dist_checkpointing")
     state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
     marks = {state_module.MARK: True} if json.loads((folder / "form.json").read_text()) else {}

@@ -33,7 +33,6 @@ pytestmark = [
 
 
 def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
-    """Return what two ranks found."""
     module = "tests.launchers.training.experts.adapter_ranks"
     printed = ranks_on_cpu.said(module, str(folder), str(ENGINES / RELEASE), str(ep), stack=stack)
     return [json.loads(line) for line in printed if line.startswith("{")]

@@ -87,7 +87,6 @@ class Trainer:
 
 
 def main() -> None:
-    """Train through the kills."""
     seed, kills, home = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     trainer = Trainer(seed, kills, home)
     module: Any = parts

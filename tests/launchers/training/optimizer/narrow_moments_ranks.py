@@ -89,7 +89,6 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 
 
 def train(optimizer: Any, model: Any, steps: int, seed: int) -> None:
-    """Step with random gradients."""
     torch.manual_seed(seed)
     for _ in range(steps):
         model.zero_grad_buffer()
@@ -142,7 +141,6 @@ def weights(model: Any) -> dict[str, Any]:
 
 
 def load(optimizer: Any, model: Any, folder: Path) -> None:
-    """Load as ms-swift does."""
     serialization = importlib.import_module("megatron.core.dist_checkpointing")
     wanted = {"model": weights(model)}
     wanted["optimizer"] = optimizer.sharded_state_dict(wanted, metadata=METADATA, is_loading=True)

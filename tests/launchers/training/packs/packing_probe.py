@@ -70,7 +70,6 @@ class Rows:
 
 
 def packed(lengths: list[list[int]], length: int, **options: Any) -> Any:
-    """Pack with ms-swift."""
     from swift.dataset import PackingDataset
 
     return PackingDataset(types.SimpleNamespace(max_length=length), Rows(lengths), **options)
@@ -247,7 +246,6 @@ def edges(model: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print the figures and what is wrong."""
     without_megatron()
     from launchers.training import loading
 

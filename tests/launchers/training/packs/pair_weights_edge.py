@@ -43,7 +43,6 @@ def batch(rows: list[Any]) -> dict[str, Any]:
 
 
 def sampler(made: list[list[Any]]) -> Any:
-    """Return this rank's sampler of the packs."""
     upstream = SimpleNamespace(
         **{"total_samples": len(made), "consumed_samples": 0, "micro_batch_size": 1},
         **{"data_parallel_size": 2, "data_parallel_rank": dist.get_rank()},

@@ -31,7 +31,6 @@ def batch(rows: list[Any]) -> dict[str, Any]:
 
 
 def model(seed: int) -> Any:
-    """Return a small model, the same for each seed."""
     transformers = importlib.import_module("transformers")
     torch.manual_seed(seed)
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 8}

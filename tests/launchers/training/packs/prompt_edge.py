@@ -162,7 +162,6 @@ def datasets() -> None:
 
 
 def refused(id: str, call: Any) -> None:
-    """Show that a call ends with an error of this id."""
     try:
         call()
     except exits.LaunchError as error:

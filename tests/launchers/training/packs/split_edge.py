@@ -74,8 +74,6 @@ def named(model: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Results of a step on one rank."""
-
     metrics: dict[str, float]
     """Empty where no stage of this rank computes the loss."""
     evaluated: dict[str, float]

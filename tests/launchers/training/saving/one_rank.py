@@ -29,8 +29,6 @@ SMALL = "tests.launchers.training.saving.small_parts"
 
 
 class Once:
-    """A store of one rank: nothing is exchanged."""
-
     def set(self, key: str, value: str | bytes) -> None:
         raise AssertionError(key)
 
@@ -50,7 +48,6 @@ def die() -> None:
 
 
 def save(writes: Writes, folder: Path, step: int, phase: str) -> None:
-    """Save a step; die in the given phase of the second."""
     made = folder / f"checkpoint-{step}"
     where = made / "iter"
     where.mkdir(parents=True)

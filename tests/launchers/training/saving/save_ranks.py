@@ -70,7 +70,6 @@ def strategies() -> tuple[Any, Any]:
 
 
 def save(folder: Path, step: int) -> dict[str, torch.Tensor]:
-    """Save a step; return what was saved, after the tensors themselves have changed."""
     core = importlib.import_module("megatron.core.dist_checkpointing")
     tensors = state(dist.get_rank(), step)
     kept = {name: tensor.clone() for name, tensor in tensors.items()}
@@ -121,7 +120,6 @@ def say(**found: Any) -> None:
 
 
 def both(folder: Path) -> None:
-    """Save twice; load both."""
     begin = time.monotonic()
     saved = {step: save(folder, step) for step in (1, 2)}
     stopped = time.monotonic() - begin
@@ -216,7 +214,6 @@ def resumed(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run a case."""
     megatron_on_cpu.enter()
     vars(torch.cuda)["synchronize"] = void
     finished.end_at_exit()

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    """Prepare and draw."""
     from swift.arguments import SftArguments
     from swift.pipelines import SwiftSft
     from swift.pipelines.train.rlhf import SwiftRLHF

@@ -15,7 +15,6 @@ FIELDS = ("chosen_input_ids", "chosen_labels", "rejected_input_ids", "rejected_l
 
 
 def main() -> None:
-    """Prepare, and say what is there."""
     from swift.pipelines.train import rlhf, sft
 
     kind = rlhf.SwiftRLHF if "--rlhf_type" in sys.argv else sft.SwiftSft

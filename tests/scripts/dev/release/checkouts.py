@@ -19,7 +19,6 @@ WHO = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"} | {
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder; return its output."""
     command = ["git", *arguments]
     environment = {**os.environ, **WHO}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -74,7 +73,6 @@ def with_tools(folder: Path) -> Path:
 def release(
     folder: Path, *arguments: str, umask: int = 0o022, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run what `make release` runs, with the code of a checkout."""
     return subprocess.run(
         [sys.executable, "-m", "scripts.dev.release", *arguments],
         cwd=folder,

@@ -29,7 +29,6 @@ def serving() -> Iterator[str]:
 
 
 def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.CompletedProcess[str]:
-    """Run Helm with folders of its own."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     command = [require(which), *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)

@@ -19,7 +19,6 @@ VERSION = "0.2.0"
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a repository that is ready for a release."""
     return checkouts.made(tmp_path_factory.mktemp("origin") / "main", filled=True)
 
 

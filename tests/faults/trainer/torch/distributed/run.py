@@ -49,7 +49,6 @@ def state_after(step: int) -> str:
 
 
 def launchers_board() -> StepBoard:
-    """Open the launcher's step board."""
     board = StepBoard.of_process(os.environ)
     assert board is not None
     return board
@@ -84,7 +83,6 @@ class Node:
         self.fault: dict[str, Any] = planned if mine and always else {}
 
     def train(self, resume: str) -> None:
-        """Train from the checkpoint, if any, to the last step."""
         step, state = self.load(Path(resume)) if resume else (0, "start")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.output.mkdir(parents=True, exist_ok=True)
@@ -118,7 +116,6 @@ class Node:
         return step, (folder / SHARD.format(step, self.rank)).read_text()
 
     def log(self, step: int, state: str) -> None:
-        """Append the rows of a step."""
         loss = int(state[:8], 16) / 2**32
         with (self.output / "logging.jsonl").open("a") as log:
             counter = f"{step}/{STEPS}"
