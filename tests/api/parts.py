@@ -213,7 +213,6 @@ class Parts:
     types: Mapping[str, Schema]
 
     def of(self, name: str) -> Document:
-        """Draw an object of a type of Kubernetes."""
         given = self.types[name]
         fields = [f for f in sorted(given["properties"]) if f in pod_rules.KEPT.get(name, (f,))]
         fields = [f for f in fields if f not in pod_rules.DROPPED.get(name, ())]

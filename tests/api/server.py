@@ -64,7 +64,6 @@ class Server:
             yield replace(self, connection=connection)
 
     def define(self, resource: Mapping[str, Any], probe: Mapping[str, Any]) -> None:
-        """Create a CustomResourceDefinition; return when it takes an object."""
         status, answer = self._ask(resource, "")
         assert status == 201, answer
         deadline = time.monotonic() + 60

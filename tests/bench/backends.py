@@ -110,7 +110,6 @@ def setting(options: argparse.Namespace, gpu: GpuModel) -> Bench:
 
 
 def prepare(bench: Bench, options: argparse.Namespace) -> None:
-    """Write model and pairs unless present."""
     bench.home.mkdir(parents=True, exist_ok=True)
     if not (bench.model / "READY").exists():
         # a separate process: its CUDA context must be gone when training begins

@@ -14,8 +14,6 @@ from tests.chart.helm import CHART, SKIP, Refused, template
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Helm with one release's values."""
-
     values: Mapping[str, Any]
     name: str = "run"
     chart: Path = CHART

@@ -39,7 +39,6 @@ def rendered(chart: Path, values: Document, kubernetes: str = "1.35.0") -> list[
 
 
 def source(documents: list[Document]) -> str:
-    """Return the kind of volume that the gang's launcher is in."""
     volumes = {each["name"]: each for each in pod(documents)["volumes"]}
     [found] = set(volumes.get("package", {"-": {}})) - {"name"}
     return str(found)

@@ -101,7 +101,6 @@ def test_a_command_that_dies_before_it_has_recorded_a_program_leaves_none(tmp_pa
 
 
 def open_logs(log: Path) -> list[Path]:
-    """Return the descriptors by which anything still writes to a log."""
     found = []
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         try:

@@ -31,7 +31,6 @@ class Oracle:
 
 @contextmanager
 def start(folder: Path) -> Iterator[Oracle]:
-    """Start the process; its errors go to a file of the folder."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),

@@ -19,8 +19,6 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(kw_only=True)
 class Faults:
-    """Injected faults; each method injects or removes one."""
-
     cluster: Cluster
     kubectl: Kubectl
     _kubelets: set[str] = field(default_factory=set)

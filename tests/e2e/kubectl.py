@@ -18,8 +18,6 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Kubectl:
-    """The API server with administrator rights."""
-
     binary: Path
     kubeconfig: Path
     namespace: str = ""

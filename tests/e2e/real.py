@@ -35,7 +35,6 @@ class MainJob:
 
 
 def release(space: Space, name: str, over: Values | None = None) -> tuple[Release, Run]:
-    """Describe a run of the shipped file on CPU."""
     values = merge(sources.training(), over or {})
     made = Release(name=name, space=space, files=(A100, CPU), values=values)
     return made, Run(name=name, space=space)

@@ -16,7 +16,6 @@ SEES = {
 
 
 def acting(space: Space, account: str) -> Path:
-    """Return a kubeconfig whose user is a service account."""
     token = space.kubectl.run("create", "token", account).strip()
     text = space.kubectl.run("config", "view", "--raw", "--output=json")
     content = json.loads(text)

@@ -129,8 +129,6 @@ class Run:
         return self.running(2, but=but)
 
     def ended(self, state: str = "Completed", *, seconds: float = 90) -> Object:
-        """Wait until the JobSet has ended, and assert its final state."""
-
         def probe() -> Object | None:
             jobset = self.jobset
             return jobset if jobset.get("status", {}).get("terminalState") else None

@@ -19,8 +19,6 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """A namespace, and the host folders of its volumes."""
-
     name: str
     kubectl: Kubectl
     cluster: Cluster
@@ -32,7 +30,6 @@ class Space:
 
     @property
     def workspace(self) -> Path:
-        """Return the host folder of the claim ``training``."""
         return self.cluster.layout.shared / f"{self.name}-training"
 
 

@@ -19,7 +19,6 @@ def held(space: Space) -> Run:
 
 
 def waiting_reasons(run: Run) -> set[str]:
-    """Return why the containers of the run's pods wait."""
     chosen = f"jobset.sigs.k8s.io/jobset-name={run.name}"
     statuses = [
         status

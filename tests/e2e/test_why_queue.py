@@ -81,7 +81,6 @@ def states(space: Space, name: str) -> dict[str, str]:
 
 
 def change(space: Space, kind: str, name: str, spec: Mapping[str, object]) -> None:
-    """Merge fields into an object's spec."""
     text = json.dumps({"spec": spec})
     space.kubectl.run("patch", kind, name, "--type=merge", f"--patch={text}")
 

@@ -124,7 +124,6 @@ def release(version: str) -> Any:
 
 
 def main(folders: list[str]) -> None:
-    """Run each release, named by its folder, in modules of its own."""
     found = {}
     for folder in folders:
         sys.path.insert(0, folder)

@@ -63,7 +63,6 @@ def is_runnable(fault: Fault) -> bool:
 
 
 def run(fault: Fault, seed: int) -> dict[str, Any]:
-    """Run one fault in a process of its own, as root with mounts and ports of its own."""
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         case = [sys.executable, "-m", "tests.faults.case", fault.name, str(seed), folder]
         process = subprocess.Popen(

@@ -183,7 +183,6 @@ class Case:
         self._note()
 
     def _watch(self) -> None:
-        """Inject what depends on the step that is logged."""
         parts = ("pod", "storage", "successor", "clock")
         planned = next((self.inject[part] for part in parts if part in self.inject), None)
         if planned is None or self._acted:
@@ -353,7 +352,6 @@ def _orphans(earlier: Collection[int]) -> int:
 
 
 def main(name: str, seed: str, folder: str) -> int:
-    """Run one fault; print the result."""
     adopt_orphans()
     fault = next(each for each in catalogue.load("process") if each.name == name)
     result = Case(fault, int(seed), Path(folder)).run()

@@ -163,7 +163,6 @@ class Answer:
     def body(
         self, status: int, content: bytes, headers: dict[str, str], fault: Fault | None
     ) -> None:
-        """Send bytes; truncated or slowly for these faults."""
         request = self.request
         request.send_response(status)
         for name, value in headers.items():

@@ -134,7 +134,6 @@ def layer(module: str) -> str:
 
 
 def modules() -> dict[str, Path]:
-    """Return the launcher's modules by their full names."""
     return {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")

@@ -23,7 +23,6 @@ Each id of [tests/refusals](../../tests/refusals), under every place that refuse
 
 
 def text(cases: Sequence[Case]) -> str:
-    """Return the page of these cases: a section for each place, in the order of the places."""
     sections = [HEADER]
     for place in get_args(Where):
         ids = sorted({f"`{case.id}`" for case in cases if case.where == place})

@@ -69,7 +69,6 @@ class Run:
         return list(reader.of_kind(text.splitlines(), Row))
 
     def newest(self) -> int:
-        """Return the step of the newest complete checkpoint; 0 if there is none."""
         found = checkpoint.newest(self.checkpoints)
         return 0 if found is None else found.step
 
@@ -238,7 +237,6 @@ def on_one_node(
 
 
 def prepare(tokenizer: Path, model: Path, count: int) -> dict[str, float]:
-    """Write model and pairs unless present; return the seconds of each."""
     took: dict[str, float] = {}
     data = data_file(count)
     WORKSPACE.mkdir(parents=True, exist_ok=True)
@@ -291,6 +289,5 @@ def begin(
 
 
 def kill(pid: int, number: int) -> float:
-    """Send a signal; return the Unix time."""
     os.kill(pid, number)
     return time.time()

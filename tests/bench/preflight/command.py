@@ -150,7 +150,6 @@ def run(name: str, case: Case, gpus: list[str], kept: Path) -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the cases of the command line; by default all."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.bench preflight")
     parser.add_argument("results", type=Path, help="folder of the results")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(CASES)}; or all")

@@ -22,7 +22,6 @@ class Callback:
 
 
 def main() -> None:
-    """Train; print the profiled steps."""
     callbacks: dict[str, Any] = {}
     members: dict[str, dict[str, Any]] = {
         "base": {"MegatronCallback": Callback},

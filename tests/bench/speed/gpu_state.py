@@ -24,7 +24,6 @@ class Sampler:
     last: float = 0.0
 
     def look(self) -> None:
-        """Take a sample if the last one is older than the interval."""
         if time.monotonic() - self.last < EVERY:
             return
         self.last = time.monotonic()

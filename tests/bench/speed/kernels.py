@@ -83,7 +83,6 @@ def _spans(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
 
 
 def _top(kernels: Sequence[Kernel]) -> list[list[Any]]:
-    """Return ``[name, ms, count]`` of the longest kernels."""
     seen: dict[str, list[int]] = {}
     for kernel in kernels:
         each = seen.setdefault(kernel.name[:NAME], [0, 0])

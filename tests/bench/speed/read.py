@@ -57,7 +57,6 @@ def _step(everyone: Sequence[dict[str, Any]], replicas: Sequence[dict[str, Any]]
 
 
 def ranks(folder: Path) -> Ranks:
-    """Read ``rank-<N>.jsonl`` in a run's folder."""
     files = [lines(path) for path in sorted(folder.glob("rank-*.jsonl"))]
     whole = [file for file in files if file]
     return Ranks(who=[file[0] for file in whole], rows=[file[1:] for file in whole])

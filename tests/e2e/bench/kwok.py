@@ -98,7 +98,6 @@ def running(layout: Layout, fleet: Fleet, stages: str) -> Iterator[None]:
 
 
 def ready(layout: Layout) -> int:
-    """Return how many fake nodes are ready."""
     nodes = api.get(layout, "/api/v1/nodes?labelSelector=type%3Dkwok")["items"]
     conditions = [c for node in nodes for c in node["status"].get("conditions", [])]
     return sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -39,7 +39,6 @@ def run(layout: Layout, *words: str, stdin: str | None = None) -> str:
 
 
 def get(layout: Layout, *words: str) -> dict[str, Any]:
-    """Return the parsed output of ``kubectl get ... -o json``."""
     content: dict[str, Any] = json.loads(run(layout, "get", *words, "-o", "json"))
     return content
 

@@ -67,7 +67,6 @@ class Layout:
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the programs' logs; ``down`` keeps it."""
         return self.home / "logs"
 
     @property

@@ -35,8 +35,6 @@ All = Callable[[Scene, Sequence[Target]], bool]
 
 
 def signalled(process: Callable[[Target, str], int | None], number: signal.Signals) -> Each:
-    """Return the fault that sends a signal to a process of a pod."""
-
     def act(scene: Scene, target: Target) -> bool:
         pod = target.pod(scene.chance)
         return pod is not None and target.send(process(target, pod.name), number)
@@ -45,8 +43,6 @@ def signalled(process: Callable[[Target, str], int | None], number: signal.Signa
 
 
 def deleted(*words: str) -> Each:
-    """Return the fault that deletes a pod, with these words of kubectl."""
-
     def act(scene: Scene, target: Target) -> bool:
         pod = target.pod(scene.chance)
         if pod is not None:

@@ -33,8 +33,6 @@ class Change:
 
 @dataclass(frozen=True)
 class Sync:
-    """A returned ``fsync`` of a file or directory."""
-
     inode: int
 
 

@@ -261,7 +261,6 @@ def _version(path: Path) -> int | None:
 
 
 def replacements(root: Path, record: Recording) -> None:
-    """Replace one file several times."""
     for number in range(12):
         replace(root / "progress.json", content(number, "progress"))
         record.promise("number", number)
@@ -283,7 +282,6 @@ WAIT_SECONDS = 3.0
 
 
 def locks(root: Path, record: Recording) -> None:
-    """Acquire and release a lock three times."""
     for _ in range(3):
         with Lock(root / "run.lock", "crash"):
             record.promise("held", True)
@@ -291,7 +289,6 @@ def locks(root: Path, record: Recording) -> None:
 
 
 def free_lock(root: Path, promises: Promises) -> None:
-    """Acquire the lock that a dead process has left."""
     begun = time.monotonic()
     with Lock(root / "run.lock", "next") as lock:
         lock.check()

@@ -41,7 +41,6 @@ def free_port() -> int:
 
 @contextmanager
 def serving(folder: Path, document: object = None) -> Iterator[str]:
-    """Serve a file, or none; yields the URL."""
     path, port = folder / "progress.json", free_port()
     if document is not None:
         path.write_text(document if isinstance(document, str) else json.dumps(document))

@@ -26,7 +26,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 
 
 def written(pods: Trained) -> list[Row]:
-    """Return all rows of the run, those of repeated steps, too."""
     lines = (pods.run / "metrics.jsonl").read_text().splitlines()
     return list(reader.of_kind(lines, Row))
 

@@ -143,7 +143,6 @@ class World:
         return cast(Settings, own)
 
     def run(self) -> Progress:
-        """Start pods until the run has ended; return the last progress."""
         self.faults = [(BEGIN + when, kind) for when, kind in self.scenario.faults]
         while True:
             began, is_lost = self.clock.now, False

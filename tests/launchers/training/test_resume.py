@@ -44,7 +44,6 @@ CUT, STEPS = 7, 10
 def train(
     home: Path, steps: int, *, attempt: int, resume: Checkpoint | None, **changes: Any
 ) -> str:
-    """Train up to a step, a checkpoint after each second one; return the output."""
     flags = {"max_steps": steps, "save_steps": 2, **changes}
     done = demo_run.train(home, flags, attempt=attempt, resume=resume)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

@@ -88,7 +88,6 @@ class Kind:
         kind(self.layout, "load", "image-archive", str(archive), "--name", NAME)
 
     def stop_kubelet(self, node: str) -> None:
-        """Stop a node's kubelet; its pods keep running."""
         self._in(node, "systemctl", "stop", "kubelet")
 
     def start_kubelet(self, node: str) -> None:
@@ -145,7 +144,6 @@ class Kind:
         return next(item for item in found if CONFIG in item.get("data", {}))
 
     def _containers(self, name: str) -> set[str]:
-        """Return the ids of the running containers of a static pod."""
         return set(self._in(CONTROL_PLANE, "crictl", "ps", "--quiet", "--name", name).split())
 
     def _fake_devices(self, node: str) -> None:

@@ -71,7 +71,6 @@ def power_off(layout: Layout, node: Node) -> None:
 
 
 def start_kubelet(layout: Layout, node: Node) -> None:
-    """Start a node's kubelet; wait until it is healthy and the node has its devices."""
     program = kubelet.program(layout, node)
     _start(layout, node, "kubelet", program.argv)
     supervise.wait_ready(layout, program)
@@ -79,7 +78,6 @@ def start_kubelet(layout: Layout, node: Node) -> None:
 
 
 def stop_kubelet(layout: Layout, node: Node) -> None:
-    """Stop a node's kubelet; its pods keep running."""
     supervise.stop(layout, f"{node.name}-kubelet")
 
 

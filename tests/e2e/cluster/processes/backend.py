@@ -53,7 +53,6 @@ class Processes:
             self._wait_ready(it)
 
     def down(self) -> None:
-        """Stop the cluster; its logs are kept."""
         self._each(lifecycle.stop)
         for process in supervise.recorded(self.layout):
             # SIGKILL: their data is removed anyway.
@@ -73,7 +72,6 @@ class Processes:
         lifecycle.start_kubelet(self.layout, self._node(name))
 
     def power_off(self, name: str) -> None:
-        """Kill everything that runs on a node."""
         lifecycle.power_off(self.layout, self._node(name))
 
     def power_on(self, name: str) -> None:

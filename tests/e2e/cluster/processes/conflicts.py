@@ -29,8 +29,6 @@ LISTEN, UNCONNECTED = "0A", "07"
 
 @dataclass(frozen=True, kw_only=True)
 class Listener:
-    """A socket that is bound to a port on all addresses."""
-
     protocol: Protocol
     port: int
     inode: str

@@ -98,7 +98,6 @@ def token_line(token: str, user: str, groups: tuple[str, ...]) -> str:
 
 
 def kubeconfig(server: str, authority: bytes, name: str, token: str) -> str:
-    """Return the text of a kubeconfig (JSON, a subset of YAML)."""
     data = base64.b64encode(authority).decode("ascii")
     cluster = {"server": server, "certificate-authority-data": data}
     context = {"cluster": "megatron-dpo", "user": name}

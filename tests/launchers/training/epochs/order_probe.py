@@ -57,7 +57,6 @@ def orders(sequence_parallel: bool) -> dict[str, list[int]]:
 
 
 def main() -> None:
-    """Print the orders, with the feature installed if it is named."""
     import torch.distributed as dist
     from swift.sequence_parallel import sequence_parallel
     from torch.distributed.device_mesh import init_device_mesh

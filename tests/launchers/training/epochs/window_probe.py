@@ -27,7 +27,6 @@ FLAGS = """
 
 
 def steps(folder: Path, window: int) -> list[tuple[float, dict[str, Any]]]:
-    """Train an epoch; return loss and gradients of each step."""
     from swift.callbacks.base import TrainerCallback
     from swift.callbacks.mapping import callbacks_map
     from swift.pipelines.train.rlhf import SwiftRLHF

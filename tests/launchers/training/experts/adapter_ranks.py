@@ -207,7 +207,6 @@ def load(optimizer: Any, model: Any, folder: Path) -> None:
 
 
 def spoil(model: Any) -> None:
-    """Fill the trained weights with what no checkpoint has."""
     for weight in model.parameters():
         if weight.requires_grad:
             weight.data.fill_(7.0)
@@ -255,7 +254,6 @@ class Case:
         vars(torch.cuda)["get_device_capability"] = lambda *_: (9 if is_stacked else 8, 0)
 
     def run(self, is_stacked: bool) -> None:
-        """Train, save in the middle, and train on."""
         optimizer, model = make(self.ep, **self.options)
         self.first[is_stacked] = kept_weights(model)
         self.norms[is_stacked] = train(optimizer, model, STEPS, seed=dist.get_rank())
@@ -315,7 +313,6 @@ def layer(rank: int = RANK, bias: bool = False, **changes: Any) -> Any:
 
 
 def sides(module: Any) -> list[Any]:
-    """Return the two products of a layer's adapter."""
     return [module.lora_A["default"], module.lora_B["default"]]
 
 
@@ -340,7 +337,6 @@ def left(ours: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train, save and load in both forms."""
     folder, ep = Path(sys.argv[1]), int(sys.argv[3])
     ours = start(Path(sys.argv[2]), ep)
     found = {

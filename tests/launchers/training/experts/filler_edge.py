@@ -74,7 +74,6 @@ def apart(one: Any, other: Any) -> float:
 
 
 def main() -> None:
-    """Compare upstream on packs without filler with both, before and after the feature."""
     upstream, ours = collators(SPACE)
     plain, filled = collated(upstream, own.KEY), collated(ours, own.KEY)
     real = sum(sum(each["seq_lens"]) for each in plain)

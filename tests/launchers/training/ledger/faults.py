@@ -37,8 +37,6 @@ class Trainer:
             raise KilledError
 
     def dying(self, change: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that is killed before, within or after a change of a file."""
-
         def changed(path: Path, *given: Any, **named: Any) -> Any:
             self.may_die()
             try:
@@ -52,7 +50,6 @@ class Trainer:
         return changed
 
     def run(self, steps: int) -> None:
-        """Train to a step, in as many attempts as it takes."""
         while True:
             self.attempt += 1
             try:

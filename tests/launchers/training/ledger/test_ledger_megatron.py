@@ -18,7 +18,6 @@ pytestmark = [needs_training, pytest.mark.timeout(300)]
 
 
 def train(home: Path, *features: str) -> list[str]:
-    """Run both ranks; return what rank 0 printed."""
     port = str(free_port())
     env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
     env |= {"PYTHONPATH": str(ROOT), "DPO_RUN_FOLDER": str(home), "CUDA_VISIBLE_DEVICES": ""}

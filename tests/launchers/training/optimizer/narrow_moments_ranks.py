@@ -163,7 +163,6 @@ def patches() -> tuple[Callable[[], None], Callable[[], None]]:
 
 
 def main() -> None:
-    """Save and load in all four ways."""
     enter(Path(sys.argv[2]))
     finished.end_at_exit()
     dist.init_process_group("gloo")

@@ -93,7 +93,6 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
 
 
 def figures(model: Path) -> dict[str, Any]:
-    """Measure all distributions, lengths and layouts."""
     from launchers.plan import model_config
     from launchers.training.packs import dealing, packing
     from launchers.training.packs.packing_record import Packs, PairWeights, report

@@ -46,7 +46,6 @@ def text(chance: Any, prompt: list[int], answer: int) -> dict[str, Any]:
 
 
 def pack(seed: int) -> list[dict[str, Any]]:
-    """Return the pairs of a pack, in another order and of other words for each seed."""
     chance = torch.Generator().manual_seed(seed)
     rows = []
     for at in torch.randperm(len(PAIRS), generator=chance).tolist():

@@ -155,7 +155,6 @@ class Node:
         self.meet(f"sealed-{step}")
 
     def meet(self, name: str, seconds: float = inf) -> None:
-        """Wait until all nodes have come here, or so many seconds."""
         stop = time.monotonic() + seconds
         (self.folder / f"{name}-{self.rank}").touch()
         others = [self.folder / f"{name}-{rank}" for rank in range(self.nodes)]
@@ -163,7 +162,6 @@ class Node:
             time.sleep(0.01)
 
     def act(self, at: str, step: int) -> None:
-        """Do what the fault says if its time has come."""
         fault = self.fault
         if at == "every-save" and fault.get("do") == "slow-saves":  # the first, and the later ones
             time.sleep(fault["word"][step > SAVE_EVERY])
