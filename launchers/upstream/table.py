@@ -269,6 +269,7 @@ PATCHES = (
             *functions(_ARGUMENTS, "init_iters"),
             *functions(_SAMPLERS, "MegatronPretrainingRandomSampler"),
             *functions("swift.dataset.packing:PackingDataset", "__init__ create_packed_idx"),
+            *functions("swift.dataset.packing", "_spawn_workers"),
         ),
     ),
     Patch(
