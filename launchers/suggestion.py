@@ -54,10 +54,6 @@ def _initials(name: str) -> str:
 def remedy(given: str, known: Collection[str]) -> str:
     """Propose the nearest known name; otherwise list the known ones.
 
-    Args:
-        given: the unknown name.
-        known: the allowed names, at least one.
-
     >>> remedy("clon", ["clone", "train"])
     'did you mean clone?'
     >>> remedy("fetch", ["clone", "train"])

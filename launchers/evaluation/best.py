@@ -17,13 +17,7 @@ from launchers.storage import checkpoint
 
 
 def best_saved(metrics: Path, checkpoints: Path, measure: Measure) -> Evaluation | None:
-    """Return the best evaluation of a checkpoint that is still complete; None without one.
-
-    Args:
-        metrics: the run's ``metrics.jsonl``.
-        checkpoints: the folder of its checkpoints.
-        measure: the number by which evaluations are compared.
-    """
+    """Return the best evaluation of a checkpoint that is still complete; None without one."""
     saved = {each.step for each in checkpoint.complete(checkpoints)}
     return measure.best(reader.read(metrics, Evaluation), saved)
 

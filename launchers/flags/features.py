@@ -296,12 +296,7 @@ FEATURES = (
 
 
 def names(recipe: Recipe, *, on_cpu: bool) -> list[str]:
-    """List the features of a run in the order in which they are installed.
-
-    Args:
-        recipe: the run's recipe.
-        on_cpu: whether the run has no GPU.
-    """
+    """List the features of a run in the order in which they are installed."""
     return [feature.name for feature in _enabled(recipe, on_cpu=on_cpu)]
 
 

@@ -43,9 +43,6 @@ def same_adapters(value: Callable[[str], Any]) -> bool:
 
     An adapter of Megatron's format takes precedence (``swift/megatron/trainers``).
 
-    Args:
-        value: returns the value of a flag of ``ADAPTERS``.
-
     >>> same_adapters({"adapters": "/a", "ref_adapters": ["/a"]}.get)
     True
     >>> same_adapters({"adapters": "/a"}.get), same_adapters({}.get)

@@ -51,10 +51,6 @@ def _is_installed(module: str) -> bool:
 def missing(recipe: Recipe, is_installed: Callable[[str], bool] = _is_installed) -> list[Refusal]:
     """Return a message for each value whose package the image lacks.
 
-    Args:
-        recipe: the run's recipe.
-        is_installed: tells whether a module is there, by its name.
-
     >>> recipe = Recipe(backend="transformers", task="sft", model="m", dataset=("d",),
     ...                 args={"deepspeed": "zero2"})
     >>> str(missing(recipe, lambda module: False)[0])

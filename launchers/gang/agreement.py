@@ -12,13 +12,7 @@ class Agreement(ABC):
     def __init__(
         self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
     ) -> None:
-        """Take part.
-
-        Args:
-            nodes: ranks of the gang.
-            send: sends a message to rank 0, on rank 0 to all others.
-            is_leader: whether this is rank 0.
-        """
+        """Take part."""
         self._nodes, self._send, self._is_leader = nodes, send, is_leader
 
     @abstractmethod

@@ -45,12 +45,7 @@ def sentence(silence: Silence, culprit: Culprit) -> str:
 
 
 def error(cause: str, kind: str = "") -> LaunchError:
-    """Return the error that ends the node whose rank hangs, or has left the others waiting.
-
-    Args:
-        cause: what ``sentence`` returned.
-        kind: of the culprit.
-    """
+    """Return the error that ends the node whose rank hangs, or has left the others waiting."""
     if kind == EXITED:
         return training_end.incomplete(cause)
     return LaunchError(

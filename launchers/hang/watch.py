@@ -84,16 +84,7 @@ def watching(
     folder: Path,
     env: Mapping[str, str],
 ) -> Iterator[HangWatch]:
-    """Watch the heartbeats of this node's training processes inside this context.
-
-    Args:
-        launch: this start of the launcher.
-        hang: whether the heartbeats are watched, and their limits.
-        board: the memory shared with the processes.
-        peers: notified when the gang ends because of a hang.
-        folder: of the attempt.
-        env: the launcher's environment.
-    """
+    """Watch the heartbeats of this node's training processes inside this context."""
     if not hang.is_watched:
         yield HangWatch({})
         return

@@ -98,12 +98,6 @@ def predict_footprint(
 ) -> Footprint:
     """Return the footprint of a run on the Megatron backend.
 
-    Args:
-        recipe: the recipe.
-        training: the same recipe, parsed.
-        model: sizes of the model.
-        convert: whether the convert stage runs.
-
     Raises:
         LaunchError: CONFIG, naming a flag that is not a number.
     """

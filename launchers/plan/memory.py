@@ -214,11 +214,6 @@ def host(model: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     that keeps it over a restart in place releases it without room for both, so it does not add to
     the peak. Weights of the model are read through the page cache, which the kernel
     reclaims.
-
-    Args:
-        model: sizes of the model.
-        training: the job.
-        shards: parameters of each pipeline stage.
     """
     layout = training.layout
     ranks = layout.gpus_per_node
@@ -307,11 +302,6 @@ def optimizer_passing(training: Training, dense: float, experts: float) -> float
     parameter group at once (``get_unscaled_state``); experts are a group of their own. Without the
     precision-aware optimizer, bf16 gradients are copied to fp32 (``optimizer.py``:
     ``_copy_model_grads_to_main_grads``).
-
-    Args:
-        training: the job.
-        dense: dense parameters whose state the rank holds.
-        experts: expert parameters whose state the rank holds.
     """
     if training.optimizer != "adam":
         return 4.0 * (dense + experts)

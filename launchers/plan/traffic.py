@@ -108,13 +108,7 @@ def pipeline(model: ModelConfig, training: Training, local: float) -> Traffic:
 
 
 def gradients(training: Training, dense: float, moe: float) -> Traffic:
-    """Return the data-parallel traffic of one step, of gradients and weights.
-
-    Args:
-        training: the job.
-        dense: trained dense parameters of a rank.
-        moe: trained expert parameters of a rank.
-    """
+    """Return the data-parallel traffic of one step, of gradients and weights."""
     layout = training.layout
     each = training.grad_bytes + 2.0
     stage = layout.world // layout.pp

@@ -235,11 +235,6 @@ class Training:
 def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
     """Parse a recipe of the Megatron backend.
 
-    Args:
-        recipe: the recipe.
-        nodes: pods of the gang.
-        gpus_per_node: GPUs, hence processes, of each.
-
     Raises:
         LaunchError: CONFIG, naming the flag, or for the transformers backend.
     """

@@ -63,10 +63,6 @@ def failure(findings: Sequence[Finding], name: str) -> LaunchError | None:
     """Return the error of a failed preflight; None if it passed.
 
     The error lists all failures; a user code takes precedence, since a restart would fail again.
-
-    Args:
-        findings: all findings.
-        name: the rank, with its pod and node.
     """
     bad = [f for f in findings if f.state == "failed"]
     if not bad:

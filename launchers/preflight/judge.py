@@ -38,15 +38,7 @@ def judge_measurements(
     *,
     adapters: int,
 ) -> list[Finding]:
-    """Judge transports, bandwidths, pairs and GPUs; the result is equal on every rank.
-
-    Args:
-        records: records of all ranks.
-        plan: the plan of the measurement.
-        wanted: thresholds and required transport.
-        env: environment, in which NCCL variables may choose the network.
-        adapters: number of RDMA devices that this pod may open.
-    """
+    """Judge transports, bandwidths, pairs and GPUs; the result is equal on every rank."""
     nodes, nproc = plan.nodes, plan.nproc
     chosen = bool(env.get("NCCL_NET")) or env.get("NCCL_IB_DISABLE", "0") != "0"
     strict = bool(wanted.transport) and not wanted.transport.startswith(SOCKETS)

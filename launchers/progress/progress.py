@@ -184,12 +184,7 @@ def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 @contextmanager
 def reporting(progress: Progress, peers: PeerMonitor | None = None) -> Iterator[None]:
-    """Note in ``progress.json`` why the run failed, if it fails.
-
-    Args:
-        progress: the run's.
-        peers: knows whether a peer has ended the gang.
-    """
+    """Note in ``progress.json`` why the run failed, if it fails."""
     try:
         yield
     except BaseException as error:

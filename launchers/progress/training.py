@@ -139,21 +139,13 @@ def note(attempt: Path, counts: Mapping[str, Any]) -> None:
 
 
 def log_rows(training: Mapping[str, Any]) -> None:
-    """Log how many rows a run has trained on, and why others were dropped.
-
-    Args:
-        training: the training state in ``progress.json``.
-    """
+    """Log how many rows a run has trained on, and why others were dropped."""
     if found := training.get("rows"):
         logs.info("rows", **found)
 
 
 def log_held_out(training: Mapping[str, Any]) -> None:
-    """Log a run's first, last and best evaluation, one line each; nothing without any.
-
-    Args:
-        training: the training state in ``progress.json``.
-    """
+    """Log a run's first, last and best evaluation, one line each; nothing without any."""
     held_out = training.get("held_out") or {}
     for name in ("first", "last", "best"):
         if found := held_out.get(name):

@@ -64,12 +64,6 @@ def batches(samples: int, micro: int, rank: int, ranks: int) -> Iterator[tuple[l
     All ranks get the same number of batches, because experts are distributed over them: the last
     round is filled up with batches from the dataset's start, which do not count.
 
-    Args:
-        samples: rows of the dataset.
-        micro: rows of a micro-batch.
-        rank: data-parallel rank.
-        ranks: data-parallel size.
-
     >>> [list(batches(3, 1, rank, 2)) for rank in (0, 1)]
     [[([0], True), ([2], True)], [([1], True), ([0], False)]]
     """

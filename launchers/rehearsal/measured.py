@@ -87,13 +87,7 @@ class Measured:
 
 
 def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Measured:
-    """Read the files of a rehearsal that has trained to its end.
-
-    Args:
-        work: the rehearsal's folders.
-        rehearsal: its steps.
-        export: the result of loading the export.
-    """
+    """Read the files of a rehearsal that has trained to its end."""
     found = _rows(work.metrics)
     kill = read_object(work.home / KILL_RECORD)
     killed_at = kill.get("time")

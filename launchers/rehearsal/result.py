@@ -35,16 +35,7 @@ def document(
     figures: Iterable[Figure],
     unknown: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the report as JSON data.
-
-    Args:
-        run: name of the release.
-        digest: of recipe and launcher.
-        finished: Unix time of the rehearsal's end.
-        measured: its measurements.
-        figures: their verdicts.
-        unknown: figures without one, and why.
-    """
+    """Return the report as JSON data."""
     listed = list(figures)
     return {
         "version": VERSION,

@@ -65,11 +65,7 @@ def not_negative(flag: str) -> Range:
 
 
 def frozen(adapter: tuple[When, ...]) -> Conflict:
-    """Return the rule that some parameters are trained.
-
-    Args:
-        adapter: conditions under which no adapter is trained.
-    """
+    """Return the rule that some parameters are trained."""
     flag = "freeze_parameters_ratio"
     named = (missing("trainable_parameters"), missing("trainable_parameters_regex"))
     return Conflict(

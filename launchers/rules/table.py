@@ -234,10 +234,6 @@ def rows(backend: str, swift: str) -> tuple[Rule, ...]:
     """Return the rules of a release of ms-swift that need no model.
 
     Those of all releases come first, as in the chart, which shares them between its tables.
-
-    Args:
-        backend: ``megatron`` or ``transformers``.
-        swift: version of ms-swift.
     """
     found = (rule for rule in ROWS[backend] if _is_of(rule, parse_version(swift)))
     return tuple(sorted(found, key=lambda rule: bool(rule.since or rule.fixed_in)))
@@ -250,10 +246,6 @@ def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:
 
 def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     """Return a message for each rule that a recipe breaks.
-
-    Args:
-        args: the recipe's flags.
-        context: the model, processes and kind of training.
 
     >>> gang = Context(model_config=None, nodes=1, gpus_per_node=8, backend="megatron")
     >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"}, gang)[0].says

@@ -51,10 +51,6 @@ def observing(launch: Launch, folder: Path) -> Iterator[Mapping[str, str]]:
 
     Does nothing without ``launch.rehearse``.
 
-    Args:
-        launch: this start of the launcher.
-        folder: of the attempt.
-
     Raises:
         LaunchError: in place of the failure of the process that killed itself, the reason.
     """

@@ -95,16 +95,7 @@ class Restarts:
         peers: PeerMonitor,
         progress: Progress | None,
     ) -> None:
-        """Let this rank ask for restarts, unless the settings allow none.
-
-        Args:
-            name: of this rank.
-            settings: the launcher's.
-            recipe: the run's.
-            attempt: the first one in this pod.
-            peers: the gang.
-            progress: rank 0's, where restarts are noted; None on other ranks.
-        """
+        """Let this rank ask for restarts, unless the settings allow none."""
         self._name, self._settings, self._recipe = name, settings, recipe
         self._peers, self._progress = peers, progress
         self._count = Count(step=_step(attempt))

@@ -214,16 +214,7 @@ def _gather(
     leader: Leader,
     deadline: float,
 ) -> tuple[StartDecision, StartMessage]:
-    """Decide what is trained, and start the gang once every rank is ready for it.
-
-    Args:
-        settings: the launcher's settings.
-        recipe: the recipe that is trained.
-        prepared: outputs of the earlier stages.
-        preflight: this pod's preflight.
-        leader: the gang.
-        deadline: monotonic time by which the ranks must join.
-    """
+    """Decide what is trained, and start the gang once every rank is ready for it."""
     launch = settings.launch
     checkpoints = launch.work.checkpoints
     joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)

@@ -137,11 +137,6 @@ def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError
 def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]]) -> None:
     """Verify the outputs of a run that succeeded.
 
-    Args:
-        settings: the settings of the run.
-        recipe: its recipe.
-        outputs: path and digest of the outputs of its stages before training.
-
     Raises:
         LaunchError: INPUT_MISSING or IO when an output is missing, different or damaged.
     """

@@ -107,11 +107,6 @@ class StartDecision:
 def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str]) -> StartDecision:
     """Decide whether to train, and from which checkpoint.
 
-    Args:
-        settings: the launcher's settings.
-        recipe: the run's recipe.
-        digests: of the outputs of the stages before training, by stage and name.
-
     Raises:
         LaunchError: CONFIG when the run has checkpoints of another identity, or resumes under other
             versions of upstream; NO_PROGRESS or OUT_OF_MEMORY when its past attempts failed so

@@ -59,14 +59,6 @@ def finish(
 ) -> None:
     """Export what a run has trained, test the export, and log how it is served.
 
-    Args:
-        launch: this start of the launcher.
-        recipe: that was trained.
-        identity: see ``marker_inputs``.
-        attempt: folder of the attempt that completed the training.
-        origin: what the export is made from.
-        env: the launcher's environment.
-
     Raises:
         LaunchError: see ``export``; CONFIG if the export differs from what was trained.
     """

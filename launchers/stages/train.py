@@ -66,16 +66,6 @@ def train(
 ) -> None:
     """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
 
-    Args:
-        launch: this start of the launcher.
-        hang: limits of the hang watchdog.
-        recipe: the run's.
-        inputs: paths of the earlier stages' outputs.
-        attempt: its number and checkpoint.
-        peers: the gang.
-        env: the launcher's environment, with what all attempts add.
-        standby: of this launcher; becomes torchrun if it is ready, and survives its end.
-
     Raises:
         LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
             on SIGTERM, HANG when a rank of this node hangs, INCOMPLETE when it ended without an

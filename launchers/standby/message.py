@@ -122,10 +122,6 @@ def _oom_score_of(pid: int) -> str:
 def outcome(connection: socket.socket, *, block: bool) -> str | None:
     """Return what the process at the other end has reported; None if nothing yet.
 
-    Args:
-        connection: to the process.
-        block: whether to wait for the report.
-
     Returns:
         ``READY``, why it is not, or an empty text if it has ended.
     """

@@ -45,12 +45,7 @@ def modules(program: Path, env: Mapping[str, str]) -> list[str]:
 
 
 def has_context(library: Any, devices: int) -> bool:
-    """Return whether this process holds a CUDA context, and so memory of a GPU.
-
-    Args:
-        library: the CUDA driver.
-        devices: number of GPUs.
-    """
+    """Return whether this process holds a CUDA context, and so memory of a GPU."""
     flags, active = ctypes.c_uint(), ctypes.c_int()
     for device in range(devices):
         # an error means that the driver is not even initialised

@@ -91,12 +91,7 @@ class Boundary:
         return _checked(stops, saves=(saves or is_last) and not evaluates)
 
     def end_save(self, step: int, *, stops: bool) -> bool:
-        """Return whether to stop now that the checkpoint of ``step``, not the last, is complete.
-
-        Args:
-            step: the number of completed steps.
-            stops: what ``end_step`` returned for this step.
-        """
+        """Return whether to stop now that the checkpoint of ``step``, not the last, is complete."""
         self._saved = time.monotonic() - self._began
         self._newest = step
         self._timer.begin(step)
@@ -126,13 +121,7 @@ class Boundary:
         return _checked(following > 0 and self._stops_at(end_of_batch(step, self._batches)))
 
     def end_evaluation(self, step: int, *, saves: bool, is_last: bool) -> bool:
-        """Return whether to save and stop now that an evaluation has ended.
-
-        Args:
-            step: the number of completed steps.
-            saves: whether the trainer saves next.
-            is_last: whether training ends with this step.
-        """
+        """Return whether to save and stop now that an evaluation has ended."""
         self._batches += 1
         self._next(*_after(step, saves=saves, is_last=is_last))
         stops = step > self._newest and self._stops_at(end_of_batch(step, self._batches))

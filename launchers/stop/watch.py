@@ -136,13 +136,7 @@ class StopOnRequest:
 def stopping(
     agreement: StopAgreement, *, processes: int, grace_seconds: float
 ) -> Iterator[StopOnRequest]:
-    """Provide the step board of this node while torchrun runs.
-
-    Args:
-        agreement: of the gang.
-        processes: training processes of this node.
-        grace_seconds: from SIGTERM to SIGKILL.
-    """
+    """Provide the step board of this node while torchrun runs."""
     handle, name = tempfile.mkstemp(prefix="dpo-steps-")
     os.close(handle)
     path = Path(name)

@@ -157,12 +157,6 @@ def copy(
 ) -> None:
     """Copy a file and flush it, comparing its chunks with their digests.
 
-    Args:
-        source: the file.
-        target: its copy.
-        digests: of the source's chunks.
-        flushed: called after each part that is on the disk.
-
     Raises:
         OSError: EIO if a chunk differs, or the error of a disk.
     """

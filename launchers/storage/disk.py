@@ -73,10 +73,6 @@ def reporting(place: Path) -> Iterator[None]:
 def require_space(folder: Path, needed: int) -> None:
     """Raise if the volume has less free space than needed.
 
-    Args:
-        folder: an existing folder on the volume.
-        needed: bytes to be written.
-
     Raises:
         LaunchError: QUOTA with both numbers.
     """
@@ -145,12 +141,7 @@ class GradualFlush:
     """Flushes a large file while it is written; otherwise its end waits for all of it, silently."""
 
     def __init__(self, file: IO[bytes], flushed: Callable[[], None]) -> None:
-        """Begin with nothing written.
-
-        Args:
-            file: open for writing.
-            flushed: called after each flush.
-        """
+        """Begin with nothing written."""
         self._file, self._flushed, self._done = file, flushed, 0
 
     def advance(self) -> None:

@@ -53,12 +53,6 @@ def copy_shards(
 ) -> None:
     """Copy a rank's shards to the workspace, each by a rename; its note of the digests last.
 
-    Args:
-        local: ``checkpoint-<step>`` on this node's disk.
-        folder: the same on the workspace.
-        rank: the global rank that has written them.
-        flushed: called after each part that is on the workspace.
-
     Raises:
         OSError: a file differs from its digests, or the error of a disk.
     """

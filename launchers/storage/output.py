@@ -236,10 +236,6 @@ def refuse_foreign(stage: str, path: Path) -> None:
 def refuse_links(partial: Path, files: Iterable[Path]) -> None:
     """Refuse folders in a partial output that lead out of it: files there are not its own.
 
-    Args:
-        partial: the partial folder.
-        files: the files that are to be written, replaced or removed in it.
-
     Raises:
         LaunchError: CONFIG with the first such folder.
     """

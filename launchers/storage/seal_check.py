@@ -128,10 +128,6 @@ class Header(NamedTuple):
 def header(path: Path, size: int) -> Header:
     """Read the header of safetensors (https://github.com/huggingface/safetensors).
 
-    Args:
-        path: of the file.
-        size: its bytes.
-
     Raises:
         LaunchError: IO if the storage does not answer.
     """

@@ -85,11 +85,7 @@ class Verdict:
         return self.cascade or self.id in _ABORTS or self.failure_class in _ABORTING
 
     def error(self, logs: Path | None = None) -> LaunchError:
-        """Return the error that ends the launcher.
-
-        Args:
-            logs: folder that the remedy names, if given.
-        """
+        """Return the error that ends the launcher."""
         remedy = self.remedy if logs is None else f"{self.remedy}; logs: {logs}"
         return LaunchError(
             self.code, self.cause, remedy, id=self.id, failure_class=self.failure_class

@@ -74,11 +74,7 @@ def read(root: Path = Path("/"), stored: Callable[[Path], int] = _stored) -> Hos
 
 
 def available(root: Path = Path("/")) -> int:
-    """Return the bytes that may still be allocated, by the host and by the container's limit.
-
-    Args:
-        root: folder that holds ``proc`` and ``sys``.
-    """
+    """Return the bytes that may still be allocated, by the host and by the container's limit."""
     free = _meminfo(root, "MemAvailable") or 0
     found = _of_cgroup(root)
     if found is None or found.limit is None:
@@ -151,9 +147,6 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     A container sees its own cgroup at the mount point, a process of a host below it. The counter is
     in ``memory.events`` (cgroup v2, of the whole subtree) or in ``memory.oom_control`` (v1, since
     Linux 4.13), see cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation.
-
-    Args:
-        root: folder that holds ``proc`` and ``sys``.
     """
     for folder, version in cgroup_folders(root):
         path = folder / ("memory.events" if version == 2 else "memory.oom_control")
@@ -174,9 +167,6 @@ def oom_kills_since(before: int | None) -> int | None:
 
 def cgroup_folders(root: Path) -> list[tuple[Path, int]]:
     """List the folders that may hold this process's memory cgroup, the most specific first.
-
-    Args:
-        root: folder that holds ``proc`` and ``sys``.
 
     Returns:
         Each folder with the version of its cgroup, 1 or 2.

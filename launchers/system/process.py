@@ -115,13 +115,7 @@ def blocking_sigterm() -> Iterator[None]:
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], sink: int) -> subprocess.Popen[bytes]:
-    """Start a command in a new session.
-
-    Args:
-        argv: the command.
-        env: its environment.
-        sink: file descriptor for its output.
-    """
+    """Start a command in a new session."""
     return subprocess.Popen(
         argv,
         env=env,
@@ -194,10 +188,6 @@ class Child:
         """Terminate the group with SIGTERM; after ``grace`` seconds kill all descendants.
 
         A command that has failed already gets no grace.
-
-        Args:
-            grace: in seconds.
-            spare: processes that live on, with their descendants.
         """
         if self.poll() is None:
             _signal_group(self._process.pid, signal.SIGTERM)
@@ -237,11 +227,9 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def kill_descendants(timeout: float = KILL_SECONDS, spare: Collection[int] = ()) -> bool:
-    """Kill and reap all descendants; return whether none is left. Does nothing without /proc.
+    """Kill and reap all descendants but ``spare`` and theirs; return whether none is left.
 
-    Args:
-        timeout: in seconds.
-        spare: processes that live on, with their descendants.
+    Does nothing without /proc.
     """
     stop = time.monotonic() + timeout
     while time.monotonic() < stop:
@@ -259,12 +247,7 @@ def kill_descendants(timeout: float = KILL_SECONDS, spare: Collection[int] = ())
 
 
 def descendants(root: int, spare: Collection[int] = ()) -> list[int]:
-    """List the descendants of ``root``, zombies included; empty without /proc.
-
-    Args:
-        root: a process.
-        spare: processes that are left out, with their descendants.
-    """
+    """List the descendants of ``root``, zombies included; empty without /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) not in spare and (stat := read_stat(entry.name)):

@@ -174,12 +174,7 @@ def _ends(part: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def judge(patch: Patch, accepted: str) -> Verdict:
-    """Compare the installed sources with those that were read.
-
-    Args:
-        patch: the patch.
-        accepted: the value of ``DPO_ACCEPT_PATCHES``.
-    """
+    """Compare the installed sources with those that were read."""
     digests = {f.place: source.digest(f.module, f.name) for f in patch.functions}
     unknown = tuple(
         f

@@ -48,10 +48,6 @@ class Action:
 def stop(view: View, who: str) -> Action:
     """Return how a run is stopped; it keeps its place in the cluster and its files.
 
-    Args:
-        view: the run.
-        who: the person, noted on the JobSet.
-
     Raises:
         Problem: there is no such run.
     """

@@ -90,11 +90,6 @@ def openapi(version: str) -> dict[str, Schema]:
 def spliced(schema: str, types: Mapping[str, Schema], version: str) -> str:
     """Return the schema's text with its generated part replaced.
 
-    Args:
-        schema: text of ``values.schema.json``.
-        types: Kubernetes' types by name.
-        version: of Kubernetes, for the comment.
-
     Raises:
         ValueError: the schema has no such part, or a rule names a field that no type has.
     """

@@ -39,11 +39,6 @@ class Request:
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Print the findings about a release; return the exit status.
 
-    Args:
-        request: the release and the cluster.
-        console: where to print.
-        as_data: print one JSON document instead of lines.
-
     Raises:
         Problem: the chart refuses the values, or the kubeconfig can't be read.
     """

@@ -207,10 +207,6 @@ def flavor_refusal(spec: Object, pod: Object) -> str:
     """Return why Kueue would not assign a flavor to pods; empty if it would.
 
     Source: checkFlavorForPodSets in kubernetes-sigs/kueue:pkg/scheduler/flavorassigner.
-
-    Args:
-        spec: of the ResourceFlavor.
-        pod: spec of the pods.
     """
     tolerations = [*(pod.get("tolerations") or []), *(spec.get("tolerations") or [])]
     taints = untolerated(spec.get("nodeTaints") or [], tolerations)

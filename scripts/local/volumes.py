@@ -65,13 +65,7 @@ def inside(folder: Path, path: str) -> Path:
 
 
 def working_dir(pod: Pod, roots: Sequence[Path], mounts: Mapping[str, str]) -> Path:
-    """Return the pod's workingDir: below the first of `roots` with a mount there, or the machine's.
-
-    Args:
-        pod: the pod.
-        roots: folders that stand for the pod's root: those of `place`.
-        mounts: path in the pod -> path here.
-    """
+    """Return the pod's workingDir: below the first root with a mount there, or the machine's."""
     path: str = pod.job.container.get("workingDir", "/")
     moved = localise(path, [], mounts)
     if moved != path:

@@ -49,12 +49,7 @@ class Ahead:
 
 
 def ends(views: Mapping[str, View], now: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Return ``left`` and ``deadlines`` of a snapshot, from runs by the uid of their Workload.
-
-    Args:
-        views: the runs.
-        now: Unix time of the snapshot.
-    """
+    """Return ``left`` and ``deadlines`` of a snapshot, from runs by the uid of their Workload."""
     left = {uid: _left(view, now) for uid, view in views.items()}
     deadlines = {uid: _deadline(view, now) for uid, view in views.items()}
     return (

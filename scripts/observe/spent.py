@@ -98,14 +98,7 @@ def text(found: Spent, prices: Prices, gpu_model: object) -> str:
 
 
 def warning(env: Mapping[str, str], progress: Mapping[str, Any], processes: int, now: float) -> str:
-    """Return that the budget ends the run before its last step, while it still trains; or nothing.
-
-    Args:
-        env: of the gang's container.
-        progress: `progress.json`.
-        processes: training processes of the gang.
-        now: Unix time.
-    """
+    """Return that the budget ends the run before its last step, while it trains; or nothing."""
     training = part(progress, "training")
     eta, each = _number(training, "eta_seconds"), _number(training, "step_seconds")
     try:

@@ -129,12 +129,7 @@ class Search:
         return 2 * copies * (dense + experts) <= self.gpu.memory_gib * GIB
 
     def fitting(self, name: str, training: Training) -> Found | None:
-        """Return a training job with its predictions; None where it does not fit or breaks a rule.
-
-        Args:
-            name: name of its optimizer.
-            training: the job.
-        """
+        """Return a job with its predictions; None where it does not fit or breaks a rule."""
         used = memory.predict(self.model_config, training)
         if used.total > (1 - TIGHT) * self.gpu.memory_gib or used.host > (
             self.host_gib or used.host

@@ -86,15 +86,7 @@ def run(request: Request, console: Console) -> int:
 def run_here(
     request: Request, console: Console, *, workspace: Path, python: str | None, verbose: bool
 ) -> int:
-    """Rehearse on this machine, each pod as a process; return the exit status of the run.
-
-    Args:
-        request: the release.
-        console: where to print.
-        workspace: the folder used as the shared volume.
-        python: of the training environment; None for the default.
-        verbose: print all output of the pods.
-    """
+    """Rehearse on this machine, each pod as a process; return the exit status of the run."""
     local = LocalRequest(
         run=request.release,
         files=request.files,
@@ -137,12 +129,6 @@ def describe(state: Answer) -> str:
 
 def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SECONDS) -> str:
     """Wait for the end of a JobSet; return its terminal state.
-
-    Args:
-        api: the cluster.
-        name: of the JobSet.
-        say: called with the state whenever it changes.
-        poll: seconds between two readings.
 
     Raises:
         Problem: the JobSet was deleted, or the API server has not answered for LOST_SECONDS.

@@ -60,12 +60,7 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
 
 
 def changed(target: Target, work: Workspace) -> list[str]:
-    """Return what differs between a run's files and what is installed; empty without a cluster.
-
-    Args:
-        target: the run, by its name.
-        work: its files.
-    """
+    """Return what differs between a run's files and what is installed; empty without a cluster."""
     if target.source is Source.MOUNT or not is_name(target.run):
         return []
     try:

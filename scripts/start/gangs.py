@@ -51,11 +51,6 @@ class Gang:
 def gang_of(workload: Object, queue: Queue, flavors: Mapping[str, Object]) -> Gang | None:
     """Return the gang of a Workload; None if it neither holds nor waits for quota.
 
-    Args:
-        workload: the Workload.
-        queue: its ClusterQueue.
-        flavors: specs of the ResourceFlavors by name.
-
     Raises:
         Problem: a request is not a quantity.
     """

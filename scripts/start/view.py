@@ -34,12 +34,7 @@ AGREES_SECONDS = 1.0
 
 
 def start(view: View, first: Reason) -> Start | None:
-    """Return when a run starts; None if it does not wait for its queue.
-
-    Args:
-        view: the run.
-        first: its first reason.
-    """
+    """Return when a run starts; None if it does not wait for its queue."""
     return starts([(view, first)])[0]
 
 

@@ -29,14 +29,7 @@ TOPOLOGY = re.compile(r"kueue\.x-k8s\.io/podset-(required|preferred)-topology")
 
 
 def run(target: Target, console: Console, *, as_data: bool = False, watch: bool = False) -> int:
-    """Print the status of a run; return the exit code of its state.
-
-    Args:
-        target: the run.
-        console: where to print.
-        as_data: print one JSON document.
-        watch: print again every `WATCH_SECONDS`, until the run has ended or Ctrl-C.
-    """
+    """Print the status of a run; return the exit code of its state."""
     if watch:
         return _watch(target, console, as_data=as_data)
     status, look, said = seen(target)

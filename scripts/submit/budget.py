@@ -163,11 +163,6 @@ def _of(request: planning.Request, prices: Prices) -> Iterator[Choice]:
 def choose(found: Sequence[Choice], given: Limits, now: float) -> tuple[Choice, list[str]]:
     """Return the cheapest choice that meets the limits, or the one that trains most; warnings.
 
-    Args:
-        found: at least one.
-        given: the limits.
-        now: Unix time.
-
     Raises:
         Problem: there is none, or the limits do not pay for one step.
     """

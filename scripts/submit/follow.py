@@ -36,11 +36,6 @@ def is_reached(view: View, first: Reason, until: Until) -> bool:
     """Return whether the wait is over: it is reached, or it never will be.
 
     The JobSet restarts a failing run, so the wait continues; a failed run ends it.
-
-    Args:
-        view: the run.
-        first: its first reason.
-        until: what is waited for.
     """
     is_over = first.kind in (Kind.FAILED, Kind.DONE) or first.id in UNREADABLE
     if is_over or until is Until.SUBMITTED:

@@ -168,12 +168,6 @@ def template_file(
 ) -> list[Document]:
     """Render a values file as a user does, since YAML parsers differ (5e-6).
 
-    Args:
-        file: one of values/, or of the chart's ci/.
-        name: of the release; the file's by default.
-        helm: ``helm`` or ``helm3``.
-        chart: its folder.
-
     Raises:
         Refused: with Helm's message.
     """

@@ -186,16 +186,7 @@ def status(space: Space, kind: str, name: str, content: Mapping[str, Any]) -> No
 def answer(
     space: Space, workload: str, check: str, state: str, message: str, seconds: int | None = None
 ) -> None:
-    """Set the state of a Workload's only AdmissionCheck, as its controller does.
-
-    Args:
-        space: the namespace.
-        workload: name of the Workload.
-        check: name of the AdmissionCheck.
-        state: Retry, Rejected, Ready or Pending.
-        message: of the controller.
-        seconds: before Kueue queues the run again.
-    """
+    """Set the state of a Workload's only AdmissionCheck, as its controller does."""
     found: Object = {"name": check, "state": state, "message": message}
     if seconds is not None:
         found["requeueAfterSeconds"] = seconds

@@ -26,13 +26,7 @@ def acting(space: Space, account: str) -> Path:
 
 
 def member(space: Space, name: str, *, of: tuple[str, ...] = tuple(SEES)) -> Path:
-    """Return a kubeconfig of a new account that may read a run in this namespace only.
-
-    Args:
-        space: the namespace.
-        name: of the account.
-        of: the API groups that it may read.
-    """
+    """Return a kubeconfig of a new account that may read a run in this namespace only."""
     rules = [{"apiGroups": [api], "resources": SEES[api], "verbs": ["get", "list"]} for api in of]
     rules.append({"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]})
     metadata = {"metadata": {"name": name}}

@@ -75,11 +75,7 @@ class Gang(Pods):
         return self.folder / f"pod-{rank}.log"
 
     def until_end(self, deadline: float) -> str:
-        """Run to the end; return ``done``, ``failed`` or ``deadline``.
-
-        Args:
-            deadline: monotonic time.
-        """
+        """Run to the end; return ``done``, ``failed`` or ``deadline``."""
         while True:
             self.start_all()
             codes = self._attempt(deadline)

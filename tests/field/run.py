@@ -19,12 +19,7 @@ from tests.launchers.training_environment import STACKS, Stack
 
 
 def verdicts(python: Path, home: Path) -> list[Any]:
-    """Return for each case the launcher's verdict, whether ms-swift's rows agree, and these.
-
-    Args:
-        python: a training Python.
-        home: an empty folder.
-    """
+    """Return for each case the launcher's verdict, whether ms-swift's rows agree, and these."""
     made = Sources(root=home)
     sources.make_pairs(made)
     sources.make_model(made, python)

@@ -187,11 +187,7 @@ def get_sharded_sd_metadata(args: Any) -> dict[str, Any]:
 
 
 def install(*, stacks: bool) -> None:
-    """Replace the state's parts of a checkpoint, their load, and the checkpoint's form.
-
-    Args:
-        stacks: whether adapters are stacked.
-    """
+    """Replace the state's parts of a checkpoint, their load, and the checkpoint's form."""
     STACKS.are_made = stacks
     DistributedOptimizer.sharded_param_state_dp_reshardable = sharded_param_state
     DistributedOptimizer.load_parameter_state_from_dp_reshardable = load_parameter_state

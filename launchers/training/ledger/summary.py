@@ -21,13 +21,7 @@ SHOWN = 20
 
 
 def summary(columns: Columns, files: list[str], pairs: int) -> dict[str, Any]:
-    """Return the summary of a ledger as a JSON object.
-
-    Args:
-        columns: the ledger.
-        files: names of the files that the column ``file`` points into.
-        pairs: pairs of the dataset.
-    """
+    """Return the summary of a ledger as a JSON object."""
     steps = np.unique(columns["step"])
     first, last = (int(steps[0]), int(steps[-1])) if len(steps) else (0, 0)
     absent = np.setdiff1d(np.arange(first, last + 1), steps)

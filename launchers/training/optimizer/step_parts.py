@@ -14,11 +14,6 @@ one GPU and failed in its first step."""
 def parts(sizes: Sequence[int], limit: int = CHUNK, tensors: int = TENSORS) -> list[slice]:
     """Divide a list of tensors into parts of at most ``limit`` elements; a larger one is alone.
 
-    Args:
-        sizes: elements of each tensor.
-        limit: maximum elements of a part.
-        tensors: maximum tensors of a part.
-
     >>> parts([4, 3, 9, 1], 7)
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     >>> parts([1, 1, 1], 7, 2)

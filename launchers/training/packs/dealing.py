@@ -104,13 +104,6 @@ def epoch(
 def refuse_no_step(packs: int, *, replicas: int, micro: int, batch: int, steps: int) -> None:
     """Refuse too few packs for a single step; the check before training only knows the rows.
 
-    Args:
-        packs: packs of an epoch.
-        replicas: data-parallel size.
-        micro: packs of a microbatch.
-        batch: packs of a step.
-        steps: steps of the whole run, as ms-swift counts them.
-
     Raises:
         LaunchError: DATA; megatron-core would fail an assertion without a message, after loading.
     """

@@ -42,14 +42,7 @@ class DealtSampler:
     """Yields this replica's microbatches; a resumed run gets the same ones from its step on."""
 
     def __init__(self, upstream: Any, costs: list[float], rows: list[int], batch: int) -> None:
-        """Take over the settings of upstream's sampler.
-
-        Args:
-            upstream: the sampler that ms-swift made.
-            costs: cost of each pack.
-            rows: rows of each pack; in DPO a row is a pair.
-            batch: packs of a step.
-        """
+        """Take over the settings of upstream's sampler."""
         self.total_samples = int(upstream.total_samples)
         self.consumed_samples = int(upstream.consumed_samples)
         self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)

@@ -172,15 +172,7 @@ def report(
     undealt: Sequence[Round],
     weights: PairWeights | None = None,
 ) -> Report:
-    """Return the report of a run.
-
-    Args:
-        packs: packs of the dataset.
-        cost: cost of texts in the model.
-        dealt: rounds of the first epoch.
-        undealt: the same in ms-swift's order.
-        weights: of the pairs, if the rows are pairs.
-    """
+    """Return the report of a run."""
     tokens = packs.tokens()
     costs = packs.costs(cost)
     squares, once = Cost(token=0.0, square=1.0), sum(tokens)

@@ -69,13 +69,7 @@ class Planned:
 
 
 def publish(store: Store, key: str, results: Sequence[Any]) -> None:
-    """Put a rank's results under a key; the key itself is set last.
-
-    Args:
-        store: of the process group.
-        key: of this save and rank.
-        results: what can be pickled.
-    """
+    """Put a rank's results under a key; the key itself is set last."""
     data = zlib.compress(pickle.dumps(list(results)), level=1)
     parts = [data[first : first + CHUNK] for first in range(0, len(data), CHUNK)]
     for number, part in enumerate(parts):

@@ -57,11 +57,7 @@ class HostBuffer:
         self._preparation: threading.Thread | None = None
 
     def prepare(self, *, pins: bool) -> None:
-        """Allocate and pin the memory in a thread, both without Python's lock.
-
-        Args:
-            pins: whether this process copies from a GPU.
-        """
+        """Allocate and pin the memory in a thread, both without Python's lock."""
         self._preparation = threading.Thread(
             target=self._prepare, args=(pins,), name="checkpoint memory", daemon=True
         )

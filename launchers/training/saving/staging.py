@@ -23,12 +23,7 @@ class Staging:
     """The node's disk, as one rank uses it in one save after the other."""
 
     def __init__(self, rank: int, env: Mapping[str, str]) -> None:
-        """Read the settings; ``LOCAL_WORLD_SIZE`` is torchrun's.
-
-        Args:
-            rank: the global rank of this process.
-            env: the environment, with ``node_disk.FOLDER``.
-        """
+        """Read the settings; ``LOCAL_WORLD_SIZE`` is torchrun's."""
         self._rank, self._root = rank, Path(env[node_disk.FOLDER])
         self._limit = int(env.get(node_disk.LIMIT) or 0)
         self._processes = int(env.get("LOCAL_WORLD_SIZE", "1"))
@@ -62,10 +57,6 @@ class Staging:
 
     def write(self, files: Sequence[File], write: Write) -> tuple[list[Any], Written]:
         """Write and digest this rank's files; return torch's results, and the digests.
-
-        Args:
-            files: as planned, on the workspace.
-            write: writes and flushes files.
 
         Raises:
             OSError: of the workspace.

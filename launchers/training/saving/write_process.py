@@ -38,11 +38,6 @@ NICENESS = 10
 def write(file: File, buffer: mmap.mmap, flushed: Callable[[], None]) -> list[Any]:
     """Write and flush one file as torch does; return torch's ``WriteResult`` of each item.
 
-    Args:
-        file: what to write.
-        buffer: the memory that holds the tensors.
-        flushed: called after each part that is on the disk.
-
     Raises:
         OSError: it could not be written.
     """
@@ -95,13 +90,7 @@ def serve(connection: Connection, buffer: mmap.mmap) -> None:
 
 
 def main(buffer: int, connection: int, parent: int) -> None:
-    """Map the buffer and serve.
-
-    Args:
-        buffer: descriptor of the memory.
-        connection: descriptor of the connection to the training process.
-        parent: its process number.
-    """
+    """Map the buffer and serve."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return  # it has ended before the signal was set

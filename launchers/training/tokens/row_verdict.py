@@ -13,10 +13,6 @@ TOO_LONG = "longer than max_length"
 def refuse(found: Mapping[str, Any], limit: float) -> None:
     """End a run that would train on too few of its rows, or on pairs without a preference.
 
-    Args:
-        found: ``Account.document``.
-        limit: ``recipe.maxDroppedRows``.
-
     Raises:
         LaunchError: DATA, naming reasons, files and rows.
     """

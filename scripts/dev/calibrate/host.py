@@ -18,12 +18,7 @@ def readings(rows: Sequence[Row]) -> list[Read]:
 
 
 def predicted(read: Read, process: float = PROCESS / GIB) -> float:
-    """Predict a reading without files on a tmpfs, in GiB.
-
-    Args:
-        read: the row and its reading.
-        process: GiB of a rank.
-    """
+    """Predict a reading without files on a tmpfs, in GiB."""
     row, reading = read
     node = row.node
     whole = node.total if reading.when == "peak" else node.at_save

@@ -76,11 +76,6 @@ def section(text: str, name: str) -> Section | None:
 def released(text: str, version: str, date: str) -> str:
     """Return the text with the unreleased changes as a version's; unchanged if it has a section.
 
-    Args:
-        text: the file.
-        version: the version, without v.
-        date: year-month-day of the release.
-
     Raises:
         Problem: there is nothing to release, or the version is released already.
     """

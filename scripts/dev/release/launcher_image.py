@@ -19,12 +19,7 @@ _TYPE = "application/vnd.oci.image"
 
 
 def archived(files: Mapping[str, bytes], version: str) -> tuple[bytes, str]:
-    """Return the archive of the image and the image's digest, ``sha256:...``.
-
-    Args:
-        files: relative path in ``launchers/`` to content; the image has no other folder above.
-        version: the tag under which it is pushed.
-    """
+    """Return the archive of the image and the image's digest, ``sha256:...``."""
     blobs: dict[str, bytes] = {}
     layer = _described(blobs, tar(files, time_of(files)), "layer.v1.tar")
     manifests = []

@@ -24,10 +24,6 @@ def repacked(package: bytes, added: Mapping[str, bytes]) -> bytes:
     """Return a package of Helm with sorted files and without times and owners.
 
     The compressed bytes also depend on the release of zlib.
-
-    Args:
-        package: as Helm made it.
-        added: more files, by path in the package.
     """
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old:
         files = {member.name: _content(old, member) for member in old.getmembers()}

@@ -20,12 +20,7 @@ _NAME = "megatron-dpo"
 
 
 def document(package: bytes, date: str) -> Document:
-    """Return the SBOM of a chart's package.
-
-    Args:
-        package: the package, a gzipped tar.
-        date: year-month-day of the release.
-    """
+    """Return the SBOM of a chart's package."""
     contents = _contents(package)
     chart = yaml.safe_load(contents["Chart.yaml"])
     files = [_file(name, data) for name, data in contents.items()]

@@ -52,11 +52,6 @@ def current(root: Path) -> str:
 def places(root: Path, version: str, date: str) -> dict[Path, str]:
     """Return the files that another version changes, with their new text.
 
-    Args:
-        root: the checkout.
-        version: the version to set.
-        date: year-month-day of the release, for CHANGELOG.md.
-
     Raises:
         Problem: the version is not above the last, or CHANGELOG.md has nothing for it.
     """

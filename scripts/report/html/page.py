@@ -59,14 +59,7 @@ def render(
     made: str = "",
     more: Sequence[tuple[str, Html]] = (),
 ) -> str:
-    """Return the page.
-
-    Args:
-        runs: at least one.
-        names: distinct names of the runs.
-        made: when it was made, for the footer.
-        more: title and content of sections at its end.
-    """
+    """Return the page."""
     title = f"{' · '.join(names)}: training report"
     shown = [
         (name, content)

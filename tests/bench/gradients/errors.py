@@ -56,10 +56,6 @@ def _parts(folder: Path) -> Iterator[tuple[str, int, int, int, NDArray[np.float3
 def compare(own: Gradients, exact: Gradients) -> dict[str, dict[str, float]]:
     """Return the error of each parameter's gradient.
 
-    Args:
-        own: of a side.
-        exact: of the same step in fp32.
-
     Returns:
         By name ``exact``, the norm of the exact gradient; ``error``, the norm of the difference;
         and ``along``, the scalar product of both divided by the norm of the exact one.

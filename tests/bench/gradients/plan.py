@@ -19,11 +19,6 @@ HIDING = {"moe_expert_capacity_factor", "moe_router_force_load_balancing"}
 def read(gpus: int, only: Sequence[str] = (), file: Path = FILE) -> list[Profile]:
     """Return the profiles of the sides.
 
-    Args:
-        gpus: number of GPUs of the host.
-        only: names of sides; all by default.
-        file: like ``gradients.yaml``.
-
     Raises:
         ValueError: a side, a key, a feature or the number of GPUs is unknown.
     """

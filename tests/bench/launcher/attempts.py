@@ -13,11 +13,6 @@ equal to the last digit in all runs so far."""
 def repeated(rows: Sequence[Row], before: int, after: int) -> dict[str, Any]:
     """Compare the steps that two attempts have in common.
 
-    Args:
-        rows: all rows of ``metrics.jsonl``.
-        before: number of the earlier attempt.
-        after: number of the one that resumed.
-
     Returns:
         ``first``, the first step of the later attempt; ``steps``, the common ones; ``exact``; and
         the differences of the losses: of the first common step, and the largest.

@@ -44,10 +44,6 @@ class Seals:
 def ending(home: Path, seen: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     """Return the seconds of a run's saves and of its end.
 
-    Args:
-        home: the run's folder.
-        seen: of ``Seals``.
-
     Returns:
         ``stops_s``, for which each save but the last stopped training, by attempt and step; and
         seconds since the end of training: ``saved_s`` until the last checkpoint was sealed,

@@ -171,12 +171,7 @@ def interrupted(run: Run, options: argparse.Namespace, state: dict[str, Any]) ->
 
 
 def figures(run: Run, every: int) -> dict[str, Any]:
-    """Return each save's seconds, and the seconds of a step without one.
-
-    Args:
-        run: the run.
-        every: steps between saves.
-    """
+    """Return each save's seconds, and the seconds of a step without one."""
     written = {int(step): float(s) for step, s in _WRITTEN.findall(run.log.read_text())}
     saves = [
         {

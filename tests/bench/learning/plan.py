@@ -120,15 +120,7 @@ def folder_of(bench: Bench, run: Run) -> Path:
 def command(
     bench: Bench, run: Run, gpus: Sequence[int], caches: Path, held_out: Path
 ) -> side_by_side.Command:
-    """Return the command of a run: training as the launcher builds it, then its score.
-
-    Args:
-        bench: settings that all runs share.
-        run: side and seed.
-        gpus: the host's GPUs that it uses.
-        caches: folder of compiled kernels, shared by all runs.
-        held_out: the held-out pairs.
-    """
+    """Return the command of a run: training as the launcher builds it, then its score."""
     files, folder = data.of_seed(bench.home, run.seed), folder_of(bench, run)
     own = replace(bench, model=files.model, data=files.pairs)
     train, env = bench_run.alone(

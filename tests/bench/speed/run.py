@@ -132,17 +132,7 @@ def alone(
     probes: Sequence[Path] = (PROBE,),
     over: Mapping[str, Value] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
-    """Return command and environment of one of several trainings that run at once.
-
-    Args:
-        bench: settings of this training.
-        profile: its profile.
-        folder: its folder, which is made.
-        number: from 0; each has ten ports.
-        caches: folder of compiled kernels, shared by all.
-        probes: plugins that measure.
-        over: flags that override all others.
-    """
+    """Return command and environment of one of several trainings that run at once."""
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(profile.values(), bench.own_flags)
     own = None if profile.kept is None else profile.features(parsed)
@@ -162,11 +152,6 @@ def run_folder(bench: Bench, profile: Profile) -> Path:
 
 def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
     """Train; return flags, reason of the end and all figures.
-
-    Args:
-        bench: settings that all runs share.
-        profile: the profile of this run.
-        limit: time limit in seconds.
 
     Raises:
         LaunchError: the profile's flags are refused.

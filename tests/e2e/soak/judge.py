@@ -99,14 +99,7 @@ def summary(
     events: Mapping[str, Sequence[Event]],
     suspended: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the figures of all sides.
-
-    Args:
-        rows: by side.
-        reference: the undisturbed side.
-        events: by side.
-        suspended: seconds in the queue by side.
-    """
+    """Return the figures of all sides."""
     return {
         side: {
             "steps": max((row.step for row in found), default=0),

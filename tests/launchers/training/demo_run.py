@@ -46,16 +46,7 @@ def train(
     plugins: tuple[Path, ...] = (),
     **keys: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Train; return the ended torchrun with its output.
-
-    Args:
-        home: the run's folder.
-        changes: flags in addition to those of the demo.
-        attempt: its number.
-        resume: the checkpoint to begin with.
-        plugins: loaded after the demo's.
-        keys: of the recipe, such as ``checkFirstStep``.
-    """
+    """Train; return the ended torchrun with its output."""
     document: dict[str, Any] = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))["recipe"]
     loaded = [str(PLUGIN), *map(str, plugins)]
     args = {**document["args"], "external_plugins": loaded, "logging_steps": 1, **changes}

@@ -105,9 +105,6 @@ def launcher(path: str) -> Path:
 
     Its process is a child of the server: it is no descendant of the program. With another
     ``PYTHONPATH`` the program is the tests' Python.
-
-    Args:
-        path: the pods' ``PYTHONPATH``.
     """
     this = Path(sys.executable)
     if SESSION not in os.environ:

@@ -17,11 +17,7 @@ ROWS, WIDTH = 64, 32
 
 
 def parts(holders: list[int]) -> Any:
-    """Return what this rank's experts made of four packs, in the order of the ranks that hold them.
-
-    Args:
-        holders: the pack that each rank holds.
-    """
+    """Return what this rank's experts made of four packs, in the order of their holders."""
     made = torch.Generator().manual_seed(dist.get_rank())
     packs = torch.randn(len(holders), ROWS, WIDTH, generator=made).bfloat16()
     return packs[holders].flatten(0, 1)

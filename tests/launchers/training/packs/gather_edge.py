@@ -25,13 +25,7 @@ from tests.launchers.training.packs.gather_packs import (
 
 
 def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
-    """Run a step's microbatches; return the losses, all gradients and the model.
-
-    Args:
-        dispatcher: of the experts' tokens.
-        batches: of this rank.
-        kind: of weights and activations.
-    """
+    """Run a step's microbatches; return the losses, all gradients and the model."""
     model = megatron_on_cpu.build(
         bf16=kind == torch.bfloat16,
         params_dtype=kind,

@@ -96,13 +96,7 @@ def reduced(own: Any, reduction: str, pairs: int) -> Any:
 
 
 def step(of_processes: list[Batches], window: int, **changed: Any) -> tuple[Any, float]:
-    """Train one step; return the gradients and the loss that transformers would log.
-
-    Args:
-        of_processes: batches of each process.
-        window: ``gradient_accumulation_steps``.
-        changed: of the trainer.
-    """
+    """Train one step; return the gradients and the loss that transformers would log."""
     base = importlib.import_module("transformers").Trainer
     ends = [int((each["position_ids"] == 0).sum()) for of in of_processes for each in of]
     policy, logged = model(1), 0.0

@@ -32,12 +32,7 @@ def commit(folder: Path) -> None:
 
 
 def made(folder: Path, *, filled: bool) -> Path:
-    """Make a repository of this checkout's files as they are now, with one commit.
-
-    Args:
-        folder: the new folder.
-        filled: whether the placeholders of chart/ are filled in.
-    """
+    """Make a repository of this checkout's files as they are now, with one commit."""
     names = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     for name in filter(None, names.split("\0")):
         # What the release reads; tests/bench alone has megabytes of results.

@@ -35,14 +35,7 @@ def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.Complet
 
 
 def push(package: Path, address: str, home: Path, place: str = "charts") -> str:
-    """Push a package, with its provenance file; return the digest of its manifest.
-
-    Args:
-        package: the package; its provenance file lies next to it.
-        address: the registry's.
-        home: Helm's home.
-        place: path in the registry.
-    """
+    """Push a package, with its provenance file; return the digest of its manifest."""
     done = helm("push", str(package), f"oci://{address}/{place}", "--plain-http", home=home)
     assert done.returncode == 0, done.stderr
     digest = re.search(r"Digest: (sha256:[0-9a-f]{64})", done.stdout + done.stderr)
