@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from launchers.rehearsal.measured import Loaded
 from launchers.storage.seal_check import header
 from launchers.system.atomic_file import read_object
 from launchers.system.host_memory import available
+from launchers.system.threads import each
 from launchers.units import GIB
 
 VARIABLE = "DPO_EXPORT_TEST"
@@ -163,8 +165,8 @@ def not_finite(folder: Path) -> Iterable[str]:
     import torch
     from safetensors import safe_open
 
-    wrong = []
-    for path in sorted(folder.glob("*.safetensors")):
+    def read(path: Path) -> list[str]:
+        found = []
         with safe_open(path, framework="pt") as file:
             for name in list(file.keys()):  # safe_open is not a mapping
                 tensor = file.get_tensor(name)
@@ -173,7 +175,10 @@ def not_finite(folder: Path) -> Iterable[str]:
                 wide = tensor.float() if tensor.itemsize == 1 else tensor
                 # 40 times as fast as a sum in bf16, and NaN is minimum and maximum
                 if not all(map(torch.isfinite, torch.aminmax(wide))):
-                    wrong.append(name)
+                    found.append(name)
+        return found
+
+    wrong = list(chain.from_iterable(each(read, sorted(folder.glob("*.safetensors")))))
     return [f"{len(wrong)} tensors hold NaN or Inf: {_listed(wrong)}"] if wrong else []
 
 

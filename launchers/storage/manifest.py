@@ -13,6 +13,8 @@ from launchers.system.threads import each
 
 _CHUNK = 4 * 1024 * 1024
 _OPEN = ".nfs"
+_READERS = max(8, min(32, os.cpu_count() or 0))
+"""Files digested at a time: eight hide a network's delays, and a core digests 0.9 to 1.9 GB/s."""
 
 
 class Entry(NamedTuple):
@@ -59,7 +61,7 @@ def digest_folder(
     is_dir = lookup.is_dir(folder)
     found = list(files(folder, skip)) if is_dir else [folder]
     start = folder if is_dir else folder.parent
-    entries = each(lambda path: entry(path.resolve() if follow else path), found)
+    entries = each(lambda path: entry(path.resolve() if follow else path), found, _READERS)
     return {p.relative_to(start).as_posix(): e for p, e in zip(found, entries, strict=True)}
 
 
@@ -104,7 +106,7 @@ def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
     Raises:
         LaunchError: IO if the storage does not answer.
     """
-    found = each(lambda item: _problem(folder / item[0], item[1], full), manifest.items())
+    found = each(lambda item: _problem(folder / item[0], item[1], full), manifest.items(), _READERS)
     return [f"{name}: {wrong}" for name, wrong in zip(manifest, found, strict=True) if wrong]
 
 
