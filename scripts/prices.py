@@ -23,7 +23,6 @@ class Prices:
 
     currency: str
     gpu_hour: Mapping[str, float]
-    """Price of an hour of one GPU, by model."""
     watts: Mapping[str, float] = field(default_factory=dict)
     """Power of one GPU in training, by model."""
 

@@ -1,5 +1,3 @@
-"""Set-up of all tests."""
-
 import gc
 import os
 import re

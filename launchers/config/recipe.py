@@ -61,9 +61,7 @@ CHOICES = {
     "saving": ("background", "blocking"),
 }
 SAVE_MINUTES = 15.0
-"""Default of ``saveMinutes``."""
 MAX_DROPPED_ROWS = 0.05
-"""Default of ``maxDroppedRows``."""
 SAVE_STEPS = 500
 """ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
 KEPT_BY_TIME = 2

@@ -176,7 +176,6 @@ class Reports:
     webhook_wait: int
     """Seconds without the whole gang after which a message is sent."""
     events: bool
-    """Whether to write events on the JobSet."""
     termination_log: Path | None
     alive_file: Path | None
     """File whose content a liveness probe compares with the uptime; None without a probe."""

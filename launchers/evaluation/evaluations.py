@@ -62,7 +62,6 @@ class Measure:
     name: str = "loss"
     """Without ``PREFIX``."""
     greater: bool = False
-    """Whether a greater number is better."""
 
     @classmethod
     def of(cls, recipe: Recipe) -> Measure:

@@ -14,13 +14,7 @@ def microbatches(
     """Return the microbatches of each replica in an evaluation.
 
     Rows that do not fill a microbatch of all replicas are left out, the same ones every time.
-
-    Args:
-        rows: held-out rows; with packing, packs.
-        micro: rows of a microbatch.
-        replicas: data-parallel size.
-        most: upper bound; None for all rows.
-        multiple: the schedule's number of microbatches that run together.
+    ``most`` is an upper bound, None for all rows; ``multiple`` microbatches run together.
 
     Raises:
         LaunchError: DATA if no round of all replicas is full: upstream would not evaluate, without

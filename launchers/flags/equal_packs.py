@@ -69,11 +69,7 @@ def room(*, packs: int, length: int, multiple: int | None) -> int:
 def judge(batch: Mapping[str, object], real: int, padded: int, space: int) -> None:
     """Verify that a microbatch holds only texts and is as long as all others.
 
-    Args:
-        batch: as ms-swift's collator made it.
-        real: its tokens without padding.
-        padded: its tokens with padding.
-        space: tokens of every microbatch, as ``room`` returns them.
+    ``space``: tokens of every microbatch, as ``room`` returns them.
 
     Raises:
         LaunchError: CONFIG when it holds more than texts; DATA when a pair is longer than a pack.

@@ -49,7 +49,6 @@ class Feature:
     is_for_cpu: bool = False
     """True if only runs without GPUs load it."""
     wanted: Callable[[Recipe], bool] = _always
-    """Predicate: whether a recipe needs it."""
     callback: str | None = None
     """The name of the trainer callback that it registers."""
 

@@ -92,10 +92,6 @@ def read(packages: Mapping[str, Path]) -> Classes:
 def flags(classes: Classes, entry: str) -> dict[str, Default]:
     """Collect the flags of one dataclass of ms-swift, inherited ones included.
 
-    Args:
-        classes: what ``read`` found.
-        entry: name of the class, see ``ENTRIES``.
-
     Raises:
         LookupError: the class, or one that it inherits from, was not found.
     """
@@ -183,12 +179,6 @@ def check_flags(
     elsewhere: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Refusal]:
     """Return a message for each flag that ms-swift does not have.
-
-    Args:
-        args: names of flags.
-        known: the flags of the recipe's backend and task.
-        renamed: former names of flags.
-        elsewhere: the flags of other backends, by backend.
 
     >>> str(check_flags(["save_step", "lr"], {"save_steps", "lr"}, {})[0])
     'recipe.args.save_step: ms-swift has no such flag; the nearest is save_steps [flag-unknown]'

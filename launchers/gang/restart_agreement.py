@@ -33,7 +33,6 @@ class Ended:
     """The end of one rank's training processes, and its cause."""
 
     who: str
-    """Name of the rank."""
     code: int
     """The launcher's exit code if there is no restart."""
     cause: str

@@ -62,11 +62,7 @@ def rows(model: ModelConfig, training: Training, local: float, imbalance: float)
 def layer(model: ModelConfig, training: Training, local: float, expert_rows: float) -> float:
     """Return the bytes that one layer keeps for its backward pass, without full recomputation.
 
-    Args:
-        model: sizes of the model.
-        training: the job.
-        local: tokens of the microbatch on this context parallel rank.
-        expert_rows: the result of ``rows``; 0 for a layer with a dense MLP.
+    ``local`` tokens are of this context parallel rank; ``expert_rows`` is 0 for a dense MLP.
     """
     tp, of_sequence = training.layout.tp, split(training)
     drops = training.recompute_modules if training.recompute == "selective" else ()
@@ -109,12 +105,7 @@ def in_flight(training: Training, stage: int) -> float:
 def kept(model: ModelConfig, training: Training, shard: Shard, local: float, each: float) -> float:
     """Return the bytes kept for the microbatches in flight.
 
-    Args:
-        model: sizes of the model.
-        training: the job.
-        shard: parameters of the rank.
-        local: tokens on this context parallel rank.
-        each: mean of ``layer`` over the stage's layers.
+    ``each``: mean of ``layer`` over the stage's layers; ``local``: tokens on this rank.
     """
     boundary = 2 * model.hidden * local / split(training)
     flying = in_flight(training, shard.stage)

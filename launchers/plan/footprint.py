@@ -146,12 +146,7 @@ def save_interval(limit: float, *, hold: float, write: float, step: float) -> fl
     An interruption just before a checkpoint is complete loses the interval, the stops of both
     saves, the write and up to a step that the save waited for. ``SAVE_SHARE`` counts more than
     ``limit``: where both cannot hold, more work may be lost.
-
-    Args:
-        limit: seconds that an interruption may lose.
-        hold: seconds for which a save stops training.
-        write: seconds of its write in the background after that; 0 without one.
-        step: seconds of an optimizer step.
+    All in seconds: an interruption may lose ``limit``, ``hold`` and ``write`` are of a save.
 
     >>> save_interval(900, hold=2, write=60, step=26), save_interval(900, hold=30, write=0, step=26)
     (810, 1470.0)

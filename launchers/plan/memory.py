@@ -69,7 +69,6 @@ class Memory(Items):
 
     host: float
     per_stage: tuple[float, ...]
-    """Totals by pipeline stage."""
     context: float
     """Part of ``overhead`` that PyTorch's counters do not include."""
 
@@ -82,10 +81,7 @@ class Memory(Items):
 def predict(model: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
-    Args:
-        model: sizes of the model.
-        training: the job; its layout must pass the rules.
-        fit: fitted constants.
+    The job's layout must pass the rules.
 
     Raises:
         LaunchError: CONFIG if the layers cannot be divided among the stages.
@@ -186,7 +182,6 @@ class Host:
 
     processes: float
     offload: float
-    """Offloaded part of the optimizer."""
     save: float
     """Copy of a checkpoint, kept between saves."""
     gathered: float

@@ -17,7 +17,6 @@ class Shard:
     stage: int
     layers: int
     moe_layers: int
-    """Number of layers with experts."""
     dense: float
     """Everything but routed experts: divided by TP, replicated over data parallel ranks."""
     experts: float
@@ -114,7 +113,6 @@ class Layer(NamedTuple):
     owner: str
     number: int
     inputs: float
-    """Input width on this GPU."""
     outputs: float
     joins: str = ""
     """Field of ``Copies`` if the layer joins several projections."""

@@ -61,13 +61,7 @@ def duration(
 ) -> Duration:
     """Return the duration of training on the samples.
 
-    Args:
-        model: sizes of the model.
-        training: the job.
-        speed: time of its step, predicted or measured.
-        samples: pairs (or rows, for supervised training) of the data set.
-        tokens: mean tokens of a sample; of a pair, chosen and rejected together.
-        epochs: passes over the samples.
+    ``samples`` are pairs, or rows for supervised training; ``tokens`` is their mean.
     """
     count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
     before = once(model, training, speed, samples=samples, tokens=tokens)

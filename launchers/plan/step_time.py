@@ -247,15 +247,7 @@ def adapter_bytes_moved(
     times (product, scaling, addition). The backward pass reads the input's gradients four times and
     writes them three times, and reads the output's three times and writes them once. Stacked
     adapters of experts are not scaled at their output's size (``stacked_adapters``).
-
-    Args:
-        model: sizes of the model.
-        training: the job.
-        shard: parameters of one GPU.
-        tokens: tokens of the microbatch on this GPU.
-        rows: rows of the microbatch that reach its experts.
-        recomputed: share of the layers whose forward pass runs twice.
-        stacked: whether the adapters of a layer's experts are one weight for each product.
+    ``rows`` reach the experts; of ``recomputed`` layers, a share, the forward pass runs twice.
     """
     if training.tuner == "full":
         return 0.0
@@ -274,11 +266,7 @@ def adapter_weights(
 ) -> float:
     """Return the number of adapter weights a GPU steps: two per adapted layer or stack of experts.
 
-    Args:
-        model: sizes of the model.
-        training: the job.
-        shard: parameters of one GPU.
-        stacked: whether the adapters of a layer's experts are one weight for each product.
+    ``stacked``: the adapters of a layer's experts are one weight for each product.
     """
     if training.tuner == "full":
         return 0.0

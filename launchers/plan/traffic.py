@@ -74,12 +74,7 @@ def experts(model: ModelConfig, training: Training, shard: Shard, sent_rows: flo
     An all-to-all sends a copy of each token to each of its top-k experts; ``allgather`` sends all
     tokens of the group once, with fp32 probabilities and a map of all experts (megatron-core
      ``moe/token_dispatcher.py``).
-
-    Args:
-        model: sizes of the model.
-        training: the job.
-        shard: parameters of the rank.
-        sent_rows: rows that a rank sends and receives back in one layer.
+    ``sent_rows``: rows that a rank sends and receives back in one layer.
     """
     layout, forwards = training.layout, _forwards(model, training)
     phases = 2.0 * (forwards + 1)

@@ -29,12 +29,7 @@ def measure(
 ) -> list[Record]:
     """Measure and return the records of all ranks; leaves no process.
 
-    Args:
-        plan: the measurement.
-        place: place of this node; the ranks meet at its master address.
-        port: port of rank 0 for this measurement; the master port is torchrun's.
-        env: the launcher's environment.
-        peers: monitor of the peers.
+    ``port`` is rank 0's for this measurement: the master port is torchrun's.
 
     Raises:
         LaunchError: PREFLIGHT naming the rank that failed or the ranks that hang; the code of a

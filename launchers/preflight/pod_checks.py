@@ -60,11 +60,7 @@ def judge_pod(
 ) -> list[Finding]:
     """Judge the facts of a pod; checks of GPUs are omitted on CPU.
 
-    Args:
-        seen: the facts.
-        settings: the launcher's settings.
-        backend: the recipe's backend; None without a recipe.
-        needed: bytes needed by checkpoints; checked on rank 0 only: all ranks share one volume.
+    ``needed`` bytes are checked on rank 0 only: all ranks share one volume.
     """
     place = settings.launch.place
     found = [
@@ -114,11 +110,7 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
 def rdma(transport: str, *, adapters: int, memlock: int, ipc_lock: bool) -> Finding:
     """Check adapters and locked memory if NCCL must use RDMA.
 
-    Args:
-        transport: transport that NCCL must use.
-        adapters: number of RDMA devices that the pod may open.
-        memlock: limit of locked memory in bytes, -1 for none.
-        ipc_lock: whether the pod has the capability IPC_LOCK, which lifts the limit.
+    ``memlock`` is in bytes, -1 for no limit; the capability IPC_LOCK lifts it.
     """
     if not transport or transport.startswith(SOCKETS):
         return skipped("rdma", "the network is not RDMA")

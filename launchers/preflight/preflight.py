@@ -54,12 +54,7 @@ class Preflight:
     ) -> None:
         """Create the preflight of one rank.
 
-        Args:
-            settings: the launcher's.
-            backend: the recipe's; None without a recipe.
-            own: this rank.
-            env: the launcher's environment.
-            features: those whose patches are judged on the image's packages (``of_run``).
+        ``features``: those whose patches are judged on the image's packages (``of_run``).
         """
         self.features = features
         self.settings, self.backend, self.own, self.env = settings, backend, own, env

@@ -32,10 +32,7 @@ class Trained:
     def of(cls, step: int, planned: int, *, is_stopped: bool = False) -> Trained:
         """Name the reason.
 
-        Args:
-            step: the number of completed steps.
-            planned: the number of steps at which training ends.
-            is_stopped: whether a callback of the trainer has ended it.
+        ``is_stopped``: a callback of the trainer has ended it.
 
         >>> [Trained.of(step, 9, is_stopped=True).reason for step in (9, 7)]
         ['finished', 'early stop']

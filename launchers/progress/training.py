@@ -159,11 +159,7 @@ def summarising(
 ) -> Iterator[None]:
     """Keep ``progress.training`` up to date while the block trains, and once at its end.
 
-    Args:
-        progress: the run's.
-        path: its ``metrics.jsonl``.
-        measure: the number by which evaluations are compared.
-        every: seconds between two readings of the file.
+    The file is read every ``every`` seconds.
     """
     tail, timeline = Tail(path=path), Timeline(measure=measure)
 

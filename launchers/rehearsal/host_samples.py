@@ -52,10 +52,7 @@ class Samples:
 def sampling(folder: Path, rank: int, checkpoints: Path) -> Iterator[None]:
     """Write a reading every ``INTERVAL_SECONDS`` while the block runs.
 
-    Args:
-        folder: of the attempt.
-        rank: node rank; 0 also notes complete checkpoints.
-        checkpoints: the trainer's output folder.
+    Rank 0 also notes complete checkpoints.
     """
     path, seen = folder / f"host-{rank}.jsonl", set(_complete(checkpoints))
 

@@ -27,13 +27,7 @@ def read_back(
 ) -> dict[str, Any]:
     """Return what a process of its own finds when it loads an export as a server would.
 
-    Args:
-        launch: this start of the launcher; a rehearsal reads each export.
-        export: the folder.
-        model: that training began from.
-        step: of the exported checkpoint.
-        env: the launcher's environment.
-        backend: the recipe's, which decides where the environment does not.
+    ``backend`` decides where the environment does not.
     """
     work, result = launch.work, launch.work.export_test
     disk.remove(result)

@@ -383,10 +383,7 @@ class Conflict(Rule):
 def conflicts(flag: str, form: str, *always: When) -> Callable[..., Conflict]:
     """Return the maker of a flag's conflicts, which share conditions and a part of the message.
 
-    Args:
-        flag: subject of the messages.
-        form: the message, ``%s`` for the part that differs.
-        always: the conditions that all have.
+    ``form`` is the message, ``%s`` for the part that differs.
     """
 
     def conflict(id: str, says: str, source: str, *when: When) -> Conflict:

@@ -47,7 +47,6 @@ class Known:
 
     facts: Facts
     core: tuple[int, ...]
-    """Version of megatron-core."""
 
     def size(self, flag: str) -> int:
         """Return a size, 1 where it is not given."""

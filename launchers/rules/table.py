@@ -190,9 +190,7 @@ class Context:
     gpu_model: str = ""
     """The chart's ``gpuModel``; empty if it is not known."""
     core: str = CORE
-    """Version of megatron-core."""
     swift: str = SWIFT
-    """Version of ms-swift."""
 
     @classmethod
     def of(

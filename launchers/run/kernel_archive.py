@@ -124,11 +124,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> str:
     """Archive a node's folder, if it has new or changed files.
 
-    Args:
-        folder: the folder of this node.
-        archive: the archive on the workspace.
-        known: the files of the folder before training.
-        holder: name of this pod, for the name of the unfinished file.
+    ``known`` are the files of the folder before training.
 
     Returns:
         A description of the result, for the log.

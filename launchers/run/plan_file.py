@@ -27,13 +27,7 @@ def record(
 
     Called before the download and after it, when the model's sizes are known for certain; the
     file is written again only if its content changes.
-
-    Args:
-        settings: the launcher's settings.
-        recipe: the run's recipe.
-        inputs: the paths of its inputs.
-        env: the pod's environment.
-        seen: the model's sizes from its hub; a model on the workspace takes precedence.
+    A model on the workspace takes precedence over ``seen``, the sizes from its hub.
 
     Returns:
         Bytes that checkpoints will still take; None when they are not known.

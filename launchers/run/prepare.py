@@ -100,12 +100,7 @@ def prepare(
 def judge_data(launch: Launch, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
     """Check a local model's folder and the rows of the datasets, before the model is downloaded.
 
-    Args:
-        launch: this start of the launcher.
-        recipe: the run's recipe.
-        inputs: the paths of its inputs; the datasets exist.
-        is_gang: whether this pod is a rank of the gang; the pod of a single stage does not know
-            the gang's sizes.
+    The pod of a single stage does not know the gang's sizes: ``is_gang`` is False.
 
     Raises:
         LaunchError: DATA when nothing could be trained from them.

@@ -43,12 +43,7 @@ def convert(
 ) -> Outcome:
     """Convert the model, unless it is already converted or is not to be.
 
-    Args:
-        launch: this start of the launcher.
-        recipe: the run's recipe.
-        inputs: the paths of its inputs: the downloaded model and the converted one.
-        model_digest: digest of the model's marker; another model is another conversion.
-        env: the launcher's environment.
+    Another ``model_digest`` is another conversion.
     """
     if inputs.mcore is None:
         why = inputs.not_converted

@@ -190,10 +190,7 @@ def export(
 def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
     """Return the command with which vLLM serves an export under the run's name.
 
-    Args:
-        work: the run's workspace.
-        model: the original model, which an export of the adapter alone needs.
-        gpus: GPUs that share the model.
+    ``model`` is the original one, which an export of the adapter alone needs.
     """
     name, parallel = work.run, ["--tensor-parallel-size", str(gpus)]
     if lookup.exists(work.export / "config.json"):

@@ -34,10 +34,7 @@ def is_last(attempts: Sequence[AttemptRecord], save_every: int | None) -> bool:
     """Return whether the next attempt is the last one if it fails without progress, too.
 
     It is made in new pods, perhaps on other nodes: the fault may be that of a pod.
-
-    Args:
-        attempts: the run's past attempts, the oldest first.
-        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
+    ``save_every``: as of ``judge``.
     """
     return len(_without_progress(attempts, save_every)) >= ATTEMPTS - 1
 

@@ -33,7 +33,6 @@ class Message:
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    """The whole environment."""
     stdout: int
     """A file descriptor, as is ``stderr``."""
     stderr: int

@@ -45,7 +45,6 @@ class Answer:
     boundary: int
     """The highest boundary at which one of them looks for the request; 0 if they cannot save."""
     why: str = ""
-    """The reason if they cannot."""
     needs_seconds: float = 0.0
     """Measured duration of what is under way, a step or a batch of an evaluation, and a save; 0
     without a save in this attempt."""

@@ -53,10 +53,7 @@ def is_last(step: int, planned: int) -> bool:
 def record(step: int, planned: int, *, is_stopped: bool = False) -> None:
     """Record on rank 0 that the trainer ends its training by itself.
 
-    Args:
-        step: the number of completed steps.
-        planned: the number of steps at which training ends.
-        is_stopped: whether a callback of the trainer has ended it.
+    ``is_stopped``: a callback of the trainer has ended it.
     """
     folder = os.environ.get("DPO_ATTEMPT_FOLDER")
     if folder and os.environ.get("RANK", "0") == "0" and not _State.is_leaving:

@@ -31,13 +31,7 @@ class StopOnRequest:
     """The step board of this node's training processes, and the gang's agreement to stop."""
 
     def __init__(self, board: StepBoard, agreement: StopAgreement, grace_seconds: float) -> None:
-        """Connect both.
-
-        Args:
-            board: the memory shared with the training processes.
-            agreement: of the gang.
-            grace_seconds: from SIGTERM to SIGKILL.
-        """
+        """Connect both."""
         self.board = board
         """The memory shared with the training processes."""
         self.must_step = False

@@ -81,11 +81,7 @@ def digest(
 ) -> dict[str, str]:
     """Digest the chunks of these files that are not known yet, until the time is over.
 
-    Args:
-        folder: the folder of the files.
-        sizes: their bytes by name.
-        seconds: time limit; a read in progress is finished.
-        known: digests made before, by the ranks that wrote the files.
+    ``known`` digests were made by the ranks that wrote the files; a read in progress is finished.
     """
     found = {name: dict(enumerate(_split(text))) for name, text in (known or {}).items()}
     unread = [
@@ -111,14 +107,7 @@ def compare(
 ) -> Comparison:
     """Compare one part of the digested chunks with the files, until the time is over.
 
-    Args:
-        folder: the folder of the files.
-        sizes: their bytes by name.
-        digests: made by ``digest``.
-        seconds: time limit; a read in progress is finished.
-        part: which of ``parts`` equal parts, from 0: nodes share the work.
-        parts: number of parts.
-        seed: of the order; the same for all parts.
+    Nodes share the work: each has one ``part``, from 0, and the same ``seed`` of the order.
 
     Raises:
         OSError: a file cannot be read.

@@ -97,11 +97,7 @@ def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
     """Compare a folder with its manifest; return one message for each difference.
 
     Files missing from the manifest are ignored: training may leave caches.
-
-    Args:
-        folder: the folder to compare.
-        manifest: the expected files.
-        full: compare digests; otherwise only sizes.
+    ``full`` compares digests, otherwise only sizes.
 
     Raises:
         LaunchError: IO if the storage does not answer.

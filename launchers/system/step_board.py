@@ -129,7 +129,6 @@ class Reading:
     batch_seconds: float = 0.0
     """Duration of the last batch of an evaluation; 0 before the first."""
     is_trained: bool = False
-    """Whether its trainer has ended its training."""
 
     @property
     def is_done(self) -> bool:

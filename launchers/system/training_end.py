@@ -101,13 +101,7 @@ def attribute(
     why: a collective timed out, a GPU failed, memory ran out. A torchrun that was killed itself
     leaves no table; then its own signal counts. Without any other sign, torchrun itself may have
     lost the connection to its peers.
-
-    Args:
-        texts: the end of each rank's stderr.
-        agent: the end of torchrun's output, with its table of failures.
-        started: whether any attempt has completed a training step.
-        oom_kills: see ``why``.
-        code: see ``why``.
+    ``agent`` ends with torchrun's table of failures; ``oom_kills`` and ``code``: see ``why``.
     """
     found = worst(v for text in texts if (v := verdict(text, started=started)))
     exits = _ROOT_EXIT.findall(agent) or [code] * (code < 0)

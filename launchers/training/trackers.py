@@ -46,12 +46,7 @@ def install_swanlab() -> None:
 
 
 def _install(library: str, label: str) -> None:
-    """Wrap ``init`` in the process that reports; take the API key from the others.
-
-    Args:
-        library: its name.
-        label: the argument of ``init`` with the name that is displayed.
-    """
+    """Wrap ``init`` in the process that reports; take the API key from the others."""
     rank, last = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")) - 1
     if rank != (last if "startup_megatron" in INSTALLED else 0):
         os.environ.pop(TRACKERS[library], None)

@@ -35,7 +35,6 @@ class Function:
     """A function or class of upstream."""
 
     package: str
-    """The distribution it comes from."""
     module: str
     name: str
     """Its qualified name in the module."""

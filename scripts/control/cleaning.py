@@ -153,10 +153,7 @@ def _refuse_live(place: Place, names: Sequence[str]) -> None:
 def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     """List what the workspace holds by run; nothing is removed.
 
-    Args:
-        target: a run whose pods mount the workspace, unless that is mounted here.
-        console: where to print.
-        as_data: print the list as one JSON document.
+    ``target``: as of ``read``.
 
     Raises:
         Problem: the workspace can't be read.
@@ -177,13 +174,7 @@ def remove(
 
     The rules of `launchers/state/contents.py` are applied where the workspace is, right before the
     removal, too.
-
-    Args:
-        target: a run whose pods mount the workspace, unless that is mounted here.
-        names: of the runs.
-        console: where to print.
-        ask: asks for a confirmation.
-        as_data: print one JSON document in place of the list and the sentences.
+    ``target``: as of ``read``.
 
     Raises:
         Problem: the workspace can't be reached, or one of the runs must not be removed; then none

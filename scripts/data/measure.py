@@ -81,11 +81,7 @@ def measure(
 ) -> Numbers:
     """Measure pairs.
 
-    Args:
-        pairs: those that are trained on.
-        held_out: those that are evaluated; None without any.
-        lengths: the tokens of texts; None to count characters.
-        limit: ``max_length`` in tokens.
+    ``held_out`` pairs are evaluated; without ``lengths`` characters are counted.
     """
     step = -(-len(pairs) // SAMPLED) or 1
     sample = pairs[::step]

@@ -31,7 +31,6 @@ class Report:
     score: Score
     pairs_per_step: int
     phases: Mapping[str, tuple[float, str]]
-    """Phase to (seconds, note)."""
 
     @property
     def tokens_per_second(self) -> float:

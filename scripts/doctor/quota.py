@@ -265,11 +265,7 @@ def _shortage(wanted: Amounts, free: Amounts) -> str:
 def quota_limit(queue: Object, flavor: str, entry: Object, members: Sequence[Object]) -> Decimal:
     """Return the most a queue can get of a resource: its nominal quota and its cohort's loans.
 
-    Args:
-        queue: the ClusterQueue.
-        flavor: the flavor's name.
-        entry: {name, nominalQuota, borrowingLimit?} of the resource.
-        members: all ClusterQueues.
+    ``entry`` is {name, nominalQuota, borrowingLimit?} of the resource.
     """
     own = parse_quantity(entry.get("nominalQuota", 0))
     cohort = queue["spec"].get("cohortName")

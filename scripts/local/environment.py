@@ -29,12 +29,7 @@ def resolve(
 ) -> dict[str, str]:
     """Return the environment of the pod's process.
 
-    Args:
-        pod: the pod.
-        caller: the environment of the calling process, source of PASSED and of secrets.
-        config_maps: data of the ConfigMaps that the manifest holds.
-        addresses: DNS names of all pods.
-        mounts: path in the pod -> path here.
+    ``caller`` is the source of PASSED and of secrets; ``mounts``: path in the pod -> path here.
 
     Raises:
         Problem: a value comes from something that this machine does not have.

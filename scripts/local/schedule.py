@@ -24,7 +24,6 @@ class Machine:
     folder: Path
     """Each pod gets `<folder>/<restart>/<pod>`."""
     caller: Mapping[str, str]
-    """The caller's environment."""
     gpu_resource: str = "nvidia.com/gpu"
 
 

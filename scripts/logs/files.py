@@ -46,14 +46,7 @@ def read_log(
     """Yield the log of one rank's training in an attempt, in blocks.
 
     In a pod the lines are chosen there; of a mounted file all are returned.
-
-    Args:
-        api: the cluster.
-        view: the run with its files.
-        wanted: the log and its lines.
-        mounted: folder where the workspace is mounted here; None for nowhere.
-        source: how the workspace may be read.
-        note: takes a sentence about lines that are left out.
+    ``note`` takes a sentence about lines that are left out.
 
     Raises:
         Problem: the attempt has no such log, or it can't be read.

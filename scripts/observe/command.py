@@ -69,12 +69,7 @@ def observe(
 ) -> tuple[View, Reading]:
     """Read a run: its objects, then its files.
 
-    Args:
-        target: the run.
-        api: the cluster.
-        queue: read what explains waiting, too.
-        reader: a reader pod may be created.
-        ahead: reads the ends of the runs that hold the quota that a waiting run needs.
+    ``queue`` reads what explains waiting, ``ahead`` the ends of the runs that hold the quota.
     """
     view = View(gather(api, target.run, queue=queue))
     if "list clusterqueues" in view.snapshot.answers:

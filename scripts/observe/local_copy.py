@@ -45,12 +45,7 @@ def copied(
 ) -> Iterator[Copy]:
     """Copy a run's files in the first way that works.
 
-    Args:
-        api: the cluster.
-        view: the run.
-        patterns: regular expressions of the names of files, relative to the run's folder.
-        source: the only way to try; AUTO for exec, then a reader pod.
-        cut: bytes of the begin and of the end of a file that are kept; 0 for all.
+    ``patterns`` are of names in the folder; of a file ``cut`` bytes of both ends stay, 0: all.
 
     Raises:
         Problem: no way works, or the run has no files.

@@ -103,13 +103,7 @@ def ask(
 ) -> tuple[bytes, str, list[str]]:
     """Run a command of the run's launcher: in a pod that runs, otherwise in a reader pod.
 
-    Args:
-        api: the cluster.
-        view: the run.
-        source: the only way to try; AUTO for both.
-        words: the command; takes whether a reader pod will run it.
-        seconds: limit of the command in a pod of the run.
-        reader: AUTO may create a reader pod.
+    ``words`` takes whether a reader pod will run the command; AUTO tries both ways.
 
     Returns:
         What it has printed, the way in words, and why the ways that were tried before failed.

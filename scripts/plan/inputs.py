@@ -104,12 +104,6 @@ def find_data(
 ) -> Data | None:
     """Measure a dataset.
 
-    Args:
-        datasets: the recipe's sources.
-        pairs: number of pairs, if the caller gave it.
-        tokens: mean tokens of a pair, if the caller gave it.
-        prompt_once: whether the prompt of a pair is computed once.
-
     Returns:
         None when nothing is given and the rows cannot be counted in a file of this machine; with
         ``tokens`` alone their number is unknown.

@@ -16,7 +16,6 @@ KINDS: Mapping[Kind, str] = {
     "lost": "lost: steps that a later attempt trained again",
     "after": "after the last step: its save, until the launcher's last record of training",
 }
-"""Kinds of time, and their description."""
 SHORT: Mapping[Kind, str] = {
     "trained": "trained",
     "between": "evaluated, saved",

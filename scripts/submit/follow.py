@@ -73,12 +73,7 @@ def follow(
 ) -> int:
     """Print each new state of a run with the time; return the exit code of the last.
 
-    Args:
-        look: reads the run.
-        until: what is waited for.
-        console: where to print.
-        report: called with each reading, to send the run's messages.
-        wait: returns the seconds until the next reading.
+    ``report`` gets each reading; ``wait`` returns the seconds until the next.
     """
     before, said = "", set[str]()
     while True:

@@ -52,11 +52,7 @@ def webhook_of(view: View) -> Webhook | None:
 def queue_notice(view: View, first: Reason, *, waited: float, limit: float) -> Notice | None:
     """Return the message about a run that has no pods; None if there is none to send.
 
-    Args:
-        view: the run.
-        first: its first reason.
-        waited: seconds without a pod.
-        limit: seconds of waiting that are worth a message.
+    ``waited`` and ``limit`` are seconds without a pod.
     """
     if view.ranks:
         return None

@@ -44,7 +44,6 @@ class Planned:
 
     variant: Variant
     duration: Duration | None = None
-    """Predicted; None if it is not known."""
     cost: str = ""
     """Of its GPU-hours; empty without a price."""
     refused: str = ""

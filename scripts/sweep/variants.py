@@ -19,7 +19,6 @@ class Variant:
     """One run."""
 
     run: str
-    """Name of the release."""
     values: Mapping[str, str]
     """Text of each varied value by its path, as in Helm's ``--set``."""
 

@@ -12,7 +12,6 @@ _VOLUMES = (
     "launchers", "package", "workspace", "shm", "tmp", "release", "local-checkpoints",
     "agent-token", "events-token",
 )  # fmt: skip
-"""Volumes of the chart."""
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _FILES = "/etc/megatron-dpo"
 """Folder of the chart's files in the pods."""

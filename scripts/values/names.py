@@ -89,12 +89,7 @@ def remedy(
     A key of another chart has its own words. Otherwise it is a name that differs in case, - and _
     only, or the nearest of all keys, flags and renames; those of the same map come first, and in
     maps but ``recipe`` no flag is near by chance.
-
-    Args:
-        level: path of the map.
-        key: the unknown key.
-        own: each map of the chart with its keys.
-        values: the merged values, whose recipe selects the flags.
+    ``values`` are merged: their recipe selects the flags.
     """
     if known := elsewhere(level, key):
         return known

@@ -73,7 +73,6 @@ PREEMPTION_GATED = "requires preemption"
 STARTED_SECONDS = 180.0
 """Seconds after its admission in which Kueue starts a JobSet at the latest: it does within one."""
 AFTER = frozenset({"queued", "requeue-backoff"})
-"""States that give no cause."""
 
 
 def _topology(view: View) -> Facts | None:

@@ -29,13 +29,7 @@ def run(
 ) -> tuple[str, int | None]:
     """Run a command; return why it ended, and its exit code if it exited.
 
-    Args:
-        argv: the command.
-        env: its complete environment.
-        log: file for its output.
-        limit: time limit in seconds.
-        done: returns whether the command may be ended.
-        look: called at each poll, to sample the machine.
+    ``done`` returns whether the command may be ended; ``look`` is called at each poll.
 
     Returns:
         ``exited``, ``done``, ``time limit`` or ``host memory``.

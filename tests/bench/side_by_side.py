@@ -30,9 +30,7 @@ class Command:
     name: str
     words: Sequence[str]
     env: Mapping[str, str]
-    """Its complete environment."""
     log: Path
-    """File for its output."""
 
 
 @dataclass(frozen=True, kw_only=True)

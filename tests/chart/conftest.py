@@ -1,5 +1,3 @@
-"""Fixtures of the chart's tests."""
-
 import shutil
 from pathlib import Path
 

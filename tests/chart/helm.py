@@ -79,13 +79,7 @@ def template(
 ) -> str:
     """Render the chart, with more flags of ``helm template``.
 
-    Args:
-        values: the values, or their text.
-        flags: such as ``--is-upgrade``.
-        name: of the release.
-        helm: ``helm`` or ``helm3`` for that program; the renderer by default, as far as it can.
-        chart: its folder or package.
-        is_cached: whether the chart does not change between two calls.
+    By the renderer as far as it can, or by ``helm``; ``is_cached``: the chart does not change.
 
     Raises:
         Refused: with Helm's message.

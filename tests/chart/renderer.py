@@ -65,14 +65,7 @@ class Renderer:
     ) -> Answer:
         """Render a chart.
 
-        Args:
-            values: or their text.
-            chart: its folder.
-            name: of the release.
-            is_upgrade: as of ``--is-upgrade``.
-            skip_schema: as of ``--skip-schema-validation``.
-            over: texts of further values files.
-            sets: as of ``--set``.
+        ``over`` are texts of further values files; the others are as Helm's flags.
         """
         text = values if isinstance(values, str) else encoded(values)
         options: dict[str, Any] = {"isUpgrade": is_upgrade, "skipSchema": skip_schema}

@@ -1,5 +1,3 @@
-"""One oracle for all tests of this folder."""
-
 from collections.abc import Iterator
 
 import pytest

@@ -124,13 +124,7 @@ def queue(
 ) -> list[Object]:
     """Return a ClusterQueue, and its LocalQueue of the namespace.
 
-    Args:
-        space: the namespace.
-        name: of the LocalQueue; the ClusterQueue's has the namespace before it.
-        gpus: quota; None for a ClusterQueue that does not cover them.
-        flavor: the ResourceFlavor; by default that of `plain`.
-        spec: fields that override those of the ClusterQueue.
-        local: fields that override those of the LocalQueue.
+    ``gpus`` None: the ClusterQueue does not cover them; ``spec`` and ``local`` override fields.
     """
     quota = {"cpu": "100", "memory": "100Gi", **({} if gpus is None else {GPU: str(gpus)})}
     amounts = [{"name": key, "nominalQuota": value} for key, value in quota.items()]

@@ -30,7 +30,6 @@ class Release:
     space: Space
     files: Sequence[Path] = ()
     values: Values
-    """Values that override the files."""
     helm: Path = HELM4
     chart: Path | str = CHART
     """Folder or package of the chart, or its address in a registry."""

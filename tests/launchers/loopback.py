@@ -1,5 +1,3 @@
-"""HTTP servers on 127.0.0.1."""
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,3 @@
-"""Known model configurations, for tests."""
-
 from launchers.plan.model_config import ModelConfig, parse_config
 from scripts.plan.inputs import known_models
 

@@ -1,5 +1,3 @@
-"""State of processes that tests have started."""
-
 from launchers.system.proc_stat import read_stat
 
 

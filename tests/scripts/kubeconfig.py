@@ -1,5 +1,3 @@
-"""The kubeconfig that the client reads."""
-
 from pathlib import Path
 
 import pytest

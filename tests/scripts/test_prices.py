@@ -1,5 +1,3 @@
-"""The table of prices: what is read, and what is refused."""
-
 from pathlib import Path
 
 import pytest

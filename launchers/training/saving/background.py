@@ -136,12 +136,7 @@ class Writes:
     def __init__(self, rank: int, ranks: int, store: Store, staging: Staging | None = None) -> None:
         """Prepare; no memory is allocated yet.
 
-        Args:
-            rank: global rank of this process.
-            ranks: processes of the run.
-            store: of the process group.
-            staging: the node's disk, on all ranks or none; without it all is written to the
-                workspace.
+        ``staging``: the node's disk, on all ranks or none; without it all goes to the workspace.
         """
         self._rank, self._ranks, self._store = rank, ranks, store
         self.staging = staging

@@ -19,9 +19,7 @@ class Run:
 
     name: str
     result: str
-    """Name of the result."""
     link: str
-    """Its name as a link to its file."""
     gpu_model: str
     gpus: int
     layers: int
@@ -35,7 +33,6 @@ class Run:
     against: float | None = None
     """Its tokens per second over those of the run that it was compared with."""
     engine: str = ""
-    """Version of Transformer Engine."""
 
     @property
     def is_whole(self) -> bool:

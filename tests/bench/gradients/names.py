@@ -15,11 +15,6 @@ _NUMBER = re.compile(r"\.(layers|experts)\.\d+\.")
 def whole(name: str, expert_rank: int, local_experts: int) -> str:
     """Return the name of a parameter that is the same for every layout of experts.
 
-    Args:
-        name: as ``named_parameters`` has it on its rank.
-        expert_rank: the rank's number in its expert-parallel group.
-        local_experts: experts of the rank.
-
     >>> whole("decoder.layers.0.mlp.experts.linear_fc1.weight3", 1, 8)
     'decoder.layers.0.mlp.experts.11.linear_fc1.weight'
     >>> whole("decoder.layers.0.mlp.experts.local_experts.3.linear_fc1.weight", 1, 8)

@@ -152,12 +152,7 @@ def inject(
 ) -> tuple[str, int | None, int]:
     """Run once with these faults.
 
-    Args:
-        run: its files; those of an earlier one are removed.
-        planned: what the plugin injects, in this order.
-        deadline: Unix time at which the run is ended.
-        seals: notes its complete saves.
-        slow: seconds in addition to ``ENDLESS_SECONDS``.
+    Files of an earlier run are removed; ``deadline`` is Unix time.
 
     Returns:
         ``ended``, ``endless`` or ``cut`` by the deadline; the exit code; and the number of

@@ -176,14 +176,7 @@ def with_faults(
     """Return the run of a tiny model on ``spread``'s nodes in which a plugin injects faults.
 
     The hang watchdog has ``FLOORS``; those of the profile take precedence.
-
-    Args:
-        options: of ``launch.parser``.
-        plugin: its path on the host.
-        callback: the name under which it registers.
-        steps: of the run.
-        saves: steps between checkpoints.
-        settle: seconds for which training stands still before a fault.
+    ``settle``: seconds for which training stands still before a fault.
 
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
@@ -215,11 +208,7 @@ def on_one_node(
 ) -> Launch:
     """Return a run of all GPUs of the command line on one node.
 
-    Args:
-        options: of ``launch.parser``.
-        model: its folder on the host.
-        args: override the profile's flags.
-        fields: more of the ``Launch``; ``data`` is ``data_file`` by default.
+    ``args`` override the profile's flags; ``data`` is ``data_file`` by default.
 
     Raises:
         ValueError: the profile cannot be read.

@@ -24,7 +24,6 @@ class Equivalence:
     count: int
     mean: float
     deviation: float
-    """Standard deviation of one difference."""
     low: float
     high: float
     """90 % confidence interval of the mean difference."""

@@ -107,13 +107,7 @@ def write(
 ) -> None:
     """Write pairs; deterministic for the same arguments.
 
-    Args:
-        path: the JSONL file.
-        tokenizer: folder of the tokenizer.
-        pairs: number of pairs.
-        seed: random seed.
-        pack: maximum tokens of the two sequences of a pair together.
-        sizes: median tokens of prompts and answers.
+    ``pack`` bounds the tokens of a pair's two sequences; ``sizes`` are medians in tokens.
     """
     known, chance = words(tokenizer), random.Random(seed)
     longest = pack // 4 - TEMPLATE

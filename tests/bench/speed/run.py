@@ -48,12 +48,7 @@ def flags(
 ) -> dict[str, Value]:
     """Return the flags as the launcher would write them, with the probe added to its plugins.
 
-    Args:
-        bench: settings that all runs share.
-        parsed: the run's recipe.
-        folder: the run's folder.
-        probes: plugins that measure.
-        kept: the launcher's features that are installed; None for all that the recipe needs.
+    ``kept``: the launcher's features that are installed; None for all that the recipe needs.
     """
     inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
     arguments = command_line.training_flags(

@@ -40,12 +40,7 @@ Item = dict[str, Any]
 
 
 def replay(layout: Layout, table: Path) -> dict[str, Any]:
-    """Submit all gangs at once; predict repeatedly, and compare when all have ended.
-
-    Args:
-        layout: the cluster.
-        table: where a row for each prediction is written, as CSV.
-    """
+    """Submit all gangs at once; predict repeatedly, and compare when all have ended."""
     os.environ["KUBECONFIG"] = str(layout.kubeconfig)
     server = connect(None, queues.NAMESPACE)
     chance = random.Random(SEED)

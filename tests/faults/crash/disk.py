@@ -78,7 +78,6 @@ def _names(folder: _Folder, count: int) -> dict[str, int]:
 
 
 Choose = Callable[[int], int]
-"""Chooses a number from 0 to the given one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,3 @@
-"""GPU models."""
-
 import pytest
 
 from launchers.config.gpu_models import GPU_MODELS, by_name, by_smi_name

@@ -1,5 +1,3 @@
-"""Host memory of a node."""
-
 from dataclasses import replace
 from typing import Any
 

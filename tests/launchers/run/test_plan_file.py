@@ -1,5 +1,3 @@
-"""``plan.json`` of a run."""
-
 import json
 from pathlib import Path
 from typing import Any

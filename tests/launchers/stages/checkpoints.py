@@ -1,5 +1,3 @@
-"""Complete checkpoints of a run."""
-
 from launchers.config.workspace import Workspace
 from launchers.storage.checkpoint import Checkpoint, seal
 

@@ -1,5 +1,3 @@
-"""Shortcuts for clones in the tests of the clone stage."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Locks with short intervals, for tests."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The committed table of values."""
-
 import re
 
 from scripts.dev.values_table import CHART, TARGET, rows, table

@@ -1,5 +1,3 @@
-"""The printed report, and its JSON."""
-
 import io
 import json
 

@@ -1,5 +1,3 @@
-"""What the statement of an export says, and what is refused as one."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The test of the export in a report."""
-
 from typing import Any
 
 import pytest

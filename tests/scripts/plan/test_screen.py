@@ -1,5 +1,3 @@
-"""The screen, line by line."""
-
 import io
 import re
 from dataclasses import replace
