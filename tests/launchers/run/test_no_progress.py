@@ -1,7 +1,6 @@
 """Runs that fail again and again, as a JobSet restarts them."""
 
 import json
-import shutil
 from pathlib import Path
 
 from launchers.exits import Exit
@@ -33,17 +32,6 @@ def test_a_run_that_fails_three_times_at_the_same_step_ends_for_good(tmp_path: P
 
     pods.train = ""  # a person has corrected the cause
     assert alone(pods)[0] == Exit.OK
-
-
-def test_gpu_memory_that_runs_out_twice_at_one_step_is_a_user_error(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, nodes=1)
-    assert alone(pods)[0] == Exit.OK
-    shutil.rmtree(pods.run / "export")  # as if it had been interrupted after the checkpoint
-    pods.train = "0:fail:torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    assert [alone(pods)[0] for _ in range(2)] == [Exit.PEER] * 2
-    assert record(pods, 2) == (1, "gpu-memory", "gpu-memory")
-    assert alone(pods)[0] == Exit.OUT_OF_MEMORY
-    assert record(pods, 4) == (79, "gpu-memory", "gpu-memory-again")
 
 
 def test_the_record_of_an_attempt_names_the_rank_that_ended_first(tmp_path: Path) -> None:

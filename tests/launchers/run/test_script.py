@@ -94,23 +94,21 @@ def test_sigterm_lets_every_rank_save(tmp_path: Path) -> None:
     assert all((run.run / f"saved-{rank}").exists() for rank in (0, 1))
 
 
-def test_python_runs_a_file_of_python(tmp_path: Path) -> None:
-    run, env = pods(tmp_path, "train.py", "import launchers, sys; sys.exit(66)")
+@pytest.mark.parametrize(
+    ("name", "text", "change", "code", "id"),
+    [
+        ("train.py", "import launchers, sys; sys.exit(66)", {}, Exit.INPUT_MISSING, "script-ended"),
+        ("other.sh", "exit 0\n", {}, Exit.INPUT_MISSING, "code-file-missing"),
+        # it would not stop
+        ("train.sh", "exit 0\n", {"DPO_BUDGET_GPU_MINUTES": "60"}, Exit.CONFIG, "budget-script"),
+    ],
+    ids=["Python", "missing", "budget"],
+)
+def test_a_script_ends_as_declared(
+    tmp_path: Path, name: str, text: str, change: dict[str, str], code: Exit, id: str
+) -> None:
+    run, env = pods(tmp_path, name.replace("other", "train"), text)
+    run.write_recipe(backend="script", args={}, script=[name])
     run.nodes = 1
-    [(code, output)] = run.all(**env)
-    assert (code, run.message(0)["id"]) == (Exit.INPUT_MISSING, "script-ended"), output
-
-
-def test_a_script_that_the_clone_lacks_is_named(tmp_path: Path) -> None:
-    run, env = pods(tmp_path, "train.sh", "exit 0\n")
-    run.write_recipe(backend="script", args={}, script=["other.sh"])
-    run.nodes = 1
-    [(code, output)] = run.all(**env)
-    assert code == Exit.INPUT_MISSING and "code-file-missing" in output
-
-
-def test_a_script_with_a_budget_is_refused_because_it_would_not_stop(tmp_path: Path) -> None:
-    run, env = pods(tmp_path, "train.sh", "exit 0\n")
-    run.nodes = 1
-    [(code, output)] = run.all(**env, DPO_BUDGET_GPU_MINUTES="60")
-    assert (code, run.message(0)["id"]) == (Exit.CONFIG, "budget-script"), output
+    [(status, output)] = run.all(**env, **change)
+    assert (status, run.message(0)["id"]) == (code, id), output

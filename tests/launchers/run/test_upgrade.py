@@ -55,17 +55,13 @@ def test_it_is_still_known_by_its_recipe(pods: Pods) -> None:
     assert "id=run-changed" in output
 
 
-def test_a_damaged_checkpoint_is_found_by_its_digests(pods: Pods) -> None:
-    (pods.run / "checkpoints" / "checkpoint-3" / "optimizer.pt").write_bytes(b"MOMENTS")
-    [(_, output)] = pods.all(SKIP_DOWNLOAD="1")
-    assert (
-        "checkpoint-3" in output
-        and (pods.run / "checkpoints" / "checkpoint-3" / "DAMAGED.json").exists()
-    )
-
-
-def test_a_truncated_checkpoint_is_not_resumed(pods: Pods) -> None:
-    (pods.run / "checkpoints" / "checkpoint-3" / "optimizer.pt").write_bytes(b"mom")
+@pytest.mark.parametrize(
+    ("left", "id"), [(b"MOMENTS", "checkpoint-damaged"), (b"mom", "checkpoint-file")]
+)
+def test_a_damaged_checkpoint_is_not_resumed(pods: Pods, left: bytes, id: str) -> None:
+    checkpoint = pods.run / "checkpoints" / "checkpoint-3"
+    (checkpoint / "optimizer.pt").write_bytes(left)
     [(_, output)] = pods.all(SKIP_DOWNLOAD="1")
     assert "--resume_from_checkpoint" not in pods.argv(0, attempt=2)
-    assert "id=checkpoint-file" in output
+    assert f"id={id}" in output
+    assert (checkpoint / "DAMAGED.json").exists() is (id == "checkpoint-damaged")

@@ -95,14 +95,6 @@ def test_it_waits_for_the_end(pods: Pods) -> None:
     assert 'waiting for the run seen="not started"' in output
 
 
-def test_the_success_of_an_earlier_release_does_not_count(ended: Pods) -> None:
-    install(ended, time.time() + 60)
-    code, output = verify(ended)
-    assert code == Exit.UNAVAILABLE
-    assert "not started; progress.json belongs to a run that began" in output
-    assert "it waits in the queue, or its pods cannot start" in output
-
-
 def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
     time.sleep(3)  # a little more than what the clocks may differ by
@@ -111,20 +103,6 @@ def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
     assert pods.progress()["stages"]["train"]["state"] == "up to date"
     assert verify(pods)[0] == Exit.OK
-
-
-def test_the_success_of_another_recipe_does_not_count(ended: Pods) -> None:
-    ended.write_recipe(args={"learning_rate": "2e-3"})
-    code, output = verify(ended)
-    assert code == Exit.UNAVAILABLE
-    assert "progress.json belongs to another recipe or launcher" in output
-
-
-def test_without_helms_record_recipe_and_launcher_decide(ended: Pods) -> None:
-    (ended.folder / "release").unlink()
-    code, output = verify(ended)
-    assert code == Exit.OK, output
-    assert "no record of the Helm release" in output
 
 
 def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
@@ -206,7 +184,31 @@ def test_sigterm_ends_it_at_once(pods: Pods) -> None:
     assert time.monotonic() - begin < 2
 
 
-def test_a_torn_progress_is_read_again(ended: Pods) -> None:
-    (ended.run / "progress.json").write_text('{"state": "succ')
-    code, output = verify(ended)
-    assert (code, "not started" in output) == (Exit.UNAVAILABLE, True)
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (lambda pods: install(pods, time.time() + 60), Exit.UNAVAILABLE, "a run that began"),
+        (
+            lambda pods: pods.write_recipe(args={"learning_rate": "2e-3"}),
+            Exit.UNAVAILABLE,
+            "progress.json belongs to another recipe or launcher",
+        ),
+        (
+            lambda pods: (pods.run / "progress.json").write_text('{"state": "succ'),
+            Exit.UNAVAILABLE,
+            "not started",
+        ),
+        (
+            lambda pods: (pods.folder / "release").unlink(),
+            Exit.OK,
+            "no record of the Helm release",
+        ),
+    ],
+    ids=["later release", "another recipe", "torn progress", "no record"],
+)
+def test_only_a_success_of_this_release_counts(
+    ended: Pods, change: Callable[[Pods], object], code: Exit, said: str
+) -> None:
+    change(ended)
+    status, output = verify(ended)
+    assert status == code and said in output, output

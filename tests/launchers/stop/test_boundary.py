@@ -130,19 +130,6 @@ def test_an_evaluation_with_nothing_new_to_save_declines(board: StepBoard, is_sa
     assert board.read()[0].boundary == end_of_step(8)
 
 
-def test_the_last_step_ends_by_itself(board: StepBoard) -> None:
-    one = process(board)
-    board.request()  # and no boundary is set: the process does not wait for one
-    assert not one.end_step(9, saves=True, is_last=True)
-    assert board.read()[0].phase == Phase.SAVE
-
-
-def test_what_follows_the_last_step_is_no_step(board: StepBoard) -> None:
-    """The trainer's own end may take as long as a save: it merges, loads the best, evaluates."""
-    process(board).end_step(9, saves=False, is_last=True)
-    assert board.read()[0].phase == Phase.SAVE
-
-
 @pytest.mark.parametrize("saves", [False, True])
 def test_a_request_right_after_the_look_names_a_boundary_ahead(
     board: StepBoard, monkeypatch: pytest.MonkeyPatch, saves: bool
@@ -199,3 +186,14 @@ def test_processes_that_race_with_the_request_all_stop_at_one_boundary(tmp_path:
             thread.join(20)
         assert len(stopped) == 4 and len({*stopped.values()}) == 1
         assert step_of(stopped[0]) == step_of(answer.boundary)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_the_last_step_ends_by_itself_and_what_follows_may_take_as_long_as_a_save(
+    board: StepBoard, saves: bool
+) -> None:
+    """The trainer's own end merges, loads the best, evaluates."""
+    one = process(board)
+    board.request()  # and no boundary is set: the process does not wait for one
+    assert not one.end_step(9, saves=saves, is_last=True)
+    assert board.read()[0].phase == Phase.SAVE

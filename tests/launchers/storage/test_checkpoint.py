@@ -13,14 +13,6 @@ def saved(root: Path, step: int) -> Path:
     return folder
 
 
-def test_only_a_sealed_checkpoint_counts(tmp_path: Path) -> None:
-    saved(tmp_path, 5)
-    assert newest(tmp_path) is None
-    seal(tmp_path / "checkpoint-5", 5)
-    found = newest(tmp_path)
-    assert found is not None and found.step == 5
-
-
 def test_the_newest_is_chosen_by_step_not_by_name(tmp_path: Path) -> None:
     for step in (5, 10, 100, 20):
         seal(saved(tmp_path, step), step)

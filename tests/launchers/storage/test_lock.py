@@ -31,26 +31,6 @@ def test_the_lock_is_given_back_after_an_error(path: Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-def test_only_one_of_many_threads_is_inside(path: Path) -> None:
-    inside: list[int] = []
-    most: list[int] = []
-
-    def work() -> None:
-        for _ in range(5):
-            with quick(path):
-                inside.append(1)
-                most.append(len(inside))
-                time.sleep(0.002)
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 30
-
-
 def test_a_beating_holder_is_waited_for_however_long_it_takes(path: Path) -> None:
     order: list[str] = []
 
@@ -66,16 +46,6 @@ def test_a_beating_holder_is_waited_for_however_long_it_takes(path: Path) -> Non
         lock.check()
     thread.join()
     assert order == ["first", "second"]
-
-
-def test_without_links_files_are_created_exclusively(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_links(*_: object) -> None:
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    test_only_one_of_many_threads_is_inside(path)
 
 
 def test_a_name_that_can_t_be_claimed_is_tried_once_a_poll(

@@ -13,12 +13,6 @@ ONE = Marker(
 )
 
 
-def test_a_marker_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    marker.write(tmp_path, ONE)
-    assert marker.read(tmp_path) == ONE
-    assert [p.name for p in tmp_path.iterdir()] == [marker.NAME]
-
-
 def test_a_folder_without_marker_or_no_folder_has_none(tmp_path: Path) -> None:
     assert marker.read(tmp_path) is None
     assert marker.read(tmp_path / "nowhere") is None

@@ -18,11 +18,6 @@ def output(folder: Path, text: str = "x") -> str:
     return marker.digest(made)
 
 
-def test_outputs_that_are_there_pass_at_once(tmp_path: Path) -> None:
-    digest = output(tmp_path / "m")
-    await_outputs([[str(tmp_path / "m"), digest]], timeout=0)
-
-
 def test_outputs_that_appear_late_are_waited_for(tmp_path: Path) -> None:
     digest = output(tmp_path / "elsewhere")
     late = threading.Timer(0.3, (tmp_path / "elsewhere").rename, (tmp_path / "m",))
