@@ -49,10 +49,6 @@ def test_slurm_gives_rank_and_rank_zeros_host(nodes: str, env: dict[str, str], m
     assert (place.rank, place.nodes, place.master_addr) == (1, 2, master)
 
 
-def test_one_host_alone_needs_no_variables() -> None:
-    assert place_of({}).nodes == 1
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [

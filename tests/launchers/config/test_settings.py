@@ -29,11 +29,6 @@ def test_a_standby_needs_restarts_in_place() -> None:
     assert not from_env(ENV | {"DPO_STANDBY": "1", "DPO_RESTARTS_IN_PLACE": "0"}).training.standby
 
 
-def test_the_world_is_nodes_times_gpus() -> None:
-    env = ENV | {"NODE_RANK": "0", "NNODES": "2", "MASTER_ADDR": "h", "DPO_GPUS_PER_NODE": "8"}
-    assert from_env(env).launch.world_size == 16
-
-
 def test_the_gang_leaves_its_port_to_a_starter_that_gives_it_to_torchrun() -> None:
     assert [from_env(ENV | {"MASTER_PORT": p}).gang.port for p in ("29400", "29500")] == [
         29401,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config import sources
-from launchers.config.sources import Source, parse_source
+from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 
@@ -150,7 +150,3 @@ def test_a_relative_path_without_a_clone_is_refused_with_both_ways_out() -> None
     assert caught.value.code == Exit.CONFIG
     assert "code.url" in caught.value.remedy
     assert "hf://" in caught.value.remedy
-
-
-def test_a_source_can_be_built_by_hand() -> None:
-    assert Source(hub="code", repo="x").name == "x"

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -73,66 +73,58 @@ def test_the_rank_that_differs_is_named(rank: int, change: dict[str, object], ki
     assert f"rank {rank} " in found.why
 
 
-def test_equal_evidence_names_nobody() -> None:
-    everywhere: list[dict[str, object]] = [
-        {},
-        {"loads": True},
-        {"frames": (TRAINER,)},
-        {"state": "D"},
-        {"frames": ()},
-    ]
-    for change in everywhere:
-        found = find(gang(**{f"r{rank}": change for rank in ALL}))
-        assert (found.kind, found.ranks, found.node) == (UNKNOWN, (), None)
+NORM = {"frames": (C10D, WRAPPER, "/x/trainer.py:12 norm")}
+BEHIND, GONE, BLOCKED, STOPPED = {"boundary": 6}, {"state": "X"}, {"state": "D"}, {"state": "T"}
+TRAINED = {**GONE, "is_done": True}
+SAVES: Mapping[str, object] = {"phase": "save"}
+STUCK = {**SAVES, "frames": WRITING}
+JOINS = {**SAVES, "frames": ("/usr/lib/python3.11/threading.py:1112 join", TRAINER)}
+WAITS: Mapping[str, object] = {"frames": (TRAINER,), "groups": recorded(7)}
+ABSENT = {**WAITS, "groups": recorded(6)}
+NO_STACK: Mapping[str, object] = {"frames": ()}
 
 
-def test_halves_that_differ_name_nobody() -> None:
-    """Two pairs that wait in different collectives: either may have skipped one."""
-    other = {"frames": (C10D, WRAPPER, "/x/trainer.py:12 norm")}
-    assert find(gang(r0=other, r1=other)).kind == UNKNOWN
-    assert find(gang(r0={"boundary": 6}, r1={"boundary": 6})).kind == UNKNOWN
-
-
-def test_several_ranks_may_hold_up_one() -> None:
-    stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
-    found = find(gang(r1=stuck, r2=stuck, r3=stuck, r0={"phase": "save"}))
-    assert (found.kind, found.ranks, found.node) == ("save", (1, 2, 3), 0)
-
-
-def test_a_rank_that_has_trained_or_stopped_is_not_the_culprit() -> None:
-    """It waits for a rank that has not ended its last save."""
-    left: dict[str, object] = {"state": "X", "is_done": True}
-    stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
-    found = find(gang(r0=stuck, r1=left, r2={"phase": "save"}, r3=left))
-    assert (found.kind, found.ranks) == ("save", (0,))
-
-
-def test_a_rank_that_is_gone_next_to_a_blocked_one_of_its_node_may_have_failed() -> None:
-    """torchrun waits for the end of the blocked one before it reports a failure."""
-    found = find(gang(r0={"state": "X"}, r1={"state": "D"}))
-    assert (found.kind, found.ranks) == ("blocked", (1,))
-    found = find(gang(r0={"state": "X"}, r3={"state": "D"}))
-    assert (found.kind, found.ranks) == ("exited", (0,))
-
-
-def test_all_stopped_ranks_are_named() -> None:
-    assert find(gang(**{f"r{rank}": {"state": "T"} for rank in ALL})).ranks == ALL
+@pytest.mark.parametrize(
+    ("changes", "kind", "ranks"),
+    [
+        *(
+            ([each] * 4, UNKNOWN, ())
+            for each in ({}, {"loads": True}, {"frames": (TRAINER,)}, BLOCKED, NO_STACK)
+        ),
+        ([STOPPED] * 4, "stopped", ALL),
+        # two pairs that wait in different collectives: either may have skipped one
+        ([NORM, NORM, {}, {}], UNKNOWN, ()),
+        ([BEHIND, BEHIND, {}, {}], UNKNOWN, ()),
+        ([SAVES, STUCK, STUCK, STUCK], "save", (1, 2, 3)),
+        # who has trained waits for a rank that has not ended its last save
+        ([STUCK, TRAINED, SAVES, TRAINED], "save", (0,)),
+        # torchrun waits for the end of the blocked one of its node before it reports a failure
+        ([GONE, BLOCKED, {}, {}], "blocked", (1,)),
+        ([GONE, {}, {}, BLOCKED], "exited", (0,)),
+        # collectives run on the GPU: the stack shows some call that waits for it
+        ([WAITS, WAITS, ABSENT, WAITS], "absent", (2,)),
+        ([WAITS, ABSENT], "absent", (1,)),
+        # rank 0 joins the thread that collects the checkpoint
+        ([JOINS, SAVES, SAVES, {**JOINS, "writes": 1805.0}], "write", (3,)),
+        # a write in the background of a step that hangs is not the cause
+        ([{}, STOPPED, {}, {"writes": 20.0}], "stopped", (1,)),
+        ([{}, {}, {}, {"writes": 20.0}], UNKNOWN, ()),
+        # of two ranks the one behind, unless it waits for the other
+        ([{**NO_STACK, **BEHIND}, NO_STACK], "boundary", (0,)),
+        ([BEHIND, {}], UNKNOWN, ()),
+        ([{"loads": True}], "loader", (0,)),
+    ],
+)
+def test_ranks_are_named_where_the_evidence_is_theirs_alone(
+    changes: Sequence[Mapping[str, object]], kind: str, ranks: tuple[int, ...]
+) -> None:
+    found = find(gang(**{f"r{n}": each for n, each in enumerate(changes)})[: len(changes)])
+    assert (found.kind, found.ranks, found.node) == (kind, ranks, ranks[0] // 2 if ranks else None)
 
 
 def test_a_launcher_that_does_not_answer_is_the_culprit() -> None:
     found = find(gang(), mute=[1])
     assert (found.kind, found.node, found.ranks) == ("launcher", 1, ())
-
-
-def test_on_gpus_the_flight_recorder_shows_who_waits() -> None:
-    """There the collective runs on the GPU; the stack shows some call that waits for the GPU."""
-    gpu = (TRAINER,)
-    waiting: dict[str, object] = {"frames": gpu, "groups": recorded(7)}
-    absent: dict[str, object] = {"frames": gpu, "groups": recorded(6)}
-    found = find(gang(r0=waiting, r1=waiting, r2=absent, r3=waiting))
-    assert (found.kind, found.ranks) == ("absent", (2,))
-    pair = find(gang(r0=waiting, r1=absent)[:2])
-    assert (pair.kind, pair.ranks) == ("absent", (1,))
 
 
 def test_a_skipped_collective_is_one_that_few_have_not_enqueued() -> None:
@@ -153,13 +145,6 @@ def test_two_ranks_that_wait_for_each_other_are_named_without_a_culprit() -> Non
     assert "collective 7 of group 0 for rank 1" in found.why
     assert "collective 7 of group 1 for rank 0" in found.why
     assert "collective" not in find(gang(r0=one, r1=one)[:2]).why
-
-
-def test_of_two_ranks_the_one_behind_is_named_unless_it_waits_for_the_other() -> None:
-    no_stack: dict[str, object] = {"frames": ()}
-    pair = gang(r0={**no_stack, "boundary": 6}, r1=no_stack)[:2]
-    assert find(pair).ranks == (0,)
-    assert find(gang(r0={"boundary": 6})[:2]).kind == UNKNOWN
 
 
 LARGE = 8192
@@ -202,10 +187,6 @@ def test_the_culprit_among_thousands_is_found_in_the_time_that_rank_0_has() -> N
     assert time.monotonic() - begun < DECISION_SECONDS - ANSWER_SECONDS
 
 
-def test_a_single_rank_is_its_own_culprit() -> None:
-    assert find(gang(r0={"loads": True})[:1]).ranks == (0,)
-
-
 @given(
     st.lists(
         st.builds(
@@ -228,18 +209,3 @@ def test_any_evidence_has_an_answer(workers: list[Worker]) -> None:
     found = find(workers)
     assert set(found.ranks) <= {worker.rank for worker in workers}
     assert (found.node is None) == (not found.ranks) and found.why
-
-
-def test_of_ranks_that_wait_for_a_checkpoint_the_one_that_writes_is_named() -> None:
-    join = ("/usr/lib/python3.11/threading.py:1112 join", TRAINER)
-    waiting = {"phase": "save", "frames": join}  # rank 0 joins the thread that collects
-    workers = gang(
-        r0=waiting, r1={"phase": "save"}, r2={"phase": "save"}, r3={**waiting, "writes": 1805.0}
-    )
-    found = find(workers)
-    assert (found.kind, found.ranks, found.node) == ("write", (3,), 1)
-
-
-def test_a_write_in_the_background_of_a_step_that_hangs_is_not_the_cause() -> None:
-    assert find(gang(r3={"writes": 20.0}, r1={"state": "T"})).ranks == (1,)
-    assert find(gang(r3={"writes": 20.0})).kind == UNKNOWN

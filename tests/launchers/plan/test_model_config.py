@@ -3,7 +3,7 @@
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.plan.model_config import EXPERTS, ModelConfig, parse_config
+from launchers.plan.model_config import EXPERTS, parse_config
 from scripts.plan.inputs import known_models
 
 PUBLISHED = {
@@ -46,12 +46,6 @@ def test_each_name_for_the_experts_is_read(key: str) -> None:
     config = dict(known_models()["Qwen3-30B-A3B"])
     config[key] = config.pop("num_experts")
     assert parse_config(config).parameters == PUBLISHED["Qwen3-30B-A3B"]
-
-
-def test_a_nested_text_config_is_read_and_the_vision_part_reported() -> None:
-    model = parse_config({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
-    assert model.parameters == PUBLISHED["Qwen3-4B"]
-    assert model.unmodelled == ("vision_config",)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +146,3 @@ def test_a_wrong_size_names_its_key(key: str, value: object) -> None:
     with pytest.raises(LaunchError, match=key) as error:
         parse_config(known_models()["Qwen3-30B-A3B"] | {key: value})
     assert error.value.code == Exit.DATA
-
-
-def test_a_dense_model_has_no_experts() -> None:
-    model = parse_config(known_models()["Qwen3-8B"])
-    assert (model.is_moe, model.moe_layers, model.expert_parameters) == (False, 0, 0)
-    assert isinstance(model, ModelConfig)

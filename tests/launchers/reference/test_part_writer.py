@@ -1,6 +1,5 @@
 """Results that a rank keeps of the pass, and the time at which they are on the workspace."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -62,8 +61,3 @@ def test_no_number_ends_the_pass(folder: Path) -> None:
     with pytest.raises(LaunchError) as refusal:
         writer.keep([batch(1)], [True], [[float("nan"), -2.0]])
     assert refusal.value.code == Exit.DATA
-
-
-def test_the_store_is_readable_by_people(folder: Path) -> None:
-    store.begin(folder, {"max_length": "8192"})
-    assert json.loads((folder / "facts.json").read_text()) == {"max_length": "8192"}

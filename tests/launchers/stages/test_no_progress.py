@@ -60,9 +60,12 @@ def test_preempted_attempts_neither_count_nor_break_the_row(end: End) -> None:
     assert decide(stuck, preempted, stuck, preempted, stuck) is not None
 
 
-def test_a_higher_checkpoint_begins_a_new_row() -> None:
+def test_only_attempts_that_trained_without_a_higher_checkpoint_count() -> None:
     stuck = failed(KILLED)
     assert decide(stuck, stuck, failed(KILLED, resumed=10, saved=20), stuck, stuck) is None
+    assert decide(*[failed(KILLED, resumed=None)] * 4) is None
+    due = [failed(KILLED, resumed=0, saved=0, logged=n) for n in (10, 11, 12)]
+    assert decide(*due, save_every=10) is not None  # it was due, and is not complete
 
 
 def test_until_a_checkpoint_is_due_a_higher_logged_step_counts() -> None:
@@ -72,11 +75,6 @@ def test_until_a_checkpoint_is_due_a_higher_logged_step_counts() -> None:
     level = [replace(a, logged=3) for a in rising]
     assert decide(*level[:3], save_every=100) is None  # the first one reached step 3
     assert decide(*level, save_every=100) is not None
-
-
-def test_a_checkpoint_that_was_due_and_is_not_complete_is_no_progress() -> None:
-    rising = [failed(KILLED, resumed=0, saved=0, logged=n) for n in (10, 11, 12)]
-    assert decide(*rising, save_every=10) is not None
 
 
 def test_gpu_memory_at_the_same_step_twice_in_a_row_is_a_user_error() -> None:
@@ -96,10 +94,6 @@ def test_after_a_user_error_a_person_has_started_the_run_again() -> None:
     assert decide(stuck, stuck, stuck, refused) is None
     assert decide(stuck, stuck, stuck, refused, stuck, stuck) is None
     assert decide(stuck, stuck, stuck, refused, stuck, stuck, stuck) is not None
-
-
-def test_an_attempt_that_never_trained_does_not_count() -> None:
-    assert decide(*[failed(KILLED, resumed=None)] * 4) is None
 
 
 def test_an_attempt_whose_pods_were_killed_counts_and_says_so() -> None:

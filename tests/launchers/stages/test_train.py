@@ -22,12 +22,6 @@ def logs(folder: Path, *texts: str) -> Path:
     return folder / "node-0"
 
 
-def test_the_cause_of_any_local_rank_counts(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "RuntimeError: NCCL error\n", "ValueError: bad layout\n")
-    error = _failure(ranks, PeerMonitor(), started=False)
-    assert (error.code, error.cause) == (Exit.CONFIG, "ValueError: bad layout")
-
-
 TABLE = """
 Failures:
 [1]:
@@ -44,13 +38,6 @@ Root Cause (first observed failure):
 
 def agent(ranks: Path, root: int) -> None:
     ranks.with_suffix(".log").write_text(TABLE.format(root))
-
-
-def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "KeyError: 'messages'\n")
-    agent(ranks, -9)
-    error = _failure(ranks, PeerMonitor(), started=False)
-    assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by SIGKILL")
 
 
 @pytest.mark.parametrize(
@@ -86,45 +73,52 @@ def test_a_torchrun_that_was_killed_itself_waits_for_no_culprit(
     assert (error.code, error.id) == (Exit.PEER, id)
 
 
-def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "ValueError: heads\n", "")
-    agent(ranks, 1)
-    assert _failure(ranks, PeerMonitor(), started=False).code == Exit.CONFIG
+NCCL = "RuntimeError: NCCL error\n"
+ABORTED = "torch.distributed.DistBackendError: NCCL communicator was aborted\n"
+LAUNCH = "RuntimeError: CUDA error: unspecified launch failure\n"
+DRAINED = PeerLoss(who="rank 1", cause="node drained", code=Exit.TERMINATED)
+CAUGHT = "KeyError: 'messages'\n"
 
 
-def test_a_rank_that_nccls_watchdog_aborts_is_a_cascade(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("texts", "root", "loss", "code", "cause"),
+    [
+        ([NCCL, "ValueError: bad layout\n"], None, None, Exit.CONFIG, "ValueError: bad layout"),
+        ([CAUGHT], -9, None, Exit.PEER, "a training process was killed by SIGKILL"),
+        (["ValueError: heads\n", ""], 1, None, Exit.CONFIG, "ValueError: heads"),
+        # a user error wins over a peer that ended because of it, an unknown one gives way
+        (["ValueError: heads\n"], None, DRAINED, Exit.CONFIG, "ValueError: heads"),
+        ([LAUNCH], None, DRAINED, Exit.TERMINATED, "rank 1 ended: node drained"),
+    ],
+)
+def test_the_cause_is_that_of_the_rank_that_ended_first(
+    tmp_path: Path,
+    texts: list[str],
+    root: int | None,
+    loss: PeerLoss | None,
+    code: Exit,
+    cause: str,
+) -> None:
+    ranks, peers = logs(tmp_path, *texts), PeerMonitor()
+    if root is not None:
+        agent(ranks, root)
+    if loss is not None:
+        peers.record_loss(loss)
+    error = _failure(ranks, peers, started=code == Exit.TERMINATED)
+    assert (error.code, error.cause) == (code, cause)
+
+
+@pytest.mark.parametrize(("text", "root"), [(NCCL, None), (ABORTED, -6)])
+def test_a_cascade_waits_for_the_culprits_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, root: int | None
 ) -> None:
     monkeypatch.setattr("launchers.stages.train.LOSS_REPORT_TIMEOUT_SECONDS", 5.0)
-    ranks = logs(tmp_path, "torch.distributed.DistBackendError: NCCL communicator was aborted\n")
-    agent(ranks, -6)
-    peers = PeerMonitor()
-    threading.Timer(0.2, peers.record_loss, (PeerLoss(who="rank 3", cause="bad flag"),)).start()
-    assert _failure(ranks, peers, started=True).cause == "rank 3 ended: bad flag"
-
-
-def test_a_user_error_of_its_own_wins_over_a_peer_that_ended_because_of_it(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "ValueError: heads\n")
-    peers = PeerMonitor()
-    peers.record_loss(PeerLoss(who="rank 1", cause="Connection closed by peer"))
-    assert _failure(ranks, peers, started=False).code == Exit.CONFIG
-
-
-def test_an_unknown_error_of_its_own_gives_way_to_the_peers(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "RuntimeError: CUDA error: unspecified launch failure\n")
-    peers = PeerMonitor()
-    peers.record_loss(PeerLoss(who="rank 1", cause="node drained", code=Exit.TERMINATED))
-    error = _failure(ranks, peers, started=True)
-    assert (error.code, error.cause) == (Exit.TERMINATED, "rank 1 ended: node drained")
-
-
-def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
-    ranks = logs(tmp_path, "RuntimeError: NCCL error\n")
-    peers = PeerMonitor()
+    ranks, peers = logs(tmp_path, text), PeerMonitor()
+    if root is not None:  # by NCCL's watchdog
+        agent(ranks, root)
     threading.Timer(0.2, peers.record_loss, (PeerLoss(who="rank 3", cause="out of disk"),)).start()
     error = _failure(ranks, peers, started=True)
-    assert error.code == Exit.PEER
-    assert error.cause == "rank 3 ended: out of disk"
+    assert (error.code, error.cause) == (Exit.PEER, "rank 3 ended: out of disk")
 
 
 def test_an_end_without_an_exception_says_where_to_look(
