@@ -34,12 +34,17 @@ def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return complete
 
 
+def test_verbs_are_completed(completed: Complete) -> None:
+    found = completed([], "s")
+    assert {"status", "stop", "submit"} <= {*found} and "why" not in found
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_runs_of_the_namespace_are_completed(
     completed: Complete, verb: str, api: Api, cluster: Cluster
 ) -> None:
     assert completed([verb], "") == completed([verb], "d") == ["dpo"]
-    assert completed([verb], "x") == []
+    assert completed([verb], "x") == completed([verb, "--namespace", "vision"], "") == []
     assert not any("exec" in each for each in cluster.asked)
 
 
@@ -48,6 +53,7 @@ def test_the_runs_of_a_mounted_workspace_are_completed_without_a_cluster(
     completed: Complete, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     select(tmp_path / "none", monkeypatch)
+    assert completed([verb], "") == []
     for name in ("dpo-41", "dpo-42", "sft-1", ".dpo-1.removing"):
         (tmp_path / "runs" / name).mkdir(parents=True)
     place_words = [verb, "--workspace", str(tmp_path)]

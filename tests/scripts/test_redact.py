@@ -198,6 +198,8 @@ def test_the_time_grows_with_the_length_of_the_text(unit: str) -> None:
     [
         {"tokens": {"hf_" + CANARY: 1}},
         {"secrets": [CANARY]},
+        {"apiKeys": [CANARY]},
+        {"metadata": {"annotations": {"example.com/api-token": CANARY}}},
         {"client_secret": ["x", {"a": CANARY}]},
         {"secrets": {"hf": {"value": CANARY}}},
         {"API_KEY": ("a", CANARY)},
@@ -219,6 +221,7 @@ def test_a_list_or_map_under_a_name_of_secrets_holds_none(document: dict[str, An
         {"secrets": {"hf": {"existingSecret": "hf", "key": "token"}}},
         {"secret": {"secretName": "git", "items": [{"key": "ssh-privatekey", "path": "key"}]}},
         {"imagePullSecrets": [{"name": "registry"}], "pullSecrets": ["registry"]},
+        {"tokens": {"mean": 3.5, "of": [1, 2]}, "secretKeyRef": {"name": "hf", "key": "k"}},
         {"extraEnv": {"HF_TOKEN": {"valueFrom": {"secretKeyRef": {"name": "hf", "key": "k"}}}}},
         {"monitoring": {"webhook": {"existingSecret": "hook", "key": "url"}}},
         {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 3607}},

@@ -74,10 +74,6 @@ def test_a_line_torn_by_a_kill_is_passed_over_and_does_not_harm_the_next(tmp_pat
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_no_file_has_no_rows(tmp_path: Path) -> None:
-    assert reader.read(tmp_path / "metrics.jsonl", Row) == []
-
-
 def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path) -> None:
     reported: list[int] = []
     writer = Writer(tmp_path / "metrics.jsonl", row, lambda each: reported.append(each.step))

@@ -20,21 +20,13 @@ def changed(backend: Backend = "megatron", **args: Any) -> dict[str, Any]:
     return found.args
 
 
-def test_megatron_counts_steps_only_without_epochs() -> None:
+def test_a_rehearsal_trains_saves_and_evaluates_by_steps() -> None:
     assert changed(num_train_epochs="2", lr="1e-6") == {"lr": "1e-6", **STEPS}
-
-
-def test_transformers_counts_steps_for_any_number_of_epochs() -> None:
-    found = changed("transformers", num_train_epochs="2")
+    given = {"num_train_epochs": "2", "save_strategy": "epoch", "eval_strategy": "no"}
+    found = changed("transformers", **given)
     assert found["max_steps"] == "4" and "train_iters" not in found
-
-
-def test_what_happens_once_per_epoch_happens_by_steps() -> None:
-    found = changed("transformers", save_strategy="epoch", eval_strategy="no")
     assert (found["save_strategy"], found["eval_strategy"]) == ("steps", "no")
-
-
-def test_the_best_model_is_evaluated_wherever_it_is_saved() -> None:
+    # the best model is evaluated wherever it is saved
     assert changed("transformers", load_best_model_at_end="true")["eval_steps"] == "2"
 
 

@@ -112,11 +112,6 @@ def test_a_run_whose_jobset_may_start_again_is_refused(root: Path, cluster: Clus
     assert "dpo-43" in names(root)
 
 
-def test_nothing_is_removed_without_a_yes(root: Path, cluster: Cluster) -> None:
-    assert cleaned("dpo-41", yes=False)[0] == Exit.FAILED
-    assert names(root) == ["dpo", "dpo-41", "dpo-42"]
-
-
 def test_what_changes_between_the_list_and_the_removal_counts(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,10 +29,6 @@ def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) 
     assert [each.level.value for each in findings] == levels
 
 
-def test_the_model_is_the_chart_s() -> None:
-    assert release().jobset.gpu_model == "a100-80g"
-
-
 def test_without_a_model_nothing_is_checked() -> None:
     pod = {**release().gang.pod, "containers": [{"env": []}]}
     unknown = release().with_pods({"node": pod})

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from scripts.demo.sources import VALUES
@@ -28,34 +29,30 @@ def test_the_users_cluster_values_run_here_under_the_overlay(tmp_path: Path) -> 
     place(pod, tmp_path / "pod", tmp_path / "scratch", jobset.files)
 
 
-def test_the_overlay_takes_the_queue_away(tmp_path: Path) -> None:
-    file = tmp_path / "local.yaml"
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        (
+            "kueue: {queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}",
+            "queue-name",
+        ),
+        (
+            "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}",
+            "team-a/fabric",
+        ),
+        ("restarts: {agentImage: example.com/agent:v1}", "restart-agent"),
+    ],
+    ids=["queue", "fabric", "agent"],
+)
+def test_the_overlay_takes_away_what_only_a_cluster_has(
+    tmp_path: Path, values: str, named: str
+) -> None:
+    file, own = tmp_path / "local.yaml", tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
-    queued = tmp_path / "queued.yaml"
-    queue = "{queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}"
-    queued.write_text(f"kueue: {queue}\n")
-    assert "queue-name" in template("run", [VALUES, queued])
-    assert "queue-name" not in template("run", [VALUES, queued, file])
-
-
-def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
-    file = tmp_path / "local.yaml"
-    file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
-    fabric = tmp_path / "fabric.yaml"
-    fabric.write_text(
-        "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}\n"
-    )
-    rendered = template("run", [VALUES, fabric, file])
-    assert "team-a/fabric" not in rendered
+    own.write_text(values)
+    assert named in template("run", [VALUES, own])
+    rendered = template("run", [VALUES, own, file])
+    assert named not in rendered
     [job] = parse(rendered).jobs
     env = {item["name"]: item.get("value") for item in job.container["env"]}
     assert env["DPO_NETWORK_TRANSPORT"] == "NET/Socket"
-
-
-def test_the_overlay_takes_jobsets_agent_away(tmp_path: Path) -> None:
-    file = tmp_path / "local.yaml"
-    file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
-    agent = tmp_path / "agent.yaml"
-    agent.write_text("restarts: {agentImage: example.com/agent:v1}\n")
-    assert "restart-agent" in template("run", [VALUES, agent])
-    assert "restart-agent" not in template("run", [VALUES, agent, file])

@@ -81,10 +81,6 @@ def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
     assert command("vision", "other") == "megatron-dpo logs dpo -n vision --context other"
 
 
-def test_the_nearest_name_is_given(api: Api) -> None:
-    assert "dpo" in reading_of(Target(run="dpp"), api)[0]
-
-
 def test_a_run_of_an_older_chart_is_shown_without_its_files(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
@@ -199,15 +195,6 @@ def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
     assert note.startswith("the run was installed with chart 0.0.9, and this command is of ")
 
 
-def test_a_folder_that_is_not_the_workspace_is_named(api: Api, tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="is not a folder"):
-        observe(Target(run="dpo", workspace=tmp_path / "none"), api)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    _, said = reading_of(Target(run="dpo", workspace=empty), api)
-    assert f"{empty} has no runs/dpo; is it the workspace of this run?" in said
-
-
 def test_clocks_that_differ_and_torn_files_are_noted(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
@@ -301,17 +288,6 @@ def test_parts_of_another_type_are_left_out_and_named(
     with console.capture() as captured:
         screen.show(summarise(view), console, reading.how, notes(view, reading))
     assert all(len(line) <= 20 for line in captured.get().splitlines())
-
-
-def test_a_server_that_does_not_answer_is_a_state_with_its_exit_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write(tmp_path, "http://127.0.0.1:9")
-    select(file, monkeypatch)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["why", "dpo", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert (ended.value.code, found["reasons"][0]["id"]) == (4, "cluster-unreachable")
 
 
 def test_the_workspace_is_not_asked_for_where_only_the_api_is(api: Api, cluster: Cluster) -> None:

@@ -176,8 +176,3 @@ def test_a_run_that_the_mount_does_not_hold_is_named_with_those_that_there_are(
     (said,) = json.loads(out)["notes"]
     assert code == 4
     assert said.endswith("has no runs/dpo-24; is it the workspace of this run?; its runs: dpo-42")
-
-
-def test_a_pattern_that_is_none_is_a_wrong_use(run: Run) -> None:
-    code, _, err = run("none", "logs", "dpo-42", "--grep", "(")
-    assert code == 2 and err.startswith("error: --grep '(' is not a regular expression")

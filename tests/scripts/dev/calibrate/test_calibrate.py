@@ -117,13 +117,6 @@ def test_a_reading_of_host_memory_names_when_it_was_taken(tmp_path: Path) -> Non
     assert load(tmp_path)[0].host[0].own == 1
 
 
-def test_offloading_saves_in_a_row_what_it_saved() -> None:
-    rows = {row.name: row for row in ROWS}
-    none, all_of_it = (rows[f"30b-offload-{percent}"] for percent in (0, 100))
-    saved = none.reading(none.memory()) - all_of_it.reading(all_of_it.memory())
-    assert saved == pytest.approx(15.3e9 / 2**30, rel=0.01)
-
-
 def test_a_row_that_is_left_out_says_why(tmp_path: Path) -> None:
     text = "rows: [{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, fit: false}]"
     (tmp_path / "a.yaml").write_text(text)
