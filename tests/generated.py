@@ -19,10 +19,7 @@ def parts(count: int) -> range:
 def drawn(part: int, first: int, count: int) -> Callable[[Test], Test]:
     """Draw the cases of a part, the same ones each time.
 
-    Args:
-        part: its number.
-        first: seed of the first part.
-        count: cases of all parts.
+    ``first`` is the seed of the first part, ``count`` the cases of all.
     """
     limited = settings(
         max_examples=min(PART, count),

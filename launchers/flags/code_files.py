@@ -53,10 +53,7 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
 def verify(args: Mapping[str, Value], script: Sequence[str], clone: Path | None) -> None:
     """Verify that the clone has the files that flags name, and the script.
 
-    Args:
-        args: the recipe's flags.
-        script: that of the recipe with its arguments; empty without one.
-        clone: the training code, complete.
+    ``script`` has its arguments, and is empty without one.
 
     Raises:
         LaunchError: INPUT_MISSING for a file that it does not have.

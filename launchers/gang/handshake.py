@@ -60,10 +60,7 @@ class Handshakes:
     def __init__(self, server: socket.socket, introduce: Introduce, refused: RefusalLog) -> None:
         """Serve a listening socket in a thread; ``introduce`` is called there and must not block.
 
-        Args:
-            server: the socket, closed by ``close``.
-            introduce: takes over each connection that has sent a hello.
-            refused: the log of the others.
+        ``introduce`` takes over each connection that has sent a hello; ``close`` closes ``server``.
         """
         self._server, self._introduce, self._refused = server, introduce, refused
         self._pending: dict[socket.socket, tuple[float, bytearray]] = {}

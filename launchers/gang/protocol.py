@@ -34,10 +34,7 @@ class Connection:
     def __init__(self, sock: socket.socket, silence_limit: float, received: bytes = b"") -> None:
         """Wrap a connected socket.
 
-        Args:
-            sock: the socket.
-            silence_limit: longest pause in seconds.
-            received: bytes that were read from the socket before.
+        ``received`` bytes were read from the socket before; the longest pause is in seconds.
         """
         sock.settimeout(silence_limit)
         self._sock, self._silence_limit, self._received = sock, silence_limit, received

@@ -88,11 +88,7 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
 
     Kernels are compiled until the end of the first step, whose floor counts in all phases but the
     start.
-
-    Args:
-        reading: of the process.
-        step: median step in seconds.
-        floors: seconds by phase.
+    ``step`` is the median, and all are seconds.
 
     >>> first = Reading(boundary=2, phase=Phase.STEP, step_seconds=0, save_seconds=0)
     >>> later = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=0)

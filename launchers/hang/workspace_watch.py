@@ -30,10 +30,7 @@ class WorkspaceWatch:
     def __init__(self, folder: Path, limit: float, end: Callable[[LaunchError], None]) -> None:
         """Prepare it.
 
-        Args:
-            folder: of the run, on the workspace.
-            limit: seconds for an answer.
-            end: ends this process, without the workspace.
+        ``end`` ends this process after ``limit`` seconds without an answer of the workspace.
         """
         self._folder, self._limit, self._end = folder, limit, end
         self._error: LaunchError | None = None

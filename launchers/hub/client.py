@@ -94,11 +94,7 @@ class HubClient(Protocol):
     def fetch(self, file: HubFile, commit: str, folder: Path, *, from_scratch: bool) -> None:
         """Download one file to its path below ``folder``.
 
-        Args:
-            file: the file.
-            commit: ``Listing.commit``.
-            folder: root of the repository's tree.
-            from_scratch: discard the partial file of an earlier attempt instead of resuming it.
+        ``from_scratch`` discards the partial file of an earlier attempt.
         """
 
     def translate(self, error: Exception) -> Failure | None:

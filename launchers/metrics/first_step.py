@@ -166,10 +166,7 @@ def known(loss: Loss) -> Known | None:
 def judge(step: FirstStep, loss: Loss, reference: Reference) -> LaunchError | None:
     """Return the error that ends a run whose policy is not its reference; None if it is.
 
-    Args:
-        step: the first step's means; values that are not finite are refused elsewhere.
-        loss: what the trainer computes.
-        reference: where the reference's log-probabilities come from.
+    Values that are not finite are refused elsewhere.
     """
     margin = step.margin / (loss.scale or 1.0)
     found = step.loss - loss.rpo_alpha * step.nll - loss.aux_coefficient * step.aux

@@ -28,10 +28,7 @@ class Writer(Generic[T]):
     ) -> None:
         """Start the thread.
 
-        Args:
-            path: the file; rows are appended to those of earlier attempts.
-            finish: computes the row of an item, in the thread.
-            also: called with each row after it was written.
+        ``finish`` computes a row in the thread, which calls ``also`` once it is written.
         """
         self._path, self._finish, self._also = path, finish, also
         self._todo: queue.SimpleQueue[T | Evaluation | None] = queue.SimpleQueue()

@@ -31,12 +31,7 @@ class Traffic:
 def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool) -> Traffic:
     """Divide the bytes a rank sends in a group between NVLink and network.
 
-    Args:
-        layout: parallel sizes.
-        size: ranks of the group.
-        span: ranks from its first to its last.
-        sent: bytes sent by one rank.
-        scattered: whether it is an all-to-all; otherwise a ring.
+    One rank sends ``sent`` bytes: ``scattered`` in an all-to-all, otherwise in a ring.
     """
     per_node, joined = layout.gpus_per_node, layout.nvlink or layout.gpus_per_node
     if size <= 1:

@@ -70,10 +70,7 @@ def answer_of(message: Message) -> Answer:
 def judge_answers(answers: Sequence[Answer], nonce: str, gpu_model: str) -> list[Finding]:
     """Judge all answers.
 
-    Args:
-        answers: answers of the peers.
-        nonce: the nonce that rank 0 wrote on the workspace and sends at the port.
-        gpu_model: rank 0's GPU model.
+    Rank 0 wrote ``nonce`` on the workspace and sends it at the port.
     """
     return [
         *clocks(answers),

@@ -92,12 +92,7 @@ def network_bandwidth(
 
     All-to-all: each of a node's ``nproc`` GPUs sends (m - 1)/m of its bytes to other nodes, over
     its share of the adapters' bandwidth in an all-reduce (derived).
-
-    Args:
-        records: records of all ranks.
-        nodes: pods of the gang (m).
-        nproc: GPUs of each.
-        wanted: the floor, and whether missing it is a failure.
+    ``wanted``: the floor, and whether missing it is a failure.
     """
     world, found = nodes * nproc, []
     for op in ("all_reduce", "all_to_all"):

@@ -119,13 +119,7 @@ def gather(
 ) -> PodFacts:
     """Read the facts.
 
-    Args:
-        env: the launcher's environment.
-        workspace: the shared volume.
-        backend: the recipe's; None without a recipe.
-        gpus: False does not run nvidia-smi.
-        features: those of the launcher's code that training installs.
-        scratch: folder on the workspace, of this rank alone, in which operations are tried.
+    Operations are tried in ``scratch``, a folder on the workspace of this rank alone.
 
     Raises:
         LaunchError: IO, the workspace does not answer.

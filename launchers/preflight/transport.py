@@ -54,12 +54,7 @@ def judge_transports(
 ) -> list[Finding]:
     """Judge the transports of all ranks.
 
-    Args:
-        records: of all ranks.
-        wanted: transport required between nodes by the network profile; empty accepts any.
-        nodes: pods of the gang.
-        adapters: RDMA devices that this pod may open.
-        chosen: whether the environment chooses NCCL's network.
+    ``wanted`` is the profile's, empty for any; ``chosen``: the environment chooses the network.
     """
     found = [finding for record in records if (finding := _inside(record)) is not None]
     if nodes > 1:

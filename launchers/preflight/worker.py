@@ -129,11 +129,7 @@ class Bench:
         """Exchange with each neighbour; the pairs of a round exchange simultaneously.
 
         The lower rank of a pair reports it.
-
-        Args:
-            nodes: pods of the gang.
-            nproc: ranks of each.
-            sizes: bytes of one message on a slow and on a fast link.
+        ``sizes``: bytes of one message on a slow and on a fast link.
         """
         mine = self.torch.zeros(sizes[1] // 4, dtype=self.torch.float32, device=self.device)
         theirs = self.torch.empty_like(mine)

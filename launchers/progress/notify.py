@@ -54,11 +54,7 @@ class Notice:
 def notice(progress: Mapping[str, Any], run: str, *, waited: float, limit: float) -> Notice | None:
     """Return the notice of a run's state; None before it has one to send.
 
-    Args:
-        progress: the content of ``progress.json``.
-        run: the run's name.
-        waited: seconds since the last change of the file.
-        limit: seconds without the whole gang that are worth a message.
+    ``waited``: seconds since the file changed; ``limit``: those worth a message without the gang.
 
     >>> notice({"state": "failed", "code": 143, "why": "SIGTERM"}, "r", waited=0, limit=9).text
     'Run r was interrupted and resumes from its last checkpoint: SIGTERM'

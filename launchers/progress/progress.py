@@ -91,10 +91,7 @@ class Progress:
     def restart(self, attempt: int, *, failed: float, why: str) -> None:
         """Note a restart in place: another attempt trains in the same pods.
 
-        Args:
-            attempt: its number.
-            failed: Unix time at which training failed.
-            why: rank and cause.
+        Training failed at ``failed`` (Unix time).
         """
         found = {"attempt": attempt, "why": why, "failed": round(failed, 3), "seconds": None}
         self.restarts.append(found)

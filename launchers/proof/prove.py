@@ -81,10 +81,7 @@ def differentials(
 ) -> Iterator[tuple[str, list[str]]]:
     """Run the cases of features; yield each with what is wrong, empty if nothing is.
 
-    Args:
-        folder: an empty folder for the runs.
-        env: the environment of the runs.
-        features: their names.
+    ``folder`` is empty.
     """
     groups: dict[Any, list[str]] = {}
     for name, case in cases.CASES.items():

@@ -27,11 +27,7 @@ class PartWriter:
     def __init__(self, folder: Path, *, keeps: bool, logs_progress: bool) -> None:
         """Begin without results.
 
-        Args:
-            folder: the store.
-            keeps: whether this rank keeps its results: one of the ranks that compute the same
-                pairs does.
-            logs_progress: whether this rank logs how far it is.
+        One of the ranks that compute the same pairs ``keeps`` them.
         """
         self.folder, self.keeps, self.logs_progress = folder, keeps, logs_progress
         self.pairs: Pairs = {}

@@ -36,11 +36,7 @@ class Opened:
     def after(self, seconds: float, tokens: int, ranks: int, *, left: int = 0) -> Opened:
         """Return the store after this run's pass.
 
-        Args:
-            seconds: wall time, including the reading of data.
-            tokens: tokens of chosen and rejected texts that this pass processed, each once.
-            ranks: number of GPUs.
-            left: pairs left by interrupted passes, whose cost is not counted.
+        ``tokens`` are counted once; the cost of ``left`` pairs, of interrupted passes, is not.
         """
         speed = round(tokens / seconds / ranks, 1)
         cost = {"seconds": round(seconds, 3), "pairs": len(self.pairs), "tokens": tokens}
@@ -55,12 +51,7 @@ def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Op
     A resumed run keeps the store that it began with, also where the facts that it recorded lack
     some of today's, where other code computes them, or where the recipe allows other versions
     (``recipe.allowVersionChange``); all give a warning.
-
-    Args:
-        home: the run's folder on the workspace.
-        args: ms-swift's parsed arguments.
-        iteration: optimizer steps done, as the loaded checkpoint says.
-        machine: software and GPU.
+    ``iteration``: optimizer steps done, as the loaded checkpoint says.
 
     Raises:
         LaunchError: CONFIG when the policy is no longer the reference and the store is not complete

@@ -125,10 +125,7 @@ def read_parts(folder: Path) -> Pairs:
 def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
     """Write all entries, then the note that they are complete, and remove the parts.
 
-    Args:
-        folder: the store.
-        pairs: all entries.
-        cost: cost of the pass, for people and for the throughput that includes the pass.
+    ``cost`` of the pass is for people, and for the throughput that includes the pass.
     """
     data = pack(pairs)
     digest = hashlib.sha256(data).hexdigest()

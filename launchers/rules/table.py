@@ -206,14 +206,7 @@ class Context:
     ) -> Context:
         """Return the context of a recipe.
 
-        Args:
-            recipe: the recipe.
-            model_config: the model's sizes; None while they are not known.
-            nodes: pods of the gang.
-            gpus_per_node: processes of each pod.
-            gpu_model: the chart's ``gpuModel``; empty if it is not known.
-            core: version of megatron-core.
-            swift: version of ms-swift; that of the recipe if it is empty.
+        ``model_config`` is None, ``gpu_model`` empty until known; ``swift`` is the recipe's if empty.
         """
         return cls(
             model_config=model_config,

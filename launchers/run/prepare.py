@@ -48,14 +48,7 @@ def prepare(
 ) -> Prepared:
     """Run clone, download and convert; each is up to date, done or skipped afterwards.
 
-    Args:
-        settings: the launcher's settings.
-        recipe: the run's recipe.
-        inputs: the paths of its inputs.
-        env: the launcher's environment.
-        progress: the run's progress; each stage is recorded in it.
-        announce: sends the name of the stage to the gang.
-        judge_model: refuses what the model's sizes rule out, if they were not known before.
+    ``judge_model`` refuses what the model's sizes rule out, if they were not known before.
     """
 
     def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:

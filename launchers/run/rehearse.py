@@ -82,12 +82,7 @@ def finish(
 ) -> None:
     """Read the export back, report, and remove checkpoints and export (on rank 0).
 
-    Args:
-        launch: this start of the launcher; nothing happens without ``rehearse``.
-        recipe: of the long run.
-        inputs: the paths of its inputs.
-        digest: of recipe and launcher.
-        env: the launcher's environment.
+    Nothing happens without ``launch.rehearse``.
 
     Raises:
         LaunchError: CONFIG, naming the figures with which the long run would fail.

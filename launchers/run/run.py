@@ -326,11 +326,7 @@ def _train(
 def _near(settings: Settings, attempt: Attempt, *, is_first: bool) -> Attempt:
     """Let an attempt read its checkpoint from this node's disk, where that has it.
 
-    Args:
-        settings: the launcher's settings.
-        attempt: with the checkpoint on the workspace.
-        is_first: whether it is the first of this pod: later ones find in the page cache what was
-            written, and compare nothing.
+    Later attempts of a pod find what was written in the page cache, and compare nothing.
     """
     launch, found = settings.launch, attempt.resume
     if launch.local is None or found is None or not found.has_megatron_state:

@@ -129,11 +129,7 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
 def checked_attempt(launch: Launch, recipe: Recipe, verify_seconds: float = 0) -> Attempt:
     """Choose the next attempt that trains, and check that it may.
 
-    Args:
-        launch: this start of the launcher.
-        recipe: the run's recipe.
-        verify_seconds: time in which each node compares its share of the checkpoint with its
-            digests; 0 after a restart in place, where the page cache has what was written.
+    ``verify_seconds`` is 0 after a restart in place: the page cache has what was written.
 
     Raises:
         LaunchError: see ``decide_start``.

@@ -130,10 +130,7 @@ def history(work: Workspace) -> list[AttemptRecord]:
 def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
     """Read one attempt.
 
-    Args:
-        folder: of the attempt, named by its number.
-        saved: step of the newest complete checkpoint after its end.
-        logged: its last step in ``metrics.jsonl``.
+    After its end ``saved`` is the newest complete step, ``logged`` the last of the metrics.
     """
     resumed = whole(read_object(folder / checkpoint.START).get("resume"))
     return AttemptRecord(

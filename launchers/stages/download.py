@@ -30,14 +30,7 @@ def download(
 ) -> list[Outcome]:
     """Download the datasets, then the model, to the workspace.
 
-    Args:
-        recipe_model: the recipe's model.
-        recipe_dataset: the recipe's datasets; those inside the clone must exist.
-        workspace: the target.
-        clone: the folder of the clone, if the run has one.
-        skip: SKIP_DOWNLOAD: use the existing files unverified.
-        holder: name of this pod, shown to others that wait for the lock.
-        judge: checks the datasets before the model is downloaded, which takes minutes.
+    ``skip`` leaves the files unverified; ``judge`` checks the datasets before the model comes.
 
     Returns:
         The model's outcome, then the datasets'.

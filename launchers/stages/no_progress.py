@@ -67,11 +67,7 @@ def has_progressed(attempt: AttemptRecord, before: int, save_every: int | None) 
     """Return whether an attempt completed a higher step than the attempts before it.
 
     A complete checkpoint counts. Until the next one is due, the last logged step counts instead.
-
-    Args:
-        attempt: one that trained.
-        before: last logged step of all earlier attempts.
-        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
+    ``before``: last logged step of all earlier attempts; ``save_every``: as of ``judge``.
 
     >>> died = AttemptRecord(number=2, resumed=10, saved=10, logged=14)
     >>> has_progressed(died, 12, 5), has_progressed(died, 14, 5), has_progressed(died, 12, 2)

@@ -31,10 +31,7 @@ class Span:
 def read(handle: BinaryIO, size: int, resumes: Mapping[int, int | None]) -> dict[int, Span]:
     """Return the rows of each attempt.
 
-    Args:
-        handle: the file.
-        size: its bytes.
-        resumes: the step that each attempt began from; None for one that never trained.
+    ``resumes``: the step that each attempt began from; None for one that never trained.
     """
     return {number: _span(handle, size, number, resumes) for number in resumes}
 

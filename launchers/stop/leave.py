@@ -33,11 +33,7 @@ def leave(boundary: Boundary, step: int, close: Callable[[], object]) -> None:
     """End this process with exit code 0, after ``await_seal``.
 
     The trainer's own end is left out: it may load the best model, evaluate, or delete checkpoints.
-
-    Args:
-        boundary: of this process.
-        step: the number of completed steps.
-        close: closes what the trainer's callbacks have open, such as ``metrics.jsonl``.
+    ``close`` closes what the trainer's callbacks have open, such as ``metrics.jsonl``.
     """
     if os.environ.get("RANK", "0") == "0":
         print(logs.format_event("training stopped", step=step), flush=True)

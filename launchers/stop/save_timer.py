@@ -36,10 +36,7 @@ class SaveTimer:
     def is_due(self, step: int, *, hold: float, write: float = 0.0) -> bool:
         """Return whether to save after ``step`` completed steps.
 
-        Args:
-            step: the number of completed steps, the same on all ranks.
-            hold: seconds for which the last save has stopped training; 0 before the first.
-            write: seconds of its write in the background.
+        Equal on all ranks; ``hold`` and ``write`` are the last save's seconds, 0 before the first.
         """
         if not self._limit or step < self._look:
             return False

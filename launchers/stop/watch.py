@@ -79,10 +79,7 @@ class StopOnRequest:
     def wait(self, child: Child, peers: PeerMonitor, hangs: Callable[[], bool]) -> int | None:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.
 
-        Args:
-            child: torchrun.
-            peers: the gang.
-            hangs: whether this node's processes must end because of a hang.
+        ``hangs``: whether this node's processes must end because of a hang.
 
         Returns:
             torchrun's exit code; None if a peer was lost, the processes have saved and stopped, or

@@ -125,11 +125,7 @@ def digest_own(folder: Path, rank: int, seconds: float = SEAL_SECONDS) -> None:
     """Digest the shards that a rank has written, while they are in its node's page cache.
 
     ``seal`` takes the result over. 16 ranks share a checkpoint of 427 GB: 27 GB each.
-
-    Args:
-        folder: ``checkpoint-<step>``.
-        rank: the global rank of this process.
-        seconds: time limit.
+    ``rank`` is global, ``seconds`` a limit.
     """
     sizes = seal_check.sizes_of(folder, _shards(folder, rank))
     if sizes:

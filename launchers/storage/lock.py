@@ -105,11 +105,7 @@ def holds(chain: Chain, token: str) -> bool | None:
 def await_answer(path: Path, token: str, seconds: float, cached: float) -> tuple[bool, Chain]:
     """Return whether a token owns a lock, and what was read.
 
-    Args:
-        path: the lock.
-        token: the owner's.
-        seconds: for which a lock that cannot be read is read again.
-        cached: seconds after which a token that no file names is no owner.
+    An unreadable lock is read for ``seconds``; a token without a file is no owner after ``cached``.
 
     Raises:
         LaunchError: IO, unknown: it could not be read, or ``lookup.within`` ended the repetition.

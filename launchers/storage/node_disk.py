@@ -220,10 +220,7 @@ def make_room(root: Path, checkpoints: Path) -> None:
 def has_room(root: Path, needed: int, limit: int) -> bool:
     """Return whether the disk has room for a save of all ranks of this node.
 
-    Args:
-        root: this run's folder on the node's disk; made if missing.
-        needed: bytes of the save.
-        limit: bytes that the run may use; 0 for no limit.
+    The run may use ``limit`` bytes, 0 for no limit; ``root`` is made if missing.
 
     Raises:
         OSError: the disk fails.

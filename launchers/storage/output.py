@@ -132,11 +132,7 @@ def outcome(
 def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Outcome:
     """Use an existing output without verification, as the user requested.
 
-    Args:
-        stage: the skipped stage.
-        name: the output, for logs.
-        path: the folder of the marker, if the launcher made the output.
-        there: the path that must exist; ``path`` by default.
+    ``there`` must exist; ``path`` has the marker, if the launcher made the output.
 
     Raises:
         LaunchError: INPUT_MISSING when it does not exist.

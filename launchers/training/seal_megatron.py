@@ -75,13 +75,7 @@ def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: fl
     """Seal a checkpoint whose files are all written, then delete those in excess.
 
     Where the seal is refused, all others stay and training continues.
-
-    Args:
-        folder: of the checkpoint.
-        step: its number of completed steps.
-        limit: complete checkpoints to keep; None keeps all.
-        best: name of the checkpoint to keep beyond the limit; empty if there is none.
-        seconds: duration of the write in the background.
+    ``best`` is kept beyond the ``limit``; ``seconds`` is of the write in the background.
     """
     if lookup.is_dir(merged(folder)) and not seal(merged(folder), step):
         return  # first: a sealed checkpoint has all that is exported

@@ -86,10 +86,7 @@ def document(bundle: Bundle, run: str, file: Path) -> Mapping[str, Any]:
 def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> Bundle:
     """Return what a bundle holds.
 
-    Args:
-        home: folder of the run.
-        documents: objects of the cluster and values, by file name; a text is a log.
-        env: of the caller; secrets of it are removed wherever they stand.
+    ``documents`` by file name, a text is a log; secrets of ``env`` are removed wherever they stand.
 
     Raises:
         Problem: a known secret is still in a file, so that nothing is written.

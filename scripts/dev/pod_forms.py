@@ -46,10 +46,7 @@ def text(**more: int | str) -> dict[str, Any]:
 def form(pattern: str, words: str, **more: int | Schema) -> dict[str, Any]:
     """Return the schema of a text of a form.
 
-    Args:
-        pattern: its regular expression.
-        words: the sentence that messages show instead.
-        more: keywords such as ``maxLength``.
+    ``words`` is the sentence that messages show; ``more`` are keywords such as ``maxLength``.
     """
     return {"type": "string", "pattern": pattern, "errorMessage": words, **more}
 

@@ -25,15 +25,7 @@ INSTALL = "helm install"
 def needed_permissions(
     *, claim: bool, queue: bool, account: bool = False, policy: bool = False, role: bool = False
 ) -> list[Permission]:
-    """Return the permissions that a release needs.
-
-    Args:
-        claim: the release creates a PersistentVolumeClaim.
-        queue: it is submitted to Kueue.
-        account: it creates a ServiceAccount.
-        policy: it creates a NetworkPolicy.
-        role: it creates a Role and its RoleBinding.
-    """
+    """Return the permissions that a release needs."""
     found = [
         *_permissions(SECRETS, INSTALL, "get", "list", "create", "update"),
         *_permissions(CONFIG_MAPS, INSTALL, "get", "create", "patch"),

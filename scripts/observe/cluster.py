@@ -192,10 +192,7 @@ def objects_of(api: Api, run: str) -> Snapshot:
 def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
     """Send all requests for one run, those that are independent at once.
 
-    Args:
-        api: the API server.
-        run: name of the run.
-        queue: read also what explains waiting: the queue with its other workloads, and events.
+    ``queue`` reads what explains waiting, too: the queue, its other workloads, and events.
     """
     found = objects_of(api, run)
     if found.answer("get jobsets").lost:

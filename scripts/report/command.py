@@ -107,10 +107,7 @@ def render(
 ) -> str:
     """Return the report of runs.
 
-    Args:
-        runs: at least one.
-        format: of the text.
-        data: document of `megatron-dpo data` that is part of the report.
+    ``data``: document of `megatron-dpo data` that is part of the report.
 
     Raises:
         Problem: too many runs.

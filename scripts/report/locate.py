@@ -25,10 +25,7 @@ MOUNTED = (Source.AUTO, Source.MOUNT)
 def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[Copy]:
     """Find a run's files; a copy of them ends with the block.
 
-    Args:
-        target: `run` is its name, or the path of its folder.
-        patterns: names of the files that a copy holds, see `copied`.
-        cut: see `copied`.
+    ``run`` is a name or the path of a folder; ``patterns`` and ``cut``: see `copied`.
 
     Raises:
         Problem: it is neither mounted nor can be read through a pod.

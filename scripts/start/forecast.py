@@ -90,10 +90,7 @@ class Start:
 def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, Start]:
     """Return when waiting Workloads start, by uid; one that is not in a known queue is left out.
 
-    Args:
-        known: the queues and all that is in them.
-        targets: uids of the Workloads.
-        now: Unix time at which the documents were read.
+    ``targets`` are uids of Workloads; the documents were read at ``now`` (Unix time).
 
     Raises:
         Problem: a quantity of a document is none.

@@ -105,11 +105,7 @@ def choices(
     """Return what may be submitted: the values alone and with each file, and their fastest layouts.
 
     Also why other files are left out.
-
-    Args:
-        request: the values.
-        among: values files of other gangs.
-        prices: of GPU-hours; empty where none is needed.
+    ``among`` are values files of other gangs.
 
     Raises:
         Problem: nothing can be planned.

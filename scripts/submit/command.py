@@ -79,10 +79,7 @@ class Outcome:
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Submit a run.
 
-    Args:
-        request: what is submitted.
-        console: where to print.
-        as_data: print one JSON document at the end; what else is printed goes to stderr.
+    With ``as_data`` one JSON document is printed at the end, all else to stderr.
 
     Raises:
         Problem: the chart refuses the values, or Helm fails.

@@ -66,11 +66,7 @@ def run(
 ) -> int:
     """Submit a sweep; return 0, or 1 if a run was refused or has failed.
 
-    Args:
-        request: what is submitted.
-        console: where to print.
-        asking: asks whether to submit.
-        as_data: print one JSON document at the end; what else is printed goes to stderr.
+    With ``as_data`` one JSON document is printed at the end, all else to stderr.
 
     Raises:
         WrongUse: the varied values are not of the form that `variants` reads.

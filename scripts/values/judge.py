@@ -73,10 +73,7 @@ def printer(folder: Path) -> Path:
 def lines(engine: Engine, chart: Path, manifests: str = "") -> list[str]:
     """Return every mistake of a user's values as ``path: cause; remedy [id]``.
 
-    Args:
-        engine: Helm with these values.
-        chart: what ``printer`` wrote.
-        manifests: what the chart renders of the values; empty if Helm refuses them.
+    ``manifests`` are empty if Helm refuses the values.
 
     Returns:
         Nothing if Helm cannot read the values, or refuses them for another reason.

@@ -146,11 +146,7 @@ def line(error: ValidationError, resolve: Resolve) -> tuple[str, str]:
 def unknown_key(level: str, key: str, own: Mapping[str, list[str]], values: Schema) -> str:
     """Return the line of a key that no map of the chart has.
 
-    Args:
-        level: path of the map.
-        key: the unknown key.
-        own: each map of the chart with its keys.
-        values: the merged values, whose recipe selects the flags that may be meant.
+    ``values`` are merged: their recipe selects the flags that may be meant.
     """
     word = key if re.fullmatch(r"[A-Za-z0-9_./-]{1,60}", key) else quoted(key[:60])
     use = names.remedy(level, key, own, values)

@@ -38,10 +38,7 @@ def make(
 ) -> None:
     """Create the namespace's queue.
 
-    Args:
-        space: the namespace.
-        quota: nominal quota by resource, overriding the sample's; None removes the resource.
-        spec: fields that override the sample's ClusterQueue spec.
+    ``quota`` by resource overrides the sample's, None removes it; ``spec`` overrides fields.
     """
     kinds = samples()
     sample = copy.deepcopy(kinds["ClusterQueue"][0])

@@ -31,10 +31,7 @@ VERDICTS = ("right", "unknown", "wrong", "missed")
 def chosen(cases: int, seed: int, kinds: Sequence[str] = ()) -> list[Case]:
     """Return the hangs of the seeds, and a tenth as many of each in ``MORE``, spread over them.
 
-    Args:
-        cases: the number of seeds.
-        seed: the first of them.
-        kinds: faults that each seed has, instead of the mix; the mix without any.
+    Each seed has ``kinds``; the mix without any.
     """
     if kinds:
         return [Case.of(number, kind) for number in range(seed, seed + cases) for kind in kinds]

@@ -56,10 +56,7 @@ class Parts:
     def write(self, columns: Columns, files: list[str], pairs: int) -> None:
         """Write the pairs of some steps, and the summary of all.
 
-        Args:
-            columns: of ``WHOLE`` and ``REAL``, and ``file`` as positions in ``files``.
-            files: names of the datasets' files.
-            pairs: pairs of the dataset.
+        ``columns``: of ``WHOLE`` and ``REAL``, and ``file`` as positions in ``files``.
         """
         self.cut()
         self.folder.mkdir(parents=True, exist_ok=True)

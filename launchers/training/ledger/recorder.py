@@ -33,10 +33,7 @@ class Recorder:
     def __init__(self, output: str, resumed: int, *, counts: bool) -> None:
         """Begin after a step.
 
-        Args:
-            output: the trainer's output folder, for runs without a launcher.
-            resumed: steps that are done.
-            counts: False if another rank has the same pairs.
+        ``counts`` is False if another rank has the same pairs; without a launcher ``output`` is used.
         """
         home = Path(os.environ.get("DPO_RUN_FOLDER") or output)
         self.parts, self.counts = Parts(home, resumed), counts

@@ -48,11 +48,7 @@ def deal(costs: Sequence[float], *, replicas: int, micro: int) -> list[Round]:
     Rounds of neighbours in order of cost minimise the sum of the rounds' maxima. Within a round the
     replica with the least work so far gets the heaviest pack, so that the sums over the rounds are
     close, too. The heaviest round comes first, while the allocator's memory is not fragmented.
-
-    Args:
-        costs: cost of each pack; as many packs as fill whole rounds.
-        replicas: data-parallel size.
-        micro: packs of a microbatch.
+    As many packs as fill whole rounds; ``replicas`` is the data-parallel size.
 
     >>> deal([1.0, 9.0, 2.0, 8.0], replicas=2, micro=1)
     [[[1], [3]], [[0], [2]]]

@@ -71,10 +71,7 @@ class PairWeights:
     def of(cls, pairs: Sequence[int], steps: Sequence[Sequence[int]], equal: bool) -> PairWeights:
         """Describe the packs of a run.
 
-        Args:
-            pairs: pairs of each pack.
-            steps: packs of each step; without one, all packs count as one step.
-            equal: whether the run weighs all pairs of a step the same.
+        Without ``steps`` all packs are one; ``equal``: all pairs of a step weigh the same.
 
         >>> PairWeights.of([1, 3], [[0, 1]], False).ratio
         3.0

@@ -173,10 +173,7 @@ class Writes:
     ) -> None:
         """Copy this rank's part of a save; the previous save must have been completed.
 
-        Args:
-            files: path, key, objects and tensors of each file, each with its ``WriteItem``.
-            transforms: torch's, for all files.
-            index: see ``Planned``.
+        ``files``: path, key, objects and tensors, each with its ``WriteItem``.
 
         Raises:
             LaunchError: IO, the previous save failed.
@@ -355,11 +352,7 @@ def finish() -> None:
 def fits(needed: int, available: int, processes: int, kept: int = 0) -> bool:
     """Return whether the copies of all processes of a node fit into its free memory.
 
-    Args:
-        needed: bytes of one process.
-        available: free bytes of the node or pod.
-        processes: training processes of the node.
-        kept: bytes that the attempt before has left for these copies; they are not free.
+    ``needed`` is of one process; ``kept`` bytes, of the attempt before, are not free.
 
     >>> fits(10, 100, 8), fits(10, 80, 8), fits(10, 20, 8, kept=80)
     (True, False, True)

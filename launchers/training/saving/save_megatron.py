@@ -43,10 +43,7 @@ class Request:
     def __init__(self, writes: Writes, writer: Any, planned: Any) -> None:
         """Keep the plan.
 
-        Args:
-            writes: of this rank.
-            writer: megatron-core's ``FileSystemWriterAsync``, with this rank's tensors.
-            planned: the writer, on rank 0 the index of the checkpoint, and a group.
+        ``planned``: the writer, on rank 0 the index of the checkpoint, and a group.
         """
         self._writes, self._writer, self._index = writes, writer, planned[1]
 

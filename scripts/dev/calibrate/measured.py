@@ -34,10 +34,7 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Return the fields of the rows of a result.
 
-    Args:
-        record: the bench's result.
-        result: its name, which is the name of the visit, too.
-        more: fields of the row by the name of the run.
+    ``result`` names the visit, too; ``more``: fields of the row by the name of the run.
     """
     return [
         _row(f"{result}-{name}", record, run, result) | {"visit": result} | more.get(name, {})

@@ -40,10 +40,7 @@ def _content(package: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def build(folder: Path, root: Path = ROOT, image: str = "") -> Path:
     """Write the package of a checkout's chart into a folder; return its path.
 
-    Args:
-        folder: where it goes.
-        root: the checkout.
-        image: digest of the launcher's published image, which the package names; empty for none.
+    ``image``: digest of the launcher's published image; empty for none.
 
     Raises:
         Problem: Helm cannot package the chart.

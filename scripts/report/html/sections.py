@@ -132,11 +132,7 @@ def time(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:
 def rows_of(header: Sequence[str], rows: Rows, *, fold: str = "", numbers: int = 0) -> Section:
     """Return a section that shows a table for each run; None if no run has a row.
 
-    Args:
-        header: of the table; empty for none.
-        rows: of a run.
-        fold: summary under which a long table is folded; empty shows it.
-        numbers: columns, from the right, that are aligned to the right.
+    ``fold`` is the summary of a folded table; the last ``numbers`` columns are aligned right.
     """
 
     def section(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:

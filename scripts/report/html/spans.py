@@ -16,10 +16,7 @@ _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 def draw(run: RunRecord, found: Timeline, scale: float) -> Html:
     """Return the attempts of a run.
 
-    Args:
-        run: for steps and ends of the attempts.
-        found: its timeline.
-        scale: seconds that the full width stands for; the same for runs side by side.
+    The full width is ``scale`` seconds, the same for runs side by side.
     """
     shown = list(run.attempts)
     left_out = max(0, len(shown) - MANY)

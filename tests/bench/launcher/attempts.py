@@ -38,11 +38,7 @@ def _loss(row: Row) -> float:
 def recovery(rows: Sequence[Row], killed: float, before: int, after: int) -> dict[str, Any]:
     """Return the recovery time after a rank was killed.
 
-    Args:
-        rows: all rows of ``metrics.jsonl``.
-        killed: Unix time of the kill.
-        before: number of the attempt that lost the rank.
-        after: number of the next one.
+    ``killed`` is Unix time; attempt ``before`` lost the rank.
 
     Returns:
         ``last``, the last step before; ``first_step_s``, seconds to the end of the first step

@@ -37,10 +37,7 @@ def of_seed(home: Path, seed: int) -> Data:
 def write(home: Path, made: Sources, seeds: Sequence[int]) -> None:
     """Write model and pairs of each seed.
 
-    Args:
-        home: folder on the host.
-        made: what ``tests.bench pack`` packed: pairs of natural text and their tokenizer.
-        seeds: any numbers.
+    ``made`` is what ``tests.bench pack`` packed: pairs of natural text and their tokenizer.
     """
     pairs = read_jsonl(made.pairs)
     for seed in seeds:

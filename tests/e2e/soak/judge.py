@@ -37,10 +37,7 @@ def effective(rows: Sequence[Row], suspended_seconds: float = 0.0) -> float:
 def recovery(rows: Sequence[Row], event: Event, until: float) -> dict[str, Any]:
     """Return what one fault cost: seconds to the next new step, and steps trained again.
 
-    Args:
-        rows: of all attempts.
-        event: the fault.
-        until: Unix time of the next fault, or the end.
+    ``until`` is the Unix time of the next fault, or the end.
     """
     done = [row for row in rows if row.time <= event.time]
     before = max((row.step for row in done), default=0)
@@ -60,11 +57,7 @@ def next_new(rows: Sequence[Row], begin: float, until: float) -> Row | None:
 
     If the fault ends the attempt it is a step of a later one, also after the next fault: some steps
     still end while a pod is deleted or the peers of a dead process wait.
-
-    Args:
-        rows: of all attempts.
-        begin: Unix time of the fault.
-        until: that of the next fault, or the end.
+    Times are Unix times.
     """
     attempt = max((row.attempt for row in rows if row.time <= begin), default=0)
     old = [row for row in rows if row.attempt <= attempt]

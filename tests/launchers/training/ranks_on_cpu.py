@@ -25,11 +25,7 @@ def held(module: str, *given: str, ranks: int = 2) -> int:
 def said(module: str, *given: str, ranks: int = 2, stack: Stack | None = None) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well.
 
-    Args:
-        module: run by each rank.
-        given: its arguments.
-        ranks: their number.
-        stack: packages that the ranks import anew; the pinned ones by default, imported once.
+    The pinned ``stack`` is imported once, another one by each rank.
     """
     # of torchrun, and of its ranks
     python = str(stack.python if stack else warm.python(oracle=True))

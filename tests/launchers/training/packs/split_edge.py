@@ -85,11 +85,7 @@ class Step:
 def step(split: str, batches: Batches, weights: dict[str, Any] | None, auxiliary: float) -> Step:
     """Evaluate this rank's microbatches, then run a step of them.
 
-    Args:
-        split: the key of ``FLAGS`` that is in use; empty for two replicas.
-        batches: the microbatches.
-        weights: of the whole model; None for those that it begins with.
-        auxiliary: weight of the balancing loss.
+    ``split`` is a key of ``FLAGS``, empty for two replicas; ``auxiliary`` weighs balancing.
     """
     sizes = {flag: RANKS if name == split else 1 for name, flag in FLAGS.items()}
     model, reference = (
