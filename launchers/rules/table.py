@@ -206,7 +206,7 @@ class Context:
     ) -> Context:
         """Return the context of a recipe.
 
-        ``model_config`` is None, ``gpu_model`` empty until known; ``swift`` is the recipe's if empty.
+        Until known ``model_config`` is None, ``gpu_model`` empty; ``swift`` empty is the recipe's.
         """
         return cls(
             model_config=model_config,

@@ -33,7 +33,7 @@ class Recorder:
     def __init__(self, output: str, resumed: int, *, counts: bool) -> None:
         """Begin after a step.
 
-        ``counts`` is False if another rank has the same pairs; without a launcher ``output`` is used.
+        ``counts`` is False if another rank has the same pairs; ``output`` is for runs alone.
         """
         home = Path(os.environ.get("DPO_RUN_FOLDER") or output)
         self.parts, self.counts = Parts(home, resumed), counts
