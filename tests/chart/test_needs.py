@@ -219,20 +219,19 @@ def test_a_claim_has_the_class_of_its_volume(pvc: Document, expected: str | None
     assert kind(claim, "PersistentVolumeClaim")["spec"].get("storageClassName") == expected
 
 
-def test_sizes_of_memory_and_tmp() -> None:
-    sizes = {"sharedMemory": {"sizeLimit": "512Ki"}, "tmp": {"sizeLimit": "20Gi"}}
+@pytest.mark.parametrize(
+    ("memory", "tmp"),
+    [
+        ("512Ki", "20Gi"),
+        # YAML would make them numbers, and the CRD of JobSets takes whole numbers and texts
+        ("2e10", "20000000000.5"),
+    ],
+)
+def test_sizes_of_memory_and_tmp_stay_texts(memory: str, tmp: str) -> None:
+    sizes = {"sharedMemory": {"sizeLimit": memory}, "tmp": {"sizeLimit": tmp}}
     volumes = {v["name"]: v for v in pod(render(BASE, sizes))["volumes"]}
-    assert volumes["shm"]["emptyDir"]["sizeLimit"] == "512Ki"
-    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "20Gi"}
-
-
-def test_a_size_without_a_unit_stays_a_text() -> None:
-    # YAML would make it a number, and the CRD of JobSets takes whole numbers and texts.
-    sizes = {"sharedMemory": {"sizeLimit": "2e10"}, "tmp": {"sizeLimit": "20000000000.5"}}
-    volumes = {
-        v["name"]: v["emptyDir"] for v in pod(render(BASE, sizes))["volumes"] if "emptyDir" in v
-    }
-    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("2e10", "20000000000.5")
+    assert volumes["shm"]["emptyDir"]["sizeLimit"] == memory
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": tmp}
 
 
 def test_the_network_policy_allows_the_gang_and_dns() -> None:

@@ -133,16 +133,6 @@ def test_flags_are_those_of_the_ms_swift_that_is_named(
         assert f'swiftVersion: "{swift}"' in str(template(values))
 
 
-def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
-    chart = tmp_path / "chart"
-    shutil.copytree(CHART, chart)
-    (chart / LIBRARY / "flags" / f"ms-swift-{SWIFT}.yaml").unlink()
-    with pytest.raises(
-        Refused, match=rf"library/flags/ms-swift-{SWIFT}.yaml: .*`make flags`.*\[chart-flags\]"
-    ):
-        template(merged(), chart=chart)
-
-
 def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:
     unchecked: Document = {"recipe": {"checkFlags": False, "args": {"save_interval": 10}}}
     assert template(merged(unchecked))
@@ -243,9 +233,21 @@ def test_what_is_just_small_enough_is_accepted() -> None:
     )
 
 
-def test_a_chart_without_its_defaults_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("defaults.yaml", r"chart/defaults.yaml: .*`make chart`.*\[chart-defaults\]"),
+        (
+            f"{LIBRARY}/flags/ms-swift-{SWIFT}.yaml",
+            rf"library/flags/ms-swift-{SWIFT}.yaml: .*`make flags`.*\[chart-flags\]",
+        ),
+    ],
+)
+def test_a_chart_without_a_file_that_is_made_is_refused(
+    tmp_path: Path, missing: str, said: str
+) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
-    (chart / "defaults.yaml").unlink()
-    with pytest.raises(Refused, match=r"chart/defaults.yaml: .*`make chart`.*\[chart-defaults\]"):
+    (chart / missing).unlink()
+    with pytest.raises(Refused, match=said):
         template(merged(), chart=chart)

@@ -59,16 +59,17 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     assert changes(text) == ["recipe: model, args.lr"]
     more = {"recipe": {"args": {"lr": 5e-6, "beta": 1}}}
     assert changes(upgrade(chart, more)) == ["recipe: args.beta, args.seed"]
-    once: Document = {"recipe": {"reference": "precomputed"}}
-    assert changes(upgrade(chart, ARGS, once)) == ["recipe: reference"]
-    by_pack: Document = {"recipe": {"pairWeights": "pack"}}
-    assert changes(upgrade(chart, ARGS, by_pack)) == ["recipe: pairWeights"]
-    allowed: Document = {"recipe": {"allowVersionChange": True}}
-    assert changes(upgrade(chart, ARGS, allowed)) == ["recipe: allowVersionChange"]
-    unchecked: Document = {"recipe": {"checkFirstStep": False}}
-    assert changes(upgrade(chart, ARGS, unchecked)) == ["recipe: checkFirstStep"]
-    best: Document = {"recipe": {"export": "best", "args": {"split_dataset_ratio": 0.01}}}
-    assert changes(upgrade(chart, ARGS, best)) == ["recipe: export, args.split_dataset_ratio"]
+    for given, named in (
+        ({"reference": "precomputed"}, "reference"),
+        ({"pairWeights": "pack"}, "pairWeights"),
+        ({"allowVersionChange": True}, "allowVersionChange"),
+        ({"checkFirstStep": False}, "checkFirstStep"),
+        (
+            {"export": "best", "args": {"split_dataset_ratio": 0.01}},
+            "export, args.split_dataset_ratio",
+        ),
+    ):
+        assert changes(upgrade(chart, ARGS, {"recipe": given})) == [f"recipe: {named}"]
 
 
 def test_the_refusal_says_what_to_do(chart: Path) -> None:

@@ -1,7 +1,6 @@
 """Chart and launcher have one version, and a release sets it wherever it stands."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,11 +18,6 @@ DATE = "2026-12-24"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     return checkouts.made(tmp_path / "checkout", filled=True)
-
-
-def test_chart_and_launcher_have_one_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert version.current(ROOT) == project["version"]
 
 
 @pytest.mark.parametrize(
