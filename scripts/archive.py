@@ -136,9 +136,7 @@ def time_of(files: Mapping[str, bytes]) -> int:
 def tar(files: Mapping[str, bytes], time: int) -> bytes:
     """Return a tar archive of equal bytes for equal files: sorted, without owners, mode 0644.
 
-    Args:
-        files: name to content.
-        time: of all files, in seconds.
+    ``files``: name to content; ``time`` of all, in seconds.
     """
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as archive:

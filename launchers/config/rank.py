@@ -115,10 +115,7 @@ def gpus_of(env: Mapping[str, str], source: str) -> int:
     """Read the GPUs of this node, on each of which one process trains; 0 trains on CPU.
 
     ``DPO_GPUS_PER_NODE``, otherwise the number of processes that the starter of a bare host states.
-
-    Args:
-        env: the environment.
-        source: of the ``Place``: in a JobSet's pod only the chart's variable counts.
+    In a JobSet's pod, the ``source`` of a ``Place``, only the chart's variable counts.
 
     Raises:
         LaunchError: CONFIG for a number that is a word (``auto``), or two that differ.

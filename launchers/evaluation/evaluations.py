@@ -82,9 +82,7 @@ class Measure:
     ) -> Evaluation | None:
         """Return the best evaluation, the latest of equal ones; None without a number.
 
-        Args:
-            evaluations: of a run, in the order of steps.
-            among: steps to choose from; None for all.
+        ``evaluations`` are in the order of steps; ``among`` are steps to choose from, None for all.
         """
         found: Evaluation | None = None
         for each in evaluations:

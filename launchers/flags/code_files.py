@@ -30,9 +30,7 @@ _ROWS = re.compile(r"\.(jsonl|json|csv|parquet|txt|arrow)(#\d+)?$")
 def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
     """Return those flags of a recipe that name files, with absolute paths.
 
-    Args:
-        args: the recipe's flags.
-        clone: the training code; relative paths start there.
+    Relative paths start in ``clone``.
 
     Raises:
         LaunchError: CONFIG for a relative path without a clone.

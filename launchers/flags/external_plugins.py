@@ -47,9 +47,7 @@ feature was a file of its own in the folder ``launchers``."""
 def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
     """List the files for ``--external_plugins``: the launcher's, then the user's.
 
-    Args:
-        recipe: the run's recipe.
-        clone: the training code; the user's relative paths start there.
+    The user's relative paths start in ``clone``.
 
     Raises:
         LaunchError: CONFIG for a relative path without a clone, or for a file of the same name as

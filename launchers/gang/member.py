@@ -73,9 +73,7 @@ class Member:
     def ready(self, answer: Message | None = None) -> str:
         """Send rank 0 that this rank is ready; wait for the start, return the generation.
 
-        Args:
-            answer: this rank's part of the preflight. The times by which rank 0 compares the
-                clocks are added to it.
+        The times by which rank 0 compares the clocks are added to ``answer``.
         """
         times = {"heard": self._heard, "said": time.time()}
         with contextlib.suppress(Closed):  # _receive raises the reason

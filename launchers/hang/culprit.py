@@ -32,9 +32,7 @@ class Culprit:
 def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
     """Return which ranks hold up the others.
 
-    Args:
-        workers: of all launchers that have answered.
-        mute: ranks of the launchers that have not.
+    ``workers`` are of the launchers that have answered, ``mute`` the ranks of the others.
 
     >>> def rank(number, **seen):
     ...     return Worker(rank=number, node=number, boundary=8, phase="step", age=60, **seen)

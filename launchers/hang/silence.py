@@ -105,9 +105,7 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
 def limit_of_end(*, waits: bool, floors: Mapping[str, int]) -> float:
     """Return the seconds in which torchrun must end after its processes have.
 
-    Args:
-        waits: whether it may wait for other nodes, whose processes train to the end.
-        floors: seconds by phase.
+    ``waits``: it may wait for other nodes, whose processes train to the end.
 
     >>> [limit_of_end(waits=each, floors={"end": 330}) for each in (True, False)]
     [330.0, 66.0]

@@ -50,9 +50,7 @@ def header(thread: int) -> str:
 def main_frames(text: str, dump: str) -> tuple[str, ...]:
     r"""Return the main thread's frames in a dump as ``file:line function``, the innermost first.
 
-    Args:
-        text: the whole file.
-        dump: the part of it that the last signal added.
+    ``dump`` is the part of ``text`` that the last signal added.
 
     >>> dump = 'Current thread 0x0000000000000001 (most recent call first):\n'
     >>> dump += '  File "/x/dataloader.py", line 7 in __next__\n'

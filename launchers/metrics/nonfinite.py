@@ -27,10 +27,7 @@ class Zeros:
 
         An adapter that begins at zero has gradients too, so that a norm of exactly 0 in each of the
         first steps means that the loss does not depend on what is trained.
-
-        Args:
-            norm: of all gradients, before they are clipped; the same on all ranks.
-            total: steps of the run; a shorter one is judged at its end.
+        ``norm`` is of all gradients before they are clipped, the same on all ranks.
 
         Raises:
             LaunchError: DATA, all were 0.

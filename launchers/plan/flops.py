@@ -39,9 +39,7 @@ class Forward:
 def parts(model: ModelConfig, s_eff: float) -> Forward:
     """Return the FLOP of one token's forward pass, by kind.
 
-    Args:
-        model: sizes of the model.
-        s_eff: sum(L^2) / sum(L) over sequence lengths, not the length of a pack.
+    ``s_eff`` is sum(L^2) / sum(L) over sequence lengths, not the length of a pack.
     """
     attention = model.hidden * (2 * model.q_width + 2 * model.kv_width)
     moe, plain = model.moe_layers, model.layers - model.moe_layers

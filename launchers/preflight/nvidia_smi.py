@@ -66,9 +66,7 @@ def parse_smi(text: str) -> Smi:
 def visible(gpus: Sequence[Gpu], chosen: str | None) -> tuple[Gpu, ...]:
     """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; nvidia-smi ignores it.
 
-    Args:
-        gpus: all GPUs of the pod or host.
-        chosen: the variable, indices or UUIDs; None if it is not set.
+    ``chosen`` is the variable, indices or UUIDs; None if it is not set.
     """
     if chosen is None:
         return tuple(gpus)

@@ -146,9 +146,7 @@ def shm(size: int) -> Finding:
 def disk(free: int, needed: int | None) -> Finding:
     """Check the workspace's free space.
 
-    Args:
-        free: bytes that this user may write.
-        needed: bytes that checkpoints will still need (``plan_file.remaining_bytes``).
+    ``needed`` bytes will still be written by checkpoints (``plan_file.remaining_bytes``).
 
     >>> disk(10 ** 12, 2 * 10 ** 12).code.name
     'QUOTA'
@@ -169,10 +167,7 @@ def file_system(lacks: Mapping[str, int], has_caches: bool) -> list[Finding]:
     Without renaming no output can be completed. The packages of the hubs lock files of their
     caches by flock and fail without it, unless the kernel says ENOSYS (filelock ``_unix.py``). Hard
     links are replaced: the lock of a run by a file created exclusively, the export by a copy.
-
-    Args:
-        lacks: operation to its errno, 0 if there is none.
-        has_caches: whether a hub's cache is on the workspace.
+    ``lacks``: operation to its errno, 0 if there is none.
 
     >>> [(f.state, f.code.name) for f in file_system({"rename": 95, "hard link": 1}, True)]
     [('failed', 'CONFIG'), ('warning', 'PREFLIGHT')]
@@ -195,9 +190,7 @@ def file_system(lacks: Mapping[str, int], has_caches: bool) -> list[Finding]:
 def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
     """Check that the hubs' caches are on the workspace; otherwise each node tokenises on its own.
 
-    Args:
-        shared: variable to whether its folder is on the workspace.
-        nodes: pods of the gang.
+    ``shared``: variable to whether its folder is on the workspace.
     """
     own = sorted(name for name, is_shared in shared.items() if not is_shared)
     if own and nodes > 1:
@@ -327,10 +320,7 @@ def driver(smi: Smi, cuda: str | None) -> Finding:
 
     Within a major release any driver of that release works (NVIDIA, CUDA Compatibility, "minor
     version compatibility"); otherwise the driver must be newer.
-
-    Args:
-        smi: output of nvidia-smi.
-        cuda: ``torch.version.cuda``; empty for a torch without CUDA, None if unknown.
+    ``cuda`` is ``torch.version.cuda``; empty without CUDA, None if unknown.
 
     >>> driver(Smi(driver="550.54.15", cuda="12.4", gpus=()), "13.0").state
     'failed'

@@ -120,9 +120,7 @@ class Preflight:
     ) -> Iterator[tuple[PreflightQuestion | None, Callable[[Sequence[Message]], None]]]:
         """Ask the peers (rank 0), with the master port open meanwhile.
 
-        Args:
-            folder: the attempt's folder.
-            why: why there is nothing to train; empty if there is.
+        ``why`` there is nothing to train; empty if there is.
 
         Yields:
             The question for the start message, and the function that judges the answers.

@@ -39,9 +39,7 @@ class Report:
     def settle(self, found: Sequence[Finding], folder: Path | None) -> None:
         """Record findings; raise on a failure.
 
-        Args:
-            found: findings; those of skipped checks are ignored.
-            folder: folder for the report of a failure.
+        Findings of skipped checks are ignored; the report of a failure goes to ``folder``.
 
         Raises:
             LaunchError: PREFLIGHT or a user code, with all failures.

@@ -61,9 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 def exporting(progress: Path, port: int) -> Iterator[None]:
     """Serve the metrics of a run while the block runs.
 
-    Args:
-        progress: the run's ``progress.json``; read at each request.
-        port: to listen on; 0 serves nothing. One that is taken is only logged.
+    ``progress`` is read at each request; ``port`` 0 serves nothing, a taken one is only logged.
     """
     server = _server(progress, port) if port else None
     if server is None:

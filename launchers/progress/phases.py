@@ -45,9 +45,7 @@ class Marks:
     def __init__(self, path: Path | None, beat: Callable[[], None] = lambda: None) -> None:
         """Write to ``path``; note nothing if it is None.
 
-        Args:
-            path: the file.
-            beat: called at the end of each phase.
+        ``beat`` is called at the end of each phase.
         """
         self._path, self._beat = path, beat
         self._times: dict[str, float] = {}

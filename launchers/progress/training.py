@@ -87,10 +87,7 @@ class Timeline:
 
         Goodput is the duration of the steps that count over the time since the run's first start:
         starting, waiting, saving and steps that a restart trained again do not count.
-
-        Args:
-            now: Unix time.
-            first_started: start of the first attempt, as a Unix time.
+        Both are Unix times.
         """
         if self.last is None:
             return {}

@@ -31,9 +31,7 @@ Job = dict[str, Any]
 def prove(env: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Prove the patches that are neither known nor proved, and record what was proved.
 
-    Args:
-        env: the environment, with ``DPO_WORKSPACE``, where the record is kept.
-        say: prints a line for each patch.
+    ``env`` has ``DPO_WORKSPACE``, where the record is kept.
 
     Raises:
         LaunchError: CONFIG without a workspace, and naming the patches that were not proved.

@@ -26,9 +26,7 @@ launcher counts them; ``calls``: of each feature how often what it replaced was 
 def train(job: Mapping[str, Any], home: Path) -> Trace:
     """Train with the features of a job; return what was done.
 
-    Args:
-        job: ``backend``, ``features`` and ``flags`` of ms-swift.
-        home: folder of the job, which becomes its run folder.
+    ``job``: ``backend``, ``features`` and ``flags`` of ms-swift; ``home`` is its run folder.
     """
     os.environ |= {ACCEPT: ",".join(patch.name for patch in PATCHES)}
     os.environ |= {"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(home)}

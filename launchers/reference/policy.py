@@ -50,9 +50,7 @@ def original(args: Any) -> Path:
 def policy_is_reference(args: Any, iteration: int) -> bool:
     """Return whether the policy's weights are still the reference's.
 
-    Args:
-        args: ms-swift's parsed arguments.
-        iteration: optimizer steps done, as the loaded checkpoint says.
+    ``iteration``: optimizer steps done, as the loaded checkpoint says.
     """
 
     def mcore(name: str) -> Path | None:

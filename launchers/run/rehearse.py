@@ -28,9 +28,7 @@ REHEARSAL = Rehearsal()
 def begin(launch: Launch, digest: str) -> None:
     """Remove the files of an earlier rehearsal (on rank 0), unless this start continues it.
 
-    Args:
-        launch: this start of the launcher; nothing happens without ``rehearse``.
-        digest: of recipe and launcher.
+    Nothing happens without ``launch.rehearse``.
     """
     work = launch.work
     if not launch.rehearse or is_continued(read_object(work.progress), digest):

@@ -107,9 +107,7 @@ class Restarts:
     def next(self, error: LaunchError, spare: Collection[int]) -> Begin:
         """Return the gang's decision to train again after this rank's training failed.
 
-        Args:
-            error: why it failed.
-            spare: processes that may live on: those of the standby.
+        ``spare`` processes, those of the standby, may live on.
 
         Raises:
             LaunchError: there is no restart in place: ``error``, or the error of a rank that ends
@@ -143,9 +141,7 @@ class Restarts:
     def _decide(self, failed: float, first: Ended) -> Begin | str:
         """Decide on rank 0, once no rank has a training process left.
 
-        Args:
-            failed: Unix time of the failure.
-            first: the rank that ended first.
+        ``failed`` is Unix time.
         """
         if self._peers.agreement.is_asked:
             return "a rank has received SIGTERM"

@@ -49,9 +49,7 @@ def next_attempt(work: Workspace, *, nodes: int = 1, verify_seconds: float = 0) 
 def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     """Write the identity of a run; refuse to resume checkpoints of another identity.
 
-    Args:
-        work: the run's workspace.
-        inputs: digests of the recipe and of the outputs of the stages before training.
+    ``inputs``: digests of the recipe and of the outputs of the stages before training.
 
     Raises:
         LaunchError: CONFIG naming what differs; IO if the storage does not answer.

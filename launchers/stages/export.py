@@ -84,9 +84,7 @@ def finish(
 def marker_inputs(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, object]:
     """Return what an export was made from, as its marker records it.
 
-    Args:
-        recipe: the run's recipe.
-        identity: digests of the recipe and of the outputs of the stages before training.
+    ``identity``: digests of the recipe and of the outputs of the stages before training.
     """
     return {**identity, **({} if recipe.export == "last" else {"export": recipe.export})}
 

@@ -28,9 +28,7 @@ class Worker:
     def __init__(self, program: str, env: Mapping[str, str]) -> None:
         """Start it.
 
-        Args:
-            program: ms-swift's entry file.
-            env: variables by which a worker knows its rank.
+        By ``env`` a worker knows its rank.
         """
         self.rank = dict(env)
         self.connection, theirs = socket.socketpair()
@@ -85,9 +83,7 @@ def rank_variables(local: int, *, nproc: int, first: int, world: int) -> dict[st
 def install(handler: Any, workers: list[Worker]) -> None:
     """Let torchrun take the waiting workers before it starts new ones.
 
-    Args:
-        handler: torch's class ``SubprocessHandler``.
-        workers: by local rank; each is used or ended.
+    ``handler`` is torch's ``SubprocessHandler``; each of the workers is used or ended.
     """
     start = handler._popen
     if list(inspect.signature(start).parameters) != PARAMETERS:

@@ -27,9 +27,7 @@ _MODULES = {"pt": "pretrain"}
 def modules(program: Path, env: Mapping[str, str]) -> list[str]:
     """Return the modules to import, in this order.
 
-    Args:
-        program: ms-swift's entry file, which imports nothing unless it is run.
-        env: with the names of the features.
+    ``program``, ms-swift's entry file, imports nothing unless it is run.
 
     >>> modules(Path("swift/cli/_megatron/rlhf.py"), {})[0]
     'swift.megatron.pipelines.train.rlhf'

@@ -76,9 +76,7 @@ class Answer:
 def decide(answers: Mapping[int, Answer], seconds_left: float) -> tuple[int, str]:
     """Return the boundary at which all ranks stop, or ``NOWHERE`` and the reason.
 
-    Args:
-        answers: of all ranks.
-        seconds_left: until the first of them must have ended.
+    ``seconds_left`` until the first of the ranks must have ended.
 
     >>> decide({0: Answer(boundary=14), 1: Answer(boundary=16)}, 100.0)
     (16, '')
@@ -121,9 +119,7 @@ class StopAgreement(Agreement):
     def attach(self, hold: Callable[[], Answer], release: Callable[[int], None]) -> None:
         """Connect this node's training processes.
 
-        Args:
-            hold: makes them wait at their next boundary, and says which that is.
-            release: sets the step at which they stop.
+        ``hold`` says at which boundary they wait, ``release`` sets the step at which they stop.
         """
         with self._lock:
             self._hold, self._release = hold, release

@@ -25,9 +25,7 @@ class Boundary:
     def __init__(self, env: Mapping[str, str], agree: Callable[[int], int] = int) -> None:
         """Open the launcher's board; ``LOCAL_RANK`` is torchrun's.
 
-        Args:
-            env: the environment.
-            agree: returns rank 0's number on all ranks; by default that of this process.
+        ``agree`` returns rank 0's number on all ranks; by default that of this process.
         """
         self._board = StepBoard.of_process(env)
         self._local = int(env.get("LOCAL_RANK", "0"))
@@ -50,9 +48,7 @@ class Boundary:
     def is_save_due(self, step: int, *, write_seconds: float = 0.0) -> bool:
         """Return whether to save after this step by time; sometimes a collective of all ranks.
 
-        Args:
-            step: the number of completed steps.
-            write_seconds: what the last save took in the background.
+        ``write_seconds``: what the last save took in the background.
         """
         return self._timer.is_due(step, hold=self._saved, write=write_seconds)
 

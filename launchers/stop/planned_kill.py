@@ -35,10 +35,7 @@ def kill_once(env: Mapping[str, str], step: int) -> None:
 
     Waits for a complete checkpoint; without one there is nothing to resume from, and the process
     continues.
-
-    Args:
-        env: the environment, with ``DPO_RUN_FOLDER``.
-        step: the number of completed steps.
+    ``step``: the number of completed steps.
     """
     home = Path(env["DPO_RUN_FOLDER"])
     record = home / KILL_RECORD

@@ -187,10 +187,7 @@ def seal(folder: Path, step: int) -> Path | None:
     what torch's index names: a shard is missing, cut or changed, or no rank has noted it. The log
     names the file, the folder stays without a seal, and training continues: the caller deletes no
     older checkpoint then. A checkpoint without notes and index is sealed as it is listed.
-
-    Args:
-        folder: ``checkpoint-<step>``, written in full by all ranks.
-        step: number of completed optimizer steps.
+    All ranks have written ``folder``, ``checkpoint-<step>``, in full.
 
     Returns:
         The manifest; None if the seal is refused.

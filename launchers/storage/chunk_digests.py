@@ -59,9 +59,7 @@ class Comparison:
 def in_order(sizes: Mapping[str, int], seed: int = 0) -> list[Chunk]:
     """Return all chunks in the order of reading.
 
-    Args:
-        sizes: bytes by name; empty files have no chunk.
-        seed: another one gives another order after the ends of the files.
+    Another ``seed`` gives another order after the ends of the files; empty ones have no chunk.
 
     >>> [c.index for c in in_order({"a": 3 * CHUNK_BYTES, "b": 0})]
     [0, 2, 1]

@@ -33,10 +33,7 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
     """List the files and symbolic links below ``folder``; links are not followed.
 
     Left out are files that are deleted and still open: an NFS client names them ``.nfs...``.
-
-    Args:
-        folder: the folder to list.
-        skip: names directly below ``folder`` to leave out.
+    ``skip``: names directly below ``folder`` to leave out.
 
     Raises:
         LaunchError: IO if the storage does not answer.

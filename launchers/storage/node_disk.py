@@ -98,10 +98,7 @@ def push(root: Path | None, checkpoints: Path) -> None:
     """Copy what this node has of pending checkpoints; no process of this node may be training.
 
     An error is only logged: without this node's part an older checkpoint is chosen.
-
-    Args:
-        root: this run's folder on the node's disk; None without one.
-        checkpoints: the run's folder on the workspace.
+    ``root``: this run's folder on the node's disk; None without one.
     """
     if root is None:
         return

@@ -95,9 +95,7 @@ class Verdict:
 def verdict(text: str, *, started: bool) -> Verdict | None:
     """Classify one log by its last exception; None if it holds none and no line states the cause.
 
-    Args:
-        text: the end of a rank's stderr.
-        started: whether a training step was completed.
+    ``started``: a training step was completed.
 
     >>> found = verdict("ValueError: remaining_argv: ['--lora_rnk', '8']", started=False)
     >>> found.code.name, str(found.failure_class)

@@ -59,10 +59,7 @@ def read(root: Path = Path("/"), stored: Callable[[Path], int] = _stored) -> Hos
     Without a cgroup, the memory of this process and its descendants counts, without files that they
     map. Shared memory that several processes map counts several times, and the host's memory is the
     limit.
-
-    Args:
-        root: folder that holds ``proc`` and ``sys``.
-        stored: returns the bytes that a mounted file system holds.
+    ``root`` holds ``proc`` and ``sys``; ``stored`` returns the bytes that a file system holds.
     """
     total = _meminfo(root, "MemTotal")
     if (found := _of_cgroup(root)) is not None:

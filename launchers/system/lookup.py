@@ -58,9 +58,7 @@ def stop_in(seconds: float) -> float:
 def certain(ask: Callable[[], T], place: Path) -> T | None:
     """Return the answer of ``ask``; None if what it asks for does not exist.
 
-    Args:
-        ask: reads from the file system and may be repeated.
-        place: what it reads, for the message of an error that names no file.
+    ``ask`` may be repeated; ``place`` is for the message of an error that names no file.
 
     Raises:
         LaunchError: IO, with host, path and errno, if the storage has not answered in time.

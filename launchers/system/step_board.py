@@ -73,9 +73,7 @@ def end_of_step(step: int) -> int:
 def end_of_batch(step: int, number: int) -> int:
     """Return the number of the boundary at the end of a batch of an evaluation after a step.
 
-    Args:
-        step: the number of completed steps.
-        number: of the batch, from 1 on; the end of the evaluation counts as one.
+    ``number`` counts from 1; the end of the evaluation counts as one.
     """
     return end_of_step(step) + min(number, _PER_STEP - 2)
 

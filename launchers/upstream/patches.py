@@ -59,9 +59,7 @@ _PACKAGE = {
 def functions(scope: str, names: str) -> tuple[Function, ...]:
     """Return functions of one module or class.
 
-    Args:
-        scope: a module, or a class as ``module:Class``.
-        names: the names in it, separated by spaces.
+    ``scope`` is a module, or a class as ``module:Class``; blanks separate the names in it.
 
     Raises:
         KeyError: ``digests.json`` has no module of its distribution.

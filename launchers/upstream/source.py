@@ -25,9 +25,7 @@ _SAME = {
 def digest(module: str, name: str) -> str:
     """Return the SHA-256 of a function's or class's source; empty if it is not installed.
 
-    Args:
-        module: full name of the module that defines it.
-        name: its qualified name there, e.g. ``Trainer.step``.
+    ``name`` is qualified in the module, e.g. ``Trainer.step``.
 
     >>> digest("no_such_package.module", "f"), len(digest("inspect", "getsource"))
     ('', 64)

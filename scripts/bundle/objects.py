@@ -21,9 +21,7 @@ _DROPPED = frozenset(
 def clean(value: Any, kind: str = "") -> Any:
     """Return JSON data of objects or values without what may be secret.
 
-    Args:
-        value: an object, a list of them, or a part of one.
-        kind: the key under which it stands.
+    ``kind``: the key under which it stands.
 
     >>> clean({"env": [{"name": "A", "value": "x"}, {"name": "NCCL_DEBUG", "value": "INFO"}]})
     {'env': [{'name': 'A', 'value': '[left out]'}, {'name': 'NCCL_DEBUG', 'value': 'INFO'}]}

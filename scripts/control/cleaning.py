@@ -107,9 +107,7 @@ def find(target: Target) -> Place:
 def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
     """Return the workspace in the first way that works, and its runs.
 
-    Args:
-        target: a run whose pods mount the workspace, unless that is mounted here.
-        names: of runs that will be removed; none for all runs.
+    A pod of ``target`` mounts the workspace, unless that is mounted here; no names: all runs.
 
     Raises:
         Problem: it can't be read, or one of these runs must not be removed.

@@ -62,9 +62,7 @@ def run(request: Request, console: Console) -> int:
 def document_of(request: Request, recipe: Recipe | None = None) -> dict[str, Any]:
     """Return the document of a request's datasets.
 
-    Args:
-        request: the options.
-        recipe: that judges them; by default that of the request's values.
+    ``recipe`` judges the rows; by default that of the request's values.
 
     Raises:
         Problem: a file does not exist, or the values are refused.

@@ -305,9 +305,7 @@ class Api:
 def connect(context: str | None, namespace: str | None) -> Api:
     """Return the API server of a kubeconfig's context; sends no request.
 
-    Args:
-        context: name of the context; None for the current one.
-        namespace: None for the context's.
+    None is the current context, and the context's namespace.
 
     Raises:
         UnknownState: the context does not exist, or the kubeconfig can't be read.

@@ -11,9 +11,7 @@ FROM_VARIABLE = "env:"
 def read(given: str, option: str) -> bytes:
     """Return the content of a file, or of a variable given as `env:NAME`.
 
-    Args:
-        given: what was given for the option; not printed, in case it is the secret itself.
-        option: its name, for the message.
+    ``given`` is not printed, in case it is the secret itself.
 
     Raises:
         WrongUse: the variable is not set, or the file cannot be read.

@@ -46,9 +46,7 @@ class Verdict:
 def verify(folder: Path, key: str = "") -> Verdict:
     """Compare each file of an export with its statement, and the statement with its signature.
 
-    Args:
-        folder: the export.
-        key: public key, see `signature.check`; with one, a missing signature is a finding.
+    With a public ``key`` (`signature.check`) a missing signature is a finding.
     """
     try:
         stated = statements.read(folder)

@@ -34,9 +34,7 @@ SAMPLED_ROWS = 2000
 def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | None, str]:
     """Look up a model's sizes.
 
-    Args:
-        model: the recipe's source, such as ``hf://Qwen/Qwen3-8B@main``.
-        config: a ``config.json`` that the caller gave; it takes precedence.
+    ``config`` is a ``config.json`` that the caller gave; it takes precedence.
 
     Returns:
         The sizes and their origin; None and what to give when the sizes are not known.

@@ -46,9 +46,7 @@ class _Redacted(State):
 def find(name: str, workspace: Path) -> Workspace:
     """Return the paths of a run.
 
-    Args:
-        name: a run of the workspace, or the path of a run's folder.
-        workspace: root of the volume.
+    ``name`` is that of a run of the workspace, or the path of a run's folder.
 
     Raises:
         Problem: there is no such run, or the storage does not answer.

@@ -55,9 +55,7 @@ class Simulation:
     def run(self, seconds: Mapping[str, float], targets: Collection[str]) -> dict[str, float]:
         """Return the seconds from now until each target starts; a target that never does lacks.
 
-        Args:
-            seconds: from now, or from its start, to the end of each gang; may be infinite.
-            targets: ids of gangs that wait.
+        ``seconds`` to the end of each gang, from now or from its start, may be infinite.
         """
         self._reset(seconds)
         self._admit()

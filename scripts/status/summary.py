@@ -161,9 +161,7 @@ class Status:
 def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     """Return the numbers of a run.
 
-    Args:
-        view: objects and files.
-        domains: topology domain by node, where nodes may be read.
+    ``domains``: topology domain by node, where nodes may be read.
     """
     files = view.files or RunFiles(run=view.run, exists=False, now=view.now)
     reason = explain(view)[0]

@@ -50,9 +50,7 @@ def fabric(values: Values) -> dict[str, Any]:
 def refusals(values: Values, network: Values) -> Iterator[Refusal]:
     """Yield what cannot work with this fabric.
 
-    Args:
-        values: with the chart's defaults.
-        network: what ``fabric`` returns for them.
+    ``values`` have the chart's defaults.
     """
     yield from _counts(values["network"], network)
     for name, count in sorted(network["resources"].items()):

@@ -88,9 +88,7 @@ def lines(engine: Engine, chart: Path, manifests: str = "") -> list[str]:
 def _related(values: Values, manifests: str) -> list[str]:
     """Return the relations that neither schema nor templates judge.
 
-    Args:
-        values: with the chart's defaults.
-        manifests: what the chart renders of them; empty if its templates refuse them.
+    ``values`` have the chart's defaults; ``manifests`` are empty if the templates refuse them.
     """
     found = relations.refusals(values)
     found += rendered.refusals(values, manifests) if manifests else []

@@ -24,9 +24,7 @@ one variable or argument (``MAX_ARG_STRLEN``)."""
 def refusals(values: Values, manifests: str) -> list[Refusal]:
     """Return what is wrong with the objects that the chart renders of values.
 
-    Args:
-        values: with the chart's defaults.
-        manifests: the output of ``helm template``.
+    ``values`` have the chart's defaults.
     """
     release, found = parse_release(manifests), list[Refusal]()
     for path, pod in _pods(release).items():

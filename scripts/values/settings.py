@@ -57,9 +57,7 @@ def _transport(env: Mapping[str, str]) -> Iterator[Refusal]:
 def warnings(release: Release, sources: list[tuple[str, str]]) -> list[str]:
     """Return what is accepted and has no effect, or another one than it seems.
 
-    Args:
-        release: the rendered objects.
-        sources: key and text of the recipe's model and datasets.
+    ``sources``: key and text of the recipe's model and datasets.
     """
     return [
         *_variables(release.gang),

@@ -44,9 +44,7 @@ class Renderer:
     def __init__(self, kubernetes: str, schemas: Path | None = None) -> None:
         """Set the program's arguments.
 
-        Args:
-            kubernetes: the version, as of ``--kube-version``.
-            schemas: a folder of ``<Kind>.json``, if objects are to be checked.
+        Objects are checked with a folder of ``<Kind>.json``.
         """
         self._command = [str(PROGRAM), kubernetes, *([str(schemas)] if schemas else [])]
         self._process: subprocess.Popen[str] | None = None

@@ -27,9 +27,7 @@ class _Program(ctypes.Structure):
 def fail(call: str, error: str) -> None:
     """Let a call fail from now on.
 
-    Args:
-        call: its name in ``NUMBERS``.
-        error: the name of the error, such as ``EIO``.
+    ``call`` is in ``NUMBERS``, ``error`` a name such as ``EIO``.
 
     Raises:
         OSError: the kernel refuses the filter.

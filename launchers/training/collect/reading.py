@@ -30,9 +30,7 @@ class Tally:
     def add(self, lengths: list[int], shared: Sequence[int] = ()) -> None:
         """Add sequences.
 
-        Args:
-            lengths: tokens that are computed, without padding.
-            shared: of the last sequences, tokens before those, which another one computes.
+        ``lengths`` are computed tokens; ``shared`` of the last sequences another one computes.
         """
         self.tokens += sum(lengths)
         self.squares += sum(length * length for length in lengths)

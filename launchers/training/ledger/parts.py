@@ -76,9 +76,7 @@ class Parts:
 def read(folder: Path, known: dict[Path, Any] | None = None) -> tuple[Columns, list[str]]:
     """Return all columns of a ledger, and the names of the files that ``file`` points into.
 
-    Args:
-        folder: of the ledger.
-        known: parts that were read before; those that are read now are added.
+    Parts that are read now are added to ``known``.
     """
     known = {} if known is None else known
     paths = lookup.matching(folder, _ALL)

@@ -74,9 +74,7 @@ def without_shared(row: Mapping[str, Any]) -> dict[str, Any]:
 def layout(sizes: Any, cuts: Sequence[int]) -> dict[str, Any]:
     """Return where attention finds the keys of each text of a pack, as arrays.
 
-    Args:
-        sizes: tokens of each text that are computed: chosen, rejected, filler.
-        cuts: shared tokens of each pair.
+    ``sizes`` are computed tokens: chosen, rejected, filler; ``cuts``: shared ones of each pair.
 
     Returns:
         ``keys``: the token of each key; ``own``: for each token its key; ``copies``: the keys that

@@ -153,9 +153,7 @@ class Writes:
     def reserve(self, size: int, *, pins: bool) -> None:
         """Allocate memory for the first save, and start the process that writes it.
 
-        Args:
-            size: estimated bytes of this rank's part.
-            pins: whether this process copies from a GPU.
+        ``size`` is an estimate in bytes; ``pins``: this process copies from a GPU.
         """
         if self._process is not None:
             self._process.close()

@@ -42,9 +42,7 @@ _export = gpt_bridge.GPTBridge.export_weights
 def write(tensors: Mapping[str, torch.Tensor], path: str) -> None:
     """Write a file of safetensors; the writes themselves do not hold the interpreter's lock.
 
-    Args:
-        tensors: on the host; types that are not in ``TYPES`` are left to safetensors.
-        path: of the file.
+    ``tensors`` are on the host; types that are not in ``TYPES`` are left to safetensors.
     """
     if any(each.dtype not in TYPES for each in tensors.values()):
         save_file(dict(tensors), path)

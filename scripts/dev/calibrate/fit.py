@@ -56,9 +56,7 @@ def left_out(
 ) -> list[float]:
     """Return each row's error by a fit of the rows of all other groups.
 
-    Args:
-        groups: the group of each row.
-        fit: numbers of rows to a function from a row's number to its error.
+    ``fit``: numbers of rows to a function from a row's number to its error.
     """
     fits = {
         group: fit([i for i, other in enumerate(groups) if other != group])

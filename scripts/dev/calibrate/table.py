@@ -15,9 +15,7 @@ GOAL = 0.05
 def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
     """Build the table of memory.
 
-    Args:
-        rows: with a reading or an outcome.
-        crossed: name of a row to its error by constants that were fitted without it.
+    ``crossed``: a row's name to its error by constants that were fitted without it.
     """
     table = Table(title="GiB of the fullest GPU")
     for column in (
@@ -69,9 +67,7 @@ def host_table(rows: Sequence[Row]) -> Table:
 def speed_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
     """Build the table of time.
 
-    Args:
-        rows: with seconds.
-        crossed: name of a row to the logarithm of its error, by constants fitted without its visit.
+    ``crossed``: a row's name to its logarithmic error by constants without its visit.
     """
     table = Table(title="seconds of a step")
     for column in ("row", "GPU model", "measured", "predicted", "error", "visit left out", "MFU"):

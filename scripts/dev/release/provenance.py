@@ -28,9 +28,7 @@ def message(package: Path) -> str:
 def sign(package: Path, key: str) -> Path:
     """Write PACKAGE.prov with a key of GnuPG; return its path.
 
-    Args:
-        package: the chart's package.
-        key: name or fingerprint of a secret key in GnuPG's home.
+    ``key``: name or fingerprint of a secret key in GnuPG's home.
 
     Raises:
         Problem: GnuPG is missing or cannot sign with it.

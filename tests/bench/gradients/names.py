@@ -44,9 +44,7 @@ def kind(name: str) -> str:
 def tiling(parts: Iterable[tuple[int, int]], elements: int) -> str:
     """Return why parts do not cover a parameter once; empty if they do.
 
-    Args:
-        parts: begin and end of each in the flattened parameter, in any order.
-        elements: of the parameter.
+    ``parts``: begin and end in the flattened parameter, in any order.
 
     >>> tiling([(4, 6), (0, 4)], 6), tiling([(0, 4)], 6), tiling([(0, 4), (2, 6)], 6)
     ('', 'elements 4 to 6 are missing', 'elements 2 to 4 are there twice')

@@ -136,9 +136,7 @@ def wait_for(
 def model_folder(layers: int, experts: int = 0) -> Path:
     """Return the folder of the random model, whose name says its sizes: see ``model_words``.
 
-    Args:
-        layers: of the real widths; 0 is the tiny model.
-        experts: of each layer; 0 is the real number.
+    0 layers are the tiny model, 0 experts the real number.
 
     >>> model_folder(8, 32).name, model_folder(0).name
     ('model-8x32', 'model-tiny')

@@ -70,9 +70,7 @@ def launch_of(options: argparse.Namespace) -> Launch:
 def probed(run: Run, what: str) -> dict[tuple[int, int], dict[int, dict[str, Any]]]:
     """Return the probe's lines by attempt and step, then by rank.
 
-    Args:
-        run: the run.
-        what: ``save`` or ``load``.
+    ``what`` is ``save`` or ``load``.
     """
     found: dict[tuple[int, int], dict[int, dict[str, Any]]] = {}
     for path in sorted(run.home.glob("attempts/*/saves-*.jsonl")):

@@ -20,9 +20,7 @@ SEED = 7
 def config(name: str, layers: int = 0) -> dict[str, Any]:
     """Return ``config.json`` of a model.
 
-    Args:
-        name: as in ``models.yaml``.
-        layers: 0 is the model's own number.
+    0 layers are the model's own number.
 
     >>> config("Qwen2.5-7B")["architectures"], config("Qwen3-8B", 4)["num_hidden_layers"]
     (['Qwen2ForCausalLM'], 4)

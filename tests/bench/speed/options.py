@@ -61,9 +61,7 @@ def profiles(options: argparse.Namespace) -> list[Profile]:
 def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     """Return the settings that all runs share.
 
-    Args:
-        options: the command line.
-        seen: the host's GPUs, as nvidia-smi lists them.
+    ``seen``: the host's GPUs, as nvidia-smi lists them.
 
     Raises:
         ValueError: there are too few, or the model is unknown.

@@ -169,9 +169,7 @@ def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
     """Return the recipe of merged values, with the bench's model and data.
 
-    Args:
-        values: as ``Profile.values`` returns them.
-        own: flags of the bench: steps, saving, logging.
+    ``own``: flags of the bench: steps, saving, logging.
 
     Raises:
         LaunchError: as ``launchers.config.recipe.parse``.

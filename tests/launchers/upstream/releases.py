@@ -46,9 +46,7 @@ needs_releases = pytest.mark.skipif(
 def root(package: str, version: str) -> Path:
     """Return the folder of a distribution's packages, of one release.
 
-    Args:
-        package: the distribution.
-        version: ``first``, ``last``, ``image`` for that of the default image, or a release.
+    ``version``: ``first``, ``last``, ``image`` for that of the default image, or a release.
     """
     found = {v: r for p, v, r in ROOTS if p == package}
     last = list(found)[-1]
