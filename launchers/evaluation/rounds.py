@@ -45,12 +45,7 @@ def in_parts(
     """Return Megatron's schedule that runs the microbatches in parts.
 
     Between two parts no rank sends or receives, so the run can save and stop there.
-
-    Args:
-        schedule: Megatron's own; it returns the numbers of each microbatch.
-        size: microbatches of a part.
-        callbacks: the trainer's; those with ``end_part`` are called after each part but the last,
-            which the trainer itself reports.
+    Callbacks with ``end_part`` are called after each part of ``size`` but the last one.
     """
 
     def run(*, num_microbatches: int, **given: Any) -> list[Any]:

@@ -53,11 +53,7 @@ def has_unread_losses(recipe: Recipe) -> bool:
 def room(*, packs: int, length: int, multiple: int | None) -> int:
     """Return the tokens of each microbatch.
 
-    Args:
-        packs: packs of a microbatch.
-        length: most tokens of a pack.
-        multiple: what tensor parallelism or 8-bit products require the number of tokens to be a
-            multiple of; None for no such requirement.
+    ``multiple``: of which tensor parallelism or 8-bit products need one; None for none.
 
     >>> room(packs=1, length=16384, multiple=None), room(packs=2, length=1001, multiple=16)
     (16384, 2016)

@@ -197,10 +197,7 @@ class Leader:
     ) -> None:
         """Start the gang once every rank is present and has answered the start message.
 
-        Args:
-            message: rank 0's decisions about this start.
-            deadline: monotonic time until which all ranks must have joined.
-            judge: judges the ranks' answers; if it raises, no rank starts.
+        ``deadline`` is monotonic; if ``judge`` raises, no rank starts.
 
         Raises:
             LaunchError: UNAVAILABLE naming the missing ranks, or PEER when one cannot run at all.

@@ -133,10 +133,7 @@ class RestartAgreement(Agreement):
     def agree(self, ended: Ended, lost: threading.Event, decide: Decide) -> Begin | Declined | None:
         """Report that no training process of this rank is left; wait for rank 0's decision.
 
-        Args:
-            ended: why they ended.
-            lost: set once a peer is lost.
-            decide: called on rank 0 only, once all ranks have reported. May raise.
+        ``decide`` is called on rank 0 only, once all ranks have reported, and may raise.
 
         Returns:
             The decision; None if a peer was lost before it, rank 0 has left the gang, or it has

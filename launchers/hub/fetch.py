@@ -119,10 +119,7 @@ def indexed(
 ) -> tuple[HubFile, ...]:
     """Leave out the safetensors that a model's index does not name, such as a second copy.
 
-    Args:
-        files: of the model.
-        source: its source.
-        named: files that the index names, relative to it; none: it is not an index, and all stay.
+    ``named`` are the index's files, relative to it; none: it is not an index, and all stay.
 
     Raises:
         LaunchError: DATA if the repository does not have all of them.

@@ -40,10 +40,7 @@ class Model:
 def training(args: object, world: int, *, precomputed: bool) -> Training:
     """Return the planner's description of a trainer.
 
-    Args:
-        args: ms-swift's Megatron arguments; ``recompute_granularity: none`` is None there.
-        world: number of processes.
-        precomputed: whether the reference's log-probabilities were computed before training.
+    ``precomputed``: the reference's log-probabilities were computed before training.
     """
     kind = getattr(args, "rlhf_type", None)
     vpp = getattr(args, "virtual_pipeline_model_parallel_size", None)
@@ -61,11 +58,7 @@ def training(args: object, world: int, *, precomputed: bool) -> Training:
 def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
     """Return the model in training.
 
-    Args:
-        args: ms-swift's arguments, with ``model_dir``.
-        world: number of processes.
-        gpu: the GPU's name as its driver reports it; empty without a GPU.
-        precomputed: whether the reference's log-probabilities were computed before training.
+    ``gpu`` is the driver's name for it, empty without one; ``precomputed``: see ``training``.
 
     Raises:
         LaunchError: DATA for a config.json without the sizes.

@@ -43,10 +43,7 @@ class Shard:
 def shards(model: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]:
     """Yield the part of a rank of each stage.
 
-    Args:
-        model: of the model.
-        layout: parallel sizes.
-        head: whether the model ends in logits over the vocabulary (not for reward models).
+    ``head``: the model ends in logits over the vocabulary, unlike reward models.
 
     Raises:
         LaunchError: CONFIG if the layers cannot be divided among the stages.

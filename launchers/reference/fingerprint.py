@@ -149,11 +149,7 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
     """Return everything that the numbers depend on, by name.
 
     The launcher's own plugins are left out: they change no token.
-
-    Args:
-        args: ms-swift's parsed arguments.
-        home: the run's folder, in which the launcher notes the digests of its downloads.
-        machine: software and GPU.
+    The launcher notes the digests of its downloads in ``home``.
 
     Raises:
         LaunchError: IO if the storage does not answer.
@@ -204,9 +200,7 @@ def store_name(facts: Mapping[str, str]) -> str:
 def digest_of(path: Path, sample: int = 0) -> str:
     """Return a digest of a file's or folder's contents.
 
-    Args:
-        path: the file or folder; a name that does not exist is its own digest.
-        sample: bytes to read at each of three places of a larger file; 0 reads all.
+    A name that does not exist is its own digest; ``sample`` 0 reads all of a large file.
     """
     if lookup.is_file(path):
         return _file(path, sample)

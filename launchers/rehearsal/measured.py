@@ -144,9 +144,7 @@ def speed(usual: Sequence[Row]) -> float | None:
 def hosts(samples: Iterable[Samples], window: tuple[float, float] | None) -> list[Host]:
     """Return the memory of each rank over all its attempts.
 
-    Args:
-        samples: of all ranks and attempts.
-        window: begin and end of the save, as Unix times; clocks of nodes may differ by a second.
+    ``window`` is the save's, in Unix times; clocks of nodes may differ by a second.
     """
     found: dict[int, list[tuple[Sample, Sample | None]]] = {}
     for each in samples:

@@ -21,11 +21,7 @@ def choose(
 ) -> Checkpoint | None:
     """Choose the newest whole checkpoint on rank 0; log why newer folders are not chosen.
 
-    Args:
-        checkpoints: the run's folder of checkpoints.
-        seconds: time limit of the comparison of each candidate; 0 compares nothing.
-        nodes: nodes that share the comparison.
-        attempt: number of the attempt: another one compares other chunks first.
+    Each is compared for ``seconds``, 0 for none; another ``attempt`` begins with other chunks.
 
     Raises:
         LaunchError: IO, QUOTA when the storage fails; CONFIG when all that are whole are of another

@@ -43,11 +43,7 @@ class Worker:
     def takes(self, args: Sequence[str], env: Mapping[str, str], out: int, err: int) -> bool:
         """Make it the worker that torchrun wants; return whether it is.
 
-        Args:
-            args: torchrun's command line: Python, ``-u``, the program, its arguments.
-            env: the worker's environment.
-            out: file descriptor of its stdout.
-            err: of its stderr.
+        ``args``: Python, ``-u``, the program, its arguments; ``out`` and ``err`` are descriptors.
         """
         is_same = all(env.get(name) == value for name, value in self.rank.items())
         if not is_same or list(args[:2]) != [sys.executable, "-u"]:

@@ -132,10 +132,7 @@ class Standby:
     ) -> subprocess.Popen[bytes]:
         """Start torchrun: in the standby if it is ready, otherwise as a new process.
 
-        Args:
-            argv: torchrun's command line: Python, ``-m``, its module, its arguments.
-            env: its environment.
-            sink: file descriptor for its output.
+        ``argv``: Python, ``-m``, torchrun's module, its arguments.
         """
         if (waiting := self._waiting) is not None:
             why = self._hand_over(

@@ -50,10 +50,7 @@ def digest_folder(
 ) -> dict[str, Entry]:
     """Digest all files of a folder, several at a time (``hashlib`` releases the GIL).
 
-    Args:
-        folder: a folder, or one file, which becomes the only entry.
-        skip: names directly below ``folder`` to leave out.
-        follow: digest the targets of symbolic links.
+    One file is the only entry; ``follow`` digests the targets of symbolic links.
     """
     is_dir = lookup.is_dir(folder)
     found = list(files(folder, skip)) if is_dir else [folder]

@@ -46,10 +46,7 @@ def disagreement(
 ) -> tuple[str, dict[str, str]]:
     """Compare the files of a checkpoint with its ranks' notes and its index.
 
-    Args:
-        folder: of the checkpoint.
-        sizes: bytes of its files by name, as listed.
-        notes: the ranks' ``sizes`` and ``digests`` by name; none of a trainer that writes none.
+    ``notes``: the ranks' ``sizes`` and ``digests`` by name, if the trainer writes any.
 
     Returns:
         Which file differs and how, empty if none does; and the noted digests by name.

@@ -53,11 +53,7 @@ def retry(
 ) -> T:
     """Return the result of ``act``; retry it after transient errors.
 
-    Args:
-        what: name of the work, for logs.
-        act: the work; continues where the last attempt stopped.
-        transient: returns whether an error may pass; others are raised at once.
-        policy: time limit and delays; the last error is raised at the limit.
+    ``act`` continues where it stopped; errors that are not ``transient`` are raised at once.
     """
     policy = policy or RetryPolicy()
     stop = time.monotonic() + policy.limit

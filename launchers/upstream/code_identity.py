@@ -35,11 +35,7 @@ def identity(
 ) -> dict[str, object]:
     """Return the code that fills a cache as JSON, without places and times.
 
-    Args:
-        packages: distributions whose code takes part.
-        env: environment of the processes that fill the cache.
-        plugins: files that training loads by path; with one in a clone the whole clone counts.
-        launcher: whether the launcher's own code takes part.
+    With one of ``plugins`` in a clone the whole clone counts.
 
     Raises:
         OSError: code cannot be read.

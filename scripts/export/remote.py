@@ -29,11 +29,7 @@ class Content:
 def refusal(place: str, status: int, said: str, token: str) -> Problem:
     """Return the problem for an answer of a hub or registry.
 
-    Args:
-        place: what was asked for.
-        status: of HTTP; 0 for no answer.
-        said: the words of the answer.
-        token: secret that is removed from them.
+    ``status`` 0 is no answer; the secret ``token`` is removed from the words ``said``.
     """
     words = " ".join((said.replace(token, "[token]") if token else said).split())[-300:]
     if status == 401:

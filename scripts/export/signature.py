@@ -37,11 +37,7 @@ def encoded(payload: bytes) -> bytes:
 def sign(folder: Path, statement: bytes, key: str, passphrase: str = "") -> str:
     """Write the envelope of a statement; return the id of the key.
 
-    Args:
-        folder: the export.
-        statement: the text of its statement.
-        key: a file with a private key (PEM), or `env:NAME` for a variable that holds one.
-        passphrase: name of the variable with the key's passphrase; empty for a key without one.
+    ``key`` is a file (PEM) or `env:NAME`; ``passphrase`` names a variable, empty for none.
 
     Raises:
         WrongUse: the key cannot be read.
@@ -67,10 +63,7 @@ def sign(folder: Path, statement: bytes, key: str, passphrase: str = "") -> str:
 def check(folder: Path, statement: bytes, key: str = "") -> str:
     """Return what is wrong with the envelope of a statement; empty if it is valid.
 
-    Args:
-        folder: the export; it has an envelope.
-        statement: the text of its statement.
-        key: a file with a public key (PEM), or `env:NAME`; empty to compare the payload alone.
+    ``key`` is a public one: a file (PEM) or `env:NAME`; empty compares the payload alone.
 
     Raises:
         WrongUse: the key cannot be read.

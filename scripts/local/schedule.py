@@ -32,12 +32,7 @@ def schedule_attempt(
 ) -> list[list[Start]]:
     """Return the processes to start in one attempt, in waves; create the pods' folders.
 
-    Args:
-        jobset: the JobSet.
-        machine: this machine.
-        restarts: restarts so far.
-        scratch: folder for files of this attempt; its path is short, since a socket's path in a
-            pod's /tmp is limited to 107 characters.
+    ``scratch`` has a short path: a socket's, in a pod's /tmp, has at most 107 characters.
     """
     pods = expand(jobset, restarts)
     addresses = [pod.address for pod in pods]

@@ -50,12 +50,7 @@ def read_files(
 ) -> Reading:
     """Read a run's files in the first way that works.
 
-    Args:
-        api: the cluster.
-        view: the run without files.
-        mounted: folder where the workspace is mounted on this machine; None for nowhere.
-        source: the only way to try; AUTO for all.
-        reader: a reader pod may be created.
+    AUTO tries all ways; ``mounted`` is a folder here, and ``reader`` allows a reader pod.
 
     Raises:
         Problem: the mounted path is not a folder, or the chosen way does not work.

@@ -45,10 +45,7 @@ def _mean(values: Sequence[float]) -> float:
 def reduce(steps: Iterable[int], values: Iterable[float], columns: int = COLUMNS) -> Points:
     """Return a series in at most ``columns`` points.
 
-    Args:
-        steps: of the values, ascending.
-        values: NaN where there is none.
-        columns: at least 1.
+    ``steps`` ascend; ``values`` are NaN where there is none.
 
     >>> reduce([1, 2, 3, 4], [1.0, 3.0, math.nan, 5.0], columns=2)
     Points(steps=(1.5, 4.0), means=(2.0, 5.0), lows=(1.0, 5.0), highs=(3.0, 5.0), recorded=3)

@@ -56,10 +56,7 @@ class Choice:
 def limits(by: str | None, amount: str | None, now: float) -> Limits:
     """Parse the options.
 
-    Args:
-        by: a time of day in UTC, or a date and time; None for no limit.
-        amount: in the currency of the prices; None for no limit.
-        now: Unix time by the API server's clock.
+    ``by`` is a time of day in UTC or a date and time, ``amount`` in the prices' currency.
 
     Raises:
         Problem: one has another form, is negative, or lies in the past.

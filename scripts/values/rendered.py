@@ -161,10 +161,7 @@ def _references(variables: Sequence[Values]) -> Iterator[tuple[str, str, int]]:
 def _amounts(path: str, resources: Values, *, is_own: bool = False) -> Iterator[Refusal]:
     """Yield amounts that the API server refuses.
 
-    Args:
-        path: of the resources.
-        resources: requests and limits.
-        is_own: no amount is derived: the names are the user's, or the profile's.
+    ``is_own``: no amount is derived, the names are the user's or the profile's.
     """
     requests, limits = (resources.get(side) or {} for side in ("requests", "limits"))
     names = sorted({*requests, *limits})

@@ -59,13 +59,7 @@ def run(
 ) -> dict[str, Ended]:
     """Run all in order; return the end of each by name.
 
-    Args:
-        commands: the trainings.
-        at_once: maximum number at the same time.
-        limit: time limit of each in seconds.
-        total: time limit of all in seconds; a training not started by then is skipped.
-        lead: seconds the first runs alone, to compile kernels that the others reuse.
-        after: called with the name and the end of each as soon as it has ended.
+    ``lead`` seconds the first runs alone, to compile kernels; none is started after ``total``.
     """
     adopt_orphans()
     try:

@@ -43,12 +43,7 @@ def main() -> int:
 def release(wanted: str, key: str | None, *, publish: bool, root: Path = ROOT) -> None:
     """Check the checkout, set the version, build ``dist/`` and print what follows.
 
-    Args:
-        wanted: the version.
-        key: GnuPG's name of the key that signs the package; None leaves it unsigned.
-        publish: whether the files are for publishing: the version must be set and the
-            placeholders of Chart.yaml filled in.
-        root: the checkout.
+    Without ``key`` it is unsigned; to ``publish`` version and placeholders must be set.
 
     Raises:
         Problem: the checkout is not ready for this release.

@@ -287,10 +287,7 @@ def legend_key(class_: str) -> Html:
 def table(drawing: Drawing, names: Sequence[str], rows: int = 12) -> Iterator[tuple[str, ...]]:
     """Yield rows of a table of the chart, the header first: step, series, value, range.
 
-    Args:
-        drawing: with data.
-        names: of the runs.
-        rows: at most so many of each series, evenly spread, with the first and the last.
+    At most ``rows`` of each series are evenly spread, with the first and the last.
     """
     yield "series", "step", "value", "range"
     for each in drawing.series:

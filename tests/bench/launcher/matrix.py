@@ -220,12 +220,7 @@ def observed(run: Run, fault: Fault, notes: dict[str, dict[str, Any]], end: str)
 def outcome(rows: Sequence[Row], note: dict[str, Any], later: int, end: str, *, ended: bool) -> str:
     """Return the outcome of one fault.
 
-    Args:
-        rows: all rows of the run.
-        note: time and attempt of the fault, and the first step that it may keep from its end.
-        later: number of the next attempt; 0 without one.
-        end: of the run, as ``inject`` returns it.
-        ended: whether the attempt left a termination record, and had no later fault.
+    ``later``: number of the next attempt, 0 without one.
     """
     after = [row for row in rows if row.time > note["time"]]
     own = [row.step for row in rows if row.attempt == note["attempt"]]

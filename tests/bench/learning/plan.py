@@ -55,13 +55,7 @@ def read(
     """Return the runs, all sides of a seed together, in the order in which they start.
 
     A side whose ``package`` is not installed is left out.
-
-    Args:
-        seeds: of data order and weights.
-        gpus: of a run, a key of ``gpus``, whose flags win over all others.
-        only: names of sides; all if empty.
-        changes: flags or paths of values of all sides; those of a side win.
-        file: the sides.
+    Flags of ``gpus`` win over all others, those of a side over ``changes``.
 
     Raises:
         ValueError: a side, a key, a feature or the number of GPUs is unknown.

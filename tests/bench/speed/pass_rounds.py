@@ -14,10 +14,7 @@ EPOCH = 60_000
 def of(folder: Path, note: Mapping[str, Any], rate: float | None) -> dict[str, Any] | None:
     """Return the figures of a run's pass; None if it was not measured, or has no steady round.
 
-    Args:
-        folder: the run's folder.
-        note: its ``reference.json``.
-        rate: tokens per second and GPU of training alone; None without measured steps.
+    ``rate``: tokens per second and GPU of training alone; None without measured steps.
     """
     ranks = [read.lines(path) for path in sorted(folder.glob("pass-*.jsonl"))]
     found = figures(ranks) if ranks and all(_is_whole(rows) for rows in ranks) else None

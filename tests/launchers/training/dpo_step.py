@@ -38,12 +38,7 @@ def buffered(model: Any) -> Any:
 def trainer(model: Any, wrapped: Any, kind: Any = None, reference: Any = None, **args: Any) -> Any:
     """Return the trainer that ms-swift would make, around existing models.
 
-    Args:
-        model: of the policy.
-        wrapped: the same, ``buffered``.
-        kind: class of the trainer; by default the one that ms-swift would take now.
-        reference: model of the reference.
-        args: ms-swift's arguments, added to usual ones.
+    ``wrapped`` is ``buffered``; by default ``kind`` is what ms-swift would take now.
     """
     theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     found = object.__new__(
