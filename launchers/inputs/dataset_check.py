@@ -19,7 +19,7 @@ from launchers.config.recipe import PAIRED, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags.code_files import ROW_MAKERS
 from launchers.flags.features import reads_forms
-from launchers.inputs import row_advice, row_files, row_forms
+from launchers.inputs import row_advice, row_files, row_folder, row_forms
 from launchers.inputs.form_table import REGISTERED, SUBSETS
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_folder import refusal
@@ -155,6 +155,7 @@ def judge(
                 )
     made = [_columns_of(each) for each in found]
     everywhere = {name for names in made for name in names if name.startswith("rejected_")}
+    tables = []
     for each, names in zip(found, made, strict=True):
         if not each.unread:
             reader = Reader(
@@ -165,6 +166,10 @@ def judge(
                 images=images,
             )
             _judge_rows(each, reader)
+            if each.is_whole:
+                rows = [row for file in each.files for _, row in file.rows]
+                tables.append((each.dataset.key, each.dataset.path, rows, reader.typed()))
+    row_folder.refuse_types(tables)
     return found
 
 
@@ -251,7 +256,7 @@ def _judge_rows(judged: Judged, reader: Reader) -> None:
                 judged.pairs.append((file.path, number, pair))
                 faults = pair.faults
             if row_forms.has_reasoning(row):
-                why = "reasoning_content, which ms-swift does not read"
+                why = "reasoning next to a content, which ms-swift does not read"
                 faults = {**faults, "dataset-reasoning": why}
             judged.wrong += bool({*faults} - {*WARNED})
             for id, why in faults.items():

@@ -124,4 +124,7 @@ ANSWERS = (
 """The same for the answer."""
 SYSTEMS = ("system", "system_prompt")
 TALKS = ("messages", "conversation", "conversations")
+TYPED = ("rejected_response", "tools", "rejected_tools", "margin", "label", "channel")
+"""Columns that have the type of their values for ms-swift (``preprocessor/core.py``:
+``standard_keys``, ``_patch_arrow_writer``)."""
 MEDIA = ("image", "images"), ("video", "videos"), ("audio", "audios")

@@ -107,7 +107,17 @@ def check_local_source(recipe: Recipe) -> None:
 
 
 def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, str] | None:
-    """Return id, cause and remedy where a model's weights cannot be trained; None if they can."""
+    """Return id, cause and remedy where a model's config.json says that it cannot be trained.
+
+    On Megatron also where it lacks a size: the default of the model's class would count, which is
+    another model's size.
+    """
+    if recipe.backend == "megatron":
+        try:
+            parse_config(config)
+        except LaunchError as error:
+            if error.id == "model-size-missing":
+                return error.id, error.cause.replace("the model", recipe.model), error.remedy
     method = quantization(config)
     if recipe.backend == "megatron":
         is_wrong = method not in _ON_MEGATRON
@@ -202,7 +212,8 @@ def _shapes(name: str, config: Mapping[str, Any], held: Mapping[str, Any]) -> No
     """
     try:
         size = parse_config(config)
-    except LaunchError:  # sizes that differ by layer, or have other names
+    except LaunchError as error:  # sizes that differ by layer, or have other names
+        logs.warning("sizes not compared with the weights", model=name, why=error.cause)
         return
     has_width = "head_dim" in text_config(config) and "kv_lora_rank" not in size.unmodelled
     sizes = {

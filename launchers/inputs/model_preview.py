@@ -42,18 +42,19 @@ def model_config(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> Mod
     if recipe.backend != "megatron":
         return None
     model = sources.parse_source(recipe.model, "recipe.model")
+    document: Mapping[str, object] = {}
+    found, why = None, f"no {NAME} of {model.text} yet"
     try:
-        text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
-        document = _document(text)
-        found = parse_config(document) if text else None
+        if text := _local(inputs, model) or (_from_hub(model) if may_ask else ""):
+            document = _document(text)
+            found = parse_config(document)
     except LaunchError as error:
-        logs.warning("model not checked yet", why=error.cause)
-        return None
-    if found is None:
-        logs.warning("model not checked yet", why=f"no {NAME} of {model.text} yet")
-        return None
-    if wrong := unsuitable(document, recipe):
+        why = error.cause
+    if document and (wrong := unsuitable(document, recipe)):
         raise refusal(*wrong)
+    if found is None:
+        logs.warning("model not checked yet", why=why)
+        return None
     logs.info("model seen", layers=found.layers, experts=found.experts, parameters=found.parameters)
     return found
 

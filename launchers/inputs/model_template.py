@@ -26,6 +26,8 @@ _TOKENIZER = re.compile(
 )
 """Files that alone make a tokenizer; ``vocab.json`` needs ``merges.txt``."""
 _JSON = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.json")
+_MANY = 10
+"""A model's own tokenizer has less than this part of its tokens beyond the embeddings."""
 _AGAIN = "copy or download it again (git lfs pull)"
 _REGISTRARS = ("external_plugins", "custom_register_path")
 """Flags by which a user's code may register models and templates."""
@@ -102,7 +104,7 @@ def _rows(name: str, held: Mapping[str, Mapping[str, Any]], config: Mapping[str,
     """Judge tokens whose number is beyond the embeddings: a row with one ends training.
 
     Published models have some that no text contains (Gemma 3's image token), so those are a warning
-    unless they end or fill rows.
+    unless they end or fill rows, or are many: the tokenizer is another model's.
     """
     size, made = text_config(config).get("vocab_size"), held.get("tokenizer.json", {})
     words = made.get("model", {})
@@ -117,8 +119,8 @@ def _rows(name: str, held: Mapping[str, Mapping[str, Any]], config: Mapping[str,
     named = [settings.get(key) for key in ("eos_token", "pad_token", "bos_token")]
     used = {each.get("content") if isinstance(each, dict) else each for each in named}
     says = f"{len(far)} tokens have no row in the {size} of the embeddings: {', '.join(far[:3])}"
-    if used & {*far}:
-        remedy = "save the model again after resize_token_embeddings(len(tokenizer))"
+    if used & {*far} or _MANY * len(far) > size:
+        remedy = "use this model's tokenizer, or save again after resize_token_embeddings"
         raise refusal("model-tokens-beyond", f"{name}: {says}", remedy)
     logs.warning("tokens beyond the embeddings", model=name, what=says)
 

@@ -31,7 +31,9 @@ ADAPTER = "adapter_config.json"
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 POINTER = b"version https://git-lfs.github.com/spec/"
 """The first bytes of a file that git checked out without git-lfs."""
-_WRAPPED = re.compile(r"((?:base_model\.model|module|_orig_mod|_fsdp_wrapped_module)\.).*")
+_WRAPPED = re.compile(
+    r"((?:.*\.)?base_model\.model\.|(?:module|_orig_mod|_fsdp_wrapped_module)\.|.*\.lora_A\.default).*"
+)
 """Names of tensors saved from a model inside another one: PEFT, DDP, torch.compile, FSDP. No
 trainer finds them: transformers begins with random weights and says so in a warning."""
 _PACKED = re.compile(r"F4|F[68]_.*|[UI](?:8|32)")
@@ -330,7 +332,8 @@ def _names(name: str, config: Mapping[str, Any], tensors: Tensors) -> None:
     """Refuse tensors that trainers do not find, or take for what they are not."""
     if wrapped := [match[1] for match in map(_WRAPPED.fullmatch, tensors) if match]:
         says = f"{len(wrapped)} of {len(tensors)} tensors are named {wrapped[0]}..., as in a model "
-        remedy = f"remove {wrapped[0]} from the names, or save the inner model (save_pretrained)"
+        inner = "the inner model: save_pretrained, of PEFT after merge_and_unload"
+        remedy = f"remove {wrapped[0]} from the names, or save {inner}"
         raise refusal("model-tensor-names", f"{name}: {says}inside another", remedy)
     entries = {key: head.tensors[key] for key, (_, head) in tensors.items()}
     packed = [

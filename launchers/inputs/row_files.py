@@ -12,6 +12,7 @@ import io
 import json
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ _PACKED: Mapping[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZ": bz2.open,
     b"\xfd7": lzma.open,
+    b"PK": lambda path, mode: zipfile.Path(path, row_folder.members(path)[0]).open(mode),
 }
 """First bytes of compressed files that ``datasets`` reads whatever their suffix."""
 _TYPED = (".parquet", ".jsonl", ".json")
@@ -146,7 +148,7 @@ def _file(key: str, path: Path, kind: str, most: int, files: int = 1) -> Rows:
                     if kind == "json"
                     else (_text if kind == "text" else _csv)(key, path, handle, most)
                 )
-        except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError) as error:
             if getattr(error, "errno", None):  # of the storage
                 raise
             wrong = f"is a compressed file that is cut or damaged: {error}"
@@ -166,10 +168,12 @@ def _refuse_stand_in(key: str, path: Path) -> None:
             "run git lfs pull in its folder",
         )
         raise refusal("dataset-lfs-pointer", key, path, wrong, remedy)
-    if begin.startswith((b"\x28\xb5\x2f\xfd", b"PK\x03\x04")):
-        kind = "zip" if begin.startswith(b"PK") else "zstd"
-        remedy = f"unpack it ({'unzip' if kind == 'zip' else 'zstd -d'})"
-        raise refusal("dataset-compressed", key, path, f"is compressed ({kind})", remedy)
+    if begin.startswith(b"\x28\xb5\x2f\xfd"):
+        remedy = "unpack it (zstd -d)"
+        raise refusal("dataset-compressed", key, path, "is compressed (zstd)", remedy)
+    if begin.startswith(b"PK\x03\x04") and len(held := row_folder.members(path)) != 1:
+        wrong = f"is a zip file of {len(held)} files that can be read"
+        raise refusal("dataset-compressed", key, path, wrong, "unpack it (unzip)")
     if re.match(rb"\s*<(!doctype\s+html|html)", begin, re.IGNORECASE):
         wrong, remedy = "is a web page, not rows", "download the file itself (.../resolve/main/...)"
         raise refusal("dataset-web-page", key, path, wrong, remedy)

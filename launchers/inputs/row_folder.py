@@ -8,6 +8,7 @@ that is new, or was null in all rows of the first, ends the run (``datasets/tabl
 
 import json
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
@@ -25,11 +26,13 @@ _SPLITS = (
 )
 _SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-\d{5}-of-\d{5}[^/]*\.[^/]*")
 Shape = Any
-"""Keys of a map with the shape of each; a list of one shape; True for others; None for null."""
+"""Keys of a map with the shape of each; a list of one shape; names of types; None for null."""
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MEDIA = "png jpg jpeg gif bmp webp tif tiff wav mp3 flac ogg m4a mp4 mkv avi mov webm pdf nii"
-_OTHERS = "tar xml hdf5 h5 eval lance zip"
-"""Suffixes that ``datasets`` reads in a folder, and we don't (``packaged_modules/__init__.py``)."""
+_MEDIA += " tar xml eval"
+_OTHERS = "hdf5 h5 lance zip"
+"""Suffixes of which ``datasets`` makes columns without pairs, and of which we don't know it
+(``packaged_modules/__init__.py``)."""
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
@@ -76,15 +79,33 @@ def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tupl
         wrong = f"has no files of a suffix that datasets reads: {splits['train'][0]}"
         raise refusal("dataset-suffix", key, folder, wrong, f"use .{', .'.join(readers)}")
     if kind in _MEDIA.split():
-        wrong = f"has mostly .{kind} files, so that datasets reads no rows of it"
+        wrong = f"has mostly .{kind} files, of which datasets makes no rows of pairs"
         raise refusal("dataset-media", key, folder, wrong, "name the file of rows in its place")
     if len({*kinds.values()}) > 1:
         wrong = "has splits of other formats: " + ", ".join(f"{s} {k}" for s, k in kinds.items())
         remedy = f"name one file in its place: .../{splits['train'][0]}"
         raise refusal("dataset-formats-differ", key, folder, wrong, remedy)
-    files = [(folder / name, known.get(_kind([name], known), "")) for name in splits["train"]]
+    inner = {name: [name] for name in splits["train"]}
+    if kind == "zip":
+        inner = {name: members(folder / name) for name in inner if name.endswith(".zip")}
+        kind = _kind([*chain.from_iterable(inner.values())], known)
+        if known.get(kind) in (None, "parquet", "arrow") or any(len(n) > 1 for n in inner.values()):
+            return "its .zip files hold several files each, or parquet, and are not read"
+    files = [(folder / name, known.get(_kind(names, known), "")) for name, names in inner.items()]
     found = [each for each in files if each[1] and each[1] == known.get(kind)]
-    return found or "its files have suffixes that are not judged"
+    return found or f"its .{kind} files are not read"
+
+
+def members(path: Path) -> list[str]:
+    """Return the files in a zip file that ``datasets`` reads; none of a damaged or locked one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [
+                each for each in archive.infolist() if not (each.is_dir() or each.flag_bits & 1)
+            ]
+    except zipfile.BadZipFile:
+        return []
+    return [e.filename for e in found if not re.search(r"(^|/)(\.|__)", e.filename)]
 
 
 def _shown(folder: Path) -> list[str]:
@@ -295,7 +316,7 @@ def shape(values: Iterable[Any]) -> Shape:
     """Return the common shape of values.
 
     >>> shape([{"a": None}, {"b": [{"c": 1}]}])
-    {'a': None, 'b': [{'c': True}]}
+    {'a': None, 'b': [{'c': 'int'}]}
     """
     given = [value for value in values if value is not None]
     maps = [value for value in given if isinstance(value, Mapping)]
@@ -303,7 +324,38 @@ def shape(values: Iterable[Any]) -> Shape:
     if maps:
         names = dict.fromkeys(chain.from_iterable(maps))
         return {name: shape(value.get(name) for value in maps) for name in names}
-    return [shape(chain.from_iterable(lists))] if lists else bool(given) or None
+    kinds = sorted({type(value).__name__ for value in given} - {"list"})
+    kinds = ["float"] if kinds == ["float", "int"] else kinds
+    if lists and not kinds:
+        return [shape(chain.from_iterable(lists))]
+    return " or ".join(kinds + ["list"] * bool(lists)) or None
+
+
+def refuse_types(
+    tables: Sequence[tuple[str, Path, Sequence[Mapping[str, Any]], Mapping[str, str]]],
+) -> None:
+    """Refuse datasets that ``datasets`` cannot put together: a column has another type in each.
+
+    Args:
+        tables: key, path, all rows and ``Reader.typed``, of each dataset.
+
+    Raises:
+        LaunchError: DATA, naming the column.
+    """
+    seen: dict[str, tuple[Path, Shape]] = {}
+    for key, path, rows, names in tables:
+        for old, new in names.items():
+            made = shape(row.get(old) for row in rows)
+            first, known = seen.setdefault(new, (path, made)) if made is not None else (path, None)
+            if made != known:
+                wrong = f"has {old} as {_shown_type(made)}, and {first} as {_shown_type(known)}"
+                remedy = f"give {new} one type in all datasets, such as a text"
+                raise refusal("dataset-types-differ", key, path, wrong, remedy)
+
+
+def _shown_type(found: Shape) -> str:
+    text = json.dumps(found) if isinstance(found, list | dict) else str(found)
+    return text if len(text) < 80 else f"{text[:80]}..."
 
 
 def late(known: Shape, value: Any) -> str:

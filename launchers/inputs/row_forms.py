@@ -28,6 +28,7 @@ _ROLES = {
 }
 OWN = frozenset({"rejected_response", "rejected_messages"})
 """Columns that ms-swift's own readers take for the rejected side."""
+_REASONS = ("reasoning_content", "reasoning", "thinking")
 _LOST = ("history", "image", "video", "audio")
 """Columns that ms-swift's own readers pass on, and a form would leave out without a word."""
 _PASSED = ("tools", "images", "videos", "audios")
@@ -181,10 +182,10 @@ def value(name: str, row: Mapping[str, Any]) -> Any:
 
 
 def has_reasoning(row: Mapping[str, Any]) -> bool:
-    """Return whether a turn has a text in ``reasoning_content``, which ms-swift drops."""
+    """Return whether a turn has a text next to its content, which ms-swift drops."""
     lists = (value for value in row.values() if isinstance(value, list))
     turns = (turn for value in lists for turn in value if isinstance(turn, Mapping))
-    return any(turn.get("reasoning_content") for turn in turns)
+    return any(turn.get(name) for turn in turns for name in _REASONS)
 
 
 def _transcript(text: str) -> list[Turn]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from launchers.inputs.form_table import ANSWERS, MEDIA, QUERIES, SYSTEMS, TALKS
+from launchers.inputs.form_table import ANSWERS, MEDIA, QUERIES, SYSTEMS, TALKS, TYPED
 from launchers.inputs.rows import columns
 from launchers.inputs.rows.columns import JSON_TEXTS, Dropped
 
@@ -27,7 +27,7 @@ ROLES |= dict.fromkeys(
     ("function_response", "function-response", "observation", "observations"), "tool_response"
 )
 _MARKERS = re.compile(
-    r"<\|(?:im_start|im_end|user|assistant|start_header_id|eot_id)\|>|\[/?INST\]"
+    r"<\|(?:im_start|im_end|user|assistant|start_header_id|eot_id|endoftext)\|>|\[/?INST\]"
     r"|<(?:start|end)_of_turn>|\n\n(?:Human|Assistant):"
 )
 """What templates of ChatML, Llama, Mistral, Gemma and GLM, and hh-rlhf, write around turns."""
@@ -127,6 +127,11 @@ class Reader:
                 own |= dict.fromkeys(ANSWERS, "response")
         second = _renames(list(names.values()), own)
         return {old: second.get(new, new) for old, new in names.items()}
+
+    def typed(self) -> dict[str, str]:
+        """Return those of ``names`` whose type the values decide; not tools from 4.6.0 on."""
+        known = [name for name in TYPED if self.release < JSON_TEXTS or "tools" not in name]
+        return {old: new for old, new in self.names().items() if new in known}
 
     def _pair(self, given: Mapping[str, Any]) -> Pair:
         names = self.names()
@@ -361,7 +366,7 @@ def _faults(
         yield "dataset-sides-differ", "prompts that differ between the sides"
     elif _is_loose(chosen) != _is_loose(rejected):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
-    elif not chosen.asked:
+    elif not any(text.strip() for _, text in chosen.asked):
         yield "dataset-no-prompt", "no prompt"
     elif all(_repeats(side) for side in (chosen, rejected)):
         yield "dataset-prompt-twice", "answers that begin with the prompt"

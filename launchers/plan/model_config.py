@@ -179,7 +179,7 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
     """Parse a ``config.json``.
 
     Raises:
-        LaunchError: DATA, naming a key that is missing or not a size.
+        LaunchError: DATA, naming a key that is missing (``model-size-missing``) or not a size.
 
     >>> parse_config({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
     ...        "vocab_size": 100, "num_attention_heads": 4, "intermediate_size": 128}).parameters
@@ -331,12 +331,11 @@ def _size(config: Mapping[str, object], *keys: str, default: int | None = None) 
     if isinstance(value, int) and not isinstance(value, bool) and value >= (default != 0):
         return value
     says, remedy = f"{key}={value!r}", "use the whole number of the model's architecture"
+    id = "model-config-number"
     if isinstance(value, list):
         says = f"{key} has {len(value)} different sizes"
         remedy = "use a model with one size for all layers"
     elif value is None:
-        says = f"{' or '.join(keys)} is missing"
+        says, id = f"{' or '.join(keys)} is missing", "model-size-missing"
         remedy = "write the value that the model's class has by default into a copy of config.json"
-    raise LaunchError(
-        Exit.DATA, f"config.json of the model: {says}", remedy, id="model-config-number"
-    )
+    raise LaunchError(Exit.DATA, f"config.json of the model: {says}", remedy, id=id)

@@ -7,6 +7,7 @@ file after its rank has flushed and noted it.
 
 import contextlib
 import json
+import math
 import pickle
 import re
 from collections.abc import Iterable, Mapping
@@ -125,6 +126,8 @@ class Header(NamedTuple):
 def header(path: Path, size: int) -> Header:
     """Read the header of safetensors (https://github.com/huggingface/safetensors).
 
+    As its reader, takes none whose tensors overlap, leave bytes out or need others by their shapes.
+
     Raises:
         LaunchError: IO if the storage does not answer.
     """
@@ -142,11 +145,17 @@ def header(path: Path, size: int) -> Header:
         return Header(0, {})
     if len(data) < 8 + length:
         return Header(8 + length, {})
-    with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
-        tensors = json.loads(data[8:])
-        tensors.pop("__metadata__", None)
-        held = [(each["dtype"], each["shape"], *each["data_offsets"]) for each in tensors.values()]
-        return Header(8 + length + max((end for *_, end in held), default=0), tensors)
+    with contextlib.suppress(ValueError, AttributeError, LookupError, TypeError):
+        tensors, end = json.loads(data[8:]), 0
+        texts = (tensors.pop("__metadata__", None) or {}).values()
+        held = [(*each["data_offsets"], each["dtype"], each["shape"]) for each in tensors.values()]
+        for begin, after, kind, shape in sorted(held):
+            bits = 8 if kind == "BOOL" else int(re.findall(r"\d+", kind)[0])
+            if begin != end or 8 * (after - begin) != bits * math.prod(shape):
+                return Header(0, {})
+            end = after
+        if all(isinstance(text, str) for text in texts):
+            return Header(8 + length + end, tensors)
     return Header(0, {})
 
 

@@ -16,8 +16,10 @@ from tests.field.rows import (
     raw,
     several,
     talk,
+    text_of,
     texts,
     turn,
+    zipped,
 )
 
 CSV = "query,response,rejected_response\n"
@@ -119,6 +121,10 @@ FOLDERS = (
             raw("README.md", SPLITS.encode()),
         ),
     ),
+    ("a zip file", KEPT, (raw("pairs.zip", zipped("pairs.jsonl", text_of(pair))),)),
+    ("a zip file of one", KEPT, (raw("pairs.jsonl.zip", zipped("pairs.jsonl", text_of(pair))),)),
+    ("a tar file", "refused dataset-media", (raw("pairs.tar", bytes(10240)),)),
+    ("a file of XML", "refused dataset-media", (raw("a.xml", b"<a/>"),)),
     ("a workbook", "refused dataset-suffix", (raw("pairs.xlsx", b"PK"),)),
     (
         "an empty file of train",
@@ -138,6 +144,47 @@ CASES = (
         "a folder with a script",
         "refused dataset-script",
         of_folder(lines(pair), raw("mine.py", b""), name="mine"),
+    ),
+    *(
+        case(
+            f"two datasets, {name} of two types",
+            "refused dataset-types-differ",
+            several(
+                lines(lambda n, name=name, one=one: pair(n) | {name: one}, "a.jsonl"),
+                lines(lambda n, name=name, two=two: pair(n) | {name: two}, "b.jsonl"),
+            ),
+        )
+        for name, one, two in (
+            ("margin", 1, 0.5),
+            ("rejected_response", "no", [turn("assistant", "no")]),
+        )
+    ),
+    case("bytes as images", "refused dataset-image", parquet(lambda n: pair(n, image=PNG))),
+    case(
+        "an image's bytes in a content",
+        "refused dataset-image",
+        parquet(
+            lambda n: {
+                "messages": [
+                    turn("user", [{"type": "image", "image": {"bytes": PNG, "path": "a"}}]),
+                    turn("assistant", [{"type": "text", "text": good(n)}]),
+                ],
+                "rejected_response": bad(n),
+            }
+        ),
+    ),
+    case(
+        "an empty prompt", "warned dataset-no-prompt", lines(lambda n: {**texts(n), "prompt": " "})
+    ),
+    case(
+        "thinking next to the answer",
+        "warned dataset-reasoning",
+        lines(
+            lambda n: {
+                "messages": [turn("user", asked(n)), turn("assistant", good(n), thinking="so")],
+                "rejected_response": bad(n),
+            }
+        ),
     ),
     case("a name with brackets", "refused dataset-path", lines(pair, "a [v2].jsonl")),
     case("a pointer of git-lfs", "refused dataset-lfs-pointer", raw("a.jsonl", POINTER)),

@@ -42,6 +42,9 @@ def models() -> Iterator[Outcome]:
         right = "65 model model-head-missing"
         yield Outcome(id="M2", what=f"no head, {backend}", right=right, judge=headless)
         whole = checked(judges.nothing, backend)
+        unsized = checked(judges.nothing, backend, num_hidden_layers=None)
+        right = "accepted" if backend == "transformers" else "65 model model-size-missing"
+        yield Outcome(id="M13", what=f"no number of layers, {backend}", right=right, judge=unsized)
         yield Outcome(id="M0", what=f"a whole model, {backend}", right="accepted", judge=whole)
     shards = ("model-1.safetensors", "model-2.safetensors")
     for id, what, right, judge in (

@@ -1,6 +1,8 @@
 """Rows of pairs of our own, and files of them: the material of ``cases.py``."""
 
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,13 @@ def raw(name: str, content: bytes) -> Any:
         return [folder / name]
 
     return write
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(name, content)
+    return made.getvalue()
 
 
 def joined(make: Callable[[int], Row], end: str, indent: int | None = None) -> Any:

@@ -1,7 +1,7 @@
 """The rows of a parquet or Arrow file, in part where there are many.
 
 Both need pyarrow, which the training image has. Rows are read up to a limit in bytes of their
-texts; the bytes of images in parquet are not.
+texts; the bytes of images in parquet are not: a column that is bytes in all rows has ``BYTES``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +20,7 @@ BUFFER_BYTES = 1024**2
 """Part of a column that is read at a time."""
 _MAGIC = (b"PAR1", b"PARE")
 """First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
+BYTES = b"..."
 Numbered = list[tuple[int | None, Mapping[str, Any]]]
 Batches = Callable[[int], Iterable[Any]]
 
@@ -47,7 +48,7 @@ def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Number
     except ImportError:
         return "pyarrow is missing: pip install pyarrow"
     try:
-        schema, sizes, whole, batches = (_parquet if kind == "parquet" else _arrow)(path)
+        schema, sizes, whole, batches, unread = (_parquet if kind == "parquet" else _arrow)(path)
         _refuse_columns(key, path, schema)
         is_small, count = whole <= most, len(sizes)
         every = 1 if is_small else max(1, count * files // GROUPS)
@@ -59,7 +60,7 @@ def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Number
             if group in chosen:
                 limit = rows if is_small else size
                 taken, left = _taken(batches(group), left + share, limit)
-                found += enumerate(taken, first)
+                found += enumerate(({**row, **unread} for row in taken), first)
             first += rows
     except (pa.ArrowException, OSError) as error:
         wrong = f"is not a valid {kind} file: {error}"
@@ -81,10 +82,11 @@ def _taken(batches: Iterable[Any], most: int, rows: int) -> tuple[list[Mapping[s
     return found, max(0, most)
 
 
-def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
-    """Return the schema, the rows of each row group, their bytes, and a reader; no images.
+def _parquet(path: Path) -> tuple[Any, list[int], int, Batches, dict[str, bytes]]:
+    """Return the schema, the rows of each row group, their bytes, a reader, and what it leaves out.
 
-    With an image's bytes its path is left out too: it is of the machine that wrote the file.
+    With an image's bytes its path is left out too, which is of the machine that wrote the file; not
+    in a turn's content, where ms-swift takes neither.
     """
     import pyarrow.parquet as pq
 
@@ -98,8 +100,11 @@ def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
         if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "NONE"
     }
     images = {
-        columns[n].path.rpartition(".")[0] for n in raw if not all(_is_null(g, n) for g in groups)
-    } - {""}
+        columns[n].path.rpartition(".")[0]
+        for n in raw
+        if not all(_nulls(group, n) == group.column(n).num_values for group in groups)
+    }
+    images = {each for each in images if each and ".content." not in each}
     leaves = [
         n
         for n, leaf in enumerate(columns)
@@ -113,17 +118,19 @@ def _parquet(path: Path) -> tuple[Any, list[int], int, Batches]:
         return found
 
     sizes = [group.num_rows for group in groups]
-    return file.schema_arrow, sizes, max(whole, path.stat().st_size), batches
+    whole_bytes = {n for n in raw if all(_nulls(group, n) == 0 for group in groups)}
+    unread = {columns[n].path: BYTES for n in whole_bytes if "." not in columns[n].path}
+    return file.schema_arrow, sizes, max(whole, path.stat().st_size), batches, unread
 
 
-def _is_null(group: Any, column: int) -> bool:
-    """Return whether a row group says that a column has no value."""
-    found = group.column(column)
-    return bool(found.statistics and found.statistics.null_count == found.num_values)
+def _nulls(group: Any, column: int) -> int | None:
+    """Return how many values a row group lacks in a column; None if it does not say."""
+    found = group.column(column).statistics
+    return found.null_count if found and found.has_null_count else None
 
 
-def _arrow(path: Path) -> tuple[Any, list[int], int, Batches]:
-    """Return the schema, the rows of each batch of a stream or a file, its bytes, and a reader."""
+def _arrow(path: Path) -> tuple[Any, list[int], int, Batches, dict[str, bytes]]:
+    """Return the same of a stream or a file with its batches, of which nothing is left out."""
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
@@ -142,6 +149,7 @@ def _arrow(path: Path) -> tuple[Any, list[int], int, Batches]:
         sizes,
         path.stat().st_size,
         lambda at: islice(batches(), at, at + 1),
+        {},
     )
 
 

@@ -66,6 +66,9 @@ def _parsed(text: Any) -> Any:
 def images(row: Mapping[str, Any], looks: bool) -> Iterable[tuple[str, str]]:
     """Yield id and words of what is wrong with the images that a row names."""
     given = row.get("images")
+    if isinstance(given, bytes):
+        yield "dataset-image", "bytes as images, where ms-swift reads maps of bytes and path"
+        return
     listed = given if isinstance(given, list) else [] if given is None else [given]
     for each in [*listed, *_in_parts(row)]:
         place = each.get("path") if isinstance(each, Mapping) else each

@@ -20,6 +20,7 @@ QUERY = "model.layers.0.self_attn.q_proj.weight"
 CONFIG, TOKENIZER, SETTINGS = "config.json", "tokenizer.json", "tokenizer_config.json"
 DAMAGED = "model-tokenizer-damaged"
 CODE = {"AutoConfig": "configuration_x.XConfig"}
+ADAPTER = {f"{QUERY[:-6]}lora_A.default.weight": bytes(16)}
 FAR = {"id": VOCABULARY, "content": "<pad>"}
 
 
@@ -99,6 +100,10 @@ def entry(change: Callable[[dict[str, Any]], object], tensor: str = QUERY) -> Ch
     return act
 
 
+def typed(dtype: str) -> Change:
+    return entry(lambda e: e.update(dtype=dtype, shape=[16, 8]))
+
+
 def broken(file: str) -> Change:
     def act(model: Path) -> None:
         (model / file).unlink(missing_ok=True)
@@ -134,12 +139,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("output", only(write("v0/checkpoint-9/config.json", "{}")), "model-is-output", "v0/check"),
     ("snapshot", only(write("snapshots/c/config.json", "{}")), "model-is-output", "snapshots/c"),
     ("Megatron", only(write(MEGATRONS, "")), "model-is-megatron", "Mega"),
-    (
-        "step",
-        only(write("latest_checkpointed_iteration.txt", "9")),
-        "model-is-megatron",
-        "Megatron",
-    ),
+    ("step", only(write("common.pt", "9")), "model-is-megatron", "Megatron"),
     ("gguf alone", only(write("model.Q4.gguf", "")), "model-is-other-format", "gguf"),
     ("no weights", without(WHOLE), "model-weights-missing", "o/m"),
     ("a layer more", config(num_hidden_layers=3), "model-layers-missing", "1 of 3 layers"),
@@ -224,6 +224,8 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("index above", index("../a.safetensors"), "model-shard-missing", "../a"),
     ("PEFT", wrapped("base_model.model."), "model-tensor-names", "remove base_model.model."),
     ("compiled", wrapped("_orig_mod."), "model-tensor-names", "_orig_mod."),
+    ("PEFT twice", wrapped("model.base_model.model."), "model-tensor-names", "merge_and_unload"),
+    ("adapter within", tensors(lambda held: held | ADAPTER), "model-tensor-names", "merge_and_unl"),
     ("DDP", wrapped("module."), "model-tensor-names", "module."),
     ("no tensors", tensors(lambda _: {}), "model-tensors-missing", "embeddings"),
     (
@@ -232,13 +234,10 @@ REFUSED: list[tuple[str, Change, str, str]] = [
         "model-tensors-missing",
         "embeddings",
     ),
-    ("F8 without method", entry(lambda e: e.update(dtype="F8_E4M3")), "model-quantized", "F8_E4M3"),
+    ("F8 without method", typed("F8_E4M3"), "model-quantized", "F8_E4M3"),
     (
         "unknown method",
-        both(
-            config(quantization_config={"quant_method": "FP8"}),
-            entry(lambda e: e.update(dtype="U8")),
-        ),
+        both(config(quantization_config={"quant_method": "FP8"}), typed("U8")),
         "model-quantized",
         "FP8|U8",
     ),
@@ -264,7 +263,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ),
     (
         "rows added",
-        entry(lambda e: e["shape"].__setitem__(0, 18), EMBEDDING),
+        tensors(lambda held: {**held, EMBEDDING: held[EMBEDDING][:16] * 18}),
         "model-vocabulary",
         "vocab_size: 18",
     ),
@@ -330,7 +329,7 @@ def test_a_folder_is_refused_with_what_to_write(
         both(write("configuration_x.py", ""), config(auto_map=CODE)),
         index("a.safetensors"),
         broken("LICENSE"),
-        entry(lambda e: e.update(dtype="I64")),
+        entry(lambda e: e.update(dtype="I64", shape=[2, 8])),
         layers("dee", first_k_dense_replace=1),
         layers("eee", num_hidden_layers=2, num_nextn_predict_layers=1),
         layers("dede", decoder_sparse_step=2),

@@ -2,14 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.exits import LaunchError
-from launchers.inputs import row_files
-from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, refusal
+from launchers.inputs import dataset_check, row_files
+from launchers.inputs.dataset_check import Dataset
+from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, recipe, refusal
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
@@ -112,13 +114,38 @@ def test_a_folder_that_begins_with_an_empty_file_is_refused(tmp_path: Path) -> N
     assert [each.total for each in row_files.read("recipe.dataset[0]", folder)] == [1]
 
 
+@pytest.mark.parametrize(
+    "version, tools, id",
+    [
+        ("4.5.3", "[{}]", "dataset-types-differ"),
+        ("4.5.3", [{"a": "2"}], "dataset-types-differ"),
+        ("4.5.3", [{"a": 2}], ""),
+        ("4.6.0", "[{}]", ""),
+    ],
+)
+def test_tools_have_one_type_in_all_datasets_before_4_6_0(
+    tmp_path: Path, version: str, tools: object, id: str
+) -> None:
+    datasets = []
+    for n, each in enumerate(([{"a": 1}], tools)):
+        (tmp_path / f"{n}.jsonl").write_text(lines({**GOOD, "tools": each}))
+        datasets.append(Dataset(key=f"recipe.dataset[{n}]", path=tmp_path / f"{n}.jsonl"))
+    found = ""
+    try:
+        dataset_check.check(replace(recipe(), swift_version=version), datasets, replicas=None)
+    except LaunchError as no:
+        found = no.id
+    assert found == id
+
+
 COLUMNS = """
 import json
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from launchers.exits import LaunchError
-from launchers.inputs import row_files
+from launchers.inputs import dataset_check, row_files
+from launchers.inputs.dataset_check import Dataset
 
 def verdict(table, name="a.parquet"):
     file = Path.cwd() / name

@@ -257,8 +257,9 @@ def test_reasoning_content_is_a_warning_with_the_count(
     asked, answer = PAIR["messages"]
     row = {**GOOD, "messages": [asked, {**answer, "reasoning_content": "because"}]}
     judge(tmp_path / "a.jsonl", lines(row, GOOD, row))
-    assert "reasoning_content, which ms-swift does not read in 2 of 3 rows (rows 1, 3)" in (
-        caplog.text
+    assert (
+        "reasoning next to a content, which ms-swift does not read in 2 of 3 rows (rows 1, 3)"
+        in (caplog.text)
     )
 
 

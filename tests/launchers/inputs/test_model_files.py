@@ -14,6 +14,7 @@ from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.inputs import model_files, model_template
 from launchers.system import lookup
 from tests.launchers import model_folder
+from tests.launchers.inputs.test_brought_folders import entry
 from tests.launchers.model_folder import EMBEDDING, HEAD, INDEX, ONE, POINTER, TWO, WHOLE
 
 BOTH = ("megatron", "transformers")
@@ -85,6 +86,21 @@ def test_weights_that_are_not_whole_are_refused(
     model = model_folder.split(model_folder.write(tmp_path / "m"))
     change(model)
     assert refused(model, backend).id == id
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"data_offsets": [0, 128]},
+        {"data_offsets": [258, 386]},
+        {"data_offsets": [384, 256]},
+        {"shape": [9, 8]},
+        {"dtype": "BF17"},
+    ],
+)
+def test_a_header_that_its_reader_refuses_is_damaged(model: Path, wrong: dict[str, Any]) -> None:
+    entry(lambda each: each.update(wrong))(model)
+    assert refused(model).id == "model-file-damaged"
 
 
 def test_a_missing_file_is_named_and_counted(tmp_path: Path) -> None:

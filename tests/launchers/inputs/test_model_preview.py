@@ -99,12 +99,20 @@ def test_a_local_model_that_is_not_whole_is_refused_before_it_is_copied(pods: Po
     assert not (pods.folder / "workspace" / "models").exists()
 
 
-def test_a_hubs_model_that_cannot_be_trained_is_not_fetched(pods: Pods, hub: FakeHub) -> None:
-    quantized = SIZES | {"quantization_config": {"quant_method": "gptq"}}
-    hub.repos["models/o/m"]["config.json"] = json.dumps(quantized).encode()
+@pytest.mark.parametrize(
+    "id, keys",
+    [
+        ("model-quantized", {"quantization_config": {"quant_method": "gptq"}}),
+        ("model-size-missing", {"num_hidden_layers": None}),
+    ],
+)
+def test_a_hubs_model_that_cannot_be_trained_is_not_fetched(
+    pods: Pods, hub: FakeHub, id: str, keys: dict[str, Any]
+) -> None:
+    hub.repos["models/o/m"]["config.json"] = json.dumps(SIZES | keys).encode()
     env = write(pods, "hf://o/m@main", tensor_model_parallel_size=1, sequence_parallel=False)
     code, output = alone(pods, hub, env)
-    assert (code, pods.message(0)["id"]) == (Exit.DATA, "model-quantized"), output
+    assert (code, pods.message(0)["id"]) == (Exit.DATA, id), output
     assert not hub.gets("model.safetensors")
 
 
@@ -165,7 +173,7 @@ def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> No
     assert "is more than the 4 GPUs of a node" in output
 
 
-@pytest.mark.parametrize("config", ["", "[]", "{", "[" * 100_000, '{"num_hidden_layers": "six"}'])
+@pytest.mark.parametrize("config", ["", "[]", "{", "[" * 100_000, '{"hidden_size": "six"}'])
 def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> None:
     env = write(pods)
     (pods.folder / "sources" / "model" / "config.json").write_text(config)
