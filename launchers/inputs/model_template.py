@@ -119,7 +119,7 @@ def _rows(name: str, held: Mapping[str, Mapping[str, Any]], config: Mapping[str,
     named = [settings.get(key) for key in ("eos_token", "pad_token", "bos_token")]
     used = {each.get("content") if isinstance(each, dict) else each for each in named}
     says = f"{len(far)} tokens have no row in the {size} of the embeddings: {', '.join(far[:3])}"
-    if used & {*far} or _MANY * len(far) > size:
+    if used & {*far} or _MANY * len(far) > int(size or 0):
         remedy = "use this model's tokenizer, or save again after resize_token_embeddings"
         raise refusal("model-tokens-beyond", f"{name}: {says}", remedy)
     logs.warning("tokens beyond the embeddings", model=name, what=says)

@@ -110,6 +110,16 @@ def _pod_evicted(view: View) -> Facts | None:
     return {"who": who(evicted), "cause": clean(evicted[0].message)} if evicted else None
 
 
+def _pod_rejected(view: View) -> Facts | None:
+    """Match pods that the kubelet failed by itself: their containers have no exit code."""
+    ranks = [each for each in view.ranks if each.phase == "Failed" and each.exit_code is None]
+    found = next((each for each in ranks if each.reason not in ("", "Evicted")), None)
+    if found is None:
+        return None
+    facts = {"node": found.node or "NODE", "reason": found.reason, "cause": clean(found.message)}
+    return {"who": found.name, **facts}
+
+
 def _terminated(view: View) -> Facts | None:
     end = _root(view)
     if end is None or end.code not in (Exit.PREEMPTED, Exit.TERMINATED) or view.is_suspended:
@@ -187,6 +197,7 @@ CONDITIONS: dict[str, Condition] = {
     "storage-failed": _ended_with(Exit.IO),
     "hub-unavailable": _hub_unavailable,
     "pod-evicted": _pod_evicted,
+    "pod-rejected": _pod_rejected,
     "terminated": _terminated,
     "rank-failed": _rank_failed,
     "jobset-user-rule": _jobset_user_rule,

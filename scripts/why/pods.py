@@ -18,10 +18,12 @@ from scripts.why.words import (
 )
 
 PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"})
+PULLS |= {"RegistryUnavailable", "SignatureValidationFailed"}
 DENIED = r"(?i)denied|unauthorized|401|403|not found|does not exist|manifest unknown"
 CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 CONFIG = frozenset({"CreateContainerConfigError"})
-OTHER = frozenset({"CreateContainerError", "RunContainerError", "StartError", "PreCreateHookError"})
+KNOWN = PULLS | CREATING | CONFIG | {"InvalidImageName"}
+"""Reasons with states of their own."""
 SECRET = r'(?i)secret "(?P<name>[^"]+)" not found'
 CONFIG_MAP = r'(?i)configmap "(?P<name>[^"]+)" not found'
 KEY = r"couldn't find key (?P<key>\S+) in (?P<name>(?:Secret|ConfigMap) \S+)"
@@ -31,6 +33,7 @@ ADDED = {"Secret": "stringData", "ConfigMap": "data"}
 ADDS = Template(": `kubectl patch {kind} {object} -n {namespace} -p {patch}`")
 PULL_SECRETS = r"image pull secrets \((?P<name>[^),\s]+)"
 Named = Callable[[View, Mapping[str, str]], Facts]
+SANDBOX = "FailedCreatePodSandBox"
 MOUNT = ("FailedMount", "FailedAttachVolume")
 TAINT_MANAGER = "DeletionByTaintManager"
 
@@ -145,13 +148,22 @@ def _mount_failed(view: View) -> Facts | None:
 
 
 def _container_not_started(view: View) -> Facts | None:
-    found = _containers(view, OTHER)
+    found = _containers(view, {each.reason for each in view.waiting} - KNOWN)
     if not found and not any(test(view) for test in (_secret, _config_map, _key)):
         found = _containers(view, CONFIG)
     if not found:
-        return None
+        return _sandbox_failed(view)
     first = found[0]
     return {"who": who(_ranks(found)), "reason": first.reason, "cause": clean(first.message)}
+
+
+def _sandbox_failed(view: View) -> Facts | None:
+    """Match pods without a network or a runtime, which wait as all new ones do."""
+    created, failed = _containers(view, CREATING), view.events(SANDBOX)
+    if not created or not failed:
+        return None
+    cause = clean(str(failed[0].get("message") or ""))
+    return {"who": who(_ranks(created)), "reason": SANDBOX, "cause": cause}
 
 
 def _init_container(view: View) -> Facts | None:
@@ -192,18 +204,21 @@ def _terminating(view: View) -> Facts | None:
     found = [each for each in view.ranks if each.terminating_since is not None]
     if not found or view.terminal or view.is_suspended:
         return None
+    said = [condition(pod, "DisruptionTarget") for pod in view.snapshot.pods]
+    cause = next((str(each["message"]) for each in said if each.get("message")), "")
     asked = [
         when - float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         for pod in view.snapshot.pods
         if (when := unix_time(pod["metadata"].get("deletionTimestamp")))
     ]
-    return {"who": who(found), "lasting": lasting(view, min(asked, default=None))}
+    times = lasting(view, min(asked, default=None))
+    return {"who": who(found), "lasting": times, "cause": after(cause)}
 
 
 def _creating(*, pulls: bool) -> Callable[[View], Facts | None]:
     def holds(view: View) -> Facts | None:
         found = _containers(view, CREATING)
-        explained = (_secret, _config_map, _key, _mount_failed, _init_container)
+        explained = (_secret, _config_map, _key, _mount_failed, _sandbox_failed, _init_container)
         if not found or any(test(view) for test in explained):
             return None
         began = view.events("Pulling")

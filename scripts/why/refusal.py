@@ -11,7 +11,9 @@ from scripts.why.words import Condition, Facts, Template, after, clean, compact,
 
 CREATION = ("FailedCreate", "JobCreationFailed", "HeadlessServiceCreationFailed")
 """Reasons of events about pods, Jobs and Services that were not created."""
-TAINT = r"untolerated taint\(?s?\)? \{(?P<key>[^:}]+)"
+TAINT = r"untolerated taint\(?s?\)? \{(?!node\.kubernetes\.io/)(?P<key>[^:}]+)"
+UNHEALTHY = r"untolerated taint\(?s?\)? \{(?P<key>node\.kubernetes\.io/[^:}]+)"
+"""Taints that Kubernetes sets by itself."""
 SHORT = r"Insufficient (?P<resource>[^\s,]+?)[.,]?(?:\s|$)"
 ACCOUNT = r'error looking up service account .*serviceaccount "(?P<account>[^"]+)" not found'
 PRIORITY = r"no PriorityClass with name (?P<priority>\S+) was found"
@@ -148,20 +150,27 @@ UNSCHEDULABLE: tuple[tuple[str, Test], ...] = (
     ("claim", lambda said: "persistentvolumeclaim" in said.lower()),
     ("unschedulable-resources", lambda said: re.search(SHORT, said) is not None),
     ("nodes-cordoned", lambda said: CORDONED in said),
+    (
+        "nodes-unhealthy",
+        lambda said: re.search(UNHEALTHY, said) is not None and not re.search(TAINT, said),
+    ),
     ("unschedulable-taint", lambda said: "untolerated taint" in said),
-    ("unschedulable-affinity", lambda said: "affinity" in said or "selector" in said),
+    ("unschedulable-affinity", lambda said: "selector" in said),
     ("unschedulable", lambda said: True),
 )
-"""States of the scheduler's message, the first that fits; `claim` has states of its own."""
+"""States of the scheduler's message, the first that fits; `claim` has states of its own where the
+claim may be read, and it is not there or not bound."""
 
 
 def _unschedulable(id: str) -> Condition:
     def holds(view: View) -> Facts | None:
         ranks, said = _unscheduled(view, "Unschedulable")
         fitting = next((state for state, test in UNSCHEDULABLE if test(said)), "")
+        if fitting == "claim" and not (_claim_missing(view) or _claim_unbound(view)):
+            fitting = "unschedulable"
         if not ranks or fitting != id:
             return None
-        named = matched(SHORT, said) or matched(TAINT, said) or {}
+        named = matched(SHORT, said) or matched(TAINT, said) or matched(UNHEALTHY, said) or {}
         cordoned = view.snapshot.answer("list nodes").items
         nodes = tuple(str(each["metadata"]["name"]) for each in cordoned) or ("NODE",)
         chosen = view.gang_pod.get("spec", {}).get("nodeSelector") or {"KEY": "VALUE"}

@@ -40,8 +40,8 @@ PNG = base64.b64decode(
 INFO = "---\ndataset_info:\n  features:\n  - name: messages\n    dtype: string\n---\n"
 
 
-def columns(**more: Any) -> Any:
-    return lines(lambda n: pair(n, **more))
+def columns(file: str = "pairs.jsonl", **more: Any) -> Any:
+    return lines(lambda n: pair(n, **more), file)
 
 
 def with_parts(*parts: dict[str, Any]) -> Any:
@@ -149,10 +149,7 @@ CASES = (
         case(
             f"two datasets, {name} of two types",
             "refused dataset-types-differ",
-            several(
-                lines(lambda n, name=name, one=one: pair(n) | {name: one}, "a.jsonl"),
-                lines(lambda n, name=name, two=two: pair(n) | {name: two}, "b.jsonl"),
-            ),
+            several(columns("a.jsonl", **{name: one}), columns("b.jsonl", **{name: two})),
         )
         for name, one, two in (
             ("margin", 1, 0.5),

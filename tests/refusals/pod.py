@@ -34,9 +34,14 @@ SMALL: Document = {
 }
 """A run of one pod on CPU: what a case of the launcher is laid over."""
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
-_TENSORS = '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[0,8],"data_offsets":[0,0]}}'
+_TENSORS = '{"wte.weight":{"dtype":"BF16","shape":[0,8],"data_offsets":[0,0]}}'
+_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 FILES: dict[str, Any] = {
-    "model/config.json": {"model_type": "qwen3", "tie_word_embeddings": True},
+    "model/config.json": {
+        "model_type": "qwen3",
+        **dict.fromkeys(_SIZES, 8),
+        "intermediate_size": 8,
+    },
     "model/model.safetensors": chr(len(_TENSORS)) + 7 * "\0" + _TENSORS,
     "model/tokenizer.json": {"model": {}},
     "pairs.jsonl": [{**PAIR, "rejected_response": "bad"}] * 40,

@@ -109,6 +109,16 @@ STATES: States = {
         ),
         "node was low on memory",
     ),
+    "pod-rejected": (
+        lambda: view(
+            jobset(),
+            pods=[
+                pod(0, RUNNING),
+                pod(1, None, phase="Failed", reason="OutOfnvidia.com/gpu", message="used: 8"),
+            ],
+        ),
+        "(OutOfnvidia.com/gpu): used: 8",
+    ),
     "terminated": (lambda: ends(75, "saved at step 8", "preempted"), "saved at step 8"),
     "rank-failed": (
         lambda: view(jobset(), pods=[pod(0, RUNNING), pod(1, ended(137, "Killed"))]),

@@ -3,6 +3,7 @@
 Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kubernetes 1.34.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from scripts.observe.view import View
@@ -52,6 +53,40 @@ def away(pods: list[Object]) -> View:
     return view(jobset(), pods=pods)
 
 
+SANDBOX = event("FailedCreatePodSandBox", 'plugin type="calico" failed (add): no IPs available')
+PREEMPTED = "default-scheduler: preempting to accommodate a higher priority pod"
+PREEMPTION = condition("DisruptionTarget", "True", "PreemptionByScheduler", PREEMPTED)
+READY = condition("Ready", "True", "")
+MORE: list[tuple[str, Callable[[], View], str]] = [
+    ("unschedulable", lambda: unscheduled('persistentvolumeclaim "ws" is being deleted'), "ws"),
+    (
+        "unschedulable",
+        lambda: unscheduled("0/3 nodes are available: 3 had volume node affinity conflict."),
+        "volume node affinity",
+    ),
+    (
+        "unschedulable-taint",
+        lambda: unscheduled(
+            "0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready"
+            ": }, 2 node(s) had untolerated taint {gpu: reserved}."
+        ),
+        "gpu",
+    ),
+    ("container-not-started", lambda: stuck(waiting("CrashLoopBackOff", "back-off")), "back-off"),
+    ("container-not-started", lambda: stuck(waiting("ContainerCreating"), SANDBOX), "no IPs"),
+    ("image-pull", lambda: stuck(waiting("SignatureValidationFailed", "no key")), "no key"),
+    (
+        "terminating",
+        lambda: away(
+            [
+                pod(0, RUNNING),
+                pod(1, RUNNING, READY, PREEMPTION, metadata={**LEAVING["metadata"]}),
+            ]
+        ),
+        PREEMPTED,
+    ),
+]
+"""More ways into a state."""
 STATES: States = {
     "pods-refused-security": (
         lambda: not_created(
@@ -122,6 +157,13 @@ STATES: States = {
             list_nodes=listed([{"metadata": {"name": "node-1"}}]),
         ),
         "3 node(s) were unschedulable",
+    ),
+    "nodes-unhealthy": (
+        lambda: unscheduled(
+            "0/3 nodes are available: 3 node(s) had untolerated taint "
+            "{node.kubernetes.io/disk-pressure: }."
+        ),
+        "{node.kubernetes.io/disk-pressure: }",
     ),
     "unschedulable-taint": (
         lambda: unscheduled(

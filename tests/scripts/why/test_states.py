@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -12,9 +13,11 @@ import yaml
 
 from scripts import cli
 from scripts.helm import CHART
+from scripts.observe.view import View
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
 from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, waiting, workload
+from tests.scripts.why.pods import MORE
 from tests.scripts.why.states import STATES
 
 
@@ -26,6 +29,14 @@ def test_a_planted_state_is_reported_first_with_its_facts(id: str) -> None:
     assert fact in found[0].sentence
     place = re.search(r"\{(?!\")", found[0].remedy.replace("{gpu", ""))  # not of JSON
     assert found[0].remedy and place is None
+
+
+@pytest.mark.parametrize("id, made, fact", MORE)
+def test_another_way_into_a_state_is_reported_first(
+    id: str, made: Callable[[], View], fact: str
+) -> None:
+    found = explain(made())[0]
+    assert found.id == id and fact in found.sentence
 
 
 def test_the_table_has_a_condition_and_a_case_for_each_row_and_no_more() -> None:
@@ -88,7 +99,15 @@ OTHERS = {
     "helm": {"test", "upgrade"},
 }
 """Verbs of other programs that remedies name."""
-OF_CLUSTER = ("clusterqueue", "namespace", "node", "priorityclass", "workloadpriorityclasses", "-f")
+OF_CLUSTER = (
+    "clusterqueue",
+    "namespace",
+    "node",
+    "nodes",
+    "priorityclass",
+    "workloadpriorityclasses",
+    "-f",
+)
 """Kinds that have no namespace; ``-f`` creates a flavor."""
 KEY = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)+")
 NOT_A_VALUE = ("waitForPodsReady.timeout",)
