@@ -29,7 +29,8 @@ DRAWS = (4, 40)
 WORK = 6000
 """Gangs that all repetitions together simulate, as far as `DRAWS` allows."""
 ENOUGH = 5
-"""Ended runs from which the share of the time limit that runs use is known."""
+"""Runs from which the share of the time limit that runs use is known: ended ones, and those that
+estimate their own end."""
 OWN_ESTIMATE = (0.9, 1.25)
 """Bounds of the time left, as shares of a run's own estimate: that leaves out saves and export."""
 MARGIN = 0.1
@@ -107,7 +108,12 @@ def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, St
     inside = [each for each in gangs if each.queue in near]
     hidden, why_hidden = ([], "") if known.is_all else _hidden(near, inside)
     ended = [each for each in known.workloads if known.queue_of(each) in near]
-    draws = _Draws(known=known, now=now, shares=sorted(shares_used(ended)))
+    estimates = [
+        min(1.0, (each.ran_by(now) + known.left[each.id]) / each.limit)
+        for each in inside
+        if each.limit and each.id in known.left
+    ]
+    draws = _Draws(known=known, now=now, shares=sorted([*shares_used(ended), *estimates]))
     made = Simulation(queues=near, gangs=[*inside, *hidden], now=now)
     early, late = draws.starts(made, {each.id for each in wanted})
     vague = draws.vague(made.gangs)
@@ -165,8 +171,7 @@ class _Draws:
         if (left := self.known.left.get(gang.id)) is not None:
             drawn = left * chance.triangular(*OWN_ESTIMATE, 1.0)
             return drawn, drawn
-        ran = gang.ran + (max(0.0, self.now - gang.began) if gang.held is not None else 0.0)
-        limit = gang.limit
+        ran, limit = gang.ran_by(self.now), gang.limit
         if (other := self.known.limits.get(gang.id)) is not None:
             limit = min(limit or math.inf, ran + other)
         if limit is None:
@@ -265,10 +270,14 @@ def _hidden(queues: Mapping[str, Queue], seen: Iterable[Gang]) -> tuple[list[Gan
 
 
 def _interval(early: Sequence[float], late: Sequence[float]) -> tuple[float, float, float]:
-    """Return earliest, expected and latest start in seconds from now; infinite for never."""
+    """Return earliest, expected and latest start in seconds from now; infinite for never.
+
+    Runs of which only the limit is known are expected to use two thirds of it: starts are nearly
+    proportional to durations, and of runs that use half to all that errs by a third at most.
+    """
     first, last = sorted(early), sorted(late)
     skipped = int(TAIL * len(first))
-    middle = statistics.median_low(last)
+    middle = (statistics.median_low(first) + 2 * statistics.median_low(last)) / 3
     return first[skipped] * (1 - MARGIN), middle, last[-1 - skipped] * (1 + MARGIN)
 
 

@@ -47,6 +47,10 @@ class Gang:
         """Return the key by which a queue is sorted."""
         return -self.priority, self.queued, self.id
 
+    def ran_by(self, now: float) -> float:
+        """Return the seconds for which it has run until a Unix time."""
+        return self.ran + (max(0.0, now - self.began) if self.held is not None else 0.0)
+
 
 def gang_of(workload: Object, queue: Queue, flavors: Mapping[str, Object]) -> Gang | None:
     """Return the gang of a Workload; None if it neither holds nor waits for quota.
