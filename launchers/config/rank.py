@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from launchers.config.env import integer, port, required
 from launchers.exits import Exit, LaunchError
@@ -18,11 +19,9 @@ from launchers.exits import Exit, LaunchError
 LOCALHOST = "127.0.0.1"
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 _LOCAL_SIZES = (
-    "LOCAL_WORLD_SIZE",
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
+    "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
     "SLURM_STEP_TASKS_PER_NODE",
-)
+)  # fmt: skip
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _NODES = re.compile(
@@ -31,14 +30,18 @@ _NODES = re.compile(
 )
 """Variables that count nodes and are not read where they stand alone: of Slurm, PBS, Flux, SGE,
 SkyPilot, Azure ML, AWS Batch, ModelArts and others."""
-_HOST_LISTS = ("SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS")
-"""Variables that list the hosts, of SageMaker, Azure Batch and LSF (a host for each slot)."""
+_HOST_LISTS = (
+    "SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS", "LSB_MCPU_HOSTS",
+    "CLUSTER_SPEC", "PBS_NODEFILE",
+)  # fmt: skip
+"""Variables that list the hosts, of SageMaker, Azure Batch, LSF (a host for each slot, or with its
+slots) and Vertex AI; of PBS the name of a file that does."""
 _UNREAD = (
     "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
     "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX",
     "AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG",
     "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID", "DET_RENDEZVOUS_INFO",
-    "TORCHX_RANK0_HOST",
+    "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC", "PBS_NODEFILE",
 )  # fmt: skip
 """Variables by which starters let a process know which one it is; the launcher does not read them:
 one of several nodes would take itself for the only one."""
@@ -179,10 +182,7 @@ def _started(env: Mapping[str, str]) -> Place:
 
 
 def _refuse_remnants(env: Mapping[str, str]) -> None:
-    """Refuse variables of a run on several nodes if no variable states this node's rank.
-
-    A launcher that took them for those of one node would train alone next to the others.
-    """
+    """Refuse variables of a run on several nodes if no variable states this node's rank."""
     stated = _stated(env)
     for name, nodes in stated.items():
         if nodes > 1:
@@ -195,15 +195,21 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
 
 
 def _stated(env: Mapping[str, str]) -> dict[str, int]:
-    """Return the numbers of nodes that variables state, by name.
-
-    >>> _stated({"NHOSTS": "2", "PET_NNODES": "1:2", "SM_HOSTS": '["algo-1","algo-2"]'})
-    {'NHOSTS': 2, 'SM_HOSTS': 2}
-    """
+    """Return the numbers of nodes that variables state, by name."""
     names = filter(_NODES.fullmatch, sorted(env))
-    lists = {name: {*re.findall(r"[\w.:-]+", env.get(name, ""))} for name in _HOST_LISTS}
-    listed = {name: len(hosts) for name, hosts in lists.items() if hosts}
+    listed = {name: len(hosts) for name in _HOST_LISTS if (hosts := _hosts(env.get(name, "")))}
     return {name: int(env[name]) for name in names if env[name].isdecimal()} | listed
+
+
+def _hosts(text: str) -> set[str]:
+    """Return the hosts of a list, or of a file that lists them; those with ports alone, if any."""
+    if text.startswith("/"):
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return set()
+    words = re.findall(r"[\w.-]+:\d+\b", text) or re.findall(r"[\w.:-]+", text)
+    return {each for each in words if not each.isdecimal()}
 
 
 def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
@@ -273,8 +279,7 @@ def _torchrun(env: Mapping[str, str]) -> Place | None:
     nodes = integer({"GROUP_WORLD_SIZE": required(env, "GROUP_WORLD_SIZE")}, "GROUP_WORLD_SIZE", 1)
     rank = integer(env, "GROUP_RANK", 0, lowest=0)
     # the outer torchrun listens on MASTER_PORT
-    free = str(port(env, "MASTER_PORT", 29500) + 1)
-    env = {**env, "MASTER_PORT": free}
+    env = {**env, "MASTER_PORT": str(port(env, "MASTER_PORT", 29500) + 1)}
     return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="torchrun")
 
 
@@ -293,9 +298,8 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
         cause = ", ".join(f"{name}={env[name]}" for name in given)
         raise _incomplete(f"{cause} without a fixed PET_NNODES and PET_NODE_RANK")
     nodes = integer({"PET_NNODES": least}, "PET_NNODES", 1)
-    own = ("PET_MASTER_ADDR", "PET_MASTER_PORT")
-    named = {name.removeprefix("PET_"): env[name] for name in own if name in env}
-    env = {**env, **named}
+    own = ("MASTER_ADDR", "MASTER_PORT")
+    env = {**env, **{name: env[f"PET_{name}"] for name in own if f"PET_{name}" in env}}
     place = integer(env, rank, 0, lowest=0)
     return _build(env, rank=place, nodes=nodes, master=_master(env, nodes), source="PyTorchJob")
 
@@ -354,8 +358,6 @@ def master_port(env: Mapping[str, str]) -> int:
 def slurm_hosts(node_list: str) -> list[str]:
     """Expand ``SLURM_JOB_NODELIST`` (hostlist syntax of ``scontrol show hostnames``).
 
-    >>> slurm_hosts("gpu[01-03,07],login1")
-    ['gpu01', 'gpu02', 'gpu03', 'gpu07', 'login1']
     >>> slurm_hosts("rack[1-2]n[1-2]-ib")
     ['rack1n1-ib', 'rack1n2-ib', 'rack2n1-ib', 'rack2n2-ib']
 

@@ -88,6 +88,7 @@ class Launch:
     gpus_per_node: int
     """GPUs of this pod; 0 on CPU, where one process runs per node."""
     pod: str
+    image: str = ""
     node: str
     grace: int
     """Seconds from SIGTERM to SIGKILL."""
@@ -241,6 +242,7 @@ def _launch(env: Mapping[str, str]) -> Launch:
         place=place,
         gpus_per_node=gpus_of(env, place.source),
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
+        image=env.get("DPO_IMAGE", ""),
         node=env.get("DPO_NODE_NAME", ""),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         jobset_uid=env.get("DPO_JOBSET_UID", ""),

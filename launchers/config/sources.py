@@ -22,7 +22,6 @@ _REMOTE = re.compile(
     # refs/pr/1 and refs/convert/parquet are the only hub revisions with a slash
     r"(?:@(?P<revision>refs/(?:pr|convert)/[^/@\s]+|[^/@\s]+))?(?:/(?P<path>.*))?"
 )
-_SAMPLE = re.compile(r"(?P<rest>.*)#(?P<sample>[^#/]*)", re.DOTALL)
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://")
 _PLAIN = re.compile(r"[A-Za-z0-9._@-]{1,150}")
 
@@ -147,9 +146,19 @@ def parse_datasets(dataset: Iterable[str]) -> dict[str, Source]:
     return {key: parse_source(text, key) for key, text in named}
 
 
+def split_count(dataset: str) -> tuple[str, str | None]:
+    """Split a dataset's number of rows off; None without one.
+
+    >>> split_count("a.jsonl#500"), split_count("hf://org/na#me/a.jsonl")
+    (('a.jsonl', '500'), ('hf://org/na#me/a.jsonl', None))
+    """
+    rest, mark, count = dataset.rpartition("#")
+    return (rest, count) if mark and "/" not in count else (dataset, None)
+
+
 def _split_sample(text: str, key: str) -> tuple[str, int | None]:
-    match = _SAMPLE.fullmatch(text)
-    if match is None:
+    rest, count = split_count(text)
+    if count is None:
         return text, None
     if not key.startswith("recipe.dataset"):
         raise _refusal(
@@ -158,7 +167,7 @@ def _split_sample(text: str, key: str) -> tuple[str, int | None]:
             text,
             "has a row count (#), which is allowed for datasets only",
         )
-    if not match["sample"].isascii() or not match["sample"].isdigit() or int(match["sample"]) < 1:
+    if not count.isascii() or not count.isdigit() or int(count) < 1:
         raise _refusal(
             "source-count",
             key,
@@ -166,7 +175,7 @@ def _split_sample(text: str, key: str) -> tuple[str, int | None]:
             "has no valid row count after #",
             "#N with a whole number N of at least 1",
         )
-    return match["rest"], int(match["sample"])
+    return rest, int(count)
 
 
 def _relative(path: str, key: str, text: str) -> str:

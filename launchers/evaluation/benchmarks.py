@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,11 @@ from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
 
 TASKS, LIMIT = "DPO_BENCHMARKS", "DPO_BENCHMARK_LIMIT"
-IMAGE = "DPO_IMAGE"
 _KNOWN = (
     "import json, sys; from evalscope.api.registry import BENCHMARK_REGISTRY as known; "
     "open(sys.argv[1], 'w').write(json.dumps({'known': sorted(known)}))"
 )
 _MODEL = {"precision": "torch.bfloat16", "device_map": "auto"}
-GRACE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,7 @@ def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
     tasks = Benchmarks.of(env).tasks
     if not tasks or launch.rehearse:
         return
-    work, accepted = launch.work, {"image": env.get(IMAGE), "tasks": [*tasks]}
+    work, accepted = launch.work, {"image": launch.image, "tasks": [*tasks]}
     found, listed = read_object(work.benchmarks), work.home / "benchmarks.names"
     if accepted["image"] and found.get("accepted") == accepted:
         return
@@ -149,8 +146,4 @@ def _log(launch: Launch) -> Path:
 def _run(argv: list[str], launch: Launch, env: Mapping[str, str]) -> int | None:
     inside = environment(env, launch.place, nproc=1, package=PACKAGE)
     online = {name: env.get(name, "0") for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")}
-    child = Child(argv, {**inside, **online}, _log(launch))
-    try:
-        return child.wait(threading.Event())
-    finally:
-        child.end(GRACE_SECONDS)
+    return Child(argv, {**inside, **online}, _log(launch)).ended()

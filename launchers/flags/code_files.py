@@ -1,10 +1,10 @@
 """Flags that name files of the user's training code: relative paths start in the clone."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launchers.config.flag_value import Value, words
+from launchers.config.sources import split_count
 from launchers.exits import Exit, LaunchError
 
 PLUGINS = "external_plugins"
@@ -24,7 +24,7 @@ text (``swift/arguments/base_args``)."""
 DATASETS = ("val_dataset",)
 """Each word is a file if it ends so, with or without ``#`` and a number of rows; otherwise a name
 of a hub or of a plugin (``swift/dataset/dataset_syntax.py``)."""
-_ROWS = re.compile(r"\.(jsonl|json|csv|parquet|txt|arrow)(#\d+)?$")
+_ROWS = (".jsonl", ".json", ".csv", ".parquet", ".txt", ".arrow")
 
 
 def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
@@ -66,8 +66,7 @@ def verify(args: Mapping[str, Value], script: Sequence[str], clone: Path | None)
     found["recipe.script"] = [in_clone("recipe.script", each, clone) for each in script[:1]]
     for key, value in found.items():
         for word in map(str, words(value)):
-            is_rows = key.rpartition(".")[2] in DATASETS and "#" in word
-            path = Path(word.rpartition("#")[0] if is_rows else word)
+            path = Path(split_count(word)[0] if key.rpartition(".")[2] in DATASETS else word)
             if path.is_relative_to(clone) and not path.exists():
                 raise LaunchError(
                     Exit.INPUT_MISSING,
@@ -81,7 +80,7 @@ def _is_file(flag: str, word: str) -> bool:
     if flag in BY_SUFFIX:
         return "\n" not in word and word.endswith(BY_SUFFIX[flag])
     if flag in DATASETS:
-        return "://" not in word and _ROWS.search(word) is not None
+        return "://" not in word and split_count(word)[0].endswith(_ROWS)
     return flag in ALWAYS_FILES or _is_path(word)
 
 

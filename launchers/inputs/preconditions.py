@@ -5,7 +5,6 @@ they are known: usually before the download, otherwise after it.
 """
 
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from launchers.config.budget import Budget
 from launchers.config.flag_value import Value, as_text, switch
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
+from launchers.config.sources import split_count
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types, installed
 from launchers.flags.command_line import (
@@ -33,6 +33,7 @@ from launchers.inputs.dataset_check import column_map
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
+from launchers.system import lookup
 from launchers.system.ms_swift import swift_folder
 from launchers.system.remedies import here
 from launchers.upstream import source
@@ -73,7 +74,8 @@ def check_recipe(
             says = "a script does not stop at a budget; remove the budget"
             refuse([Refusal(id="budget-script", path="recipe.script", says=says)])
         return
-    found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
+    found = absent_libraries(settings.launch) + other_swift(recipe)
+    found += owned(recipe) + secret(recipe) + unsaved(recipe)
     found += table.empty(recipe.args) + evaluated_too(recipe, inputs)
     try:
         first_attempt_flags(settings.launch, recipe, inputs)
@@ -97,6 +99,16 @@ def _of_error(error: LaunchError) -> Refusal:
     """Return an error of one key as a refusal of that key."""
     path, _, wrong = error.cause.partition(": ")
     return Refusal(id=error.id, path=path, says=f"{wrong}; {error.remedy}")
+
+
+def absent_libraries(launch: Launch) -> list[Refusal]:
+    """Return a message for each library without a folder: models below it would be copied."""
+    says = "no such folder on this host; mount it here as on all others, or remove it"
+    return [
+        Refusal(id="library-missing", path=f"DPO_LIBRARIES={each}", says=says)
+        for each in launch.libraries
+        if not lookup.is_dir(each)
+    ]
 
 
 def other_swift(recipe: Recipe) -> list[Refusal]:
@@ -151,7 +163,7 @@ def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
 
 def _file(text: object, folder: Path | None = None) -> str:
     """Return the file of a dataset without its number of rows, by its only name."""
-    return os.path.realpath((folder or Path("/")) / re.sub(r"#\d+$", "", str(text)))
+    return os.path.realpath((folder or Path("/")) / split_count(str(text))[0])
 
 
 def unsaved(recipe: Recipe) -> list[Refusal]:

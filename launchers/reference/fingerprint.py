@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launchers.config.sources import split_count
 from launchers.config.workspace import Workspace
 from launchers.flags.external_plugins import users_plugins
 from launchers.reference.policy import original
@@ -232,8 +233,7 @@ def _digest(path: Path, sample: int) -> str:
 def _dataset(text: str) -> str:
     """Return the digest of a dataset and its number of samples (``path#500``)."""
     path = tokens.path_of(text)
-    samples = "" if path == Path(text) else text.rpartition("#")[2]
-    return f"{digest_of(path)}#{samples}"
+    return f"{digest_of(path)}#{'' if path == Path(text) else split_count(text)[1]}"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,8 +17,6 @@ from launchers.storage import disk
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
-
-GRACE_SECONDS = 3.0
 
 
 def read_back(
@@ -47,11 +44,7 @@ def read_back(
         words = [export, model, result, *probes, *([SAMPLE] if wanted == "sample" else [])]
         program = [sys.executable, "-m", "launchers.rehearsal.load_export", *map(str, words)]
         inside = environment(env, launch.place, nproc=1, package=PACKAGE)
-        child = Child(program, inside, work.home / "export.log")
-        try:
-            code = child.wait(threading.Event())
-        finally:
-            child.end(GRACE_SECONDS)
+        code = Child(program, inside, work.home / "export.log").ended()
         if document := read_object(result):
             return _logged(document)
         why = f"the process that reads it ended with {code}; see export.log"

@@ -193,7 +193,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 log_held_out(progress.training)
                 ends, own = leader.peers.agreement.ends, str(settings.training.budget)
                 identity = {**decision.identity, **({"budget": own} if ends else {})}
-                origin = Origin.of(settings, prepared.outputs, inputs.model, env)
+                origin = Origin.of(settings, prepared.outputs, inputs.model)
                 finish(launch, trained, identity, last.folder(work), origin, env)
                 found = (ends, summary(work.export_test), "" if ends else measure(launch, env))
                 progress.end("done", "; ".join(filter(None, found)))

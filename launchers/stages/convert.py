@@ -8,7 +8,6 @@ import json
 import math
 import shutil
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -137,11 +136,7 @@ def _export(
         program=[str(swift_folder() / "cli" / "_megatron" / "export.py"), *words],
     )
     child = Child(argv, environment(env, alone, nproc=nproc, package=PACKAGE), log)
-    try:
-        code = child.wait(threading.Event())
-    finally:
-        child.end(TERMINATION_GRACE_SECONDS)
-    if code:
+    if child.ended(TERMINATION_GRACE_SECONDS):
         raise _failure(ranks, log)
 
 

@@ -55,11 +55,10 @@ class Origin:
         settings: Settings,
         outputs: Sequence[Sequence[str]],
         model: Path,
-        env: Mapping[str, str],
     ) -> Origin:
         """Return what the launcher of a run knows."""
         launcher = version.own_digest(settings.gang.launcher_digest)
-        image = env.get("DPO_IMAGE", "")
+        image = settings.launch.image
         return cls(outputs=outputs, model=model, image=image, launcher=launcher)
 
 

@@ -179,6 +179,13 @@ class Child:
                 return None
             wake.wait(pause)
 
+    def ended(self, grace: float = 3.0) -> int | None:
+        """Wait for the exit, and end what it left within ``grace`` seconds; return the code."""
+        try:
+            return self.wait(threading.Event())
+        finally:
+            self.end(grace)
+
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
         code = self._process.poll()

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.settings import from_env
+from launchers.config.sources import split_count
 from launchers.exits import LaunchError
 from launchers.plan import plan as planning
 from launchers.plan.layout import Layout
@@ -238,6 +239,9 @@ def job_of(found: Submission, request: Request) -> Job:
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     given = [f"file://{path.resolve()}" for path in request.data]
+    if len(given) == len(found.recipe.dataset):  # their numbers of rows hold for the files, too
+        counts = [split_count(each)[1] for each in found.recipe.dataset]
+        given = [f"{file}#{n}" if n else file for file, n in zip(given, counts, strict=True)]
     if given:
         judge_rows(found.recipe, request.data)
     dataset = find_data(

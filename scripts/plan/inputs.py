@@ -103,31 +103,39 @@ def find_data(
     """Measure a dataset.
 
     Returns:
-        None when nothing is given and the rows cannot be counted in a file of this machine; with
-        ``tokens`` alone their number is unknown.
+        None when nothing is given, the rows cannot be counted in a file of this machine, and a
+        source has no ``#N``; with ``tokens`` alone their number is unknown.
 
     Raises:
         Problem: a source or a file can't be parsed.
     """
     unknown = "; prompts counted twice: their part is read from files (--data)"
     why = unknown if prompt_once else ""
-    if pairs is not None:
+    named = [_source(place, text) for place, text in enumerate(datasets)]
+    found = None if pairs is not None else _counted(named, tokens, prompt_once)
+    if pairs is None and found is None and all(each.sample for each in named):
+        pairs = sum(each.sample or 0 for each in named)
+    if pairs:
         source = "" if tokens else " assumed (--tokens)"
         return replace(_data(pairs, tokens or TOKENS, source + why), assumed=not tokens)
-    found = _counted(datasets, tokens, prompt_once)
     if found is None and tokens:
         return Data(pairs=None, tokens=tokens, source=f"pairs of {tokens:,.0f} tokens{why}")
     return found
 
 
-def _counted(datasets: Sequence[str], tokens: float | None, prompt_once: bool) -> Data | None:
+def _source(place: int, text: str) -> sources.Source:
+    try:
+        return sources.parse_source(text, f"recipe.dataset[{place}]")
+    except LaunchError as error:
+        raise Problem(f"{error.cause}; {error.remedy}") from None
+
+
+def _counted(
+    datasets: Sequence[sources.Source], tokens: float | None, prompt_once: bool
+) -> Data | None:
     """Count and measure the rows of files on this machine; None if there are others."""
     counts, lengths, prompts = 0, list[float](), list[float]()
-    for place, text in enumerate(datasets):
-        try:
-            parsed = sources.parse_source(text, f"recipe.dataset[{place}]")
-        except LaunchError as error:
-            raise Problem(f"{error.cause}; {error.remedy}") from None
+    for place, parsed in enumerate(datasets):
         file = Path(parsed.repo)
         if parsed.hub != "file" or not file.exists():
             return None

@@ -1,9 +1,9 @@
 """The verdict on a release: all reasons to refuse it, and warnings."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from launchers.config.sources import split_count
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.model_files import check_local_source
 from launchers.plan import memory
@@ -259,5 +259,5 @@ def _is_branch(text: str) -> bool:
     >>> _is_branch("hf://Qwen/Qwen3-8B@main"), _is_branch("hf://Qwen/Qwen3-8B@9c925d64")
     (True, False)
     """
-    revision: Sequence[str] = text.rpartition("@")[2].split("/", 1)
-    return "@" in text and revision[0].partition("#")[0] in ("main", "master", "develop")
+    revision = split_count(text)[0].rpartition("@")[2].split("/", 1)[0]
+    return "@" in text and revision in ("main", "master", "develop")

@@ -97,6 +97,14 @@ def _workload_missing(view: View) -> Facts | None:
     return {"lasting": lasting(view, unix_time(view.jobset["metadata"]["creationTimestamp"]))}
 
 
+def _workload_finished(view: View) -> Facts | None:
+    found = view.workload_condition("Finished")
+    if found.get("status") != "True":
+        return None
+    cause = clean(str(found.get("message") or found.get("reason") or "no message"))
+    return {"cause": cause, "workload": view.workload["metadata"]["name"]}
+
+
 CONDITIONS: dict[str, Condition] = {
     "stopped": _stopped,
     "requeuing-limit": _requeuing_limit,
@@ -106,4 +114,5 @@ CONDITIONS: dict[str, Condition] = {
     "kueue-missing": while_waiting(_kueue_missing),
     "priority-class-missing": while_waiting(_priority_class_missing),
     "workload-missing": while_waiting(_workload_missing),
+    "workload-finished": while_waiting(_workload_finished),
 }

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from launchers.config.sources import split_count
 from launchers.storage import manifest, marker
 from launchers.upstream import code_identity
 
@@ -61,7 +62,7 @@ def path_of(dataset: str) -> Path:
     'a.jsonl'
     """
     path = Path(dataset)
-    return path if path.exists() else Path(dataset.rpartition("#")[0] or dataset)
+    return path if path.exists() else Path(split_count(dataset)[0])
 
 
 def content(path: Path) -> dict[str, str]:

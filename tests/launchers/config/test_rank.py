@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,11 @@ from launchers.exits import Exit, LaunchError
 def of(text: str) -> dict[str, str]:
     """Return the variables of an environment from NAME=VALUE words."""
     return dict(word.split("=", 1) for word in text.split())
+
+
+def vertex(*hosts: str) -> dict[str, str]:
+    pools = ", ".join(f'"workerpool{number}": ["{host}"]' for number, host in enumerate(hosts))
+    return {"CLUSTER_SPEC": f'{{"cluster": {{{pools}}}, "task": {{"index": 0}}}}'}
 
 
 JOBSET = of("JOB_COMPLETION_INDEX=1 DPO_JOB_INDEX=0 DPO_COMPLETIONS=2 DPO_NODES=2")
@@ -153,6 +160,10 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"SM_HOSTS": '["a-1","a-2"]'}, "launch-incomplete", "SM_HOSTS="),
         ({"AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5"}, "launch-incomplete", "AZ_BATCH_NODE_LIST"),
         ({"LSB_HOSTS": "h1 h1 h2"}, "launch-incomplete", "LSB_HOSTS=h1 h1 h2"),
+        ({"LSB_MCPU_HOSTS": "h1 8 h2 8"}, "launch-incomplete", "LSB_MCPU_HOSTS=h1 8 h2 8"),
+        ({"LSF_PM_TASKID": "1"}, "launch-incomplete", "LSF_PM_TASKID=1"),
+        (vertex("a:2222", "b:2222"), "launch-incomplete", "CLUSTER_SPEC="),
+        ({"PBS_NODEFILE": "/absent"}, "launch-incomplete", "PBS_NODEFILE=/absent"),
         # a variable that is set and empty says nothing
         (DLC | {"GROUP_RANK": "", "MASTER_ADDR": ""}, "env-missing", "MASTER_ADDR"),
         (JOBSET | {"JOB_COMPLETION_INDEX": ""}, "launch-incomplete", "DPO_NODES=2"),
@@ -200,6 +211,17 @@ def test_several_nodes_without_a_rank_are_refused(name: str) -> None:
     assert place_of({name: "1"}).nodes == 1
 
 
+def test_the_hosts_of_a_pbs_job_are_counted_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "15.server"
+    env = {"PBS_NODEFILE": str(file)}
+    file.write_text("h1\nh1\n")
+    assert place_of(env).nodes == 1
+    file.write_text("h1\nh2\n")
+    with pytest.raises(LaunchError) as refusal:
+        place_of(env)
+    assert refusal.value.id == "launch-incomplete"
+
+
 @pytest.mark.parametrize(
     "address", ["tcp://h0:29500", "h0:29500", "[fd00::1]", "h0 ", "<host IP>", "$(MASTER_ADDR)"]
 )
@@ -225,6 +247,7 @@ def test_what_is_no_address_of_a_host_is_refused(address: str) -> None:
         {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},
         {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
         {"LSB_HOSTS": "h1 h1", "NUM_NODES": "auto"},
+        vertex("a:2222"),
     ],
 )
 def test_one_node_that_says_so_trains_alone(env: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ Its report is the one that evalscope 1.14.1 wrote for general_qa, cut to what is
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,19 +112,20 @@ def test_what_cannot_be_measured_is_refused_before_training(
 
 
 def test_a_restart_with_the_same_image_does_not_list_the_names_again(given: Given) -> None:
-    launch, env = given
-    first = {**env, "DPO_IMAGE": "registry.example/train:1"}
-    benchmarks.refuse_unknown(launch, first)
-    benchmarks.refuse_unknown(launch, {**first, "PYTHONPATH": ""})
-    for change in ({"DPO_IMAGE": "registry.example/train:2"}, {"DPO_BENCHMARKS": "hard"}):
-        benchmarks.refuse_unknown(launch, first)
+    env = given[1]
+    launch, other = (replace(given[0], image=f"registry.example/train:{tag}") for tag in "12")
+    without = {**env, "PYTHONPATH": ""}
+    benchmarks.refuse_unknown(launch, env)
+    benchmarks.refuse_unknown(launch, without)
+    for place, wanted in ((other, env), (launch, {**env, "DPO_BENCHMARKS": "hard"})):
+        benchmarks.refuse_unknown(launch, env)
         with pytest.raises(LaunchError, match="an image with evalscope"):
-            benchmarks.refuse_unknown(launch, {**first, **change, "PYTHONPATH": ""})
-    benchmarks.refuse_unknown(launch, first)
+            benchmarks.refuse_unknown(place, {**wanted, "PYTHONPATH": ""})
+    benchmarks.refuse_unknown(launch, env)
     for _ in range(2):  # the scores stay, too
-        assert benchmarks.measure(launch, first) == "gsm8k acc 0.75 (4 samples)"
-        benchmarks.refuse_unknown(launch, {**first, "PYTHONPATH": ""})
+        assert benchmarks.measure(launch, env) == "gsm8k acc 0.75 (4 samples)"
+        benchmarks.refuse_unknown(launch, without)
     assert log(launch).count("measured") == 1
     marker.write(launch.work.export, Marker(inputs={"steps": 2}, manifest={}))
-    benchmarks.measure(launch, first)
+    benchmarks.measure(launch, env)
     assert log(launch).count("measured") == 2, "another export is measured anew"

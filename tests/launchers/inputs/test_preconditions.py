@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,14 @@ def refused(settings: Settings, **change: Any) -> list[tuple[str, str]]:
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "known_flags", lambda recipe: KNOWN)
+
+
+def test_a_library_that_is_not_mounted_here_is_refused(settings: Settings, tmp_path: Path) -> None:
+    (there := tmp_path / "models").mkdir()
+    libraries = (there, tmp_path / "model")
+    settings = replace(settings, launch=replace(settings.launch, libraries=libraries))
+    text = refusal(settings)
+    assert "[library-missing]" in text and f"DPO_LIBRARIES={there}:" not in text
 
 
 @pytest.mark.parametrize(

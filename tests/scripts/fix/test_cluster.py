@@ -180,6 +180,7 @@ def test_the_commands_of_planted_faults() -> None:
         "local-queue-stopped": "kubectl patch localqueue",
         "cluster-queue-stopped": "kubectl patch clusterqueue",
         "flavor-missing": "kubectl create -f",
+        "workload-finished": "kubectl delete workload",
         "flavor-mismatch": "kubectl patch jobset",
         "topology-level-missing": "kubectl patch jobset",
         "service-account-missing": "kubectl create serviceaccount",

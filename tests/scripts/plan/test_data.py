@@ -36,6 +36,7 @@ def test_an_assumed_length_is_reported() -> None:
     assert found is not None
     assert found.tokens == run_length.TOKENS
     assert "2,048 tokens assumed (--tokens)" in found.source
+    assert find_data(["hf://o/d@main#4", "ms://o/e@master#3"]) == found
 
 
 def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:

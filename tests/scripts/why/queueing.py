@@ -94,6 +94,10 @@ STATES: States = {
         ),
         "WorkloadPriorityClass urgent",
     ),
+    "workload-finished": (
+        lambda: waits(workload(condition("Finished", "True", "Succeeded", "Job ended"), holds=16)),
+        "Kueue takes the run for ended (Job ended)",
+    ),
     "workload-missing": (lambda: view(suspended()), "no Workload for the run for 2.0 h"),
     "local-queue-missing": (
         lambda: waits(
