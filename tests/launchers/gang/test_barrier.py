@@ -63,6 +63,14 @@ def started(lead: Leader, join: Callable[[int], Member], nodes: int = 3) -> list
     return members
 
 
+def test_a_port_that_another_process_holds_is_named() -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(LaunchError, match=f"gang port {port} of rank 0") as taken:
+            Leader(OWN, port)
+    assert (taken.value.code, taken.value.id) == (Exit.UNAVAILABLE, "gang-port")
+
+
 def test_all_ranks_start_together_and_get_what_was_prepared() -> None:
     with led() as (lead, join):
         members = [join(1), join(2)]
