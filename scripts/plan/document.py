@@ -10,8 +10,8 @@ A plan:
     submission{queue, priority, topology, image, placement, workspace, workspace_bytes, restarts,
                pod{cpus, memory_bytes, shared_memory_bytes, ephemeral_bytes, devices{name: count}}}
     plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
-    model_states{weights_gib, gradients_gib, optimizer_gib, reference_gib, total_gib, sharding}
-                    of a GPU with the transformers trainer, its least; null where not known
+    model_states{weights_gib, gradients_gib, optimizer_gib, reference_gib, total_gib, host_gib,
+                    sharding} of a GPU, its least, with the transformers trainer; null: not known
     cost{currency, run, epoch, thousand_pairs, kwh}
                     of the steps, at the prices and watts that the user gives (scripts/prices.py)
     proposals[]     layouts that fit when this one does not, as in a search; they are the first
@@ -127,7 +127,7 @@ def _states(plan: Plan) -> dict[str, Any] | None:
     found = model_states(plan)
     if found is None:
         return None
-    parts = ("weights", "gradients", "optimizer", "reference", "total")
+    parts = ("weights", "gradients", "optimizer", "reference", "total", "host")
     sizes = {f"{part}_gib": round(getattr(found, part), 3) for part in parts}
     return {**sizes, "sharding": found.sharding}
 

@@ -175,8 +175,10 @@ def _memory(submission: Submission, plan: Plan) -> Iterator[str | Text]:
         yield f"at least {states.total:.1f}{of} GiB a GPU, {states.sharding}: " + ", ".join(
             f"{name} {size:.1f}"
             for name, size in vars(states).items()
-            if name != "sharding" and size >= 0.05
+            if name not in ("sharding", "host") and size >= 0.05
         )
+        if states.host:
+            yield f"at least {states.host * plan.job.gpus_per_node:.0f} GiB of a host: offloaded"
         yield "activations, logits and buffers are not predicted"
     if plan.training is None:
         return

@@ -97,8 +97,9 @@ def _gpu(plan: Plan) -> list[Refusal]:
         says = (
             f"weights, gradients, optimizer and reference alone need {found.total:.1f} GiB of a "
             f"GPU with {found.sharding}, and {plan.gpu.name} has {plan.gpu.memory_gib:.1f}; use "
-            "deepspeed: zero3 or fsdp: fsdp2, more GPUs, tuner_type: lora, or recipe.backend: "
-            "megatron"
+            + ("" if states.gathers(plan.job.recipe) else "deepspeed: zero3, or fsdp: fsdp2, or ")
+            + ("" if plan.job.recipe.trains_adapter else "tuner_type: lora, or ")
+            + "more GPUs, or recipe.backend: megatron"
         )
         return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
     if plan.memory is None or plan.gpu is None or plan.free_gib is None or plan.free_gib >= 0:
@@ -113,15 +114,17 @@ def _gpu(plan: Plan) -> list[Refusal]:
 
 
 def _host(submission: Submission, plan: Plan) -> list[Refusal]:
-    limit = submission.pod.memory
-    if plan.memory is None or limit is None:
+    limit, found = submission.pod.memory, model_states(plan)
+    if (plan.memory is None and found is None) or limit is None:
         return []
-    need = plan.memory.host * GIB
-    if need <= limit:
+    each = 0.0 if found is None else found.host * plan.job.gpus_per_node
+    need = each if plan.memory is None else plan.memory.host
+    if need * GIB <= limit:
         return []
+    less = "use more nodes" if found else "lower recipe.args.optimizer_offload_fraction"
     says = (
-        f"a pod needs {need / GIB:.0f} GiB of host memory (predicted) and "
-        f"has {limit / GIB:.0f}; raise it, or lower recipe.args.optimizer_offload_fraction"
+        f"a pod needs {need:.0f} GiB of host memory (predicted) and has {limit / GIB:.0f}; raise "
+        f"it, or {less}"
     )
     return [Refusal(id="plan-host-memory", path="resources.limits.memory", says=says)]
 
@@ -157,7 +160,7 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             "(kueue.topology), or every group across nodes is slower"
         )
     if model := plan.job.model_config:
-        gathers = states.sharding(plan.job.recipe)[:5] in ("zero3", "fsdp2")
+        gathers = states.gathers(plan.job.recipe)
         if plan.job.recipe.backend == "transformers" and model.is_moe and gathers:
             found.append(
                 f"each GPU gathers all {model.experts} experts of every layer, whatever its tokens "

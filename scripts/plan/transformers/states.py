@@ -4,7 +4,7 @@ Arithmetic after Rajbhandari et al. 2020 (arXiv 1910.02054) with the dtypes of t
 bound of the memory, since activations, logits and buffers are not predicted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from launchers.config.recipe import Recipe
 from launchers.plan.model_config import ModelConfig
@@ -34,6 +34,8 @@ class States:
     reference: float
     sharding: str
     """In words, such as ``ZeRO-3 over 16 GPUs``."""
+    host: float = 0.0
+    """GiB of the host for each GPU, at least: what is offloaded."""
 
     @property
     def total(self) -> float:
@@ -52,6 +54,11 @@ def sharding(recipe: Recipe) -> str:
     if "fsdp" in recipe.args:
         return fsdp if fsdp == "fsdp2" else ""
     return "ddp"
+
+
+def gathers(recipe: Recipe) -> bool:
+    """Return whether weights are divided among the GPUs, and gathered for each layer."""
+    return sharding(recipe)[:5] in ("zero3", "fsdp2")
 
 
 def predict(recipe: Recipe, model: ModelConfig, *, world: int) -> States | None:
@@ -77,20 +84,25 @@ def predict(recipe: Recipe, model: ModelConfig, *, world: int) -> States | None:
     wide, pure = ADAM - 4, 2 * PURE if is_wide else PURE
     moments = pure if kind == "ddp" else wide if kind == "fsdp2" else ADAM
     compares = recipe.preference in ("dpo", "kto") and is_full
-    on_host = kind.endswith("_offload")
 
     weights = 4.0 * model.parameters if kind == "fsdp2" and is_full else frozen
 
     def share(size: float, least: int) -> float:
         return size / (world if stage >= least else 1) / GIB
 
-    return States(
-        weights=0.0 if on_host and stage == 3 else share(weights, 3),
+    held = States(
+        weights=share(weights, 3),
         gradients=share((4 if kind == "fsdp2" or (kind == "ddp" and is_wide) else 2) * trained, 2),
-        optimizer=0.0 if on_host else share(moments * trained, 1),
+        optimizer=share(moments * trained, 1),
         reference=share(compares * plain * model.parameters, 3),
         sharding=_words(kind, world),
     )
+    if not kind.endswith("_offload"):
+        return held
+    # DeepSpeed stage_1_and_2.py, stage3.py: self.device; trl prepare_deepspeed for the reference
+    moved = ("gradients", "optimizer", *(("weights", "reference") if stage == 3 else ()))
+    host = sum(getattr(held, each) for each in moved)
+    return replace(held, **dict.fromkeys(moved, 0.0), host=host)
 
 
 def _frozen(recipe: Recipe, model: ModelConfig, plain: float) -> float:

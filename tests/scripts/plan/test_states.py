@@ -35,9 +35,9 @@ def found(task: Any = "sft", world: int = 4, **args: Any) -> states.States | Non
         ({"torch_dtype": "float32"}, 4 + 4 + 8),
         ({"deepspeed": "zero1"}, 2 + 2 + 12 / 4),
         ({"deepspeed": "zero2"}, 2 + (2 + 12) / 4),
-        ({"deepspeed": "zero2_offload"}, 2 + 2 / 4),
+        ({"deepspeed": "zero2_offload"}, 2),
         ({"deepspeed": "zero3"}, (2 + 2 + 12) / 4),
-        ({"deepspeed": "zero3_offload"}, 2 / 4),
+        ({"deepspeed": "zero3_offload"}, 0),
         ({"fsdp": "fsdp2"}, (4 + 4 + 8) / 4),
     ],
 )
@@ -45,6 +45,9 @@ def test_each_stage_divides_one_more_part(args: dict[str, Any], bytes_of_paramet
     of = found(tuner_type="full", **args)
     assert of is not None
     assert of.total == pytest.approx(bytes_of_parameter * GIB)
+    kind = args.get("deepspeed", "")
+    there = {"zero2_offload": 2 + 12, "zero3_offload": 2 + 2 + 12}.get(kind, 0)
+    assert of.host == pytest.approx(there / 4 * GIB)
 
 
 def test_an_adapter_keeps_the_frozen_weights_and_little_more() -> None:
