@@ -77,10 +77,13 @@ def _each(names: str, new: Renamed) -> dict[str, Renamed]:
 _DATA = Renamed(note="set recipe.dataset")
 _GONE = Renamed(note="nothing here needs it")
 _OTHERS = {
-    **_each("base_model actor_model_name_or_path pretrain", _MODEL),
+    **_each("base_model actor_model_name_or_path base_model_path pretrain", _MODEL),
     **_each("data_path dataset_dir dataset_mixer dataset_name datasets prompt_data", _DATA),
     **_each("custom_train_dataset_path data_cache_path dataset_splits dataset_train_split", _DATA),
-    **_each("ref_model_path reference_model", Renamed(note="the launcher sets ref_model")),
+    **_each(
+        "force_use_ref_model ref_checkpointer ref_model_path ref_pretrain reference_model",
+        Renamed(note="the launcher sets ref_model"),
+    ),
     **_each("ckpt_path save_path data_output_path", Renamed(note=_OUTPUT)),
     **_each("ckpt_dir load_checkpoint", Renamed(note="a restarted run resumes by itself")),
     **_each("cutoff_len max_len max_prompt_length max_seq_len", Renamed(to="max_length")),
@@ -89,6 +92,18 @@ _OTHERS = {
     **_each("val_set_size val_size", Renamed(to="split_dataset_ratio")),
     **_each("dataset_test_split split", Renamed(to="split_dataset_ratio", note="a share: 0.01")),
     "max_samples": _SAMPLE,
+    "max_ckpt_num": Renamed(to="save_total_limit"),
+    **_each("shuffle shuffle_merged_datasets", Renamed(to="dataset_shuffle")),
+    "dataset_streaming": Renamed(to="streaming"),
+    "truncation_mode": Renamed(to="truncation_strategy", note="left, right or delete"),
+    "l2": Renamed(to="weight_decay"),
+    "bias": Renamed(to="lora_bias"),
+    "plugins": Renamed(to="external_plugins", note="Python files"),
+    "log_every_n_steps": Renamed(to="logging_steps"),
+    "freeze_trainable_layers": Renamed(to="freeze_parameters_ratio", note="a share from below"),
+    **_each("image_max_pixels video_max_pixels", Renamed(to="max_pixels")),
+    "token": Renamed(note="set secrets.hf.existingSecret"),
+    "export_dir": Renamed(note="every run exports to runs/RUN/export"),
     **_each("rl stage", Renamed(to="rlhf_type", note="for dpo; sft and pt: recipe.task")),
     **_each("pref_beta rl_beta rlhf_beta", Renamed(to="beta")),
     **_each("ipo pref_loss", Renamed(to="loss_type", note="a name, such as ipo")),
@@ -104,18 +119,23 @@ _OTHERS = {
     **_each("lora_target lora_target_linear", Renamed(to="target_modules", note="all-linear")),
     **_each("only_optimize_lora use_peft", Renamed(to="tuner_type", note="with the value lora")),
     "adapter": Renamed(to="tuner_type", note="lora; for qlora also quant_bits and quant_method"),
-    **_each("adapter_name_or_path lora_weight_path", Renamed(to="adapters")),
+    **_each("adapter_name_or_path lora_model_dir lora_weight_path", Renamed(to="adapters")),
     "quantization_method": Renamed(to="quant_method"),
     "chat_template": Renamed(to="template", note="a name of ms-swift; by default the model's own"),
     "preprocessing_num_workers": Renamed(to="dataset_num_proc"),
     **_each("mixed_precision param_dtype pure_bf16", Renamed(to="torch_dtype", note="bfloat16")),
     "use_wandb": Renamed(note="set monitoring.trackers"),
-    "enable_tensorboard": Renamed(to="report_to", note="with the value tensorboard"),
-    **_each("train_on_inputs mask_history", Renamed(to="loss_scale", note="all, or last_round")),
-    **_each("chosen_key rejected_key", Renamed(to="columns", note="a map of your columns")),
+    **_each("enable_tensorboard use_tensorboard", Renamed(to="report_to", note="tensorboard")),
+    **_each(
+        "train_on_inputs train_on_prompt mask_history",
+        Renamed(to="loss_scale", note="all, or last_round"),
+    ),
+    **_each(
+        "chosen_key prompt_key rejected_key", Renamed(to="columns", note="a map of your columns")
+    ),
     "evals_per_epoch": Renamed(to="eval_steps"),
     "saves_per_epoch": Renamed(to="save_steps"),
-    "special_tokens": Renamed(to="new_special_tokens"),
+    **_each("special_tokens tokens", Renamed(to="new_special_tokens")),
     "num_machines": Renamed(note="set nodes"),
     "num_processes": Renamed(note="set nodes and gpusPerNode"),
     "machine_rank": Renamed(note="the launcher derives the rank"),
@@ -133,35 +153,23 @@ _OTHERS = {
     **_each("no_remove_unused_columns overwrite_cache overwrite_output_dir", _GONE),
     **_each("pad_to_sequence_len plot_loss tensorboard_path compute_environment gpu_ids", _GONE),
     **_each("is_llama_derived_model main_training_function same_network tpu_env", _GONE),
+    **_each("disable_fast_tokenizer export_size label_pad_token_id lora_task_type", _GONE),
+    **_each("low_cpu_mem_usage skip_prepare_dataset tokenized_path", _GONE),
 }
 """Flags of other trainers, for both backends."""
 _FSDP = Renamed(to="fsdp", note="with the value fsdp2, which wraps each layer, or a JSON file")
 _PRESET = Renamed(to="deepspeed", note="with a value such as zero2, or a JSON file")
 _SHARDED = {
-    **dict.fromkeys(
-        (
-            "use_fsdp",
-            "use_fsdp2",
-            "fsdp2",
-            "fsdp_auto_wrap_policy",
-            "fsdp_backward_prefetch",
-            "fsdp_cpu_ram_efficient_loading",
-            "fsdp_min_num_params",
-            "fsdp_offload_params",
-            "fsdp_reshard_after_forward",
-            "fsdp_sharding_strategy",
-            "fsdp_state_dict_type",
-            "fsdp_sync_module_states",
-            "fsdp_transformer_layer_cls_to_wrap",
-            "fsdp_use_orig_params",
-            "fsdp_version",
-        ),
+    **_each(
+        "dp_shard_size fsdp2 fsdp_auto_wrap_policy fsdp_backward_prefetch fsdp_cpu_offload "
+        "fsdp_cpu_ram_efficient_loading fsdp_min_num_params fsdp_offload_params "
+        "fsdp_reshard_after_forward fsdp_sharding_strategy fsdp_state_dict_type "
+        "fsdp_sync_module_states fsdp_transformer_layer_cls_to_wrap fsdp_use_orig_params "
+        "fsdp_version use_fsdp use_fsdp2",
         _FSDP,
     ),
-    **dict.fromkeys(
-        ("deepspeed_config", "use_deepspeed", "zero_stage", "zero1", "zero2", "zero3"), _PRESET
-    ),
-    "deepspeed_config_file": _PRESET,
+    **_each("deepspeed_config deepspeed_config_file use_deepspeed zero1 zero2 zero3", _PRESET),
+    "zero_stage": _PRESET,
 }
 """Flags of FSDP 1, accelerate and DeepSpeed's own launcher."""
 _MEGATRON = {
@@ -221,7 +229,10 @@ _MEGATRON = {
     "gradient_accumulation_steps": Renamed(to="global_batch_size", note="it counts all ranks"),
     "learning_rate": Renamed(to="lr"),
     "min_learning_rate": Renamed(to="min_lr"),
-    "warmup_ratio": Renamed(to="lr_warmup_fraction"),
+    **_each("lr_warmup_ratio warmup_ratio", Renamed(to="lr_warmup_fraction")),
+    **_each("clip_grad_norm max_grad_norm max_norm", Renamed(to="clip_grad")),
+    "aux_loss_coef": Renamed(to="moe_aux_loss_coeff"),
+    "max_steps_per_epoch": Renamed(to="train_iters", note="with num_train_epochs: null"),
     **_each("warmup_steps num_warmup_steps", Renamed(to="lr_warmup_iters")),
     **_each("lr_scheduler lr_scheduler_type", Renamed(to="lr_decay_style")),
     **_each("flash_attn flash_attention", Renamed(to="attention_backend", note="flash")),
@@ -288,13 +299,24 @@ _TRANSFORMERS = {
     "train_batch_size": Renamed(to="gradient_accumulation_steps", note="it counts one rank"),
     **_each("adam_offload offload", Renamed(to="deepspeed", note="zero2_offload, zero3_offload")),
     "dynamo_backend": Renamed(to="torch_compile"),
-    **_each("wandb_entity wandb_project", Renamed(note="set monitoring.trackers")),
+    **_each(
+        "metric_logger wandb_entity wandb_group wandb_log_model wandb_name wandb_org wandb_project "
+        "wandb_watch",
+        Renamed(note="set monitoring.trackers"),
+    ),
     **dict.fromkeys(
         ("load_in_4bit", "load_in_8bit", "qlora", "use_qlora"),
         Renamed(to="quant_bits", note="4 or 8, with quant_method: bnb and tuner_type: lora"),
     ),
     "attention_backend": Renamed(to="attn_impl"),
-    "lr_warmup_fraction": Renamed(to="warmup_ratio"),
+    **_each("lr_warmup_fraction lr_warmup_ratio", Renamed(to="warmup_ratio")),
+    **_each("clip_grad clip_grad_norm max_norm", Renamed(to="max_grad_norm")),
+    "aux_loss_coef": Renamed(to="router_aux_loss_coef"),
+    "max_steps_per_epoch": Renamed(to="max_steps"),
+    "early_stopping_patience": Renamed(to="early_stop_interval"),
+    "gradient_checkpointing_use_reentrant": Renamed(
+        to="gradient_checkpointing_kwargs", note="{use_reentrant: false}"
+    ),
     "save_interval": Renamed(to="save_steps"),
     "log_interval": Renamed(to="logging_steps"),
     "merge_lora": Renamed(
@@ -308,21 +330,10 @@ RENAMED: dict[str, dict[str, Renamed]] = {
 }
 """Backend to old flag to advice."""
 
-LAUNCHERS = frozenset(
-    {
-        "model",
-        "mcore_model",
-        "ref_model",
-        "mcore_ref_model",
-        "dataset",
-        "output_dir",
-        "add_version",
-        "resume_from_checkpoint",
-        "load_args",
-        "ignore_args_error",
-        "use_hf",
-    }
-)
+LAUNCHERS = frozenset((
+    "model", "mcore_model", "ref_model", "mcore_ref_model", "dataset", "output_dir", "add_version",
+    "resume_from_checkpoint", "load_args", "ignore_args_error", "use_hf",
+))  # fmt: skip
 """Flags of both backends that the launcher alone sets."""
 OWNED: dict[str, frozenset[str]] = {"megatron": LAUNCHERS | {"finetune"}, "transformers": LAUNCHERS}
 """Backend to the flags that the launcher alone sets, since they say whether a run resumes."""

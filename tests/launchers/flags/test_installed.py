@@ -170,7 +170,7 @@ def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
         ("megatron", "deepspeed", "it is a flag of recipe.backend transformers"),
         ("transformers", "tensor_model_parallel_size", "a flag of recipe.backend megatron"),
         ("megatron", "zzz", "ms-swift has no such flag"),
-        ("megatron", "max_steps_per_epoch", "ms-swift has no such flag"),
+        ("megatron", "max_steps_per_epoch", "use train_iters (with num_train_epochs: null)"),
         ("megatron", "quantization_bit", "remove it (the Megatron trainers load no "),
         ("transformers", "quantization_bit", "use quant_bits (with quant_method)"),
         ("megatron", "sft_type", "use tuner_type"),
@@ -212,7 +212,7 @@ def test_advice_names_what_was_meant_or_nothing(backend: str, name: str, says: s
     [
         *(("megatron", name) for name in ("mtp", "neftune", "train_batch_size", "exp_name")),
         ("megatron", "use_loss_scale"),
-        *(("transformers", name) for name in ("ds_config", "adapter_path", "wandb_exp_names")),
+        *(("transformers", name) for name in ("ds_config", "adapter_path")),
         *(("transformers", name) for name in ("revision", "mcore_adapters", "train_iter")),
     ],
 )
