@@ -100,9 +100,10 @@ def predict(recipe: Recipe, model: ModelConfig, *, world: int) -> States | None:
     if not kind.endswith("_offload"):
         return held
     # DeepSpeed stage_1_and_2.py, stage3.py: self.device; trl prepare_deepspeed for the reference
-    moved = ("gradients", "optimizer", *(("weights", "reference") if stage == 3 else ()))
-    host = sum(getattr(held, each) for each in moved)
-    return replace(held, **dict.fromkeys(moved, 0.0), host=host)
+    here = replace(held, gradients=0.0, optimizer=0.0)
+    if stage == 3:
+        here = replace(here, weights=0.0, reference=0.0)
+    return replace(here, host=held.total - here.total)
 
 
 def _frozen(recipe: Recipe, model: ModelConfig, plain: float) -> float:
