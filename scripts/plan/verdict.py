@@ -123,8 +123,8 @@ def _host(submission: Submission, plan: Plan) -> list[Refusal]:
         return []
     less = "use more nodes" if found else "lower recipe.args.optimizer_offload_fraction"
     says = (
-        f"a pod needs {need:.0f} GiB of host memory (predicted) and has {limit / GIB:.0f}; raise "
-        f"it, or {less}"
+        f"a pod needs {need:.0f} GiB of host memory (predicted) and has {limit / GIB:.0f}; use "
+        f"{math.ceil(need)}Gi, or {less}"
     )
     return [Refusal(id="plan-host-memory", path="resources.limits.memory", says=says)]
 
@@ -136,7 +136,7 @@ def _disk(submission: Submission, plan: Plan) -> list[Refusal]:
     less = "remove recipe.args.merge_lora" if files.merges == "every" else LOWER_LIMIT
     says = (
         f"the run needs {bytes_text(files.needed)} and the claim has "
-        f"{bytes_text(size)}; raise it, or {less}"
+        f"{bytes_text(size)}; use {math.ceil(files.needed / GIB)}Gi, or {less}"
     )
     return [Refusal(id="plan-workspace-size", path="workspace.pvc.size", says=says)]
 
