@@ -19,12 +19,13 @@ from launchers.config.recipe import PAIRED, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags.code_files import ROW_MAKERS
 from launchers.flags.features import reads_forms
-from launchers.inputs import row_advice, row_files, row_folder, row_forms
+from launchers.inputs import row_advice, row_files, row_forms
 from launchers.inputs.form_table import REGISTERED, SUBSETS
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_folder import refusal
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import Pair, Reader
+from launchers.inputs.rows import shapes
 from launchers.inputs.rows.columns import Dropped
 from launchers.rules.table import SWIFT
 from launchers.upstream import source
@@ -169,7 +170,7 @@ def judge(
             if each.is_whole:
                 rows = [row for file in each.files for _, row in file.rows]
                 tables.append((each.dataset.key, each.dataset.path, rows, reader.typed()))
-    row_folder.refuse_types(tables)
+    shapes.refuse_types(tables)
     return found
 
 

@@ -23,7 +23,7 @@ from launchers.exits import LaunchError
 from launchers.inputs import row_folder
 from launchers.inputs.model_weights import POINTER
 from launchers.inputs.row_folder import refusal
-from launchers.inputs.rows import columnar, json_text
+from launchers.inputs.rows import columnar, json_text, shapes
 
 MAX_READ_BYTES = 64 * 1024**2
 """Beginnings of the files of a dataset that are read, together: about a second."""
@@ -45,7 +45,8 @@ _PACKED: Mapping[bytes, Callable[..., Any]] = {
     b"PK": lambda path, mode: zipfile.Path(path, row_folder.members(path)[0]).open(mode),
 }
 """First bytes of compressed files that ``datasets`` reads whatever their suffix."""
-_TYPED = (".parquet", ".jsonl", ".json")
+_LINES = (".jsonl", ".json")
+_TYPED = (".parquet", *_LINES)
 """Files whose first one decides about the columns of a folder's."""
 _SWITCHES = frozenset({"True", "TRUE", "true", "False", "FALSE", "false"})
 """Texts that pandas reads as switches."""
@@ -222,7 +223,7 @@ def _json(key: str, path: Path, handle: BinaryIO, most: int, windows: int) -> Ro
     if rest:
         found += [(None, row) for row in _windows(key, path, len(head), windows)]
     if len(head) > len(block):
-        row_folder.refuse_late(key, path, found, first)
+        shapes.refuse_late(key, path, found, first)
     return Rows(path=path, rows=found, total=None if rest else len(found))
 
 
@@ -362,6 +363,11 @@ def _is_number(text: object) -> bool:
 
 def _refuse_other_columns(key: str, folder: Path, found: Sequence[Rows]) -> None:
     """Refuse files of one split with other columns (``datasets``: DatasetGenerationCastError)."""
+    first = found[0]
+    if first.path.suffix in _LINES and first.is_whole and first.path.stat().st_size < BLOCK_BYTES:
+        for each in found[1:]:
+            rows = [*first.rows, *each.rows]
+            shapes.refuse_late(key, each.path, rows, len(first.rows))
     known = [each for each in found if each.rows and each.path.suffix in _TYPED]
     for each in known[1:]:
         differ = {*each.columns} - {*known[0].columns}

@@ -1,10 +1,4 @@
-"""The files that ``datasets`` reads of a folder, and the rows that it can put into one table.
-
-Files are chosen as by ``data_files.py: get_data_patterns`` (4.8.4). The first block of JSON lines
-decides about columns and the keys of maps; in a later one a key that is missing is null, and one
-that is new, or was null in all rows of the first, ends the run (``datasets/table.py``:
-``cast_table_to_schema``, ``array_cast``).
-"""
+"""The files that ``datasets`` reads of a folder (``data_files.py: get_data_patterns``, 4.8.4)."""
 
 import json
 import re
@@ -25,8 +19,6 @@ _SPLITS = (
     ("test", "test|testing|eval|evaluation"),
 )
 _SHARD = re.compile(r"data/(\w+(?:\.\w+)*)-\d{5}-of-\d{5}[^/]*\.[^/]*")
-Shape = Any
-"""Keys of a map with the shape of each; a list of one shape; names of types; None for null."""
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _MEDIA = "png jpg jpeg gif bmp webp tif tiff wav mp3 flac ogg m4a mp4 mkv avi mov webm pdf nii"
 _MEDIA += " tar xml eval"
@@ -283,96 +275,6 @@ def _fits(pattern: str, name: str) -> bool:
     parts = re.split(r"(\*\*/?|\*|\?)", pattern)
     known = {"**": ".*", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
     return re.fullmatch("".join(known.get(p, re.escape(p)) for p in parts), name) is not None
-
-
-def refuse_late(
-    key: str, path: Path, rows: Sequence[tuple[int | None, Mapping[str, Any]]], first: int
-) -> None:
-    """Refuse a file whose later rows have what the first block lacks.
-
-    Args:
-        key: its key in the values, for messages.
-        path: of the file.
-        rows: with their numbers.
-        first: rows that begin in the first block.
-
-    Raises:
-        LaunchError: DATA, naming the row and the column.
-    """
-    known = shape(row for _, row in rows[:first])
-    for number, row in rows[first:]:
-        if name := late(known, row):
-            raise refusal(
-                "dataset-columns-late",
-                key,
-                path,
-                f"has {name} in {f'row {number}' if number else 'a later row'}, but a value of it "
-                f"in none of the first {first} rows, which decide about the columns",
-                "give all rows the same keys, with a value of each in the first rows",
-            )
-
-
-def shape(values: Iterable[Any]) -> Shape:
-    """Return the common shape of values.
-
-    >>> shape([{"a": None}, {"b": [{"c": 1}]}])
-    {'a': None, 'b': [{'c': 'int'}]}
-    """
-    given = [value for value in values if value is not None]
-    maps = [value for value in given if isinstance(value, Mapping)]
-    lists = [value for value in given if isinstance(value, list)]
-    if maps:
-        names = dict.fromkeys(chain.from_iterable(maps))
-        return {name: shape(value.get(name) for value in maps) for name in names}
-    kinds = sorted({type(value).__name__ for value in given} - {"list"})
-    kinds = ["float"] if kinds == ["float", "int"] else kinds
-    if lists and not kinds:
-        return [shape(chain.from_iterable(lists))]
-    return " or ".join(kinds + ["list"] * bool(lists)) or None
-
-
-def refuse_types(
-    tables: Sequence[tuple[str, Path, Sequence[Mapping[str, Any]], Mapping[str, str]]],
-) -> None:
-    """Refuse datasets that ``datasets`` cannot put together: a column has another type in each.
-
-    Args:
-        tables: key, path, all rows and ``Reader.typed``, of each dataset.
-
-    Raises:
-        LaunchError: DATA, naming the column.
-    """
-    seen: dict[str, tuple[Path, Shape]] = {}
-    for key, path, rows, names in tables:
-        for old, new in names.items():
-            made = shape(row.get(old) for row in rows)
-            first, known = seen.setdefault(new, (path, made)) if made is not None else (path, None)
-            if made != known:
-                wrong = f"has {old} as {_shown_type(made)}, and {first} as {_shown_type(known)}"
-                remedy = f"give {new} one type in all datasets, such as a text"
-                raise refusal("dataset-types-differ", key, path, wrong, remedy)
-
-
-def _shown_type(found: Shape) -> str:
-    text = json.dumps(found) if isinstance(found, list | dict) else str(found)
-    return text if len(text) < 80 else f"{text[:80]}..."
-
-
-def late(known: Shape, value: Any) -> str:
-    """Return the name of what a value has and a shape lacks; empty if it fits.
-
-    >>> late({"a": None, "b": [{"c": True}]}, {"b": [{"c": 1}, {"d": 2}]})
-    'b.d'
-    """
-    if isinstance(known, Mapping) and isinstance(value, Mapping):
-        for name, each in value.items():
-            if name not in known or (known[name] is None and each is not None):
-                return str(name)
-            if inner := late(known[name], each):
-                return f"{name}.{inner}"
-    if isinstance(known, list) and isinstance(value, list):
-        return next(filter(None, (late(known[0], each) for each in value)), "")
-    return ""
 
 
 def is_spread(path: Path, line: bytes) -> bool:

@@ -156,6 +156,22 @@ CASES = (
             ("rejected_response", "no", [turn("assistant", "no")]),
         )
     ),
+    *(
+        case(
+            f"a folder whose files have {name} of two types: {one}, {two}",
+            right,
+            of_folder(columns("a.jsonl", **{name: one}), columns("b.jsonl", **{name: two})),
+        )
+        for name, one, two, right in (
+            ("margin", 1, 0.5, "refused dataset-columns-late"),
+            ("tags", [], ["x"], "refused dataset-columns-late"),
+            ("meta", {"a": 1}, {"b": 1}, "refused dataset-columns-late"),
+            ("id", 1, "x", "refused dataset-columns-late"),
+            ("id", "x", 1, KEPT),
+            ("id", 1, "2", KEPT),
+            ("margin", 0.5, 1, KEPT),
+        )
+    ),
     case("bytes as images", "refused dataset-image", parquet(lambda n: pair(n, image=PNG))),
     case(
         "an image's bytes in a content",

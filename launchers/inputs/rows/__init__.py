@@ -1,1 +1,1 @@
-"""Parts of the check of rows: files of columns, and what a row has next to its messages."""
+"""Parts of the check of rows: files and types of columns, and what stands next to messages."""
