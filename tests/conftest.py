@@ -2,12 +2,13 @@ import gc
 import os
 import re
 from collections.abc import Generator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
 import pytest
 
-from scripts import archive
+from scripts import archive, helm
 from scripts.helm import Release
 from tests.chart.helm import call_of_release
 from tests.durations import Durations
@@ -42,9 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _rendered_in_one_process() -> Iterator[None]:
-    """Render by the renderer what ``scripts.helm`` renders: Helm takes 0.2 s of a processor."""
+    """Render by the renderer what ``scripts.helm`` renders: Helm takes 0.2 s of a processor.
+
+    The launcher was packed when the session began.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Release, "_call", call_of_release)
+        patch.setattr(helm, "archive", SimpleNamespace(build=lambda root: None))
         yield
 
 

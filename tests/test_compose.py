@@ -5,14 +5,12 @@ import shlex
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.config.settings import from_env
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 
-SERVICE: dict[str, Any] = yaml.safe_load((ROOT / "launchers" / "compose.yaml").read_text("utf-8"))[
-    "services"
-]["launcher"]
+SERVICE: dict[str, Any] = read_yaml(ROOT / "launchers" / "compose.yaml")["services"]["launcher"]
 GIVEN = {"NODE_RANK": "0", "MASTER_ADDR": "HOST_0"}
 
 

@@ -4,16 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launchers.config import settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 
-PROMISED: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("contract.yaml").read_text(encoding="utf-8")
-)
+PROMISED: dict[str, Any] = read_yaml(Path(__file__).with_name("contract.yaml"))
 """Entries are added, never removed: an old values file, script or run uses them."""
 
 
@@ -31,7 +28,7 @@ def keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def test_each_promised_values_key_exists() -> None:
-    values = yaml.safe_load((ROOT / "chart" / "values.yaml").read_text(encoding="utf-8"))
+    values = read_yaml(ROOT / "chart" / "values.yaml")
     assert set(PROMISED["values"]) - set(keys(values)) == set()
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from tests.test_readmes import TARGETS, VERBS
 
 FEATURES = {
@@ -19,7 +19,7 @@ FEATURES = {
 }
 """Rows of the inventory by the first letter of their ids; W: needs without a row there."""
 SHOWN = {"gpu", "cluster", "slurm", "cpu", "test", "rendered", "page", "out", "no"}
-ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "systems.yaml").read_text("utf-8"))
+ROWS: list[dict[str, Any]] = read_yaml(ROOT / "tests" / "systems.yaml")
 NAMES = [(row["id"], name) for row in ROWS for name in row["by"]]
 
 

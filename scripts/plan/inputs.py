@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
@@ -21,6 +19,7 @@ from launchers.inputs.rows.columns import Dropped
 from launchers.plan import model_config
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import TOKENS, Data
+from scripts.manifest import read_yaml
 from scripts.problem import Problem
 
 MODELS = Path(__file__).with_name("models.yaml")
@@ -89,7 +88,7 @@ def known_model(name: str) -> str:
 @cache
 def known_models() -> Mapping[str, dict[str, Any]]:
     """Return the ``config.json`` of each known model, by its name."""
-    models: dict[str, dict[str, Any]] = yaml.safe_load(MODELS.read_text(encoding="utf-8"))
+    models: dict[str, dict[str, Any]] = read_yaml(MODELS)
     return models
 
 

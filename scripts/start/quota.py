@@ -112,6 +112,11 @@ class Queue:
         """Return the name of the ClusterQueue."""
         return self.node.name
 
+    @property
+    def preempts(self) -> bool:
+        """Return whether a gang may free room by preemption."""
+        return not self.within == self.reclaim == "Never"
+
 
 def queues_of(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, Queue]:
     """Return the ClusterQueues by name, each with its cohorts.

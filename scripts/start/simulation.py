@@ -22,6 +22,8 @@ ROUNDS = 4
 """Times that the queues are looked through at one moment: preemption changes what fits."""
 Heads = list[tuple[tuple[int, float, str], int, list[Gang]]]
 """Lines of gangs of one shape and priority, a heap by the order of their first ones."""
+Head = tuple[Queue, Heads, Usage | None]
+"""A queue with its lines, and what its first gang would use; None if that does not fit."""
 Wanted = list[tuple[list[tuple[str, int]], list[str]]]
 """Amounts that are assigned together, and the flavors that may take them."""
 
@@ -142,7 +144,10 @@ class Simulation:
         moved = True
         while moved and (heads := {name: each for name, each in heads.items() if each}):
             moved, changed, reserved = False, False, []
-            for queue, lines, usage in self._ordered(heads):
+            ordered = self._ordered(heads)
+            # what is reserved after the last gang that may start changes nothing
+            last = max((n for n, each in enumerate(ordered) if _may_start(each)), default=0)
+            for place, (queue, lines, usage) in enumerate(ordered):
                 gang = lines[0][2][0]
                 if usage is not None:
                     if changed and (usage := self._fit(queue, gang.shape)) is None:
@@ -150,7 +155,7 @@ class Simulation:
                 elif (usage := self._preempt(queue, gang)) is not None:
                     preempted = True
                 else:
-                    if kept := self._reserve(queue, gang.shape):
+                    if place < last and (kept := self._reserve(queue, gang.shape)):
                         reserved.append((queue.node, kept))
                         changed = True
                     if not queue.strict:
@@ -168,19 +173,20 @@ class Simulation:
                 node.give(usage)
         return preempted
 
-    def _ordered(self, heads: Mapping[str, Heads]) -> list[tuple[Queue, Heads, Usage | None]]:
-        """Return each queue, its lines and what its first gang would use, in the order of a cycle.
+    def _ordered(self, heads: Mapping[str, Heads]) -> list[Head]:
+        """Return the queues in the order of a cycle; in any order where none can start a gang.
 
         Those that do not borrow come first (`makeClassicalIterator` in `pkg/scheduler`).
         """
-        found = []
-        for name, lines in heads.items():
-            queue, gang = self.queues[name], lines[0][2][0]
-            usage = self._fit(queue, gang.shape)
-            asked = usage or self._asked(queue, gang.shape)
-            borrows = len(heads) > 1 and queue.node.borrows(asked)
-            found.append((borrows, gang.order, (queue, lines, usage)))
-        return [each for _, _, each in sorted(found, key=lambda each: each[:2])]
+
+        def turn(head: Head) -> tuple[bool, tuple[int, float, str]]:
+            queue, lines, usage = head
+            gang = lines[0][2][0]
+            return queue.node.borrows(usage or self._asked(queue, gang.shape)), gang.order
+
+        queues = ((self.queues[name], lines) for name, lines in heads.items())
+        found: list[Head] = [(q, lines, self._fit(q, lines[0][2][0].shape)) for q, lines in queues]
+        return sorted(found, key=turn) if any(map(_may_start, found)) else found
 
     def _asked(self, queue: Queue, shape: Shape) -> Usage:
         """Return what a gang asks for of the first flavors that take it."""
@@ -226,7 +232,10 @@ class Simulation:
         available = queue.node.available
         for amounts, flavors in self._wanted[key]:
             for flavor in flavors:
-                if all(available((flavor, n)) >= a + usage.get((flavor, n), 0) for n, a in amounts):
+                for name, amount in amounts:
+                    if available((flavor, name)) < amount + usage.get((flavor, name), 0):
+                        break
+                else:
                     for name, amount in amounts:
                         usage[flavor, name] = usage.get((flavor, name), 0) + amount
                     break
@@ -236,7 +245,7 @@ class Simulation:
 
     def _preempt(self, queue: Queue, gang: Gang) -> dict[Room, int] | None:
         """Free room by preemption; return what the gang then uses, or None and change nothing."""
-        if queue.within == queue.reclaim == "Never":
+        if not queue.preempts:
             return None
         own = self._victims(queue, gang, queue.within, [queue])
         others: list[_Run] = []
@@ -303,6 +312,11 @@ class Simulation:
             self._left[victim.gang.id] = victim.ends - self._time
             self._queue(victim.gang)
         return usage
+
+
+def _may_start(head: Head) -> bool:
+    queue, _, usage = head
+    return usage is not None or queue.preempts
 
 
 def _wanted(queue: Queue, shape: Shape) -> Wanted:

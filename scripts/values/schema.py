@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jsonschema import Draft7Validator, ValidationError
@@ -71,7 +71,9 @@ def mistakes(values: Mapping[str, Any]) -> list[Mistake]:
 def is_valid(values: object, key: str) -> bool:
     """Return whether the schema accepts the value of a key of the first level by itself."""
     below = schema()["properties"].get(key, {})
-    return all(map(wording.is_relation, _judge().evolve(schema=below).iter_errors(values)))
+    return _is_right(key, json.dumps(values)) or all(
+        map(wording.is_relation, _judge().evolve(schema=below).iter_errors(values))
+    )
 
 
 def _mistake(error: ValidationError, values: Mapping[str, Any]) -> Mistake:
@@ -114,6 +116,21 @@ def go_pattern(pattern: str) -> str:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(go_pattern(pattern), re.ASCII)
+
+
+def _properties(judge: Any, properties: Schema, value: object, node: Schema) -> Found:
+    if not isinstance(value, dict):
+        return
+    for key, below in properties.items():
+        if key in value and not (node is schema() and _is_right(key, json.dumps(value[key]))):
+            yield from judge.descend(value[key], below, path=key, schema_path=key)
+
+
+@lru_cache(maxsize=4096)
+def _is_right(key: str, text: str) -> bool:
+    """Return whether a key of the first level has no mistake: most keep one value in a process."""
+    below = schema()["properties"].get(key, {})
+    return _judge().evolve(schema=below).is_valid(json.loads(text))
 
 
 def _pattern(_: Any, pattern: str, value: object, __: Schema) -> Found:
@@ -192,6 +209,7 @@ def _enum(_: Any, words: list[object], value: object, __: Schema) -> Found:
 @cache
 def _judge() -> Draft7Validator:
     keywords = {
+        "properties": _properties,
         "pattern": _pattern,
         "enum": _enum,
         "additionalProperties": _additional,

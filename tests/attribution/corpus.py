@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.stages.git import GitError
 from launchers.system.failures import Verdict
 from launchers.system.training_end import attribute
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 
 FOLDER = Path(__file__).parent / "corpus"
 PARTS = ("development", "held out", "later", "audit", "fresh", "second", "field")
@@ -115,10 +113,10 @@ def load() -> list[Case]:
 def _entries() -> Iterator[tuple[FailureClass, Mapping[str, Any], str]]:
     """Yield class, entry and part; without a part the entry may name it."""
     for path in sorted(FOLDER.glob("*.yaml")):
-        for entry in yaml.load(path.read_text(encoding="utf-8"), LOADER):
+        for entry in read_yaml(path):
             yield FailureClass(path.stem), entry, ""
     for path in sorted(FOLDER.glob("parts/*.yaml")):
-        classes = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+        classes = read_yaml(path)
         for name, entries in classes.items():
             yield from ((FailureClass(name), entry, path.stem) for entry in entries)
 

@@ -2,14 +2,12 @@
 
 import re
 
-import yaml
-
+from scripts.manifest import read_yaml
 from tests.chart.helm import CHART, Document
 
 FOLDER = CHART / "networks"
 PROFILES: dict[str, Document] = {
-    path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
-    for path in sorted(FOLDER.glob("*.yaml"))
+    path.stem: read_yaml(path) for path in sorted(FOLDER.glob("*.yaml"))
 }
 LEVEL = {"enum": ["restricted", "baseline", "privileged"]}
 TEXT = {"type": "string", "minLength": 1}

@@ -3,9 +3,8 @@
 from functools import lru_cache
 from pathlib import Path
 
-import yaml
-
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from scripts.problem import Problem
 from tests.chart.helm import Document
 from tests.e2e.cluster import modules
@@ -21,5 +20,5 @@ def pod_monitors() -> Document | None:
         file = modules.folder(MODULE, ROOT.parent) / FILE
     except Problem:
         return None
-    found: Document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    found: Document = read_yaml(file)
     return found

@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
+from scripts.manifest import read_yaml
 from tests.chart.helm import BASE, Document, env, kind, pod, render
 
-AUDITED: dict[str, Document] = yaml.safe_load(
-    Path(__file__).with_name("accepted.yaml").read_text(encoding="utf-8")
-)
+AUDITED: dict[str, Document] = read_yaml(Path(__file__).with_name("accepted.yaml"))
 SIDECAR: Document = {
     "name": "proxy",
     "image": "example.com/proxy:v1",

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-import yaml
 
+from scripts.manifest import read_yaml
 from tests.chart.helm import ROOT
 
 OURS = (ROOT / "values" / "a100-2node.yaml").read_text(encoding="utf-8")
-SEED = yaml.safe_load((ROOT / "values" / "baselines" / "seed-2node.yaml").read_text("utf-8"))
+SEED = read_yaml(ROOT / "values" / "baselines" / "seed-2node.yaml")
 CLOSED = ("resources", "tolerations", "topology")
 """Keys whose content is one difference."""
 

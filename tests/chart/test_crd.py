@@ -7,9 +7,9 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
-import yaml
 from jsonschema import Draft7Validator
 
+from scripts.manifest import read_yaml
 from tests.chart.helm import KUBERNETES, ROOT, Document, render, template_file, walk
 from tests.e2e.cluster import modules
 from tests.e2e.cluster.kind import config as kind_config
@@ -18,9 +18,7 @@ MODULE = "sigs.k8s.io/jobset@v0.12.0"
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 SUPPORTED = (KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES))
 """The lowest supported Kubernetes, and the newest that is tested."""
-FULL: Document = yaml.safe_load(
-    Path(__file__).with_name("every_option.yaml").read_text(encoding="utf-8")
-)
+FULL: Document = read_yaml(Path(__file__).with_name("every_option.yaml"))
 """Every optional part at once."""
 
 
@@ -30,7 +28,7 @@ def resource() -> Document:
     if shutil.which("go") is None:
         pytest.skip("no go command to fetch JobSet's CRD")
     file = modules.folder(MODULE, ROOT.parent) / CRD
-    crd: Document = yaml.safe_load(file.read_text("utf-8"))
+    crd: Document = read_yaml(file)
     crd["spec"].pop("conversion", None)
     return crd
 

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from launchers.rules.table import SWIFT
 from scripts import archive
+from scripts.manifest import read_yaml
 from tests.chart import judged
 from tests.chart.helm import CHART, LIBRARY, Document, Refused, merged, template
 from tests.chart.test_values import SCHEMA, VALUES
@@ -103,7 +103,7 @@ def test_the_schema_and_the_default_name_releases_with_a_table() -> None:
     tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.rglob("ms-swift-*.yaml"))
     recipe = SCHEMA["properties"]["recipe"]["properties"]
     assert [each for each in recipe["swiftVersion"]["enum"] if each] == tables
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    chart = read_yaml(CHART / "Chart.yaml")
     assert VALUES["recipe"]["swiftVersion"] == SWIFT == chart["appVersion"]
     assert VALUES["image"]["tag"].endswith(f"swift{SWIFT}")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from scripts import credentials
+from scripts.manifest import read_yaml
 from scripts.redact import Redactor
 from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED
@@ -19,10 +19,8 @@ from tests.chart.test_values import SCHEMA
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
 VOLUME: Document = {"name": "a", "csi": {"driver": "a.b", "volumeAttributes": {"token": CANARY}}}
 CONTAINER: Document = {"name": "a", "image": "b:1"}
-TABLE: Mapping[str, Any] = yaml.safe_load(credentials.FILE.read_text(encoding="utf-8"))
-NAMED: Mapping[str, list[Document]] = yaml.safe_load(
-    Path(__file__).with_name("named_credentials.yaml").read_text(encoding="utf-8")
-)
+TABLE: Mapping[str, Any] = read_yaml(credentials.FILE)
+NAMED: Mapping[str, list[Document]] = read_yaml(Path(__file__).with_name("named_credentials.yaml"))
 PLACES: tuple[Document, ...] = (
     {"extraEnv": {"A": CANARY}},
     {"extraEnv": {"A": f"x={CANARY}"}},

@@ -5,9 +5,9 @@ from functools import lru_cache
 from math import lcm
 from typing import Any
 
-import yaml
 from hypothesis import strategies as st
 
+from scripts.manifest import read_yaml
 from tests.chart.helm import ROOT
 
 MODELS = ROOT / "scripts" / "plan" / "models.yaml"
@@ -31,7 +31,7 @@ class Run:
 @lru_cache(maxsize=1)
 def known() -> tuple[dict[str, Any], ...]:
     """Return the known models that can be read without a hub."""
-    models = yaml.safe_load(MODELS.read_text(encoding="utf-8"))
+    models = read_yaml(MODELS)
     configs = [models[name] for name in sorted(models)]
     found = [
         {**config, "architectures": [TRANSFORMERS[config["model_type"]]]}

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-import yaml
 
 from launchers.rules.table import SWIFT
 from scripts.dev.flags import DESCRIPTIONS
+from scripts.manifest import read_yaml
 from scripts.values.flags import table_of
 from tests.chart.test_values_files import FILES
 from tests.editor.language_server import ROOT, SERVER, Editor
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 FIRST = "# yaml-language-server: $schema=../chart/values.schema.json\n"
 MINE = ROOT / "values" / "mine.yaml"
 """A file that does not exist: the editor has not saved it yet."""
-DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
+DESCRIBED: dict[str, str] = read_yaml(DESCRIPTIONS)
 
 
 def complaints(texts: dict[Path, str]) -> dict[str, list[str]]:
@@ -94,7 +94,7 @@ def test_every_flag_that_a_user_may_set_is_offered_with_its_description(backend:
 
 
 def test_every_key_is_offered_with_its_description() -> None:
-    keys = yaml.safe_load((ROOT / "chart/values.yaml").read_text(encoding="utf-8"))
+    keys = read_yaml(ROOT / "chart/values.yaml")
     assert {name for name, text in offered("").items() if text} >= keys.keys()
     below = offered("kueue:\n  ")
     assert below.keys() == keys["kueue"].keys() and all(below.values())

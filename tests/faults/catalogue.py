@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from launchers.exits import Exit, FailureClass
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 
 FOLDER = Path(__file__).parent / "catalogue"
 LEVELS = ("process", "cluster", "gpu")
@@ -60,7 +58,7 @@ def load(level: str) -> list[Fault]:
     Raises:
         ValueError: an unknown key or value, or a name used twice.
     """
-    groups = yaml.load((FOLDER / f"{level}.yaml").read_text(encoding="utf-8"), LOADER)
+    groups = read_yaml(FOLDER / f"{level}.yaml")
     found = [
         _fault(level, group, name, entry)
         for group, entries in groups.items()

@@ -29,6 +29,8 @@ from rich.table import Table
 from launchers.exits import USER, Exit, LaunchError
 from launchers.storage import disk
 from launchers.system import lookup
+from launchers.upstream import code_identity
+from launchers.upstream.record import LAUNCHER
 from tests.faults.operations import OPERATIONS, Operation
 
 READS = ("stat", "open", "read", "scandir")
@@ -95,11 +97,15 @@ class Seam:
             "fsync": ("os.fsync", "os.fdatasync"),
         }
         with mock.patch.multiple(lookup, monotonic=CLOCK.now, sleep=CLOCK.sleep):
-            patches = [
+            patches: list[Any] = [
                 mock.patch(name, partial(self._through, call, _function(name)))
                 for call, names in calls.items()
                 for name in names
             ]
+            # outside of the folder, and half of the time
+            patches.append(
+                mock.patch.object(code_identity, "identity", lambda *_, **__: {LAUNCHER: ""})
+            )
             patches.append(mock.patch("time.sleep", partial(CLOCK.sleep)))
             patches.append(mock.patch("time.monotonic", partial(CLOCK.now)))
             patches.append(mock.patch("os.open", partial(self._through, "create", os.open)))

@@ -35,8 +35,8 @@ def without_nulls(value: Any) -> Any:
 
 def disagreement(refusal: str, values: Document) -> str:
     """Return how Helm's refusal by the schema differs from the judge's; empty if not."""
-    is_refused, layers = BY_SCHEMA in refusal, (values, without_nulls(values))
-    if is_refused in {bool(schema.mistakes(judge.with_defaults(v))) for v in layers}:
+    is_refused, layers = BY_SCHEMA in refusal, (without_nulls(values), values)
+    if any(is_refused == bool(schema.mistakes(judge.with_defaults(v))) for v in layers):
         return ""
     return f"the judge {'accepts' if is_refused else 'refuses'} {values}: {refusal}"
 

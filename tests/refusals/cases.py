@@ -7,10 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from launchers.exits import Exit
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 
 Where = Literal["schema", "chart", "plan", "launcher"]
 """The part that refuses: Helm by the chart's ``values.schema.json``, or by its templates;
@@ -58,7 +56,7 @@ def read(file: Path) -> list[Case]:
         ValueError: an entry that this runner would judge wrongly or not at all.
     """
     found = []
-    for entry in yaml.load(file.read_text(encoding="utf-8"), LOADER):
+    for entry in read_yaml(file):
         case = Case(subject=file.stem, **entry)
         if case.where not in get_args(Where):
             raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from scripts.manifest import LOADER
+from scripts.manifest import read_yaml
 from tests.refusals.cases import FOLDER
 
 GOLDEN = FOLDER / "golden" / "wordings.yaml"
@@ -16,7 +16,7 @@ GOLDEN = FOLDER / "golden" / "wordings.yaml"
 def wordings(update_golden: bool) -> Iterator[dict[str, str]]:
     """The golden ones; to be filled when they are rewritten."""
     if not update_golden:
-        yield yaml.load(GOLDEN.read_text(encoding="utf-8"), LOADER)
+        yield read_yaml(GOLDEN)
         return
     said: dict[str, str] = {}
     yield said

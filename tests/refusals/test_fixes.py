@@ -6,18 +6,18 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scripts.fix.change import Act, Change, Remedy
 from scripts.fix.files import Files
 from scripts.fix.words import remedy
+from scripts.manifest import read_yaml
 from tests.refusals import fixes
 from tests.refusals.cases import BEFORE, Case, load
 
 PART = [case for case in load() if case.where in BEFORE][::8]
 FOLDER = Path(__file__).parent / "golden"
-GOLDEN = yaml.safe_load((FOLDER / "wordings.yaml").read_text(encoding="utf-8"))
-UNFIXED = yaml.safe_load((FOLDER / "unfixed.yml").read_text(encoding="utf-8"))
+GOLDEN = read_yaml(FOLDER / "wordings.yaml")
+UNFIXED = read_yaml(FOLDER / "unfixed.yml")
 
 
 @pytest.mark.parametrize("case", PART, ids=lambda case: case.name)

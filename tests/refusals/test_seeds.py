@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.config.gpu_models import GPU_MODELS
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from scripts.plan.submission import read_submission
 from tests.chart.helm import merged, template
 from tests.refusals import planned
 from tests.refusals.cases import Case
 from tests.refusals.judge import judge
 
-SEEDS: dict[str, list[dict[str, Any]]] = yaml.safe_load(
-    (ROOT / "tests" / "seeds.yaml").read_text(encoding="utf-8")
-)
+SEEDS: dict[str, list[dict[str, Any]]] = read_yaml(ROOT / "tests" / "seeds.yaml")
 RECIPES = ROOT / "values" / "recipes"
 GPU = "a100-80g"
 
@@ -50,7 +48,7 @@ def test_what_is_refused_of_a_command_is_all_that_its_file_leaves_out(
     seed: dict[str, Any], tmp_path: Path
 ) -> None:
     assert refused(values_of(seed["command"], *seed["gpus"]), tmp_path) == seed["refused"]
-    file = yaml.safe_load((RECIPES / f"{seed['file']}.yaml").read_text(encoding="utf-8"))
+    file = read_yaml(RECIPES / f"{seed['file']}.yaml")
     assert [file["nodes"], file["gpusPerNode"]] == seed["gpus"]
     names = {name for name, id in seed["refused"].items() if id in ("flag-renamed", "flag-owned")}
     assert not names & file["recipe"]["args"].keys()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
@@ -21,6 +20,7 @@ from scripts.doctor import command as doctor
 from scripts.doctor.api import Api
 from scripts.doctor.findings import Report, fail, ok
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from scripts.plan import command as planning
 from scripts.submit import command as submit
 from tests.scripts.control.test_removal import plant as plant_removable
@@ -31,7 +31,7 @@ from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspe
 from tests.scripts.observe.server import Cluster
 from tests.scripts.report.planted import plant
 
-CATALOGUE = yaml.safe_load((ROOT / "scripts" / "documents.yaml").read_text(encoding="utf-8"))
+CATALOGUE = read_yaml(ROOT / "scripts" / "documents.yaml")
 DOCUMENTS = CATALOGUE["documents"]
 OWN = {"plan", "local", "rehearse", "demo", "demo-clean"}
 """Verbs without a document here: `plan/document.py` has its own; the others print no state."""

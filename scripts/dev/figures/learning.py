@@ -5,12 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
 from scripts.dev import results
+from scripts.dev.figures.canvas import canvas
 from scripts.dev.figures.markdown import table
 
 Record = Mapping[str, Any]
@@ -63,8 +59,9 @@ def _interval(test: Record | None) -> str:
 
 def draw(record: Record, path: Path) -> None:
     """Write the plot as SVG: training loss and gradient norm by step, held-out figures by seed."""
-    matplotlib.rcParams.update({"svg.hashsalt": "figures", "svg.fonttype": "none"})
-    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    from matplotlib.ticker import MaxNLocator
+
+    figure = canvas(12, 3.4)
     panes = figure.subplots(1, 4)
     runs = {side: _runs(record, side) for side in (OURS, UPSTREAM)}
     for pane, name, title in (
@@ -98,7 +95,7 @@ def _runs(record: Record, side: str) -> list[Record]:
     return [run for run in record["runs"].values() if run["side"] == side and run["finished"]]
 
 
-def _band(pane: Axes, curves: Sequence[Sequence[float]], side: str) -> None:
+def _band(pane: Any, curves: Sequence[Sequence[float]], side: str) -> None:
     """Draw the mean of the seeds, and their extremes."""
     columns = list(zip(*curves, strict=False))
     steps = range(1, len(columns) + 1)

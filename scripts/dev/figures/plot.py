@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
-from matplotlib.figure import Figure
-
 from launchers.plan.step_time import Speed
 from scripts.dev.figures import measured
+from scripts.dev.figures.canvas import canvas
 from scripts.dev.figures.measured import Run
 from scripts.dev.figures.predicted import Predicted
 
@@ -34,9 +32,7 @@ def phases(speed: Speed) -> dict[str, float]:
 
 def draw(rows: Sequence[Predicted], runs: Sequence[Run], path: Path) -> None:
     """Write the plot as SVG: milliseconds of a GPU for 1,000 tokens, so that profiles compare."""
-    # the same file for the same figures, and text as text
-    matplotlib.rcParams.update({"svg.hashsalt": "figures", "svg.fonttype": "none"})
-    figure = Figure(figsize=(8, 0.28 * len(rows) + 1.2), layout="constrained")
+    figure = canvas(8, 0.28 * len(rows) + 1.2)
     axes = figure.subplots()
     bars = [_milliseconds(row) for row in rows]
     names = [_name(row) for row in rows]

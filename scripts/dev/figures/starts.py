@@ -4,9 +4,7 @@ import csv
 import math
 from pathlib import Path
 
-import matplotlib
-from matplotlib.figure import Figure
-
+from scripts.dev.figures.canvas import canvas
 from scripts.helm import ROOT
 
 TABLE = ROOT / "tests" / "e2e" / "bench" / "start.csv"
@@ -21,13 +19,12 @@ def draw(table: Path = TABLE, path: Path = PLOT) -> Path:
     Returns:
         Its path.
     """
-    matplotlib.rcParams.update({"svg.hashsalt": "figures", "svg.fonttype": "none"})
     with table.open(encoding="utf-8", newline="") as file:
         rows = [
             {name: float(v or "inf") for name, v in row.items() if name != "gang"}
             for row in csv.DictReader(file)
         ]
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    figure = canvas(6, 4.2)
     axes = figure.subplots()
     for is_inside, colour in COLOURS.items():
         found = [

@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.config.recipe_file import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit, LaunchError
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 
-STARTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "seeds.yaml").read_text("utf-8"))[
-    "starts"
-]
+STARTS: list[dict[str, Any]] = read_yaml(ROOT / "tests" / "seeds.yaml")["starts"]
 
 
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: str(start["brought"]))

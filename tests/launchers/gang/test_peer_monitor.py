@@ -2,7 +2,6 @@
 
 import threading
 from collections import Counter
-from functools import partial
 
 import pytest
 
@@ -47,11 +46,12 @@ def test_a_hello_that_cannot_be_handled_keeps_nobody_out(
         assert lead._handshakes is not None
         introduce = lead._handshakes._introduce
         monkeypatch.setattr(lead._handshakes, "_introduce", fail)
-        broken = partial(join, 1)
-        threading.Thread(target=broken, daemon=True).start()
+        broken = threading.Thread(target=join, args=(1,), daemon=True)
+        broken.start()
         assert eventually(lambda: lead._refused._lines > 0)
         monkeypatch.setattr(lead._handshakes, "_introduce", introduce)
         assert eventually(lambda: 1 in lead._hellos)  # it connects again
+        broken.join(5)  # only a member that has joined leaves
 
 
 def test_keepalives_are_sent_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

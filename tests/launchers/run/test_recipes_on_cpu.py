@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.exits import Exit
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from tests.launchers.run.test_stop import Trained, short_sources, stopped
 from tests.launchers.training_environment import PYTHON, needs_training
 
 OVERLAY = Path(__file__).with_name("recipes_on_cpu.yaml")
-SEEDS: dict[str, Any] = yaml.safe_load((ROOT / "tests" / "seeds.yaml").read_text(encoding="utf-8"))
+SEEDS: dict[str, Any] = read_yaml(ROOT / "tests" / "seeds.yaml")
 TRAINS = "trains"
 OUTCOMES = {seed["file"]: seed["cpu"] for seed in SEEDS["commands"] if "cpu" in seed}
 """File to ``TRAINS``, or to the package that it needs and the locked CPU environment lacks."""
 
 
 def recipe_of(file: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["recipe"]
+    found: dict[str, Any] = read_yaml(file)["recipe"]
     return found
 
 
@@ -67,7 +67,7 @@ def test_a_published_recipe_trains_or_names_what_is_missing(
     file: Path, tmp_path: Path, given: Sources
 ) -> None:
     # a pair of ranks where the file has several GPUs, as it is data parallel there
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    values = read_yaml(file)
     pods = Trained(tmp_path, nodes=min(2, values["nodes"] * values["gpusPerNode"]), given=given)
     document = recipe_of(file)
     args = document["args"] | recipe_of(OVERLAY)["args"]

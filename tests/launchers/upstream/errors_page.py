@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 
 FILE = Path(__file__).with_name("errors.yaml")
 PAGE = Path(__file__).with_name("ERRORS.md")
@@ -27,13 +26,13 @@ PARTS = {"upstream": "Read in upstream", "issue": "Of the launcher, closed by is
 
 
 def entries() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    found: list[dict[str, Any]] = read_yaml(FILE)
     return found
 
 
 def wordings() -> dict[str, str]:
     """Return the golden wording of each refusal by its id."""
-    found: dict[str, str] = yaml.safe_load(WORDINGS.read_text(encoding="utf-8"))
+    found: dict[str, str] = read_yaml(WORDINGS)
     return found
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft7Validator
 
 from scripts import cli
 from scripts.data import command
 from scripts.data.measure import measure
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 
-CATALOGUE = yaml.safe_load((ROOT / "scripts" / "documents.yaml").read_text(encoding="utf-8"))
+CATALOGUE = read_yaml(ROOT / "scripts" / "documents.yaml")
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:

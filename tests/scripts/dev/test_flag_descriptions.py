@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from scripts.dev.flags import DESCRIPTIONS
+from scripts.manifest import read_yaml
 from scripts.values.flags import tables
 from tests.chart.test_values_files import FILES
 
-DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
+DESCRIBED: dict[str, str] = read_yaml(DESCRIPTIONS)
 
 
 def backends() -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def test_each_description_is_of_a_flag_that_users_set() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_each_flag_of_a_values_file_is_described(file: Path) -> None:
-    recipe = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("recipe") or {}
+    recipe = (read_yaml(file) or {}).get("recipe") or {}
     assert (recipe.get("args") or {}).keys() <= DESCRIBED.keys()
 
 

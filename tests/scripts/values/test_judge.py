@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
 
 from scripts.helm import CHART
+from scripts.manifest import read_yaml
 from scripts.values import judge, names, relations, schema, wording
 
-DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+DEFAULTS = read_yaml(CHART / "values.yaml")
 
 
 CLAIM = {"existingClaim": "a"}

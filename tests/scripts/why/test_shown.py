@@ -2,14 +2,13 @@
 
 import re
 
-import yaml
-
 from scripts.helm import ROOT
+from scripts.manifest import read_yaml
 from scripts.why.reasons import Kind, states
 from tests.e2e import test_why
 
 E2E = ROOT / "tests" / "e2e"
-LISTED: dict[str, str] = yaml.safe_load((E2E / "why_not_shown.yaml").read_text(encoding="utf-8"))
+LISTED: dict[str, str] = read_yaml(E2E / "why_not_shown.yaml")
 KINDS = (Kind.WAITING, Kind.FAILING, Kind.FAILED)
 RUNS_WHY = re.compile(r'\bexplained\(|"why"')
 """Only modules that run `why`: the doctor's ids are partly the same words."""
@@ -24,7 +23,7 @@ def test_each_state_is_named_by_a_module_that_runs_why_or_listed_with_a_reason()
     texts = modules()
     assert {"test_why.py", "test_why_queue.py", "test_why_pods.py", "test_see.py"} <= set(texts)
     assert "test_doctor.py" not in texts
-    planted = yaml.safe_load((E2E / "remedies.yaml").read_text(encoding="utf-8"))
+    planted = read_yaml(E2E / "remedies.yaml")
     named = {each["why"] for each in planted}
     named |= set(test_why.PLANTED.split())
     named |= set(re.findall(r'"([a-z-]+)"', "\n".join(texts.values())))

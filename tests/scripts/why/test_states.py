@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import typer
-import yaml
 
 from scripts import cli
 from scripts.helm import CHART
+from scripts.manifest import read_yaml
 from scripts.observe.view import View
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
@@ -116,7 +116,7 @@ NOT_A_VALUE = ("waitForPodsReady.timeout",)
 
 @cache
 def values() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_yaml(CHART / "values.yaml")
     return found
 
 
