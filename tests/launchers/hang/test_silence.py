@@ -29,51 +29,31 @@ TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0,
 def test_each_phase_has_a_floor(phase: Phase, loads: bool) -> None:
     reading = replace(TRAINING, phase=phase, loads=loads)
     assert limit_of(reading, 2, FLOORS) == FLOORS[phase_of(reading)]
-
-
-def test_the_floor_of_the_start_counts_until_the_first_step() -> None:
-    start = replace(TRAINING, phase=Phase.START, step_seconds=0)
-    assert limit_of(start, 0, FLOORS) == FLOORS["start"]
-    assert limit_of(replace(start, loads=True), 0, FLOORS) == FLOORS["start"]
-
-
-@pytest.mark.parametrize("phase", [Phase.STEP, Phase.EVALUATION, Phase.REFERENCE])
-@pytest.mark.parametrize("loads", [False, True])
-def test_kernels_are_compiled_within_the_floor_of_the_first_step(phase: Phase, loads: bool) -> None:
-    first = replace(TRAINING, phase=phase, step_seconds=0, loads=loads)
-    assert limit_of(first, 0, FLOORS) == FLOORS["first_step"] < FLOORS["start"]
-    lower = {**FLOORS, "first_step": 1}
-    assert limit_of(first, 0, lower) == lower[phase_of(first)]
-
-
-def test_a_hang_in_the_first_step_names_that_phase() -> None:
-    first = replace(TRAINING, step_seconds=0)
-    late = 1001 + FLOORS["first_step"]
-    found = judge([first], now=late, began=0, step=0, floors=FLOORS)
-    assert found is not None and found.phase == "first_step"
-
-
-def test_slow_steps_raise_the_limit() -> None:
     assert limit_of(TRAINING, 100, FLOORS) == STEPS * 100
+    first = replace(reading, step_seconds=0)
+    if phase == Phase.START:
+        assert limit_of(first, 0, FLOORS) == FLOORS["start"]
+    elif phase in (Phase.STEP, Phase.EVALUATION, Phase.REFERENCE):  # kernels are compiled
+        assert limit_of(first, 0, FLOORS) == FLOORS["first_step"] < FLOORS["start"]
+        lower = {**FLOORS, "first_step": 1}
+        assert limit_of(first, 0, lower) == lower[phase_of(first)]
 
 
 def test_a_node_is_silent_only_when_all_its_processes_are() -> None:
-    def judged(*beats: float) -> object:
-        readings = [replace(TRAINING, beat=beat) for beat in beats]
-        return judge(readings, now=1301, began=0, step=2, floors=FLOORS)
+    def judged(now: float, *readings: Reading, began: float = 0) -> Silence | None:
+        step = readings[0].step_seconds
+        return judge([*readings], now=now, began=began, step=step, floors=FLOORS)
 
-    assert judged(1000, 1002) is None
-    found = judge(
-        [replace(TRAINING, beat=b) for b in (900, 1000)], now=1301, began=0, step=2, floors=FLOORS
-    )
+    early, late, later = (replace(TRAINING, beat=beat) for beat in (900, 1000, 1002))
+    assert judged(1301, late, later) is None
+    found = judged(1301, early, late)
     assert found is not None and (found.seconds, found.limit, found.phase) == (301, 300, "step")
-
-
-def test_a_process_without_a_heartbeat_counts_from_its_start() -> None:
+    found = judged(1001 + FLOORS["first_step"], replace(TRAINING, step_seconds=0))
+    assert found is not None and found.phase == "first_step"
+    # a process without a heartbeat counts from its start
     new = Reading(boundary=0, phase=Phase.START, step_seconds=0, save_seconds=0)
-    start = FLOORS["start"]
-    assert judge([new], now=500 + start, began=500, step=0, floors=FLOORS) is None
-    assert judge([new], now=501 + start, began=500, step=0, floors=FLOORS) is not None
+    assert judged(500 + FLOORS["start"], new, began=500) is None
+    assert judged(501 + FLOORS["start"], new, began=500) is not None
 
 
 def test_processes_that_have_ended_do_not_count() -> None:
@@ -122,6 +102,8 @@ def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
     assert late(1001 + FLOORS["save"], slow) is None
     assert late(1001 + STEPS * 400, slow) is not None
     assert late(9999, replace(WRITER, write_beat=0)) is None
+    assert late(9999) is not None
+    assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None
 
 
 def test_a_save_that_stops_training_may_take_five_times_the_longest_so_far() -> None:
@@ -138,11 +120,6 @@ def test_a_save_that_stops_training_may_take_five_times_the_longest_so_far() -> 
         steps.note([replace(saving, save_seconds=seconds)])
     assert steps.longest_save == 2400
     assert limit_of(replace(saving, save_seconds=1), 20, with_saves(FLOORS, 2400)) == 12_000
-
-
-def test_a_process_that_has_ended_writes_no_longer() -> None:
-    assert late_writes([WRITER], now=9999, floors=FLOORS) is not None
-    assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None
 
 
 def test_a_flush_is_a_sign_of_life_in_a_save_and_not_in_a_step() -> None:

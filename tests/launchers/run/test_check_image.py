@@ -68,20 +68,41 @@ def test_an_image_that_can_train_passes(image: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "code", "said"),
+    ("file", "text", "env", "check_name", "said"),
     [
-        ("megatron/core", "raise OSError('libcudnn.so.9: no such file')", "libcudnn.so.9"),
-        ("mcore_bridge", "import os; os._exit(3)", "mcore_bridge: the process"),
+        (
+            "megatron/core/__init__.py",
+            "raise OSError('libcudnn.so.9: no such file')",
+            {},
+            "imports",
+            "libcudnn.so.9",
+        ),
+        (
+            "mcore_bridge/__init__.py",
+            "import os; os._exit(3)",
+            {},
+            "imports",
+            "mcore_bridge: the process",
+        ),
+        ("swift/__init__.py", "", {ACCEPT: ""}, "patches", "merge-last"),
+        (
+            "ms_swift-4.4.1.dist-info/METADATA",
+            "Name: ms-swift\nVersion: 3.9\n",
+            {},
+            "versions",
+            "ms-swift is 3.9",
+        ),
+        ("torch/version.py", "cuda: str = None\n", {}, "driver", "CUDA"),
     ],
+    ids=["library", "process", "sources", "version", "no CUDA"],
 )
-def test_a_package_that_cannot_be_imported_is_named(
-    image: Path, module: str, code: str, said: str
+def test_an_image_that_cannot_train_is_refused(
+    image: Path, file: str, text: str, env: dict[str, str], check_name: str, said: str
 ) -> None:
-    (image / module / "__init__.py").write_text(code)
-    done = check(image)
+    (image / file).write_text(text)
+    done = check(image, **env)
     assert done.returncode == Exit.CONFIG
-    assert rows(done.stdout)["versions"] == "ok"
-    assert "id=preflight-imports" in done.stdout and said in done.stdout
+    assert f"id=preflight-{check_name}" in done.stdout and said in done.stdout
 
 
 def test_the_drivers_library_is_not_needed_without_a_gpu(image: Path) -> None:
@@ -90,26 +111,6 @@ def test_the_drivers_library_is_not_needed_without_a_gpu(image: Path) -> None:
     done = check(image)
     assert done.returncode == Exit.OK, done.stdout
     assert "transformer_engine.pytorch needs a host with a GPU" in done.stdout
-
-
-def test_sources_that_were_not_read_are_refused(image: Path) -> None:
-    done = check(image, **{ACCEPT: ""})
-    assert done.returncode == Exit.CONFIG
-    assert rows(done.stdout)["patches"] == "failed"
-    assert "id=preflight-patches" in done.stdout and "merge-last" in done.stdout
-
-
-def test_another_version_is_refused(image: Path) -> None:
-    (image / "ms_swift-4.4.1.dist-info" / "METADATA").write_text("Name: ms-swift\nVersion: 3.9\n")
-    done = check(image)
-    assert done.returncode == Exit.CONFIG
-    assert "id=preflight-versions" in done.stdout and "ms-swift is 3.9" in done.stdout
-
-
-def test_a_torch_without_cuda_is_refused(image: Path) -> None:
-    (image / "torch" / "version.py").write_text("cuda: str = None\n")
-    done = check(image)
-    assert done.returncode == Exit.CONFIG and "id=preflight-driver" in done.stdout
 
 
 def test_on_a_host_with_gpus_the_driver_must_fit(image: Path, tmp_path: Path) -> None:
