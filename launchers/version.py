@@ -62,8 +62,7 @@ def of_wheel(version: str) -> str:
 def check_installed(needed: str) -> None:
     """Check that an image's own launcher has the version that the chart needs.
 
-    Args:
-        needed: the chart's version; empty where the chart brings the launcher.
+    ``needed``: the chart's version; empty where the chart brings the launcher.
 
     Raises:
         LaunchError: CONFIG, naming both versions.

@@ -106,8 +106,7 @@ def _holds(line: str, after: str) -> bool:
 def archives(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the content of each archive by its name.
 
-    Args:
-        files: relative path in ``launchers/`` to content.
+    ``files``: relative path in ``launchers/`` to content.
     """
     parts: dict[str, dict[str, bytes]] = {name: {} for name in ARCHIVES}
     for name, source in files.items():
@@ -121,8 +120,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     Python takes a module's bytecode for its source's if size and time agree, so equal times would
     let bytecode on the workspace outlive a change of the source.
 
-    Args:
-        files: relative path to content.
+    ``files``: relative path to content.
     """
     code = {f"launchers/{name}": stored(name, source) for name, source in files.items()}
     return bz2.compress(tar(code, time_of(code)))  # of much alike text 5 % smaller than xz

@@ -160,8 +160,7 @@ class Release:
     def with_pods(self, specs: Mapping[str, Fields]) -> Release:
         """Return the release with other pod specs.
 
-        Args:
-            specs: name of a replicated job to its pod spec; the other jobs keep theirs.
+        ``specs``: name of a replicated job to its pod spec; the other jobs keep theirs.
         """
         jobs = tuple(replace(job, pod=specs.get(job.name, job.pod)) for job in self.jobset.jobs)
         return replace(self, jobset=replace(self.jobset, jobs=jobs))

@@ -52,8 +52,7 @@ def money(amount: float) -> str:
 def read(file: str | None = None) -> Prices:
     """Read the table; an empty one if there is none.
 
-    Args:
-        file: its path; by default that of the variable ``FILE``.
+    ``file``: its path; by default that of the variable ``FILE``.
 
     Raises:
         Problem: it can't be read, is of another form, or names a GPU model that is not known.

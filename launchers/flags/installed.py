@@ -76,8 +76,7 @@ def installed() -> dict[str, Path]:
 def read(packages: Mapping[str, Path]) -> Classes:
     """Read all classes that may declare flags.
 
-    Args:
-        packages: ``swift`` and ``transformers`` to their folders.
+    ``packages``: ``swift`` and ``transformers`` to their folders.
     """
     classes: Classes = {}
     for package, folder in packages.items():

@@ -183,8 +183,7 @@ class Leader:
     def await_joined(self, deadline: float) -> None:
         """Wait until every rank has joined, or one can't; ``start`` says which one is missing.
 
-        Args:
-            deadline: monotonic time until which all ranks must have joined.
+        ``deadline``: monotonic time until which all ranks must have joined.
         """
 
         def is_known() -> bool:

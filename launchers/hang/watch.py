@@ -52,8 +52,7 @@ class HangWatch:
     def __init__(self, env: Mapping[str, str]) -> None:
         """Begin without a hang.
 
-        Args:
-            env: the variables by which the training processes leave evidence.
+        ``env``: the variables by which the training processes leave evidence.
         """
         self.env = env
         self.torchrun = 0

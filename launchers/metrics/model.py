@@ -30,8 +30,7 @@ class Model:
     def tflop(self, s_eff: float) -> tuple[float, float]:
         """Return the TFLOP of a token: of the model, and including recomputation.
 
-        Args:
-            s_eff: sum of squared lengths over sum of lengths, in tokens.
+        ``s_eff``: sum of squared lengths over sum of lengths, in tokens.
         """
         model = flops.model_flops(self.model_config, self.training, s_eff)
         return model / 1e12, flops.hardware_flops(self.model_config, self.training, s_eff) / 1e12

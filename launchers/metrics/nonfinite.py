@@ -90,8 +90,7 @@ class Finding:
     def error(self, file: str = "") -> LaunchError:
         """Return the error that ends the run.
 
-        Args:
-            file: where the rows were written to; empty if they were not.
+        ``file``: where the rows were written to; empty if they were not.
         """
         place = f" (written to {file})" if file and self.rows else ""
         return LaunchError(

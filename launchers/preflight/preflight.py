@@ -85,8 +85,7 @@ class Preflight:
     def local(self, needed: int | None = None) -> None:
         """Check this pod.
 
-        Args:
-            needed: bytes that checkpoints will still need; None if unknown.
+        ``needed``: bytes that checkpoints will still need; None if unknown.
 
         Raises:
             LaunchError: PREFLIGHT, or a user code, with all failures.

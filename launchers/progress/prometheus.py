@@ -45,8 +45,7 @@ Sample = tuple[Mapping[str, str], float]
 def text(document: Mapping[str, Any]) -> str:
     """Return the metrics of a run.
 
-    Args:
-        document: the content of ``progress.json``; an empty one gives no metric.
+    ``document``: the content of ``progress.json``; an empty one gives no metric.
 
     >>> print(text({"run": "r", "state": "running", "training": {"step": 3, "loss": None}}), end="")
     # HELP dpo_run_state The run's state: 1 for the current one.

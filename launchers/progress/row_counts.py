@@ -22,8 +22,7 @@ EARLIER = "in an earlier attempt, whose log has the reason"
 def document(lines: Iterable[str]) -> dict[str, Any]:
     """Return the counts of all processes: rows read and kept, and the reasons by count.
 
-    Args:
-        lines: of the file; an incomplete last one is left out.
+    ``lines``: of the file; an incomplete last one is left out.
     """
     counts, reasons = Counter[str](), dict[str, dict[str, Any]]()
     for text in lines:

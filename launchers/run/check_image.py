@@ -83,8 +83,7 @@ def _imported(env: Mapping[str, str]) -> dict[str, str | None]:
 def judge_imports(errors: Mapping[str, str | None]) -> Iterator[Finding]:
     """Judge the imports of the packages.
 
-    Args:
-        errors: module to its error; empty if it was imported, None if its process ended or hung.
+    ``errors``: module to its error; empty if it was imported, None if its process ended or hung.
 
     >>> [f.state for f in judge_imports({"a": "", "b": "OSError: libcuda.so.1: no such file"})]
     ['skipped', 'ok']

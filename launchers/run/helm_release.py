@@ -12,9 +12,8 @@ from launchers import logs
 def installation_time(record: Path | None) -> float | None:
     """Return when the release was installed, as Unix time; None when that is not known.
 
-    Args:
-        record: key ``release`` of the Secret ``sh.helm.release.v1.NAME.vREVISION``; with
-            another ``HELM_DRIVER`` Helm keeps its records elsewhere, and the file is missing.
+    ``record``: key ``release`` of the Secret ``sh.helm.release.v1.NAME.vREVISION``; with another
+    ``HELM_DRIVER`` Helm keeps its records elsewhere, and the file is missing.
     """
     if record is None:
         return None

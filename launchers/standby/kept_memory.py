@@ -27,8 +27,7 @@ class KeptMemory:
     def __init__(self, processes: int) -> None:
         """Make the files, which are empty; none where the kernel gives no such memory.
 
-        Args:
-            processes: training processes of this node; 0 keeps nothing.
+        ``processes``: training processes of this node; 0 keeps nothing.
         """
         self._descriptors: list[int] = []
         count = processes if sys.platform == "linux" else 0
@@ -45,8 +44,7 @@ class KeptMemory:
     def make_room(self, available: int) -> None:
         """Release the memory unless as much again is free: a resume reads as many bytes.
 
-        Args:
-            available: bytes that may still be allocated.
+        ``available``: bytes that may still be allocated.
         """
         if available < kept_bytes(self.env):
             for each in self._descriptors:
@@ -71,8 +69,7 @@ def kept_bytes(env: Mapping[str, str]) -> int:
 def open_own(env: Mapping[str, str]) -> int:
     """Return a descriptor of this training process's file; a new one without a launcher's.
 
-    Args:
-        env: its environment; ``LOCAL_RANK`` is torchrun's.
+    ``env``: its environment; ``LOCAL_RANK`` is torchrun's.
     """
     with contextlib.suppress(OSError, IndexError):  # proc(5) may deny it: nothing is kept then
         return os.open(_paths(env)[_local(env)], os.O_RDWR | os.O_CLOEXEC)

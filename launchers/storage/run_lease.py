@@ -54,8 +54,7 @@ class RunLease:
     def loss(self, *, again: bool = True) -> LaunchError | None:
         """Return why the run is led by another launcher; None if it is not.
 
-        Args:
-            again: whether a lock that does not name the owner is read again for ``lock.CACHED``.
+        ``again``: whether a lock that does not name the owner is read again for ``lock.CACHED``.
 
         Raises:
             LaunchError: IO, that could not be found out for ``SECONDS``, or as ``lookup.within``

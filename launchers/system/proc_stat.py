@@ -28,8 +28,7 @@ class ProcStat:
 def read_stat(pid: int | str) -> ProcStat | None:
     """Return the state of a process; None if there is no such process, or no /proc.
 
-    Args:
-        pid: process id, or ``self``.
+    ``pid``: process id, or ``self``.
     """
     try:
         # the second field, the command name, may hold spaces and brackets

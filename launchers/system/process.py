@@ -45,8 +45,7 @@ def raise_on_signals(on_first: Callable[[Stopped], None]) -> None:
 
     A second signal kills all descendants and exits at once.
 
-    Args:
-        on_first: called at the first signal, since a second one leaves no time.
+    ``on_first``: called at the first signal, since a second one leaves no time.
     """
 
     def end_now(number: int, _: FrameType | None) -> None:

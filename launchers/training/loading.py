@@ -21,8 +21,7 @@ def load(env: Mapping[str, str]) -> None:
     uncaught exception ends the process at once, and so does the end of a program that has trained.
     Rank 0 logs the names in one line, then a line for each patch.
 
-    Args:
-        env: the environment, with torchrun's ``RANK``.
+    ``env``: the environment, with torchrun's ``RANK``.
 
     Raises:
         LaunchError: CONFIG for a name that is unknown, or that is already installed, and for a

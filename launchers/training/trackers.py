@@ -83,8 +83,7 @@ def _wrapped(module: Any, label: str) -> Callable[..., Any]:
 def run_id(home: Path) -> str:
     """Return the id of a run's curve, made once: 20 letters and digits, which both trackers accept.
 
-    Args:
-        home: the run's folder. One process of a run reports, so that no two make the id at once.
+    ``home``: the run's folder. One process of a run reports, so that no two make the id at once.
     """
     path = home / ID
     if not path.exists():

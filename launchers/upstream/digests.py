@@ -17,8 +17,7 @@ PROJECT = PACKAGE.parent / "pyproject.toml"
 def write(functions: Iterable[Function]) -> list[str]:
     """Add the sources of the installed packages to ``digests.json``.
 
-    Args:
-        functions: of all patches; any other is removed.
+    ``functions``: of all patches; any other is removed.
 
     Returns:
         A line for each release of a function that was added, to be reviewed as read.

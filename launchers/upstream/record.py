@@ -39,8 +39,7 @@ LAUNCHER = "launcher"
 def versions(launcher_digest: str = "") -> dict[str, str]:
     """Return the installed versions, empty where a package is missing, and the launcher's digest.
 
-    Args:
-        launcher_digest: the chart's (``DPO_LAUNCHER_DIGEST``); computed if it is empty.
+    ``launcher_digest``: the chart's (``DPO_LAUNCHER_DIGEST``); computed if it is empty.
     """
     found = {name: source.version(name) for name in PACKAGES}
     return {**found, LAUNCHER: version.own_digest(launcher_digest)}

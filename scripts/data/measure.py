@@ -146,8 +146,7 @@ def _common(one: str, other: str) -> int:
 def tokenizer(model: Path | None) -> tuple[Lengths | None, str]:
     """Return the lengths in tokens of a local model's tokenizer, and why there are none.
 
-    Args:
-        model: the model's folder; None where it is not on this machine.
+    ``model``: the model's folder; None where it is not on this machine.
     """
     file = None if model is None else model / "tokenizer.json"
     if file is None or not file.is_file():

@@ -17,8 +17,7 @@ Record = dict[str, Any]
 def visit_of(record: Mapping[str, Any]) -> str:
     """Return the name of a result's visit.
 
-    Args:
-        record: with ``when`` (ISO 8601) and ``gpus`` (as ``nvidia-smi`` names them).
+    ``record``: with ``when`` (ISO 8601) and ``gpus`` (as ``nvidia-smi`` names them).
 
     >>> visit_of({"when": "2026-11-25T00:18:47+00:00", "gpus": ["NVIDIA H100 80GB HBM3, 580"] * 2})
     '2026-11-25-2xh100'

@@ -24,8 +24,7 @@ CHART = re.compile(r"megatron-dpo-(?P<version>\d.*)")
 def changes(view: View) -> list[str]:
     """Return what differs between the installed objects and what the run's files were made with.
 
-    Args:
-        view: the run; its ConfigMap is in the snapshot if there is something to compare.
+    ``view``: the run; its ConfigMap is in the snapshot if there is something to compare.
     """
     own = metadata.version(version.DISTRIBUTION)
     labels = (view.jobset.get("metadata") or {}).get("labels") or {}

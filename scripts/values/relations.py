@@ -44,9 +44,8 @@ _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 def refusals(values: Values) -> list[Refusal]:
     """Return what cannot work together.
 
-    Args:
-        values: as Helm merges them, with the chart's defaults; each of a type that the schema
-            accepts.
+    ``values``: as Helm merges them, with the chart's defaults; each of a type that the schema
+    accepts.
     """
     network = fabric.fabric(values)
     found = (

@@ -87,8 +87,7 @@ def command(name: str, line: str, tokenizer: str, results: str, words: Sequence[
 def scaling(rates: Mapping[int, float]) -> list[str]:
     """Return a sentence for each step of a weak scaling.
 
-    Args:
-        rates: tokens per second and GPU by the number of GPUs.
+    ``rates``: tokens per second and GPU by the number of GPUs.
 
     >>> scaling({2: 1000.0, 4: 950.0})
     ['2 to 4 GPUs: 95.0 % of the tokens per second and GPU']

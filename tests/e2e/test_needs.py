@@ -42,8 +42,7 @@ def container(name: str, program: str, **more: str) -> Object:
 def together(name: str) -> Object:
     """Return the values of a run with each need that the test cluster can meet.
 
-    Args:
-        name: of the RuntimeClass, which belongs to the whole cluster.
+    ``name``: of the RuntimeClass, which belongs to the whole cluster.
     """
     return {
         "runtimeClassName": name,

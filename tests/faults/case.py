@@ -338,8 +338,7 @@ def _hide(folder: Path) -> None:
 def _orphans(earlier: Collection[int]) -> int:
     """Count and kill the processes that the case has left.
 
-    Args:
-        earlier: processes that were there before it: in a test, those of other tests.
+    ``earlier``: processes that were there before it: in a test, those of other tests.
     """
     stop = time.monotonic() + ORPHAN_SECONDS
     while (left := descendants(os.getpid(), earlier)) and time.monotonic() < stop:

@@ -35,8 +35,7 @@ class FailureRule:
     def code_at(self, *, started: bool) -> Exit:
         """Return the exit code.
 
-        Args:
-            started: whether a training step was completed.
+        ``started``: whether a training step was completed.
         """
         return self.code if self.later is None or not started else self.later
 

@@ -91,8 +91,7 @@ class DealtSampler:
     def rows_of_step(self, consumed: int) -> int:
         """Return the rows of a step over all its packs, before it is dealt to the replicas.
 
-        Args:
-            consumed: packs of the steps before it, as upstream counts them.
+        ``consumed``: packs of the steps before it, as upstream counts them.
         """
         found: list[int] = []
         while len(found) < self.batch:  # a step may begin in one epoch and end in the next

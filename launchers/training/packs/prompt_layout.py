@@ -20,8 +20,7 @@ BATCH = 1000
 def shared(rows: Any) -> list[int]:
     """Return the shared tokens of each pair.
 
-    Args:
-        rows: tokenised pairs, a ``datasets.Dataset``.
+    ``rows``: tokenised pairs, a ``datasets.Dataset``.
     """
     batches = rows.select_columns([*FIELDS]).with_format("arrow").iter(batch_size=BATCH)
     return [n for batch in batches for n in _shared(*(_column(batch[name]) for name in FIELDS))]

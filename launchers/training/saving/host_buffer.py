@@ -25,8 +25,7 @@ ALIGNMENT = 256
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
     """Return the place of each tensor in the buffer, and the bytes of all.
 
-    Args:
-        sizes: bytes of each tensor.
+    ``sizes``: bytes of each tensor.
 
     >>> offsets([10, 256, 1])
     ([0, 256, 512], 768)
@@ -44,8 +43,7 @@ class HostBuffer:
     def __init__(self, size: int) -> None:
         """Reserve the address range; ``prepare`` or the first copy allocates the memory.
 
-        Args:
-            size: bytes.
+        ``size``: bytes.
 
         Raises:
             OSError: the kernel has no such memory to give.
@@ -76,8 +74,7 @@ class HostBuffer:
 
         The copies are complete when this returns: the caller may change the tensors.
 
-        Args:
-            tensors: of any device and dtype; each is stored contiguously.
+        ``tensors``: of any device and dtype; each is stored contiguously.
         """
         if self._preparation is not None:
             self._preparation.join()

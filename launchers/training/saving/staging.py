@@ -42,8 +42,7 @@ class Staging:
     def reserve(self, size: int) -> None:
         """Decide whether the next save goes to this disk, while no rank writes.
 
-        Args:
-            size: bytes of this rank's tensors.
+        ``size``: bytes of this rank's tensors.
         """
         needed = size * self._processes
         try:

@@ -49,8 +49,7 @@ class Running(Account):
     def end_preparation(self, limit: float) -> None:
         """Judge a mapped dataset; forget rows of a stream that were read to show one of them.
 
-        Args:
-            limit: ``recipe.maxDroppedRows``; a stream has none.
+        ``limit``: ``recipe.maxDroppedRows``; a stream has none.
 
         Raises:
             LaunchError: DATA, as ``row_verdict.refuse``.

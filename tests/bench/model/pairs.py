@@ -86,8 +86,7 @@ def text(chance: random.Random, known: Sequence[Word], tokens: int) -> str:
 def medians(share: float) -> tuple[int, int]:
     """Return the median tokens of prompts and answers.
 
-    Args:
-        share: of the prompt in the tokens of a pair whose prompt is there once.
+    ``share``: of the prompt in the tokens of a pair whose prompt is there once.
 
     >>> medians(0.4)
     (343, 257)

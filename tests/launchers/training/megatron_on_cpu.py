@@ -115,8 +115,7 @@ def build(**changes: Any) -> Any:
 
     The weights are the same at each call.
 
-    Args:
-        changes: of ``SIZES``.
+    ``changes``: of ``SIZES``.
     """
     specs = importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
     blocks = importlib.import_module("megatron.core.transformer.transformer_block")

@@ -69,8 +69,7 @@ def python(*, oracle: bool = False) -> Path:
     transformers when it is imported. Its process is a child of the server. It is ``PYTHON`` outside
     of pytest.
 
-    Args:
-        oracle: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
+    ``oracle``: PYTHONPATH is ``ROOT:ORACLE``, not ``ROOT`` or nothing.
     """
     if SESSION not in os.environ:
         return STACK.python
