@@ -44,7 +44,6 @@ that did not record it."""
 
 
 def rows(folder: Path = results.FOLDER) -> Iterator[dict[str, Any]]:
-    """Yield a line for each run, oldest first."""
     found = results.read(folder, "bench-").items()
     for name, record in sorted(found, key=lambda each: str(each[1]["when"])):
         for run in measured.of(name, record):

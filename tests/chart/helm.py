@@ -107,7 +107,6 @@ def call_of_release(
 
 
 def is_known(name: str, flags: Collection[str] = ()) -> bool:
-    """Return whether the renderer is built and knows a call."""
     return not name.startswith("-") and {*flags} <= {UPGRADE, SKIP} and running() is not None
 
 

@@ -104,7 +104,6 @@ def compare(name: str, before: list[str], after: list[str], update_golden: bool)
 
 
 def template_of_the_gang(profile: str) -> list[str]:
-    """Return the gang's pod template as lines of YAML."""
     documents = without_sources(render(selected(profile)))
     return yaml.safe_dump(jobs(documents)["node"]["template"], width=100).splitlines()
 

@@ -171,7 +171,6 @@ def check(space: Space, name: str) -> str:
 
 
 def status(space: Space, kind: str, name: str, content: Mapping[str, Any]) -> None:
-    """Merge fields into an object's status."""
     change = json.dumps({"status": content})
     words = ("--subresource=status", "--type=merge", f"--patch={change}")
     space.kubectl.run("patch", kind, name, *words)

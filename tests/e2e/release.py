@@ -40,7 +40,6 @@ class Release:
         return self._with_values("install", *words)
 
     def upgrade(self, changes: Values | None = None, *words: str) -> str:
-        """Upgrade the release with values that override the installed ones."""
         return self._with_values("upgrade", *words, changes=changes)
 
     def manifest(self, *words: str, changes: Values | None = None) -> str:

@@ -12,7 +12,6 @@ PLACES = pytest.mark.parametrize("placement", ["inline", "jobs"])
 
 
 def assert_stages_ran(run: Run, placement: str) -> None:
-    """Assert that each stage ran to its end in the pod that the values select."""
     pods = [
         run.pods(f"jobset.sigs.k8s.io/replicatedjob-name={stage}")
         for stage in ("clone", "download", "node")

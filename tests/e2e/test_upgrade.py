@@ -14,8 +14,6 @@ from tests.e2e.runs import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A run that trains until it is ordered to end."""
-
     release: Release
     run: Run
 

@@ -29,7 +29,6 @@ class GitServer:
 
 
 def repository(path: Path, files: dict[str, str], branch: str = "main") -> str:
-    """Create a repository or add one commit to it; return the commit."""
     if not (path / ".git").exists():
         path.mkdir(parents=True, exist_ok=True)
         run(path, "init", "--quiet", f"--initial-branch={branch}")

@@ -124,7 +124,6 @@ def test_what_is_wrong_ends_with_1(go: Go, changed: dict[str, str], wrong: str) 
 
 
 def run(**changes: Any) -> dict[str, Any]:
-    """Return a side's run as the command writes it."""
     rank = {"weights": "torch.bfloat16", "gradients": "torch.bfloat16", "launchers": []}
     rank |= {"loss": 9.0} | changes
     return {"ended": "exited 0", "why": "", "kept": [], "ranks": [rank]}

@@ -265,7 +265,6 @@ def matrix(
     ranks: int = 2,
     slow: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
-    """Inject all faults, in as many runs as that takes; yield what happened to each."""
     pending = list(faults)
     while pending:
         planned = schedule(pending, seed, settle, ranks)

@@ -104,7 +104,6 @@ def ready(layout: Layout) -> int:
 
 
 def stage_folder() -> Path:
-    """Return the folder of kwok's pod stages in its Go module."""
     words = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
     done = subprocess.run(words, cwd=TOOL, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -90,7 +90,6 @@ def _ended_process(holder: str) -> LockOwner:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Crash all scenarios; print a table."""
     parser = argparse.ArgumentParser("python -m tests.faults.crash")
     parser.add_argument("--points", type=int, default=POINTS)
     parser.add_argument("--seed", type=int, default=0)

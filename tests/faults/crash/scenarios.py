@@ -74,7 +74,6 @@ def save(root: Path, step: int, version: int = 1, shards: int = len(SHARDS)) -> 
 
 
 def seal(folder: Path, step: int, record: Recording) -> None:
-    """Digest as two ranks, seal, and promise the step."""
     for rank in (0, 1):
         checkpoint.digest_own(folder, rank)
     checkpoint.seal(folder, step)

@@ -77,7 +77,6 @@ class Trained(Pods):
 
     @property
     def signs(self) -> Path:
-        """Return the folder in which the slow trainer leaves its signs."""
         return self.folder / "signs"
 
     def losses(self) -> list[tuple[int, float]]:

@@ -192,7 +192,6 @@ def test_inputs_compare_as_they_read_back(work: Workspace) -> None:
 
 
 def evaluated(work: Workspace, losses: dict[int, float], saved: tuple[int, ...]) -> None:
-    """Write evaluations, and complete checkpoints of some steps."""
     for step, loss in losses.items():
         values = {"loss": loss, "rewards/accuracies": 1 - loss / 2}
         one = Evaluation(step=step, total=9, attempt=1, time=0.0, seconds=1.0, values=values)

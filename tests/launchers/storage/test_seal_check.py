@@ -137,7 +137,6 @@ def test_a_users_folder_is_renamed_before_a_save(tmp_path: Path, kind: str) -> N
 
 
 def files(root: Path) -> list[str]:
-    """Return the names of all files below a folder or a link."""
     return sorted(name for _, _, names in os.walk(root, followlinks=True) for name in names)
 
 

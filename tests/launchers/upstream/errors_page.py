@@ -31,7 +31,6 @@ def entries() -> list[dict[str, Any]]:
 
 
 def wordings() -> dict[str, str]:
-    """Return the golden wording of each refusal by its id."""
     found: dict[str, str] = read_yaml(WORDINGS)
     return found
 

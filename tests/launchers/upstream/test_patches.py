@@ -65,7 +65,6 @@ def test_sources_and_patches_name_the_same_functions() -> None:
 
 
 def private_calls(feature: Feature) -> Iterator[str]:
-    """Yield the private methods of the trainer that a feature's module calls."""
     path = PACKAGE / f"{feature.module.replace('.', '/')}.py"
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

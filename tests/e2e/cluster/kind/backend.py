@@ -37,8 +37,6 @@ PROBES: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Kind:
-    """Implements ``Cluster`` with kind and a container engine."""
-
     layout: Layout
 
     @property

@@ -15,7 +15,6 @@ Orders = dict[str, dict[str, list[int]]]
 
 
 def orders(*features: str) -> Orders:
-    """Return the rows that the probe read, by kind of loader."""
     said = warm.printed("-m", "tests.launchers.training.epochs.order_probe", *features)
     found: Orders = json.loads(said.splitlines()[-1])
     return found

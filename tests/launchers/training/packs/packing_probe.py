@@ -189,7 +189,6 @@ def spawned() -> list[str]:
 
 
 def edges(model: Path) -> list[str]:
-    """Create loaders as the trainer does; return what is wrong."""
     import torch.distributed as dist
     from swift.megatron.arguments import MegatronArguments
 

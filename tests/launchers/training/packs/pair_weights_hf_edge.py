@@ -23,7 +23,6 @@ WORDS = 64
 
 
 def batch(rows: list[Any]) -> dict[str, Any]:
-    """Collate one pack as the transformers backend does."""
     mine = template()
     mine.use_megatron = False
     made = mine.data_collator([rows])
