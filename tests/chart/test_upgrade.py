@@ -142,15 +142,12 @@ def test_a_release_of_an_older_chart_is_compared_as_far_as_it_goes(chart: Path) 
     assert changes(upgrade(chart, OTHER)) == ["recipe: args.lr, args.seed"]
 
 
-def test_without_a_cluster_nothing_is_compared(chart: Path) -> None:
+def test_without_a_cluster_and_at_an_installation_nothing_is_compared(chart: Path) -> None:
+    put(chart)
+    assert template(merged(OTHER), chart=chart, is_cached=False)
     (chart / "live.json").write_text("{}")
     assert upgrade(chart, OTHER) == ""
     assert template(merged(OTHER), "--is-upgrade")
-
-
-def test_an_installation_is_not_compared(chart: Path) -> None:
-    put(chart)
-    assert template(merged(OTHER), chart=chart, is_cached=False)
 
 
 def test_content_does_not_depend_on_the_cluster(chart: Path) -> None:

@@ -57,13 +57,6 @@ def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
     (pods.run / "progress.json").write_text(json.dumps(document))
 
 
-def test_a_run_that_succeeded_is_proved(ended: Pods) -> None:
-    code, output = verify(ended)
-    assert code == Exit.OK, output
-    assert "run verified" in output
-    assert f"export={ended.run / 'export'} files=3 bytes=" in output
-
-
 def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     (pods.folder / "sources" / "pairs.jsonl").write_text(PAIR * 4)
     pods.write_recipe(export="best", args={"tuner_type": "full", "split_dataset_ratio": "0.5"})
@@ -75,12 +68,14 @@ def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     assert code == Exit.OK, output
 
 
-def test_the_evaluations_on_held_out_rows_are_reported(ended: Pods) -> None:
+def test_a_run_that_succeeded_is_proved_and_its_evaluations_are_reported(ended: Pods) -> None:
     one = {"step": 3, "loss": 0.4, "accuracy": 0.9, "margin": 1.5}
     held_out = {"first": {**one, "step": 0}, "last": one, "best": one, "by": "loss"}
     rewrite(ended, lambda d: d.update(training={"held_out": held_out}))
     code, output = verify(ended)
     assert code == Exit.OK, output
+    assert "run verified" in output
+    assert f"export={ended.run / 'export'} files=3 bytes=" in output
     assert "held out, first evaluation step=0 loss=0.4 accuracy=0.9 margin=1.5" in output
     assert "held out, best evaluation step=3 loss=0.4 accuracy=0.9 margin=1.5 by=loss" in output
 

@@ -30,16 +30,16 @@ def test_another_model_is_not_taken_for_a_known_one(name: str) -> None:
     assert where == f"the sizes of {name} are not known: give --model-config config.json"
 
 
-def test_a_folder_of_this_machine_is_read(folder: Path) -> None:
-    found, where = find_model(f"file://{folder}")
-    assert found is not None
-    assert (found.layers, where) == (3, str(folder / "config.json"))
-
-
-def test_the_file_that_was_given_wins(folder: Path) -> None:
-    found, where = find_model("hf://Qwen/Qwen3-0.6B@main", folder / "config.json")
-    assert found is not None
-    assert (found.layers, where) == (3, str(folder / "config.json"))
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_folder_of_this_machine_is_read_and_a_file_that_was_given_wins(
+    folder: Path, mark: bytes
+) -> None:
+    config = folder / "config.json"
+    config.write_bytes(mark + config.read_bytes())
+    for given in ((f"file://{folder}",), ("hf://Qwen/Qwen3-0.6B@main", config)):
+        found, where = find_model(*given)
+        assert found is not None
+        assert (found.layers, where) == (3, str(config))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"hidden_size": 2}', '{"hidden_size": "x"}'])
@@ -48,15 +48,5 @@ def test_a_file_without_sizes_is_a_problem_that_names_it(tmp_path: Path, text: s
     file.write_text(text)
     with pytest.raises(Problem, match=str(file)):
         find_model("hf://o/m@main", file)
-
-
-def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="No such file"):
-        find_model("hf://o/m@main", tmp_path / "config.json")
-
-
-def test_a_byte_order_mark_of_a_config_is_skipped(folder: Path) -> None:
-    config = folder / "config.json"
-    config.write_bytes(b"\xef\xbb\xbf" + config.read_bytes())
-    found, _ = find_model("hf://o/m@main", config)
-    assert found is not None and found.layers == 3
+        find_model("hf://o/m@main", tmp_path / "none.json")

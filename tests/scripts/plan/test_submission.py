@@ -29,18 +29,12 @@ def test_the_shipped_values_are_read() -> None:
 
 
 def test_what_is_set_wins_over_the_file() -> None:
-    found = rendered("nodes=4", "kueue.queue=team-a", "kueue.priorityClass=high")
+    found = rendered(
+        *("nodes=4", "kueue.queue=team-a", "kueue.priorityClass=high", "stages.placement=jobs"),
+        *("workspace.existingClaim=", "workspace.pvc.size=2Ti"),
+    )
     assert (found.nodes, found.queue, found.priority) == (4, "team-a", "high")
-
-
-def test_stages_in_pods_of_their_own_are_seen() -> None:
-    found = rendered("stages.placement=jobs")
-    assert (found.placement, found.nodes) == ("jobs", 2)
-
-
-def test_the_size_of_a_new_claim_is_known() -> None:
-    found = rendered("workspace.existingClaim=", "workspace.pvc.size=2Ti")
-    assert found.workspace_size == 2 * 2**40
+    assert (found.placement, found.workspace_size) == ("jobs", 2 * 2**40)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
