@@ -82,11 +82,7 @@ class HangAgreement(Agreement):
     ) -> None:
         """Connect this node's training processes; what an earlier attempt has noted is forgotten.
 
-        Args:
-            gather: returns their evidence, within ``ANSWER_SECONDS``.
-            record: keeps what rank 0 has found.
-            end: ends them, because of the node that it is given, with the cause and the culprit's
-                kind.
+        ``gather`` answers within ``ANSWER_SECONDS``; ``end`` gets node, cause and culprit's kind.
         """
         with self._lock:
             self._gather, self._record, self._end = gather, record, end

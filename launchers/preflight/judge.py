@@ -133,10 +133,8 @@ def _slowest(records: Sequence[Record], kind: str) -> str:
 def slow_pairs(records: Sequence[Record], *, strict: bool) -> list[Finding]:
     """Report pairs that are slower than others of their kind.
 
-    Args:
-        records: records of all ranks; the lower rank of a pair reports it.
-        strict: whether slow network pairs are failures: RDMA, not sockets. Slow pairs inside a node
-            are failures for all known GPU models, since NVSwitch connects their GPUs.
+    The lower rank of a pair reports it. Slow network pairs are failures if ``strict``: RDMA, not
+    sockets; those inside a node for all known GPU models, since NVSwitch connects their GPUs.
     """
     found, seen = [], []
     must = {

@@ -202,9 +202,7 @@ def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
 def versions(found: Mapping[str, str | None], backend: Backend | None) -> Finding:
     """Check the packages that a backend needs.
 
-    Args:
-        found: versions by package; empty if unknown, None if it is not installed.
-        backend: the recipe's backend; None without a recipe.
+    A version is empty if unknown, None if not installed; ``backend`` None without a recipe.
     """
     seen, image = [], []
     for name, (_, first, beyond) in REQUIRED_PACKAGES.get(backend or "script", {}).items():

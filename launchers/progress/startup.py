@@ -21,12 +21,7 @@ def following(
 ) -> Iterator[None]:
     """Follow the start of the training that runs inside this context.
 
-    Args:
-        progress: the file to update; None on nodes other than rank 0, which follow the last rank.
-        folder: the attempt's folder.
-        world_size: number of training processes.
-        settled: called once, in a separate thread, after the second step, or at the end of a
-            training that has done its first: all kernels of a step have been compiled by then.
+    ``settled`` is called once, aside, when all kernels of a step have been compiled.
     """
     ended = threading.Event()
     thread = threading.Thread(

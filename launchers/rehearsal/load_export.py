@@ -112,11 +112,7 @@ def _listed(names: list[str]) -> str:
 def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool = False) -> Loaded:
     """Read an export back.
 
-    Args:
-        export: the folder of the export; that of an adapter alone has no model to compare with.
-        model: the model in Hugging Face format that training began from.
-        probes: the trainer's log-probabilities at the exported step, and before the first step.
-        sample: whether the export and the model answer some prompts.
+    ``probes`` are the trainer's log-probabilities at this step, and before the first one.
     """
     began = time.monotonic()
     probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]

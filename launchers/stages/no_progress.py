@@ -18,10 +18,7 @@ def judge(attempts: Sequence[AttemptRecord], save_every: int | None) -> LaunchEr
 
     Only failures since a person last corrected something count: an attempt that ended with a user
     code is not restarted by the cluster. Attempts that were preempted or never trained don't count.
-
-    Args:
-        attempts: the run's past attempts, the oldest first.
-        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
+    ``attempts`` are the oldest first; ``save_every`` steps, None if by time or by epoch.
     """
     counted = list(_counted(attempts))
     if len(counted) >= 2 and _same_memory_failure(counted[0], counted[1]):

@@ -72,11 +72,7 @@ def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
 def answer(home: Path, *, limit: int, cut: int, patterns: Sequence[str]) -> bytes:
     """Return the archive in base64, in lines.
 
-    Args:
-        home: folder of the run.
-        limit: the largest archive in bytes: of what a log can hold.
-        cut: bytes of the begin and of the end of a longer file that are kept; 0 for all.
-        patterns: regular expressions of the names of files, relative to ``home``.
+    ``cut`` bytes of both ends of a longer file stay, 0: all; ``limit`` is of an archive.
 
     Raises:
         LaunchError: INPUT_MISSING without such a run, USAGE if the archive is larger.

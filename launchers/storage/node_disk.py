@@ -154,11 +154,7 @@ def _size(path: Path) -> int:
 def nearest(root: Path, resume: Checkpoint, seconds: float) -> Checkpoint:
     """Return a folder of links to a checkpoint's files: on this node's disk where it has them.
 
-    Args:
-        root: this run's folder on the node's disk.
-        resume: the complete checkpoint on the workspace.
-        seconds: time limit of the comparison of the files on this disk with their digests; 0
-            compares only the digests noted when they were written.
+    0 ``seconds`` compare only the digests noted when the files were written.
 
     Returns:
         The links; ``resume`` itself if this disk fails.

@@ -25,9 +25,7 @@ class RetryPolicy:
     def delay(self, failures: int, random: float) -> float:
         """Return the seconds to wait: between half of the doubled delay and all of it.
 
-        Args:
-            failures: failed attempts so far, at least 1.
-            random: from [0, 1), so that many pods do not retry at the same moment.
+        ``failures`` begin with 1; ``random`` in [0, 1) spreads the retries of many pods.
 
         >>> [RetryPolicy().delay(n, 0.0) for n in (1, 2, 3, 20)]
         [0.5, 1.0, 2.0, 30.0]

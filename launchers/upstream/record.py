@@ -79,10 +79,7 @@ def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]
 
     Patches, functions and packages that only one of the two sides knows are left out: they come
     from another launcher or another ``recipe.reference``, not from another upstream.
-
-    Args:
-        before: the checkpoint's record, as ``read`` returns it.
-        features: names of the features that the run installs.
+    ``before`` is the checkpoint's record, as ``read`` returns it.
     """
     return [*_changed_versions(before["versions"]), *_changed_patches(before, features)]
 

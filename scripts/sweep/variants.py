@@ -33,10 +33,7 @@ def variants(run: str, given: Sequence[str]) -> list[Variant]:
 
     A run is called after its values, so that a sweep that is repeated with more values leaves the
     runs of the first one as they are.
-
-    Args:
-        run: the beginning of the names.
-        given: ``path=value,value`` each; ``\,`` is a comma within a value, as are those in ``{}``.
+    ``given`` are ``path=value,value``; ``\,`` is a comma in a value, as are those in ``{}``.
 
     Raises:
         WrongUse: an argument is not of this form, or names a path or a value twice; there are more

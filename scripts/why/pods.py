@@ -96,9 +96,7 @@ def _references(view: View) -> tuple[list[Rank], str]:
 def _reference(named: Named, *patterns: str) -> Condition:
     """Return the condition that the kubelet's message contains one of the patterns.
 
-    Args:
-        named: returns what the remedy needs to know of the object that is named.
-        patterns: of the message.
+    ``named`` returns what the remedy needs to know of the object that is named.
     """
 
     def holds(view: View) -> Facts | None:

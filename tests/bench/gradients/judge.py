@@ -97,9 +97,7 @@ def bound(name: str) -> float:
 def judge(runs: Mapping[str, Run], compared: Mapping[str, Errors]) -> dict[str, Any]:
     """Judge all sides.
 
-    Args:
-        runs: by side, with ``ended``, ``kept``, ``ranks`` and ``why`` as the command writes them.
-        compared: errors of the sides whose gradients could be compared.
+    ``compared``: errors of the sides whose gradients could be compared.
 
     Returns:
         ``passed``, ``wrong`` in sentences, the figures and scale of each side, and by control what

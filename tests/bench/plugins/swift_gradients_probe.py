@@ -51,9 +51,7 @@ def wrap_model(args: Any, models: list[Any], *given: Any, **named: Any) -> list[
 def parts(optimizer: Any, names: dict[Any, str]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield key and gradient of each part that this rank updates.
 
-    Args:
-        optimizer: megatron-core's, of one or of several distributed optimizers.
-        names: of the parameters.
+    ``optimizer`` is megatron-core's, of one or of several distributed optimizers.
     """
     for each in getattr(optimizer, "chained_optimizers", [optimizer]):
         for parameter in getattr(each, "model_param_gbuf_map", ()):

@@ -13,9 +13,7 @@ SECONDS = 300.0
 def folder(module: str, within: Path) -> Path:
     """Return the folder of a module.
 
-    Args:
-        module: its path; with ``@version``, unless a go.mod says it.
-        within: the folder of that go.mod, or one without any.
+    ``module`` has its ``@version``, unless the go.mod of ``within`` says it.
 
     Raises:
         Problem: there is no Go, or it cannot fetch the module.

@@ -25,9 +25,7 @@ def latest(rows: Sequence[Row]) -> dict[int, Row]:
 def effective(rows: Sequence[Row], suspended_seconds: float = 0.0) -> float:
     """Return the effective training time: seconds of steps that count over seconds of the run.
 
-    Args:
-        rows: of all attempts.
-        suspended_seconds: time in the queue after the first step, which does not count.
+    ``suspended_seconds``, in the queue after the first step, do not count.
     """
     first, last = min(rows, key=lambda r: r.time), max(rows, key=lambda r: r.time)
     wall = last.time - first.time + first.seconds - suspended_seconds
