@@ -32,6 +32,8 @@ OWN = "recipe."
 them."""
 TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
 PAIR_WEIGHTS, PROMPT_ONCE = f"{OWN}pairWeights", f"{OWN}promptOnce"
+AUTO = "auto"
+"""Default of ``promptOnce``."""
 ADAPTER_REFERENCE = f"{OWN}adapterReference"
 TRAINS = f"{OWN}trains"
 """``adapter`` or ``full``: what Megatron's trainer trains, a fact that follows from flags."""
@@ -39,17 +41,12 @@ _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
 """Trackers that are sent the curves, with the variable of their API key."""
-SWITCHES = {
-    "promptOnce": False,
-    "allowVersionChange": False,
-    "checkFirstStep": True,
-    "pairLedger": True,
-}
+SWITCHES = {"allowVersionChange": False, "checkFirstStep": True, "pairLedger": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     "backend", "task", "model", "dataset", "args", "reference", "adapterReference", "pairWeights",
-    "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES, "swiftVersion", "trackers",
-    "script",
+    "promptOnce", "export", "saving", "saveMinutes", "maxDroppedRows", *SWITCHES, "swiftVersion",
+    "trackers", "script",
 )  # fmt: skip
 CHOICES = {
     "backend": ("megatron", "transformers", "script"),
@@ -100,8 +97,9 @@ class Recipe:
     pair_weights: PairWeights = "equal"
     """Weights of the pairs of a step in packed DPO. ``equal``: all the same; ``pack``: as ms-swift
     does, packs weigh the same and the pairs of a pack share its weight."""
-    prompt_once: bool = False
-    """Whether the texts of a pair share the computation of their prompt in a pack."""
+    prompt_once: bool | None = None
+    """Whether the texts of a pair share the computation of their prompt in a pack; None
+    (``auto``): rank 0 decides (``stages/attempt.py: settle``), and until then they do not."""
     saving: Saving = "background"
     """How Megatron's checkpoints are written: in the ``background``, from a copy in host memory, or
     ``blocking`` training until they are complete. Not part of ``digest``."""
@@ -148,6 +146,12 @@ class Recipe:
         return replace(self, reference="online", export="last").digest
 
     @property
+    def settled(self) -> tuple["Recipe", ...]:
+        """Return what the recipe may become once ``prompt_once`` is decided."""
+        both = (False, True) if self.prompt_once is None else (self.prompt_once,)
+        return tuple(replace(self, prompt_once=each) for each in both)
+
+    @property
     def own(self) -> dict[str, str]:
         """Return the keys other than ``args`` that rules may ask for, by their path in the values.
 
@@ -158,7 +162,7 @@ class Recipe:
             REFERENCE: self.reference,
             EXPORT: self.export,
             PAIR_WEIGHTS: self.pair_weights,
-            PROMPT_ONCE: str(self.prompt_once).lower(),
+            PROMPT_ONCE: AUTO if self.prompt_once is None else str(self.prompt_once).lower(),
             ADAPTER_REFERENCE: self.adapter_reference,
         }
 
@@ -244,8 +248,12 @@ class Recipe:
     @property
     def weighs_pairs_equally(self) -> bool:
         """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
-        is_packed_dpo = self.preference == "dpo" and self.is_on("packing")
-        return is_packed_dpo and self.pair_weights == "equal"
+        return self.has_packed_pairs and self.pair_weights == "equal"
+
+    @property
+    def has_packed_pairs(self) -> bool:
+        """Return whether rows of DPO are packed."""
+        return self.preference == "dpo" and self.is_on("packing")
 
     @property
     def has_reference(self) -> bool:
@@ -281,7 +289,7 @@ def parse(document: object) -> Recipe:
         reference=cast(Reference, given["reference"]),
         export=cast(Export, given["export"]),
         pair_weights=cast(PairWeights, given["pairWeights"]),
-        prompt_once=_switch("recipe-prompt-once", document, "promptOnce"),
+        prompt_once=_prompt_once(document.get("promptOnce", AUTO)),
         saving=cast(Saving, given["saving"]),
         save_minutes=_number("saveMinutes", given.get("saveMinutes", SAVE_MINUTES)),
         max_dropped_rows=_number("maxDroppedRows", given.get("maxDroppedRows", MAX_DROPPED_ROWS)),
@@ -304,6 +312,12 @@ def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
     if not isinstance(given, bool):
         raise _wrong(key, given, "use true or false", id=id)
     return given
+
+
+def _prompt_once(given: object) -> bool | None:
+    if given != AUTO and not isinstance(given, bool):
+        raise _wrong("promptOnce", given, f"use {AUTO}, true or false", id="recipe-prompt-once")
+    return given if isinstance(given, bool) else None
 
 
 def _number(key: str, given: object) -> float:

@@ -199,6 +199,8 @@ class StartMessage:
     """None when the preflight is skipped."""
     lease: str = ""
     """The lock of the run and its owner, see ``storage/run_lease.py``; empty without training."""
+    prompt_once: bool = False
+    """Whether prompts of pairs are computed once: rank 0 has decided for all."""
 
     def to_wire(self) -> Message:
         """Build the message."""

@@ -34,6 +34,7 @@ _UNMODELLED = (
     "linear_num_key_heads",
     "expert_layer_period",
     "hidden_size_per_layer_input",
+    "use_sliding_window",
 )
 _OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
 """Keys of layers without attention, in lower case."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from launchers import logs
+from launchers.config import gpu_models
 from launchers.config.preflight import COLLECTIVE
 from launchers.config.recipe import Backend, Recipe
 from launchers.config.settings import Settings
@@ -81,6 +82,12 @@ class Preflight:
             return "SKIP_PREFLIGHT=1"
         trains = "train" not in self.settings.stages.skips or self.settings.stages.preflight.only
         return "" if trains else "SKIP_TRAIN=1"
+
+    @property
+    def gpu_name(self) -> str:
+        """Return the planner's name of this pod's GPUs; empty if it does not know them."""
+        known = self.settings.stages.preflight.gpu or gpu_models.by_smi_name(self.gpu_model)
+        return known.name if known else ""
 
     def local(self, needed: int | None = None) -> None:
         """Check this pod.

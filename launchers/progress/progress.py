@@ -48,6 +48,8 @@ class Progress:
     """Per stage: ``state`` (running, done, up to date, skipped, failed), ``why``, ``seconds``."""
     outputs: list[list[str]] = field(default_factory=list)
     """Path and digest of each output of the stages before training."""
+    prompts: str = ""
+    """Whether prompts of pairs are computed once, and why not, where ``auto`` decides."""
     training: dict[str, Any] = field(default_factory=dict)
     """Progress and speed of training, see ``training.py``."""
     restarts: list[dict[str, Any]] = field(default_factory=list)
@@ -146,6 +148,7 @@ class Progress:
             "attempt": self.attempt,
             "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
             "outputs": self.outputs,
+            **({"prompts": self.prompts} if self.prompts else {}),
             "training": self.training,
             "restarts_in_place": self.restarts,
             "held_seconds": round(self.held, 3),

@@ -1,17 +1,22 @@
-"""Rules of packed pairs: ``recipe.pairWeights`` and ``recipe.promptOnce``.
+"""Rules of packed pairs: ``recipe.pairWeights``, ``recipe.promptOnce`` and its default ``auto``.
 
 Sources are abbreviated as in ``rules/parallelism.py``; ``training/packs/prompt_once.py`` judges the
 built model too.
 """
 
-from launchers.config.recipe import PAIR_WEIGHTS, PROMPT_ONCE
+from launchers.config.gpu_models import GPU_MODELS
+from launchers.config.recipe import PAIR_WEIGHTS, PROMPT_ONCE, REFERENCE
 from launchers.rules.engine import (
+    GPU_MODEL,
     NOT_RLHF,
     RLHF,
+    TRAINS_ADAPTER,
     Rule,
+    When,
     conflicts,
     given,
     has,
+    missing,
     none_of,
     off,
     on,
@@ -126,3 +131,36 @@ ONCE_ELSEWHERE: tuple[Rule, ...] = (
     ),
 )
 """Rules of the transformers backend."""
+UNMEASURED: tuple[tuple[When, str], ...] = (
+    (TRAINS_ADAPTER, "adapters"),
+    (missing(GPU_MODEL), "an unknown GPU (set gpuModel)"),
+    (none_of(GPU_MODEL, *(n for n, gpu in GPU_MODELS.items() if gpu.arch == "sm90")), "{gpuModel}"),
+    *(
+        (over(f"{name}_size", "1"), f"{name}_size {{{name}_size}}")
+        for name in ("tensor_model_parallel", "pipeline_model_parallel", "micro_batch")
+    ),
+    *((given(name), name) for name in ("fp8_format", "fp4_format", "rope_scaling", "val_dataset")),
+    *(
+        (on(name), name)
+        for name in ("streaming", "overlap_moe_expert_parallel_comm", "predict_with_generate")
+    ),
+    *(
+        (one_of(name, value), f"{name}: {value}")
+        for name, value in (
+            (REFERENCE, "online"),
+            ("recompute_granularity", "selective"),
+            ("remove_unused_columns", "false"),
+        )
+    ),
+    (none_of("attention_backend", "auto", "fused"), "attention_backend {attention_backend}"),
+)
+"""Where ``auto`` is off: prompts once have had no GPU run with it, or it may prevent them in
+training. The runs: tests/bench/notes/packs.md and learning.md."""
+MEASURED: dict[str, tuple[str, ...]] = {
+    "ms-swift": ("4.4.1", "4.5.3"),
+    "transformer-engine": ("2.16.1",),
+    **dict.fromkeys(("flash-attn", "flash-attn-3", "flash-attn-4"), ("",)),
+}
+"""The releases of these runs; empty: not installed."""
+ARCHITECTURES, OVERRIDES = ("Qwen3MoeForCausalLM",), ("moe_router_fusion",)
+"""Their models, and what they had in ``megatron_extra_kwargs``."""

@@ -8,15 +8,15 @@ setting is valid but almost certainly unintended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from launchers.config.flag_value import Value
-from launchers.config.recipe import Recipe
+from launchers.config.recipe import PROMPT_ONCE, Recipe
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
-from launchers.rules import engine, model, warnings
+from launchers.rules import engine, model, pairs, warnings
 from launchers.rules.adapter import ADAPTER
 from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
 from launchers.rules.engine import Facts, Range, Rule
@@ -269,6 +269,28 @@ def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
             if model_config and (found := hint(model_config, known))
         ]
     return messages
+
+
+def why_twice(args: Mapping[str, Value], context: Context) -> str:
+    """Return why ``promptOnce: auto`` computes prompts twice; empty if it computes them once.
+
+    It does where every rule of ``true`` accepts the recipe and runs on GPUs have had the like
+    (``rules/pairs.py``). Arguments as of ``check``.
+    """
+    if context.backend != "megatron":
+        return f"requires backend megatron, not {context.backend}"
+    facts = _facts(args, replace(context, own={**context.own, PROMPT_ONCE: "true"}))
+    for says in (found.says for rule in ONCE for found in rule.judge(facts)):
+        return says.removeprefix("true ").removesuffix("; use false")
+    model_config = context.model_config
+    found = [what for when, what in pairs.UNMEASURED if when.holds(facts)]
+    unmeasured = [what.format_map(facts.texts) for what in found]
+    unmeasured += sorted(facts.overridden.difference(pairs.OVERRIDES))
+    name = model_config.architecture if model_config else ""
+    if name not in pairs.ARCHITECTURES:
+        unmeasured.append(name or "a model of unknown architecture")
+    unmeasured += model_config.unmodelled if model_config else ()
+    return f"not measured with {unmeasured[0]}" if unmeasured else ""
 
 
 def ranged(backend: str) -> frozenset[str]:

@@ -32,7 +32,7 @@ from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import Prepared, prepare
 from launchers.run.restart import Restarts
-from launchers.stages.attempt import Attempt, StartDecision, decide_start
+from launchers.stages.attempt import Attempt, StartDecision, decide_start, settle
 from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import finish
 from launchers.stages.resume import verify_share
@@ -130,7 +130,6 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     launch, hello = settings.launch, Hello.of_run(settings, recipe)
     work = launch.work
     rehearse.begin(launch, hello.digest)
-    trained = rehearse.recipe_of(launch, recipe)
     progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
     preflight = Preflight.of_run(settings, recipe, hello, env)
 
@@ -164,6 +163,9 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
             judge_model=None if verdict.is_final else check_later,
         )
         preflight.space(plan_file.record(settings, recipe, inputs, env))
+        sizes, gpu = plan_file.read_sizes(inputs.model / "config.json")[0], preflight.gpu_name
+        trained = rehearse.recipe_of(launch, recipe)
+        trained, progress.prompts = settle(settings, trained, sizes, gpu)
         progress.outputs = [list(output) for output in prepared.outputs]
 
         # Gather: start the gang when every rank is ready.
@@ -227,7 +229,8 @@ def _gather(
     folder = decision.attempt.folder(launch.work)
     with preflight.meeting(folder, decision.skip) as (question, judge):
         start = decision.message(prepared.outputs, question)
-        start = replace(start, lease=str(run_lease.current() or ""))
+        once = bool(recipe.prompt_once)
+        start = replace(start, lease=str(run_lease.current() or ""), prompt_once=once)
         joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
         leader.start(start, joined_by, judge)
     return decision, start
@@ -262,7 +265,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         attempt = Attempt(number=start.attempt, resume=resume)
         logs.info("gang started", generation=generation)
         with during("train"):
-            trained = rehearse.recipe_of(launch, recipe)
+            trained = replace(rehearse.recipe_of(launch, recipe), prompt_once=start.prompt_once)
             _train(preflight, trained, inputs, attempt, start, member.peers)
 
 

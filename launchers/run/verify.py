@@ -153,7 +153,8 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
         return
     export = settings.launch.work.export
     there = marker.read(export)
-    if there is None or there.inputs.get("recipe") != recipe.identity:
+    settled = [each.identity for each in recipe.settled]
+    if there is None or there.inputs.get("recipe") not in settled:
         raise _changed("export-changed", f"{export} was not made by this recipe")
     _verify_files(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}

@@ -1,6 +1,7 @@
 """Rank 0's decision before the gang starts: whether to train, and from which checkpoint."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,16 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import features
 from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.plan.footprint import save_every
+from launchers.plan.model_config import ModelConfig
+from launchers.rules import pairs, table
 from launchers.stages import attempt_record, no_progress, resume
 from launchers.stages.export import is_exported
-from launchers.storage import checkpoint, disk
+from launchers.storage import checkpoint, disk, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
 from launchers.system.atomic_file import replace
-from launchers.upstream import record
+from launchers.upstream import patches, record, source
+from launchers.upstream.prompt_patch import PROMPT_ONCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,57 @@ class StartDecision:
             skip=self.skip,
             preflight=question,
         )
+
+
+def settle(
+    settings: Settings, recipe: Recipe, model_config: ModelConfig | None, gpu_model: str
+) -> tuple[Recipe, str]:
+    """Decide ``promptOnce: auto`` (on rank 0, for all ranks): as the run has begun, or by rule.
+
+    The recipe's digest in the run's identity is the record: packs with prompts once have other
+    pairs. A run that began before there was ``auto`` computes them twice.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: that is trained.
+        model_config: the model's sizes; None if they are not known.
+        gpu_model: the chart's name of this pod's GPUs; empty if it is not known.
+
+    Returns:
+        The recipe with the decision, and the decision in words; these are empty where the values
+        decide, or no rows of DPO are packed.
+    """
+    if recipe.prompt_once is not None or not recipe.has_packed_pairs:
+        return recipe.settled[0], ""
+    launch, made = settings.launch, marker.read(settings.launch.work.export)
+    begun = [_identity(launch.work.inputs).get("recipe"), made and made.inputs.get("recipe")]
+    kept = [each for one in begun for each in recipe.settled if each.identity == one]
+    if kept:
+        settled, why = kept[0], "as the run began"
+    else:
+        context = table.Context.of(
+            recipe,
+            model_config=model_config,
+            nodes=launch.place.nodes,
+            gpus_per_node=launch.nproc_per_node,
+            gpu_model=gpu_model,
+        )
+        why = table.why_twice(recipe.args, context) or _unmeasured(settings)
+        settled = recipe.settled[not why]
+    said = f"computed {'once' if settled.prompt_once else 'twice'}" + (f": {why}" if why else "")
+    logs.info("prompts of pairs", are=said, change="recipe.promptOnce")
+    return settled, said
+
+
+def _unmeasured(settings: Settings) -> str:
+    """Return which of this pod's packages prompts once were not measured with; empty if none."""
+    if settings.stages.code.python_path:
+        return "not measured with packages of the clone"
+    for package, known in pairs.MEASURED.items():
+        if (seen := source.version(package).partition("+")[0]) not in known:
+            return f"not measured with {package} {seen or '(not installed)'}"
+    verdict = patches.judge(PROMPT_ONCE, os.environ.get(patches.ACCEPT, ""))
+    return "" if verdict.is_installed else verdict.error().cause
 
 
 def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str]) -> StartDecision:

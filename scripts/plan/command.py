@@ -23,7 +23,7 @@ from scripts.helm import template
 from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
-from scripts.plan.inputs import find_data, find_model, judge_rows
+from scripts.plan.inputs import find_data, find_model, judge_rows, prompts
 from scripts.plan.recipe_args import Args, layout_flags
 from scripts.plan.search import Found, Search, nearest
 from scripts.plan.submission import Submission, read_submission
@@ -244,17 +244,13 @@ def job_of(found: Submission, request: Request) -> Job:
         given = [f"{file}#{n}" if n else file for file, n in zip(given, counts, strict=True)]
     if given:
         judge_rows(found.recipe, request.data)
+    job = job_from(
+        settings, found.recipe, env, model_config=model_config, model_config_source=where
+    )
     dataset = find_data(
         given or found.recipe.dataset,
         pairs=request.pairs,
         tokens=request.tokens,
-        prompt_once=found.recipe.prompt_once,
+        prompt_once=prompts(job)[0],
     )
-    return job_from(
-        settings,
-        found.recipe,
-        env,
-        model_config=model_config,
-        model_config_source=where,
-        data=dataset,
-    )
+    return replace(job, data=dataset)

@@ -12,13 +12,15 @@ A plan:
     plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
     model_states{weights_gib, gradients_gib, optimizer_gib, reference_gib, total_gib, host_gib,
                     sharding} of a GPU, its least, with the transformers trainer; null: not known
+    prompts         whether recipe.promptOnce: auto computes them once, and why not; null where the
+                    values decide
     cost{currency, run, epoch, thousand_pairs, kwh}
                     of the steps, at the prices and watts that the user gives (scripts/prices.py)
     proposals[]     layouts that fit when this one does not, as in a search; they are the first
                     choices of the fix of a plan that needs too much memory
 
-When the values or options are refused, ``submission``, ``plan``, ``model_states`` and ``cost`` are
-null, and so is what is not known of the cost.
+When the values or options are refused, ``submission``, ``plan``, ``model_states``, ``prompts`` and
+``cost`` are null, and so is what is not known of the cost.
 A search:
 
     version  accepted (whether any fits)  refusals[] (why not)
@@ -36,6 +38,7 @@ from launchers.plan.plan import Plan
 from launchers.plan.run_length import per_step
 from scripts.fix.change import with_layouts
 from scripts.fix.words import remedies
+from scripts.plan.inputs import prompts
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict, model_states
@@ -62,6 +65,7 @@ def of_plan(
         "submission": _submission(submission),
         "plan": document.document(plan),
         "model_states": _states(plan),
+        "prompts": prompts(plan.job)[1] or None,
         "cost": cost(plan, prices),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
     }
@@ -105,6 +109,7 @@ def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
         "submission": None,
         "plan": None,
         "model_states": None,
+        "prompts": None,
         "cost": None,
         "proposals": [],
     }

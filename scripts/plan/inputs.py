@@ -18,7 +18,10 @@ from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows.columns import Dropped
 from launchers.plan import model_config
 from launchers.plan.model_config import ModelConfig
+from launchers.plan.plan import Job
 from launchers.plan.run_length import TOKENS, Data
+from launchers.rules import table
+from launchers.rules.pairs import MEASURED
 from scripts.manifest import read_yaml
 from scripts.problem import Problem
 
@@ -120,6 +123,25 @@ def find_data(
     if found is None and tokens:
         return Data(pairs=None, tokens=tokens, source=f"pairs of {tokens:,.0f} tokens{why}")
     return found
+
+
+def prompts(job: Job) -> tuple[bool, str]:
+    """Return whether rank 0 will compute prompts of pairs once, and what ``auto`` is, in words."""
+    recipe = job.recipe
+    if recipe.prompt_once is not None or not recipe.has_packed_pairs:
+        return bool(recipe.prompt_once), ""
+    context = table.Context.of(
+        recipe,
+        model_config=job.model_config,
+        nodes=job.nodes,
+        gpus_per_node=max(1, job.gpus_per_node),
+        gpu_model=job.gpu_model,
+    )
+    if why := table.why_twice(recipe.args, context):
+        return False, f"twice: {why}"
+    stack = (f"{name} {' or '.join(each)}" for name, each in MEASURED.items() if all(each))
+    without = next(name for name, each in MEASURED.items() if not all(each))
+    return True, f"once, if the image has {', '.join(stack)} and no {without}"
 
 
 def _source(place: int, text: str) -> sources.Source:

@@ -302,6 +302,8 @@ def _grouped(value: object) -> str:
 
 def packs(run: RunRecord) -> Iterator[Row]:
     """Yield the packing report of the newest attempt that has one."""
+    if said := run.progress.get("prompts"):
+        yield "prompts of pairs", str(said)
     for name, value in _packing(run):
         if name not in COUNTS:
             yield str(name).replace("_", " "), str(value)

@@ -69,6 +69,8 @@ def _lines(status: Status, width: int, prices: Prices) -> Iterator[tuple[str, Te
             yield "held out", Text(f"{name}: {text} at step {found.get('step')}")
     if status.rows:
         yield "rows", Text(_rows(status.rows))
+    if status.prompts:
+        yield "prompts", Text(status.prompts)
     if status.speed.value is not None:
         yield "speed", Text(_speed(status))
         yield "", Text(_mfu(status))

@@ -137,6 +137,8 @@ class Status:
     """`first`, `last`, `best`: step, loss, accuracy, margin, as `Evaluation.summary`."""
     rows: Numbers
     """Rows read and kept, and the reasons of the others; empty where they were not counted."""
+    prompts: str
+    """Whether prompts of pairs are computed once, and why not; empty where the values decide."""
     speed: Measured
     """Tokens per second per GPU."""
     mfu: Measured
@@ -196,6 +198,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         margin=_number(training.get("margin")),
         held_out=part(training, "held_out"),
         rows=part(training, "rows"),
+        prompts=str(files.progress.get("prompts") or ""),
         speed=_measured("tokens_per_second_per_gpu", training, speed),
         mfu=_measured("mfu", training, speed),
         memory_gib=Measured(

@@ -52,9 +52,10 @@ def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect
 
 
 def test_a_run_does_not_resume_with_packs_of_other_pairs() -> None:
-    twice, once = parse(RECIPE), parse(RECIPE | {"promptOnce": True})
-    assert not twice.prompt_once and once.prompt_once
+    twice, once, auto = (parse(RECIPE | {"promptOnce": each}) for each in (False, True, "auto"))
     assert twice.identity != once.identity
+    assert auto == parse(RECIPE) and auto.settled == (twice, once)
+    assert [twice.settled, once.settled] == [(twice,), (once,)]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_what_may_change_after_a_run_has_begun_is_no_part_of_the_digest(
         ({"pairWeights": "token"}, "recipe.pairWeights='token'; use equal or pack"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"adapterReference": "no"}, "recipe.adapterReference='no'; use adapter or base"),
-        ({"promptOnce": "once"}, "recipe.promptOnce='once'; use true or false"),
+        ({"promptOnce": "once"}, "recipe.promptOnce='once'; use auto, true or false"),
         ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
         ({"saveMinutes": -1}, "recipe.saveMinutes=-1; use minutes, e.g. 15"),
         ({"maxDroppedRows": 5}, "recipe.maxDroppedRows=5; use a share from 0 to 1"),

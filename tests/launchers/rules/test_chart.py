@@ -59,7 +59,7 @@ CHOICES = {
     "reference": (*("online",) * 4, "precomputed"),
     "export": (*("last",) * 4, "best"),
     "pairWeights": ("equal", "pack"),
-    "promptOnce": ("false", "false", "true"),
+    "promptOnce": ("auto", "false", "true"),
     "adapterReference": ("adapter", "adapter", "base"),
 }
 """Texts of the recipe's own keys, likely ones several times."""
@@ -88,7 +88,7 @@ def said_by_the_chart(cases: list[Case], chart: Path) -> list[tuple[list[str], C
 
 
 def said_by_the_launcher(case: Case, args: Case) -> list[str]:
-    own = {**case["own"], "promptOnce": case["own"]["promptOnce"] == "true"}
+    own = {**case["own"], "promptOnce": yaml.safe_load(case["own"]["promptOnce"])}
     document = {"backend": case["backend"], "model": "m", "dataset": ["d"], **own, "args": args}
     read = recipe.parse(document)
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}

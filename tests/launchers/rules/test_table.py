@@ -329,3 +329,38 @@ def test_launcher_and_plan_and_rules_read_a_switch_alike(text: str) -> None:
         assert refused.value.id in ("flag-switch", "plan-switch")
     assert "lazy-tokenize" not in reported(packing=text, lazy_tokenize=True)
     assert "lazy-tokenize" in reported(packing="Yes", lazy_tokenize=True)
+
+
+OF_DENSE = replace(DENSE, architecture="Qwen3ForCausalLM")
+ONCE = {"packing": True, "recompute_granularity": "full", "attention_backend": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("change", "context", "why"),
+    [
+        ({}, {}, ""),
+        ({"megatron_extra_kwargs": '{"moe_router_fusion": true}'}, {}, ""),
+        ({"megatron_extra_kwargs": '{"window_size": 9}'}, {}, "not measured with window_size"),
+        ({"cp": 2}, {}, "cannot be combined with context_parallel_size 2"),
+        ({"packing": False}, {}, "requires packing: true"),
+        ({"pp": 2}, {}, "not measured with pipeline_model_parallel_size 2"),
+        ({"tuner_type": "lora"}, {}, "not measured with adapters"),
+        ({"fp8_format": "hybrid"}, {}, "not measured with fp8_format"),
+        ({"attention_backend": None}, {}, "not measured with attention_backend flash"),
+        ({"streaming": True}, {}, "not measured with streaming"),
+        ({}, {"gpu_model": ""}, "not measured with an unknown GPU (set gpuModel)"),
+        ({}, {"gpu_model": "a100-80g"}, "not measured with a100-80g"),
+        ({}, {"model_config": None}, "not measured with a model of unknown architecture"),
+        ({}, {"model_config": DENSE}, "not measured with a model of unknown architecture"),
+        ({}, {"backend": OTHER}, "requires backend megatron, not transformers"),
+        ({}, {"own": table.PLAIN}, "not measured with recipe.reference: online"),
+        ({}, {"model_config": OF_DENSE}, "not measured with Qwen3ForCausalLM"),
+    ],
+)
+def test_prompts_are_computed_once_by_default_where_that_was_measured(
+    change: dict[str, Any], context: dict[str, Any], why: str
+) -> None:
+    own = {**table.PLAIN, recipe.REFERENCE: "precomputed"}
+    base = replace(GANG, own=own, gpu_model="h200")
+    given = {name: text for name, text in (ONCE | change).items() if text is not None}
+    assert table.why_twice(read(**given), replace(base, **context)) == why

@@ -1,17 +1,21 @@
 """A run that an earlier version started is read, and resumed by this one."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from launchers.config.recipe_file import load
 from launchers.exits import Exit
 from scripts.observe.workspace import read_run
 from scripts.report import reading
 from tests.launchers import model_folder
-from tests.launchers.pods import Pods
+from tests.launchers.pods import PAIR, Pods, end
 
 LEFT = Path(__file__).with_name("left_by_0.1.0.yaml")
+BARE = {"SKIP_PREFLIGHT": "1", "SKIP_CONVERT": "1", "DPO_GPUS_PER_NODE": "0"}
 CHANGED = {"args": {"learning_rate": "2e-3", "tuner_type": "full"}}
 
 
@@ -65,3 +69,29 @@ def test_a_damaged_checkpoint_is_not_resumed(pods: Pods, left: bytes, id: str) -
     assert "--resume_from_checkpoint" not in pods.argv(0, attempt=2)
     assert f"id={id}" in output
     assert (checkpoint / "DAMAGED.json").exists() is (id == "checkpoint-damaged")
+
+
+@pytest.mark.parametrize("began", [None, False, True])
+def test_all_ranks_compute_prompts_as_the_run_began(tmp_path: Path, began: bool | None) -> None:
+    """One without a record (None) begins here; then each is started again by its record."""
+    pods = Pods(tmp_path)
+    (tmp_path / "sources" / "pairs.jsonl").write_text(PAIR * 16)
+    pods.write_recipe(backend="megatron", args={"packing": True, "num_train_epochs": 1})
+    if began is not None:
+        recipe = replace(load(tmp_path / "recipe.yaml"), prompt_once=began)
+        pods.run.mkdir(parents=True)
+        (pods.run / "inputs.json").write_text(json.dumps({"recipe": recipe.identity}))
+    pods.train = "0.1:save,1.1:late-kill:9"
+    first = pods.all(**BARE)
+    seen = pods.progress()["prompts"]
+    pods.train = ""
+    ends = pods.all(**BARE)
+    assert [code for code, _ in ends] == [0, 0], (first, ends)
+    rule = "computed twice: not measured with an unknown GPU (set gpuModel)"
+    record = f"computed {'once' if began else 'twice'}: as the run began"
+    assert [seen, pods.progress()["prompts"]] == [rule if began is None else record, record]
+    files = sorted(pods.run.glob("attempts/*/node-*/none_x/attempt_0/0/env.json"))
+    names = [json.loads(file.read_text())["DPO_FEATURES"].split(",") for file in files]
+    assert [("prompt_once" in each) for each in names] == [bool(began)] * 4
+    code, output = end(pods.start(0, "verify", **BARE))
+    assert code == 0, output

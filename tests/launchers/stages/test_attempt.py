@@ -1,15 +1,18 @@
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from launchers.config.recipe import Recipe
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.logs import LOG
-from launchers.stages.attempt import decide_start, keep_identity, next_attempt
+from launchers.stages.attempt import decide_start, keep_identity, next_attempt, settle
 from launchers.storage.checkpoint import FEATURES, seal
-from launchers.upstream import record, source
+from launchers.upstream import patches, record, source
+from tests.launchers.models import load_model_config
 from tests.launchers.recipes import plain
 from tests.launchers.stages.checkpoints import sealed
 
@@ -96,3 +99,34 @@ def test_a_checkpoint_without_a_record_resumes_with_a_warning(
     identify(work)
     assert decide(work) == 5
     assert "resume versions unknown checkpoint=checkpoint-5" in caplog.text
+
+
+def test_a_run_begins_with_prompts_once_where_its_packages_were_measured(
+    work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"DPO_WORKSPACE": str(work.root), "DPO_RUN": work.run, "DPO_GPUS_PER_NODE": "4"}
+    args = {"packing": True, "recompute_granularity": "full", "attention_backend": "auto"}
+    recipe = replace(plain(**args), reference="precomputed")
+    model = load_model_config("Qwen3-30B-A3B")
+    versions = {"ms-swift": "4.5.3", "transformer-engine": "2.16.1+cu13"}
+    monkeypatch.setattr(source, "version", lambda package: versions.get(package, ""))
+    state = SimpleNamespace(is_installed=True)
+    monkeypatch.setattr(patches, "judge", lambda *_: state)
+
+    def decided(given: Recipe = recipe, **change: str) -> tuple[bool | None, str]:
+        found, said = settle(from_env(env | change), given, model, "h100-80g")
+        return found.prompt_once, said
+
+    assert decided() == (True, "computed once")
+    clone = {"DPO_CODE_URL": "u", "DPO_CODE_REF": "r", "DPO_CODE_PYTHONPATH": "src"}
+    assert decided(**clone)[1].endswith("not measured with packages of the clone")
+    for package, seen in (("transformer-engine", "2.12.0"), ("flash-attn-3", "3.0.0")):
+        with monkeypatch.context() as patch:
+            patch.setitem(versions, package, seen)
+            assert decided() == (False, f"computed twice: not measured with {package} {seen}")
+    assert decided(replace(recipe, prompt_once=False)) == (False, "")
+    assert decided(replace(recipe, task="sft")) == (False, "")
+    twice = recipe.settled[0]  # as all runs before there was ``auto``
+    keep_identity(work, {"recipe": twice.identity})
+    assert decided() == (False, "computed twice: as the run began")
+    assert decided(replace(recipe, prompt_once=True)) == (True, "")

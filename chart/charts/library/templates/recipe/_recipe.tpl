@@ -19,8 +19,8 @@ export: {{ .export | quote }}
 {{- if ne .pairWeights "equal" }}
 pairWeights: {{ .pairWeights | quote }}
 {{- end }}
-{{- if .promptOnce }}
-promptOnce: true
+{{- if kindIs "bool" .promptOnce }}
+promptOnce: {{ .promptOnce }}
 {{- end }}
 {{- if .allowVersionChange }}
 allowVersionChange: true

@@ -12,7 +12,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
   "recipe.reference" ($recipe.reference | default "online")
   "recipe.export" ($recipe.export | default "last")
   "recipe.pairWeights" ($recipe.pairWeights | default "equal")
-  "recipe.promptOnce" ($recipe.promptOnce | default false)
+  "recipe.promptOnce" ($recipe.promptOnce | default "auto")
   "recipe.adapterReference" ($recipe.adapterReference | default "adapter")
   "gpuModel" (.gpuModel | default "")
 -}}

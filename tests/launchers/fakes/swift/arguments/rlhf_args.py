@@ -23,6 +23,7 @@ class MegatronRLHFArguments:
     global_batch_size: int = 16
     micro_batch_size: int = 1
     num_train_epochs: int | None = None
+    packing: bool = False
     pipeline_model_parallel_size: int = 1
     recompute_granularity: Literal["selective", "full", "none"] = "selective"
     sequence_parallel: bool = False
