@@ -105,21 +105,22 @@ def test_a_run_begins_with_prompts_once_where_its_packages_were_measured(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = {"DPO_WORKSPACE": str(work.root), "DPO_RUN": work.run, "DPO_GPUS_PER_NODE": "4"}
-    args = {"packing": True, "recompute_granularity": "full", "attention_backend": "auto"}
-    recipe = replace(plain(**args), reference="precomputed")
+    recipe = plain(packing=True, recompute_granularity="full", attention_backend="auto")
+    recipe = replace(recipe, reference="precomputed")
     model = load_model_config("Qwen3-30B-A3B")
     versions = {"ms-swift": "4.5.3", "transformer-engine": "2.16.1+cu13"}
     monkeypatch.setattr(source, "version", lambda package: versions.get(package, ""))
     state = SimpleNamespace(is_installed=True)
     monkeypatch.setattr(patches, "judge", lambda *_: state)
 
-    def decided(given: Recipe = recipe, **change: str) -> tuple[bool | None, str]:
-        found, said = settle(from_env(env | change), given, model, "h100-80g")
+    def decided(given: Recipe = recipe) -> tuple[bool | None, str]:
+        found, said = settle(from_env(env), given, model, "h100-80g")
         return found.prompt_once, said
 
     assert decided() == (True, "computed once")
-    clone = {"DPO_CODE_URL": "u", "DPO_CODE_REF": "r", "DPO_CODE_PYTHONPATH": "src"}
-    assert decided(**clone)[1].endswith("not measured with packages of the clone")
+    env |= {"DPO_CODE_URL": "u", "DPO_CODE_REF": "r", "DPO_CODE_PYTHONPATH": "src"}
+    assert decided() == (False, "computed twice: not measured with packages of the clone")
+    del env["DPO_CODE_PYTHONPATH"]
     for package, seen in (("transformer-engine", "2.12.0"), ("flash-attn-3", "3.0.0")):
         with monkeypatch.context() as patch:
             patch.setitem(versions, package, seen)
