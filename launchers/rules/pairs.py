@@ -132,7 +132,7 @@ ONCE_ELSEWHERE: tuple[Rule, ...] = (
 )
 """Rules of the transformers backend."""
 UNMEASURED: tuple[tuple[When, str], ...] = (
-    (TRAINS_ADAPTER, "adapters"),
+    (TRAINS_ADAPTER, "adapters (their speed alone)"),
     (missing(GPU_MODEL), "an unknown GPU (set gpuModel)"),
     (none_of(GPU_MODEL, *(n for n, gpu in GPU_MODELS.items() if gpu.arch == "sm90")), "{gpuModel}"),
     *(

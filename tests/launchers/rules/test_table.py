@@ -344,7 +344,7 @@ ONCE = {"packing": True, "recompute_granularity": "full", "attention_backend": "
         ({"cp": 2}, {}, "cannot be combined with context_parallel_size 2"),
         ({"packing": False}, {}, "requires packing: true"),
         ({"pp": 2}, {}, "not measured with pipeline_model_parallel_size 2"),
-        ({"tuner_type": "lora"}, {}, "not measured with adapters"),
+        ({"tuner_type": "lora"}, {}, "not measured with adapters (their speed alone)"),
         ({"fp8_format": "hybrid"}, {}, "not measured with fp8_format"),
         ({"attention_backend": None}, {}, "not measured with attention_backend flash"),
         ({"streaming": True}, {}, "not measured with streaming"),
