@@ -2,23 +2,31 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import starmap
 
-from launchers.plan.memory import FIT, Fit
+from launchers.plan.memory import FIT, Fit, Memory
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.dev.calibrate.rows import Row
 
 BOUNDS = {
-    "imbalance": Bounds(low=1.0, start=2.0, high=4.0),
-    "context": Bounds(low=0.5, start=3.0, high=6.0),
-    "staging": Bounds(low=0.0, start=4.0, high=10.0),
+    "imbalance": Bounds(low=1.0, start=1.1, high=4.0),
+    "context": Bounds(low=0.5, start=5.5, high=6.0),
+    "staging": Bounds(low=0.0, start=5.0, high=10.0),
 }
 """Constants of ``Fit`` and their plausible ranges."""
+ROOM, BEYOND = 0.999, 100.0
+"""Share of its GPU that a run which ran must be predicted in, so that it is not refused, and the
+weight of what is predicted beyond."""
 
 
 def error(row: Row, fit: Fit = FIT) -> float:
     """Return the relative error of a row with a reading."""
+    return _error(row, row.memory(fit))
+
+
+def _error(row: Row, predicted: Memory) -> float:
     assert row.gib is not None
-    return row.reading(row.memory(fit)) / row.gib - 1
+    return row.reading(predicted) / row.gib - 1
 
 
 def fitted(rows: Sequence[Row]) -> list[Row]:
@@ -31,19 +39,21 @@ def refit(rows: Sequence[Row]) -> Fit:
 
     def errors(constants: Sequence[float]) -> Vector:
         fit = _fit(constants)
-        return [error(row, fit) for row in rows]
+        found = [(row, row.memory(fit)) for row in rows]
+        beyond = [max(0.0, memory.total / row.gpu.memory_gib - ROOM) for row, memory in found]
+        return [*starmap(_error, found), *(BEYOND * each for each in beyond)]
 
     return _fit(solve(errors, list(BOUNDS.values())))
 
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
-    """Return each row's error by constants fitted without it."""
+    """Return each row's error by constants fitted without its visit, whose rows agree."""
 
     def without(kept: list[int]) -> Callable[[int], float]:
         fit = refit([rows[i] for i in kept])
         return lambda number: error(rows[number], fit)
 
-    return left_out(range(len(rows)), without)
+    return left_out([row.visit for row in rows], without)
 
 
 def unseen(rows: Sequence[Row]) -> list[float]:
