@@ -1,5 +1,6 @@
 """`ct install` of chart/ci: install, `helm test`, uninstall."""
 
+import json
 import os
 import shutil
 from base64 import b64encode
@@ -21,7 +22,7 @@ from tests.launchers.pods import PAIR
 # entries of the ConfigMap that the values of chart/ci expect in addition to the trainer
 DATA = {
     # also the tokenizer.json, which has a model
-    "config.json": '{"model_type": "qwen3", "tie_word_embeddings": true, "model": {}}',
+    "config.json": json.dumps({**model_folder.CONFIG, "model": {}}),
     "pairs.jsonl": PAIR * 200,
 }
 
@@ -49,7 +50,7 @@ def place(empty: Space) -> Iterator[Space]:
     """A namespace with the requirements of ct.yaml; its volumes are released: claims keep them."""
     config = standin.config()
     model = empty.folder / "model.safetensors"
-    model_folder.write_weights(model, model_folder.tensors(layers=0))
+    model_folder.write_weights(model, model_folder.tensors())
     weights = {model.name: b64encode(model.read_bytes()).decode()}
     empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}, "binaryData": weights}])
     queues.make(empty)
