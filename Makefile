@@ -87,7 +87,7 @@ NEXT_TESTS := tests/differential tests/field $(addprefix tests/launchers/,evalua
 # What tests need, and what in addition those with the marker `real` (tests/conftest.py).
 TESTED := $(TESTS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR)
 REAL := $(TRAIN) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(TRACKERS)
-# Four workers, since many tests wait, and six without trainings; each takes the next part of a file (tests/scheduling.py).
+# Four workers, since many tests wait; each takes the next part of a file (tests/scheduling.py).
 TEST := .venv/bin/python -m pytest --numprocesses 4
 
 # Independent parts are built in parallel; finished ones take no time.
@@ -125,7 +125,7 @@ render: ## render every file of values/ into .tools/render
 ##@ Check it
 test: ## lint, types and tests, without real trainings unless what they run has changed
 	$(call build,chart lint types $(TESTED) $(if $(CHANGED),$(REAL)))
-	@$(TEST) $(if $(CHANGED),,--numprocesses 6 -m "not real") $(PYTEST)
+	@$(TEST) $(if $(CHANGED),,-m "not real") $(PYTEST)
 
 test-real: ## the other tests that need no cluster: real trainings with ms-swift
 	$(call build,chart $(TESTED) $(REAL))
