@@ -153,7 +153,7 @@ def test_the_list_of_990_waiting_runs_has_their_starts_in_time() -> None:
     groups = ("jobset.x-k8s.io", "kueue.x-k8s.io")
     texts["/apis"] = json.dumps({"groups": [{"name": name, "versions": []} for name in groups]})
     times: list[float] = []
-    while len(times) < 3 and min(times, default=LIST_SECONDS) >= LIST_SECONDS:
+    while len(times) < 8 and min(times, default=LIST_SECONDS) >= LIST_SECONDS:
         begun = time.process_time()
         views = listing.snapshots(cast(Api, Stub(texts)))
         found = [listing.line(each) for each in listing._statuses(views)]
