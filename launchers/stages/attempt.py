@@ -1,7 +1,6 @@
 """Rank 0's decision before the gang starts: whether to train, and from which checkpoint."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from launchers.storage import checkpoint, disk, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
 from launchers.system.atomic_file import replace
-from launchers.upstream import patches, record, source
-from launchers.upstream.prompt_patch import PROMPT_ONCE
+from launchers.upstream import record, source
+from launchers.upstream.table import of_feature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +152,8 @@ def _unmeasured(settings: Settings) -> str:
     for package, known in pairs.MEASURED.items():
         if (seen := source.version(package).partition("+")[0]) not in known:
             return f"not measured with {package} {seen or '(not installed)'}"
-    verdict = patches.judge(PROMPT_ONCE, os.environ.get(patches.ACCEPT, ""))
-    return "" if verdict.is_installed else verdict.error().cause
+    verdict = of_feature("prompt_once")
+    return "" if verdict is None or verdict.is_installed else verdict.error().cause
 
 
 def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str]) -> StartDecision:

@@ -125,19 +125,23 @@ def find_data(
     return found
 
 
-def prompts(job: Job) -> tuple[bool, str]:
-    """Return whether rank 0 will compute prompts of pairs once, and what ``auto`` is, in words."""
-    recipe = job.recipe
-    if recipe.prompt_once is not None or not recipe.has_packed_pairs:
-        return bool(recipe.prompt_once), ""
-    context = table.Context.of(
-        recipe,
+def context(job: Job) -> table.Context:
+    """Return what the rules judge a job's flags for."""
+    return table.Context.of(
+        job.recipe,
         model_config=job.model_config,
         nodes=job.nodes,
         gpus_per_node=max(1, job.gpus_per_node),
         gpu_model=job.gpu_model,
     )
-    if why := table.why_twice(recipe.args, context):
+
+
+def prompts(job: Job) -> tuple[bool, str]:
+    """Return whether rank 0 will compute prompts of pairs once, and what ``auto`` is, in words."""
+    recipe = job.recipe
+    if recipe.prompt_once is not None or not recipe.has_packed_pairs:
+        return bool(recipe.prompt_once), ""
+    if why := table.why_twice(recipe.args, context(job)):
         return False, f"twice: {why}"
     stack = (f"{name} {' or '.join(each)}" for name, each in MEASURED.items() if all(each))
     without = next(name for name, each in MEASURED.items() if not all(each))

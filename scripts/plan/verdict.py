@@ -17,6 +17,7 @@ from launchers.stop.agreement import END_SECONDS, seconds_to_save
 from launchers.storage.node_disk import KEPT_FREE
 from launchers.system import lookup
 from launchers.units import GIB
+from scripts.plan.inputs import context
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission, named_sources
 from scripts.plan.transformers import states
@@ -45,18 +46,12 @@ class Verdict:
 def judge(submission: Submission, plan: Plan) -> Verdict:
     """Return the verdict on a release, given its plan."""
     recipe = submission.recipe
-    context = table.Context.of(
-        recipe,
-        model_config=plan.job.model_config,
-        nodes=submission.nodes,
-        gpus_per_node=max(1, submission.gpus_per_node),
-        gpu_model=plan.gpu.name if plan.gpu else "",
-    )
-    broken = [*submission.refusals, *table.check(recipe.args, context)]
+    known = context(plan.job)
+    broken = [*submission.refusals, *table.check(recipe.args, known)]
     too_big = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
     damaged, unread = _model(submission)
-    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
+    doubts = [*map(str, table.warn(recipe.args, known)), *_doubts(submission, plan)]
     doubts += [
         *submission.warnings,
         *_grace(submission, plan),

@@ -11,7 +11,8 @@ from launchers.exits import Exit, LaunchError
 from launchers.logs import LOG
 from launchers.stages.attempt import decide_start, keep_identity, next_attempt, settle
 from launchers.storage.checkpoint import FEATURES, seal
-from launchers.upstream import patches, record, source
+from launchers.upstream import record, source
+from launchers.upstream import table as patch_table
 from tests.launchers.models import load_model_config
 from tests.launchers.recipes import plain
 from tests.launchers.stages.checkpoints import sealed
@@ -111,7 +112,7 @@ def test_a_run_begins_with_prompts_once_where_its_packages_were_measured(
     versions = {"ms-swift": "4.5.3", "transformer-engine": "2.16.1+cu13"}
     monkeypatch.setattr(source, "version", lambda package: versions.get(package, ""))
     state = SimpleNamespace(is_installed=True)
-    monkeypatch.setattr(patches, "judge", lambda *_: state)
+    monkeypatch.setattr(patch_table, "judge", lambda *_: state)
 
     def decided(given: Recipe = recipe) -> tuple[bool | None, str]:
         found, said = settle(from_env(env), given, model, "h100-80g")
