@@ -49,6 +49,13 @@ def failed(reason: str, said: str, job: str = "") -> View:
     return view(run, jobs=[job_item])
 
 
+def ended_by_kubelet(reason: str, said: str) -> View:
+    return view(
+        jobset(),
+        pods=[pod(0, RUNNING), pod(1, None, phase="Failed", reason=reason, message=said)],
+    )
+
+
 STATES: States = {
     "succeeded": (
         lambda: view(jobset(terminalState="Completed"), files(has_export=True)),
@@ -100,23 +107,11 @@ STATES: States = {
         "huggingface.co",
     ),
     "pod-evicted": (
-        lambda: view(
-            jobset(),
-            pods=[
-                pod(0, RUNNING),
-                pod(1, None, phase="Failed", reason="Evicted", message="node was low on memory"),
-            ],
-        ),
+        lambda: ended_by_kubelet("Evicted", "node was low on memory"),
         "node was low on memory",
     ),
     "pod-rejected": (
-        lambda: view(
-            jobset(),
-            pods=[
-                pod(0, RUNNING),
-                pod(1, None, phase="Failed", reason="OutOfnvidia.com/gpu", message="used: 8"),
-            ],
-        ),
+        lambda: ended_by_kubelet("OutOfnvidia.com/gpu", "used: 8"),
         "(OutOfnvidia.com/gpu): used: 8",
     ),
     "terminated": (lambda: ends(75, "saved at step 8", "preempted"), "saved at step 8"),
