@@ -39,7 +39,7 @@ def test_a_budget_that_ends_before_the_first_checkpoint_is_a_user_error(tmp_path
 
 
 def test_a_start_that_was_killed_counts_until_its_last_write(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, nodes=1, train="0:save")
+    pods = Pods(tmp_path, nodes=1, train="0:hang")
     pods.run.mkdir(parents=True)
     killed = {"held_seconds": 3595.0, "state": "running"}
     (pods.run / "progress.json").write_text(json.dumps(killed))
