@@ -2,9 +2,10 @@
 
     python3 -m tests.bench backends TOKENIZER RESULTS --model Qwen2.5-7B --profile FILE,flag=value
 
-Each profile trains on one GPU, on the same random weights and the same rows in the same order. The
-result has the losses of each step, the largest memory that the trainer logs and that nvidia-smi
-shows, in GiB, and what ``plan`` predicts of the states of the transformers trainer.
+Each profile trains on one GPU, or on --gpus of a host, on the same random weights and the same rows
+in the same order. The result has the losses of each step, the largest memory that the trainer logs
+and that nvidia-smi shows, in GiB, and what ``plan`` predicts of the states of the transformers
+trainer.
 """
 
 import argparse
@@ -55,6 +56,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--profile", action="append", default=[], help="NAME:FILE[,FILE][,flag=value]")
     add("--model", required=True, help="of scripts/plan/models.yaml")
     add("--layers", type=int, default=0, help="of the model; 0 is its own number")
+    add("--gpus", type=int, default=1)
     add("--steps", type=int, default=5)
     add("--pairs", type=int, default=200)
     add("--limit", type=float, default=110, help="seconds of one run")
@@ -71,12 +73,11 @@ def flags(backend: str, steps: int, model_type: str) -> dict[str, Any]:
     (5, 'qwen3')
     """
     named = {"model_type": model_type, "template": TEMPLATES[model_type]}
-    common = {**named, "dataset_shuffle": False}
+    common = {**named, "dataset_shuffle": False, "train_dataloader_shuffle": False}
     if backend == "megatron":
         return own_flags(steps) | common
     given = {"max_steps": steps, "save_steps": 1_000_000, "logging_steps": 1}
-    same = {"split_dataset_ratio": 0, "ddp_timeout": 600, "train_dataloader_shuffle": False}
-    return given | same | common
+    return given | {"split_dataset_ratio": 0, "ddp_timeout": 600} | common
 
 
 def recipe(profile: Profile, steps: int, model_type: str) -> Recipe:
@@ -103,7 +104,7 @@ def setting(options: argparse.Namespace, gpu: GpuModel) -> Bench:
         data=options.home / f"pairs-{options.pairs}.jsonl",
         model_config=model_config.parse_config(sizes),
         gpu=gpu,
-        gpus=1,
+        gpus=options.gpus,
         steps=options.steps,
         warm_up=0,
     )
@@ -176,7 +177,7 @@ def train(bench: Bench, profile: Profile, parsed: Recipe, limit: float) -> dict[
     found = seen(folder, bench.steps)
     planned = None
     if parsed.backend == "transformers":
-        planned = states.predict(parsed, bench.model_config, world=1)
+        planned = states.predict(parsed, bench.model_config, world=bench.gpus)
     return {
         "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
         "backend": parsed.backend,
