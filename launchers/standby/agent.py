@@ -2,8 +2,8 @@
 
     python3 -m launchers.standby.agent PROGRAM NPROC FIRST_RANK WORLD_SIZE FD
 
-The workers import one after the other, so that they take one core from the attempt that trains; a
-lower priority could not be raised again without privileges. torchrun starts its workers by
+Few workers import at a time, so that they take few cores from the attempt that trains; a lower
+priority could not be raised again without privileges. torchrun starts its workers by
 ``SubprocessHandler._popen`` (torch 2.11); where that differs, it starts new ones.
 """
 
@@ -18,6 +18,8 @@ from typing import Any
 from launchers.standby.message import READY, Message, Waiting, outcome
 
 WORKER = "launchers.standby.worker"
+AT_ONCE = 2
+"""Workers that import at the same time."""
 PARAMETERS = ["self", "args", "env"]
 """Of ``SubprocessHandler._popen``."""
 
@@ -109,17 +111,17 @@ def main(words: Sequence[str]) -> None:
     """Start the workers, wait for an attempt, become its torchrun."""
     program, (nproc, first, world, number) = words[0], [int(word) for word in words[1:]]
     waiting = Waiting(socket.socket(fileno=number))
-    from torch.distributed import run
+    ranks = [rank_variables(n, nproc=nproc, first=first, world=world) for n in range(nproc)]
+    workers = [Worker(program, rank) for rank in ranks[:AT_ONCE]]
+    from torch.distributed import run  # while they import
     from torch.distributed.elastic.multiprocessing import subprocess_handler
 
-    workers = []
     for local in range(nproc):
-        worker = Worker(program, rank_variables(local, nproc=nproc, first=first, world=world))
-        said = outcome(worker.connection, block=True)
+        said = outcome(workers[local].connection, block=True)
         if said != READY:
             waiting.report(said or f"worker {local} has ended")
             return
-        workers.append(worker)
+        workers += [Worker(program, rank) for rank in ranks[len(workers) :][:1]]
     waiting.report(READY)
     waiting.become()
     install(subprocess_handler.SubprocessHandler, workers)

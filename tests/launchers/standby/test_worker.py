@@ -2,9 +2,12 @@
 
 import ctypes
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,14 @@ import pytest
 
 from launchers.standby import agent
 from launchers.standby.agent import Worker, install, rank_variables
+from launchers.standby.message import READY, outcome
 from launchers.standby.worker import has_context, modules
 from scripts.dev.flags import site_packages
+from tests.launchers.training.fake_upstream import lay
 from tests.launchers.training_environment import TRAIN, needs_training
+from tests.launchers.waiting import eventually
+
+TORCH, HANDLER = "torch/distributed", "elastic/multiprocessing/subprocess_handler"
 
 WAITS = """
 import os, socket, sys
@@ -107,6 +115,41 @@ def test_ranks_of_a_worker_are_torchruns(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "OMP_NUM_THREADS" not in rank_variables(0, nproc=1, first=1, world=2)
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     assert rank_variables(0, nproc=2, first=0, world=2)["OMP_NUM_THREADS"] == "6"
+
+
+SLOW = """
+import os, pathlib, socket, sys, time
+from launchers.standby.message import READY, Waiting
+waiting, rank = Waiting(socket.socket(fileno=int(sys.argv[-1]))), os.environ["RANK"]
+pathlib.Path(f"{rank}.begun").touch()
+while not (go := pathlib.Path(f"{rank}.go")).exists():
+    time.sleep(0.01)
+waiting.report(go.read_text() or READY)
+waiting.become()
+"""
+
+
+@pytest.mark.parametrize("said", [READY, "ImportError: no swift"])
+def test_two_workers_import_at_a_time(tmp_path: Path, said: str) -> None:
+    lay(tmp_path, {"slow.py": SLOW, f"{TORCH}/run.py": "", f"{TORCH}/{HANDLER}.py": ""})
+    ours, theirs = socket.socketpair()
+    program = "from launchers.standby import agent; agent.WORKER = 'slow'; agent.main({})"
+    words = ["rlhf.py", "3", "0", "3", str(theirs.fileno())]
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
+    argv = [sys.executable, "-c", program.format(words)]
+    agents = subprocess.Popen(argv, cwd=tmp_path, env=env, pass_fds=[theirs.fileno()])
+    theirs.close()
+    with agents, ours:
+        begun = partial(tmp_path.glob, "*.begun")
+        assert eventually(lambda: len([*begun()]) == 2)
+        time.sleep(0.2)
+        assert {path.name for path in begun()} == {"0.begun", "1.begun"}
+        (tmp_path / "0.go").touch()
+        assert eventually(lambda: len([*begun()]) == 3)
+        assert outcome(ours, block=False) is None
+        (tmp_path / "1.go").touch()
+        (tmp_path / "2.go").write_text("" if said == READY else said)
+        assert outcome(ours, block=True) == said
 
 
 def test_modules_are_those_of_the_backend_and_its_features() -> None:
