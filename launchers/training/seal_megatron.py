@@ -4,6 +4,7 @@ The trainer deletes older checkpoints before ``on_save``; here they are deleted 
 ``storage/retention.py``.
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from launchers.storage import disk, node_disk, retention
 from launchers.storage.checkpoint import digest_own, merged, seal
 from launchers.storage.node_disk import Written
 from launchers.system import lookup
+from launchers.system.threads import begin
 from launchers.training.checkpoint_record import record
 from launchers.training.saving import background
 
@@ -45,7 +47,10 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         folder, rank, step = Path(output_dir), dist.get_rank(), self.state.iteration
         best = self.state.best_model_checkpoint
         digest = partial(digest_own, folder, rank)
-        complete = partial(_complete, folder, step, self.limit, Path(best).name if best else "")
+        best_name = Path(best).name if best else ""
+        # the merged model is complete; all of it is read while the checkpoint is written
+        is_merged_sealed = begin(lambda: rank > 0 or _seal_merged(folder, step))
+        complete = partial(_complete, folder, step, self.limit, best_name, is_merged_sealed)
         writes = background.current()
         if writes is None or not writes.has_copied:
             digest()
@@ -71,13 +76,25 @@ def _announce(folder: Path, step: int, written: list[Written]) -> None:
     print(logs.format_event("checkpoint on the nodes' disks", step=step), flush=True)
 
 
-def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: float = 0.0) -> None:
+def _seal_merged(folder: Path, step: int) -> bool:
+    """Seal the merged model next to a checkpoint; return False if the seal is refused."""
+    return not lookup.is_dir(merged(folder)) or seal(merged(folder), step) is not None
+
+
+def _complete(
+    folder: Path,
+    step: int,
+    limit: int | None,
+    best: str,
+    is_merged_sealed: Callable[[], bool],
+    seconds: float = 0.0,
+) -> None:
     """Seal a checkpoint whose files are all written, then delete those in excess.
 
-    Where the seal is refused, all others stay and training continues.
+    Where a seal is refused, all others stay and training continues.
     ``best`` is kept beyond the ``limit``; ``seconds`` is of the write in the background.
     """
-    if lookup.is_dir(merged(folder)) and not seal(merged(folder), step):
+    if not is_merged_sealed():
         return  # first: a sealed checkpoint has all that is exported
     record(folder)
     if not seal(folder, step):

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from launchers.storage.checkpoint import COMPLETE, FEATURES, newest
 from launchers.upstream.record import PACKAGES
 from tests.launchers.training import fake_upstream
@@ -62,27 +64,46 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
 SEAL = """
 from pathlib import Path
 from launchers.training import seal_megatron
-import types
+import threading, types
 
+read = threading.Event()
 def seal(folder, step):
     print(folder.name)
-    return folder
+    read.set()
+    return None if folder.name.endswith(REFUSED) else folder
+
+class Writes:
+    has_copied = True
+    def start(self, step, written, complete, announce):
+        print("written" if read.wait(10) else "not read meanwhile")
+        complete(0.0)
 
 seal_megatron.seal = seal
+if IN_BACKGROUND:
+    seal_megatron.background.current = Writes
 for name in ("checkpoint-2", "checkpoint-2-merged"):
     Path("checkpoints", name).mkdir(parents=True)
 state = types.SimpleNamespace(iteration=2, best_model_checkpoint=None)
-callback = seal_megatron.SealCallback(types.SimpleNamespace(args=None, state=state))
+args = types.SimpleNamespace(train_iters=4)
+callback = seal_megatron.SealCallback(types.SimpleNamespace(args=args, state=state))
 callback.on_save("checkpoints/checkpoint-2")
 """
 
 
-def test_the_merged_model_is_sealed_before_the_checkpoint_that_makes_it_count(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("in_background", "refused", "done"),
+    [
+        (False, "none", ["checkpoint-2-merged", "checkpoint-2"]),
+        (True, "none", ["checkpoint-2-merged", "written", "checkpoint-2"]),
+        (True, "merged", ["checkpoint-2-merged", "written"]),
+    ],
+)
+def test_the_merged_model_is_sealed_first_and_read_while_the_checkpoint_is_written(
+    tmp_path: Path, in_background: bool, refused: str, done: list[str]
 ) -> None:
     fake_upstream.lay(tmp_path, UPSTREAM)
-    seen = fake_upstream.run(tmp_path, SEAL, torch=False)
-    assert seen.split() == ["checkpoint-2-merged", "checkpoint-2"]
+    program = f"IN_BACKGROUND, REFUSED = {in_background}, {refused!r}\n" + SEAL
+    assert fake_upstream.run(tmp_path, program, torch=False).splitlines() == done
 
 
 RETENTION = """
