@@ -71,7 +71,9 @@ def _signature(folder: Path, stated: Statement, key: str) -> tuple[str, list[Fin
 
 def _files(folder: Path, stated: Statement) -> Iterator[Finding]:
     """Yield what is missing, added or different."""
-    there = {path.relative_to(folder).as_posix(): path for path in manifest.files(folder)}
+    # not ``manifest.files``, which leaves out what is named like an open file of NFS
+    listed = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    there = {path.relative_to(folder).as_posix(): path for path in listed}
     wanted = sorted(stated.subjects)
     found = each(lambda name: _entry(there.get(name)), wanted)
     for name, entry in zip(wanted, found, strict=True):
@@ -85,8 +87,8 @@ def _files(folder: Path, stated: Statement) -> Iterator[Finding]:
         yield _wrong("file-added", name, "the statement does not list it")
     if card.NAME in there and card.NAME not in stated.subjects and not _is_card(folder, stated):
         yield _wrong("card-differs", card.NAME, "it is not the card of the statement")
-    for name in OWN:
-        if (folder / name).is_symlink():
+    for name in sorted({*OWN, hub.ATTRIBUTES} & there.keys()):
+        if _entry(there[name]) == NOT_A_FILE:
             yield _wrong("file-kind", name, "it is a link or a special file, not a file")
 
 
@@ -106,7 +108,7 @@ def _entry(path: Path | None) -> Entry | None:
 
 def _marker(folder: Path, stated: Statement) -> Iterator[Finding]:
     """Compare the launcher's marker, which a copy of an export may lack."""
-    if not (folder / marker.NAME).exists():
+    if not (folder / marker.NAME).is_file():
         return
     found = marker.read(folder)
     own = {**stated.subjects, written.NAME: manifest.entry(folder / written.NAME).sha256}

@@ -93,9 +93,12 @@ def link_statement(folder: Path) -> None:
     (folder / NAME).symlink_to(folder.parent / "elsewhere")
 
 
-def pipe(folder: Path) -> None:
-    (folder / WEIGHTS).unlink()
-    os.mkfifo(folder / WEIGHTS)
+def pipe(name: str) -> Tamper:
+    def act(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return act
 
 
 def folder_instead(folder: Path) -> None:
@@ -170,7 +173,10 @@ TAMPERINGS: dict[str, tuple[Tamper, str]] = {
     "a card added": (lambda f: new(f / "README.md", b"# x"), "card-differs"),
     "a link to the same weights": (link, "file-kind"),
     "a link added": (lambda f: (f / "more").symlink_to(f / WEIGHTS), "file-added"),
-    "a pipe for the weights": (pipe, "file-kind"),
+    "a pipe for the weights": (pipe(WEIGHTS), "file-kind"),
+    "a pipe for the marker": (pipe(".complete.json"), "file-kind"),
+    "a name like that of an open file": (lambda f: new(f / ".nfs1.py", b""), "file-added"),
+    "a link like the hub's file": (lambda f: (f / ".gitattributes").symlink_to(f), "file-kind"),
     "a folder for the weights": (folder_instead, "file-missing"),
     # the statement
     "statement removed": (lambda f: (f / NAME).unlink(), "statement-invalid"),
