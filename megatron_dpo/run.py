@@ -153,7 +153,7 @@ class Run:
         from scripts.logs import command
 
         chosen = command.Selection(
-            rank=rank or 0, all_ranks=rank is None, tail=tail, grep=grep, as_data=True
+            rank=rank, all_ranks=rank is None, tail=tail, grep=grep, as_data=True
         )
         said = io.StringIO()
         with contextlib.redirect_stdout(said):

@@ -127,7 +127,7 @@ Submitted = Annotated[
     str, typer.Option("--run", help="Name of the run (the Helm release).", callback=_check_name)
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print again every 5 s.")]
-Rank = Annotated[int, typer.Option("--rank", min=0, help="The rank to print.")]
+Rank = Annotated[int | None, typer.Option("--rank", min=0, help="The rank to print (0).")]
 AllRanks = Annotated[bool, typer.Option("--all", help="Print all ranks.")]
 Attempt = Annotated[
     int | None, typer.Option("--attempt", min=1, help="Print the files of an attempt.")
@@ -279,7 +279,7 @@ def logs(
     context: Context = None,
     workspace: Workspace = None,
     source: Sources = Source.AUTO,
-    rank: Rank = 0,
+    rank: Rank = None,
     all_ranks: AllRanks = False,
     attempt: Attempt = None,
     follow: Follow = False,

@@ -23,7 +23,8 @@ from scripts.why.words import addressed
 class Selection:
     """Selection of the lines to print."""
 
-    rank: int = 0
+    rank: int | None = None
+    """None: rank 0, and all ranks of stacks."""
     all_ranks: bool = False
     attempt: int | None = None
     """None: the pods', and if they are gone the newest attempt's."""
@@ -97,11 +98,12 @@ def _ranks(view: View, chosen: Selection) -> list[int]:
     nodes = view.nodes or 1
     if not view.jobset and view.files and view.files.attempts:
         nodes = len(view.files.attempts[-1].logs) or 1
-    if chosen.all_ranks:
+    if chosen.all_ranks or (chosen.stacks and chosen.rank is None):
         return list(range(nodes))
-    if chosen.rank >= nodes and view.jobset:
-        raise Problem(f"run {view.run} has ranks 0 to {nodes - 1}, not {chosen.rank}")
-    return [chosen.rank]
+    rank = chosen.rank or 0
+    if rank >= nodes and view.jobset:
+        raise Problem(f"run {view.run} has ranks 0 to {nodes - 1}, not {rank}")
+    return [rank]
 
 
 def _print_stacks(api: Api, view: View, chosen: Selection, formats: Sequence[Format]) -> None:

@@ -106,7 +106,7 @@ def test_stacks_are_those_of_the_pods_that_run(
 
     monkeypatch.setattr(command, "run_in_pod", run)
     put(cluster, pod(1, ended(1)), "")
-    assert command.run(TARGET, Selection(stacks=True, all_ranks=True)) == 0
+    assert command.run(TARGET, Selection(stacks=True)) == 0
     out, err = capsys.readouterr()
     assert out == "rank 0 | process of rank 3\nrank 0 |   in step\n"
     assert (asked, err) == (["dpo-node-0-0-x7k2p"], "no pod of rank 1 runs\n")
