@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from launchers.hub.fetch import INDEX
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.seal_check import header
 from launchers.system.atomic_file import read_object
@@ -104,6 +105,24 @@ def compare(export: Shapes, model: Shapes) -> list[str]:
     return [f"{text}: {_listed(names)}" for text, names in texts.items() if names]
 
 
+def misplaced(folder: Path) -> list[str]:
+    """Return a problem if the index is not that of the files: servers read one or the other."""
+    files = sorted(folder.glob("*.safetensors"))
+    places = {(n, f.name) for f in files for n in header(f, f.stat().st_size).tensors}
+    index = read_object(folder / INDEX).get("weight_map", {})
+    other = sorted({name for name, _ in places ^ {*index.items()}})
+    if not other or (not index and len(files) == 1):
+        return []
+    return [f"{INDEX} names another file, or none, for {len(other)} tensors: {_listed(other)}"]
+
+
+def ends(folder: Path) -> set[Any]:
+    """Return the tokens that end a generated text: those of config.json are the default."""
+    found = [read_object(folder / f"{name}.json") for name in ("generation_config", "config")]
+    each = next((ids for config in found if (ids := config.get("eos_token_id")) is not None), [])
+    return {*each} if isinstance(each, list) else {each}
+
+
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return ", ".join(names[:LISTED]) + more
@@ -118,7 +137,9 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
     shapes = read_shapes(export)
-    problems = [] if is_adapter else compare(shapes, read_shapes(model))
+    problems = [] if is_adapter else compare(shapes, read_shapes(model)) + misplaced(export)
+    if not is_adapter and (lost := ends(model) - ends(export)):
+        problems.append(f"texts no longer end at the tokens {sorted(lost)} (eos_token_id)")
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)
@@ -183,8 +204,8 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
     import torch
     from transformers import AutoTokenizer
 
-    problems = []
-    if not (export / ADAPTER_CONFIG).exists():
+    problems, is_adapter = [], (export / ADAPTER_CONFIG).exists()
+    if not is_adapter:
         tokenizer = AutoTokenizer.from_pretrained(export)
         problems = _tokenizer_problems(tokenizer, probe.get("tokenizer"))
     model, info = _open(export, place)
@@ -205,6 +226,9 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
             f"{compared['difference']:.3g} nats a token; the bound is {compared['bound']}"
         )
     name = type(model).__name__
+    served = read_object(export / "config.json").get("architectures") or [name]
+    if not is_adapter and name not in served:
+        problems.append(f"config.json names {', '.join(served)}, and transformers loads {name}")
     return replace(found, model=name, problems=tuple(problems), compared=compared)
 
 
@@ -222,7 +246,7 @@ def describe(tokenizer: Any, texts: Sequence[str]) -> dict[str, Any]:
     chat = None
     if getattr(tokenizer, "chat_template", None):
         chat = tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
-    ids = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    ids = [tokenizer.encode(text) for text in texts]
     return {"texts": list(texts), "ids": ids, "chat": chat, "end": tokenizer.eos_token}
 
 

@@ -39,6 +39,7 @@ def model_of(seed: int) -> Any:
         tie_word_embeddings=False,
         initializer_range=0.3,  # so that each part of the model counts
         dtype="float32",
+        eos_token_id=38,
     )
     torch.manual_seed(seed)
     return Qwen3MoeForCausalLM(config).eval()
@@ -163,6 +164,16 @@ def forget_token(folder: Path, base: Path) -> None:
     path.write_text(json.dumps(found))
 
 
+def shard_beside(folder: Path, base: Path) -> None:
+    """Add a file that the index does not name: transformers ignores it, other servers do not."""
+    name = "model.norm.weight"
+    save_file({name: torch.zeros(16)}, folder / "model-0.safetensors", metadata={"format": "pt"})
+
+
+def spoil(t: dict[str, torch.Tensor]) -> None:
+    t["model.norm.weight"][3] = float("nan")
+
+
 def other_template(folder: Path, base: Path) -> None:
     (folder / "chat_template.jinja").write_text(TEMPLATE.replace("<|im_start|>", "w5"))
 
@@ -187,6 +198,12 @@ PLANTED: dict[str, Callable[[Path, Path], None]] = {
         "config.json", rope_parameters={"rope_type": "default", "rope_theta": 500.0}
     ),
     "one expert a token": in_json("config.json", num_experts_per_tok=1),
+    "a norm dropped": of_tensors(lambda t: t.pop("model.norm.weight")),
+    "a norm of 17": of_tensors(lambda t: t.update({"model.norm.weight": torch.zeros(17)})),
+    "not a number": of_tensors(spoil),
+    "a shard beside the index": shard_beside,
+    "another end of an answer": in_json("generation_config.json", eos_token_id=[7]),
+    "another class": in_json("config.json", architectures=["Qwen3MoeModel"]),
 }
 
 
@@ -214,7 +231,9 @@ def main() -> None:
             words.append(load_export.SAMPLE)
         load_export.main(words)
         found[name] = json.loads(result.read_text())
+    found["alone"] = asdict(load_export.load(root / "whole", root / "base"))
     load_export.RUN_BYTES, load_export.ROOM = 0, 1e9
+    found["read"] = asdict(load_export.load(root / "whole", root / "base"))
     found["large"] = asdict(load_export.load(root / "whole", root / "base", probes))
     print(json.dumps(found))
 

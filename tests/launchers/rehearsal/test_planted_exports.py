@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from launchers.hub.fetch import INDEX
+from launchers.rehearsal.load_export import main
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -54,11 +56,35 @@ def test_a_whole_export_has_the_trainers_log_probabilities(found: Found) -> None
         ("a norm scaled by 1.01", NUMBERS),
         ("positions with another base", NUMBERS),
         ("one expert a token", NUMBERS),
+        ("a norm dropped", "1 of 66 tensors are missing: model.norm.weight"),
+        ("a norm of 17", "1 tensors have another shape: model.norm.weight"),
+        ("not a number", "1 tensors hold NaN or Inf: model.norm.weight"),
+        ("a shard beside the index", f"{INDEX} names another file, or none, for 1 tensors: "),
+        ("another end of an answer", "texts no longer end at the tokens [38] (eos_token_id)"),
+        ("another class", "config.json names Qwen3MoeModel, and transformers loads Qwen3MoeFor"),
     ],
 )
 def test_each_planted_error_is_a_problem(name: str, problem: str, found: Found) -> None:
     [first, *more] = found[name]["problems"]
     assert first.startswith(problem) and not more
+
+
+def test_without_the_trainers_numbers_a_small_model_is_run_and_a_large_one_read(
+    found: Found,
+) -> None:
+    alone, read = found["alone"], found["read"]
+    assert (alone["problems"], alone["model"]) == ([], "Qwen3MoeForCausalLM")
+    assert alone["tensors"] == 66 and alone["bytes"] > 1000 and alone["seconds"] > 0
+    assert (read["problems"], read["model"]) == ([], "")
+
+
+def test_a_file_that_is_not_of_weights_is_a_problem(tmp_path: Path) -> None:
+    export, result = tmp_path / "export", tmp_path / "result.json"
+    export.mkdir()
+    (export / "model.safetensors").write_bytes(b"weights")
+    assert main([str(export), str(export), str(result)]) == 0
+    [problem] = json.loads(result.read_text())["problems"]
+    assert problem == "ValueError: model.safetensors is not a safetensors file"
 
 
 def test_a_model_that_fits_nowhere_is_not_compared_and_says_why(found: Found) -> None:
