@@ -128,7 +128,10 @@ def execute(api: Api, pod: str, command: Sequence[str], seconds: float = EXEC_SE
     if (cause := _failure(read, seconds)) is not None:
         if UNKNOWN.encode() in read["output"]:
             raise OldLauncher(_line(cause))
-        raise Problem(f"exec in pod {pod} failed: {_line(cause)}")
+        said = _line(cause)
+        if "No module named" in said and "launchers" in said:
+            said = f"it has not unpacked its launcher yet; ask again in a second ({said})"
+        raise Problem(f"exec in pod {pod} failed: {said}")
     output: bytes = read["output"]
     return output
 

@@ -83,9 +83,18 @@ def test_without_any_way_the_api_alone_is_left_and_it_says_why(api: Api, cluster
         read_files(api, View(gather(api, "dpo")), None, Source.EXEC)
 
 
-def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(api: Api) -> None:
-    command = ["python3", "-c", "raise SystemExit('no such folder')"]
-    with pytest.raises(Problem, match=r"exec in pod dpo-node-0-0-x7k2p failed: no such folder"):
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("raise SystemExit('no such folder')", "no such folder"),
+        ("import launchers.none", "unpacked"),
+    ],
+)
+def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(
+    program: str, says: str, api: Api
+) -> None:
+    command = ["python3", "-c", program]
+    with pytest.raises(Problem, match=f"exec in pod dpo-node-0-0-x7k2p failed: .*{says}"):
         execute(api, "dpo-node-0-0-x7k2p", command)
 
 
