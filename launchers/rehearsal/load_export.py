@@ -119,8 +119,9 @@ def misplaced(folder: Path) -> list[str]:
 def ends(folder: Path) -> set[Any]:
     """Return the tokens that end a generated text: those of config.json are the default."""
     found = [read_object(folder / f"{name}.json") for name in ("generation_config", "config")]
-    each = next((ids for config in found if (ids := config.get("eos_token_id")) is not None), [])
-    return {*each} if isinstance(each, list) else {each}
+    given = [ids for config in found if (ids := config.get("eos_token_id")) is not None]
+    first = given[0] if given else []
+    return {*first} if isinstance(first, list) else {first}
 
 
 def _listed(names: list[str]) -> str:
