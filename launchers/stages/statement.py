@@ -126,4 +126,9 @@ def _training(work: Workspace, step: int) -> dict[str, Any]:
     held = [e.summary() for e in reader.read(work.metrics, Evaluation) if e.step <= step]
     losses = [row.values["loss"] for row in rows if row.values.get("loss") is not None]
     found = {"step": step, "total": rows[-1].total if rows else None}
-    return {**found, "losses": losses[:1] + losses[-1:], "evaluations": held[:1] + held[-1:]}
+    return {**found, "losses": _ends(losses), "evaluations": _ends(held)}
+
+
+def _ends(values: list[Any]) -> list[Any]:
+    """Return the first and the last value; one that is alone once."""
+    return values[:1] + values[1:][-1:]

@@ -137,7 +137,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for finding in verdict.findings:
         yield f"{finding.sentence} [{finding.id}]"
     if verdict.findings:
-        yield f"{verdict.folder} is not the export that was stated: do not serve it"
+        yield f"{verdict.folder} is not proved to be what was trained: do not serve it"
         return
     assert verdict.statement is not None
     count = len(verdict.statement.subjects)

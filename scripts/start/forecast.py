@@ -39,6 +39,8 @@ TAIL = 0.05
 """Share of the draws outside the interval on either side."""
 NAMED = 3
 """Runs that a reason names."""
+SOON = 60.0
+"""Seconds; an earliest start within them says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +319,7 @@ def _sentence(earliest: float, expected: float | None, latest: float | None, now
     if latest is not None and latest - now < 1:
         return "Starts now: its quota is free"
     if expected is None:
-        soon = earliest - now < 60
+        soon = earliest - now < SOON
         begin = "When it starts" if soon else f"Starts not before {clock(earliest, now)} UTC; when"
         return f"{begin} is not known"
     to = f"to {clock(latest, now)}" if latest is not None else "or later, without a latest time"

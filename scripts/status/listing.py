@@ -30,7 +30,7 @@ from scripts.observe.ways import Source
 from scripts.observe.workspace import Unreadable, check_folder, run_names
 from scripts.plan.units import time_text
 from scripts.problem import Problem, UnknownState
-from scripts.start.forecast import Start, clock
+from scripts.start.forecast import SOON, Start, clock
 from scripts.start.view import starts
 from scripts.status.summary import Status, summarise
 from scripts.why.command import COLOURS
@@ -300,6 +300,8 @@ def _begin(start: Start | None, now: float, *, is_wide: bool) -> str:
     if start is None or start.earliest is None:
         return "-"
     first = clock(start.earliest, now)
+    if start.expected is None and start.earliest - now < SOON:
+        return "not known"
     if start.expected is None:
         return f"not before {first} UTC" if is_wide else f"> {first}Z"
     last = f"to {clock(start.latest, now)}" if start.latest is not None else "or later"

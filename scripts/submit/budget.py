@@ -124,7 +124,8 @@ def _of(request: planning.Request, prices: Prices) -> Iterator[Choice]:
     found, plan, verdict = planning.predict(request)
     run, speed, training = plan.duration, plan.speed, plan.training
     if plan.gpu is None or speed is None or training is None:
-        raise Problem("the plan has no speed, so that nothing can be chosen: set gpuModel")
+        why = plan.unknown.get("speed", "it has no GPUs")
+        raise Problem(f"the plan has no speed, so that nothing can be chosen: {why}")
     if run is None:
         raise Problem("the number of steps is not known: set recipe.args.max_steps, or see plan")
     price = prices.gpu_hour.get(plan.gpu.name, 0.0)
