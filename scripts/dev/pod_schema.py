@@ -2,8 +2,7 @@
 
 Fields and types come from the OpenAPI of the lowest supported Kubernetes (``kubeVersion`` in
 Chart.yaml), as the package kubernetes-validate ships it. What the API server checks beyond them
-is in ``pod_rules``, ``volume_rules`` and ``pod_forms``. Relations that draft-07 cannot express are
-in ``scripts/values``.
+is in ``pod_rules.yaml``. Relations that draft-07 cannot express are in ``scripts/values``.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from typing import Any
 
 from scripts.credentials import unprinted
 from scripts.dev import pod_rules
-from scripts.dev.pod_forms import POINTER, SHARED, Schema, ref
+from scripts.dev.pod_rules import POINTER, SHARED, Schema, ref
 from scripts.helm import ROOT
 
 PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
@@ -122,8 +121,7 @@ def generated(types: Mapping[str, Schema]) -> dict[str, Schema]:
         if name not in made:
             made[name] = _type(name, types[name])
             waiting += re.findall(rf'"{POINTER}/(\w+)"', json.dumps(made[name]))
-    unused = {path for path in pod_rules.FIELDS if path.partition(".")[0] not in made}
-    unused |= set(pod_rules.TYPES) - made.keys()
+    unused = {*pod_rules.FIELDS, *pod_rules.TYPES} - made.keys()
     if unused:
         raise ValueError(f"rules for what no value reaches: {', '.join(sorted(unused))}")
     return made
@@ -143,12 +141,10 @@ def _type(name: str, given: Schema) -> Schema:
     }
     if name in pod_rules.OWNED:
         fields = dict.fromkeys(given["properties"], {}) | fields
-    for path, rule in pod_rules.FIELDS.items():
-        owner, _, field = path.partition(".")
-        if owner == name:
-            if field not in given["properties"]:
-                raise ValueError(f"Kubernetes has no field {path}")
-            fields[field] = rule
+    for field, rule in pod_rules.FIELDS.get(name, {}).items():
+        if field not in given["properties"]:
+            raise ValueError(f"Kubernetes has no field {name}.{field}")
+        fields[field] = rule
     if name in pod_rules.NULLABLE:
         fields = {field: _nullable(schema) for field, schema in fields.items()}
     return {

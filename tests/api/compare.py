@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.dev import pod_schema
-from scripts.dev.pod_forms import Schema
+from scripts.dev.pod_rules import Schema
 from tests.api.parts import Parts
 from tests.api.sections import SECTIONS, placed
 from tests.api.server import Server

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scripts.dev import pod_rules
-from scripts.dev.pod_forms import Schema
+from scripts.dev.pod_rules import Schema
 from tests.chart.helm import Document
 
 WRONG = 0.05
