@@ -237,9 +237,15 @@ def plan(
     raise typer.Exit(planning.run(request, terminal(), fix=fix, yes=yes))
 
 
-data_verb.register(app)
-sweep_verb.register(app)
-export_verb.register(app)
+for _verb in (
+    data_verb.data,
+    sweep_verb.sweep,
+    export_verb.verify,
+    export_verb.sign,
+    export_verb.card,
+    export_verb.push,
+):
+    app.command()(_verb)
 
 
 @app.command()

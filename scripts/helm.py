@@ -46,6 +46,24 @@ def _version(helm: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+def options(files: Sequence[Path], sets: Sequence[str]) -> list[str]:
+    """Return the options of Helm that give values files and assignments."""
+    values = [word for file in files for word in ("--values", str(file))]
+    return values + [word for each in sets for word in ("--set", each)]
+
+
+def run_helm(command: Sequence[str]) -> str:
+    """Run a command of Helm, and return what it prints.
+
+    Raises:
+        Problem: it failed.
+    """
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Problem(f"helm {command[1]} failed:\n{done.stderr.strip()}")
+    return done.stdout
+
+
 def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:
     """Return the manifest that `helm install RELEASE chart -f ... --set ...` would send, as YAML.
 
@@ -81,8 +99,7 @@ class Release:
 
     def render(self, chart: Path) -> subprocess.CompletedProcess[str]:
         """Render a chart with the release's values."""
-        values = [word for file in self.files for word in ("--values", str(file))]
-        return self._call(chart, *values, *(word for each in self.sets for word in ("--set", each)))
+        return self._call(chart, *options(self.files, self.sets))
 
     def merged(self, chart: Path) -> str:
         """Return what another chart renders with the user's values; empty if Helm refuses them."""

@@ -4,8 +4,12 @@ from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 
 from launchers.logs import printable
+
+SCHEMA = 1
+"""Version of each JSON document, see ``documents.yaml``."""
 
 
 class Terminal(Console):
@@ -28,3 +32,11 @@ class Terminal(Console):
 def terminal(*, stderr: bool = False, soft_wrap: bool = False, quiet: bool = False) -> Console:
     """Return the console; brackets in values are printed as they are, not read as markup."""
     return Terminal(markup=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap, quiet=quiet)
+
+
+def plain_table(*names: str) -> Table:
+    """Return a table without lines; the last column takes what is left of the width."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table

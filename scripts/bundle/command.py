@@ -20,10 +20,9 @@ from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
 from scripts.report.locate import located
+from scripts.terminal import SCHEMA
 
 CONTENTS = "CONTENTS.md"
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)

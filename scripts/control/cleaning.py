@@ -1,17 +1,15 @@
 """`megatron-dpo clean`: list what a workspace holds by run, and remove runs that are named."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from launchers.config.workspace import Workspace
 from launchers.state import contents
-from scripts.control.held import Held, parse_inventory
 from scripts.doctor.api import JOBSETS, Api
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.observe.pods import (
@@ -28,10 +26,39 @@ from scripts.observe.ways import Source
 from scripts.observe.workspace import check_folder
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
+from scripts.terminal import SCHEMA, plain_table
 from scripts.why.reasons import missing_run
 
-SCHEMA = 1
 Ask = Callable[[str], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Files of one run on the workspace."""
+
+    run: str
+    state: str
+    """Of progress.json: running, succeeded, failed; empty if it is not known; `removing` for the
+    rest of a removal that was interrupted."""
+    bytes: Mapping[str, int]
+    """By part, and `other`."""
+    checkpoints: Sequence[Mapping[str, Any]]
+    """`step`, `complete`, `bytes`; in the order of steps."""
+    newest: int | None
+    """Step of the newest complete checkpoint."""
+    export: bool
+    may_resume: bool
+    """Whether a later start would continue from a checkpoint."""
+    updated: float | None
+    unread: str
+    """The first error of a file that could not be read; empty without one."""
+    kept: Sequence[Mapping[str, Any]] = ()
+    """`path` and `bytes` of what a user has edited, or another run has left there."""
+
+    @property
+    def total(self) -> int:
+        """Return the bytes of all its files."""
+        return sum(self.bytes.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +154,7 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
             raise Problem(f"{problem}; {second}") from None
     if found["why"]:
         raise Problem(found["why"])
-    return place, parse_inventory(found["runs"])
+    return place, [Held(**each) for each in found["runs"]]
 
 
 def _refuse_live(place: Place, names: Sequence[str]) -> None:
@@ -203,9 +230,7 @@ def remove(
 
 def show(held: Sequence[Held], console: Console) -> None:
     """Print the runs, the largest first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("run", "state", "size", "checkpoints", "newest", "export"):
-        table.add_column(name, overflow="fold")
+    table = plain_table("run", "state", "size", "checkpoints", "newest", "export")
     for each in sorted(held, key=lambda one: -one.total):
         table.add_row(
             each.run,

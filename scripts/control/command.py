@@ -19,13 +19,12 @@ from scripts.observe.cluster import failure
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
+from scripts.terminal import SCHEMA
 from scripts.why.reasons import missing_run, no_run
 
 GONE_SECONDS = 600.0
 """Limit of waiting until a removed JobSet is gone: its pods may still be saving."""
 POLL_SECONDS = 1.0
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 def stop(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:

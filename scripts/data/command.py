@@ -17,7 +17,7 @@ from scripts.data import page, screen
 from scripts.data.measure import measure, tokenizer
 from scripts.helm import template
 from scripts.plan.submission import read_submission
-from scripts.problem import Problem
+from scripts.problem import Problem, of_launcher
 
 READ_BYTES = 256 * 1024**2
 """Part of a file of which every row is read: 40,000 long pairs, which take about 1.5 GiB."""
@@ -88,10 +88,8 @@ def recipe_of(request: Request) -> Recipe:
         if not name.startswith("recipe.args."):
             raise Problem(f"--set {each}: without -f only recipe.args.NAME=VALUE is read")
         _put(document["args"], name.removeprefix("recipe.args.").split("."), value)
-    try:
+    with of_launcher():
         return parse(document)
-    except LaunchError as error:
-        raise Problem(f"{error.cause}; {error.remedy}") from None
 
 
 def _put(args: dict[str, Any], names: list[str], value: str) -> None:

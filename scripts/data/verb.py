@@ -47,8 +47,3 @@ def data(
         page=page,
     )
     raise typer.Exit(looking.run(request, terminal()))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    app.command()(data)

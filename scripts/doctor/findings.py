@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scripts.doctor.api import Answer
+from scripts.terminal import SCHEMA
 
 
 class Level(StrEnum):
@@ -21,8 +22,6 @@ class Level(StrEnum):
 
 
 COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)

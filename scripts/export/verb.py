@@ -97,11 +97,3 @@ def push(
         user=username,
     )
     raise typer.Exit(pushing.run(request, terminal(), asking(yes, as_json), as_data=as_json))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
-    app.command()(verify)
-    app.command()(sign)
-    app.command()(card)
-    app.command()(push)

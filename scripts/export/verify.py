@@ -1,7 +1,7 @@
 """`megatron-dpo verify`: compare an export with its statement, without a network."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,22 @@ from launchers.storage.manifest import Entry
 from launchers.system.threads import each
 from scripts.export import card, hub, signature
 from scripts.export import statement as statements
-from scripts.export.findings import Finding
 from scripts.export.statement import Statement
 from scripts.observe.command import print_json
 from scripts.problem import Problem
 
 OWN = (written.NAME, signature.NAME, marker.NAME, card.NAME)
 """Files that are no subjects of the statement; each is compared in its own way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One difference between an export and what its statement or its signature says."""
+
+    id: str
+    file: str
+    """Path in the export."""
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +48,7 @@ class Verdict:
             "export": str(self.folder),
             "files": len(self.statement.subjects) if self.statement else 0,
             "signed": self.signed,
-            "findings": [finding.document() for finding in self.findings],
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
 

@@ -12,11 +12,9 @@ from rich.console import Console
 
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.problem import Problem
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, terminal
 from scripts.why.reasons import Reason, explain
 
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 CHANGING = {
     "create": "create",
     "patch": "patch",

@@ -5,26 +5,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-NO_QUEUE: dict[str, Any] = {
-    "queue": "",
-    "priorityClass": "",
-    "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
-    "maxExecTimeSeconds": None,
-    "forceDeleteOnNodeFailure": False,
-}
-LOOPBACK: dict[str, Any] = {
-    "profile": "tcp",
-    "resourceName": "",
-    "resourceCount": None,
-    "attachment": None,
-    "transport": None,
-    "floorGBs": None,
-    "hostNetwork": False,
-    "initContainers": [],
-    "libraryPath": [],
-    "envFile": "",
-}
-"""All pods share one host: its loopback is the fabric."""
+from scripts.manifest import read_yaml
+
+FILE = Path(__file__).with_suffix(".yaml")
 
 
 def free_ports(count: int) -> list[int]:
@@ -38,19 +21,6 @@ def free_ports(count: int) -> list[int]:
 
 def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]:
     """Return values with a folder of this machine as workspace, these ports, no queue or fabric."""
-    return {
-        "workspace": {
-            "mountPath": str(workspace),
-            "hostPath": {"path": str(workspace)},
-            "subPath": "",
-            "existingClaim": "",
-            "pvc": None,
-            "nfs": None,
-            "emptyDir": None,
-        },
-        "rendezvous": {"masterPort": master_port, "gangPort": gang_port},
-        "kueue": NO_QUEUE,
-        "network": LOOPBACK,
-        # Its agent is a second process, and needs an API server.
-        "restarts": {"agentImage": ""},
-    }
+    found: dict[str, Any] = read_yaml(FILE)
+    found["workspace"] |= {"mountPath": str(workspace), "hostPath": {"path": str(workspace)}}
+    return found | {"rendezvous": {"masterPort": master_port, "gangPort": gang_port}}

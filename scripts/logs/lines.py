@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from launchers.logs import printable
 from scripts.problem import WrongUse
+from scripts.terminal import SCHEMA
 
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is printed in parts: a progress bar may never end one."""
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scripts.doctor.api import Api, Object
-from scripts.observe.cluster import ALL_WORKLOADS, OWN_WORKLOADS, Snapshot, is_true, objects_of
+from scripts.observe.cluster import Snapshot, is_true, objects_of
 from scripts.observe.concurrent import call_each
 from scripts.observe.source import read_files
 from scripts.observe.view import View, unix_time
@@ -81,11 +81,9 @@ def _deadline(view: View, now: float) -> float | None:
 
 def _holders(snapshot: Snapshot) -> list[Object]:
     """Return the Workloads of JobSets in the namespace that hold quota, the unlimited first."""
-    everywhere = snapshot.answer(ALL_WORKLOADS)
-    items = everywhere.items if everywhere.found else snapshot.answer(OWN_WORKLOADS).items
     found = [
         each
-        for each in items
+        for each in snapshot.workloads
         if (each.get("status") or {}).get("admission")
         and not is_true(each, "Finished")
         and each["metadata"].get("namespace") == snapshot.namespace

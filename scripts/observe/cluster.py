@@ -133,6 +133,12 @@ class Snapshot:
         return next(iter(self.answer("list workloads").items), {})
 
     @property
+    def workloads(self) -> list[Object]:
+        """Return all Workloads that may be read: of all namespaces, otherwise of the run's."""
+        everywhere = self.answer(ALL_WORKLOADS)
+        return (everywhere if everywhere.found else self.answer(OWN_WORKLOADS)).items
+
+    @property
     def local_queue(self) -> Object:
         """Return the LocalQueue; empty when it was not found."""
         return self._content("get localqueues")

@@ -50,10 +50,8 @@ def folder_in_pod(view: View) -> str:
     Raises:
         Problem: the JobSet is not of this chart.
     """
-    for container in (view.gang_pod.get("spec") or {}).get("containers") or []:
-        for each in container.get("env") or []:
-            if each["name"] == RUN_FOLDER and each.get("value"):
-                return str(each["value"])
+    if folder := view.variables.get(RUN_FOLDER, {}).get("value"):
+        return str(folder)
     raise Problem(f"the JobSet {view.run} does not say where its workspace is ({RUN_FOLDER})")
 
 

@@ -53,7 +53,6 @@ class Waiting:
     container: str
     reason: str
     message: str
-    is_init: bool
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,13 @@ class View:
         """Return the gang's pod template; empty without a JobSet of this chart."""
         found: Object = self.gang["template"]["spec"]["template"] if self.gang else {}
         return found
+
+    @property
+    def variables(self) -> dict[str, Object]:
+        """Return the variables of the gang's container by name."""
+        containers = (self.gang_pod.get("spec") or {}).get("containers") or []
+        found: Object = next((each for each in containers if each["name"] == LAUNCHER), {})
+        return {each["name"]: each for each in found.get("env") or []}
 
     @cached_property
     def ranks(self) -> list[Rank]:
@@ -280,7 +286,7 @@ def _stage_pod(pod: Object) -> Rank:
 
 def _waiting(pod: Object, rank: Rank) -> Iterator[Waiting]:
     status: Object = pod.get("status") or {}
-    for field, is_init in (("initContainerStatuses", True), ("containerStatuses", False)):
+    for field in ("initContainerStatuses", "containerStatuses"):
         for each in status.get(field) or []:
             found = (each.get("state") or {}).get("waiting")
             if found:
@@ -289,5 +295,4 @@ def _waiting(pod: Object, rank: Rank) -> Iterator[Waiting]:
                     container=each["name"],
                     reason=str(found.get("reason") or ""),
                     message=" ".join(str(found.get("message") or "").split()),
-                    is_init=is_init,
                 )

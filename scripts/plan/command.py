@@ -12,7 +12,6 @@ from rich.console import Console
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.settings import from_env
 from launchers.config.sources import split_count
-from launchers.exits import LaunchError
 from launchers.plan import plan as planning
 from launchers.plan.layout import Layout
 from launchers.plan.plan import NO_GPU_MODEL, Job, Plan
@@ -28,7 +27,7 @@ from scripts.plan.recipe_args import Args, layout_flags
 from scripts.plan.search import Found, Search, nearest
 from scripts.plan.submission import Submission, read_submission
 from scripts.plan.verdict import Verdict, judge
-from scripts.problem import Problem
+from scripts.problem import Problem, of_launcher
 
 PROPOSED_LAYOUTS = 3
 """Layouts proposed below a plan that does not fit."""
@@ -234,10 +233,8 @@ def job_of(found: Submission, request: Request) -> Job:
     if request.gpu:
         env[GPU_MODEL] = request.gpu
     model_config, where = find_model(found.recipe.model, request.model_config)
-    try:
+    with of_launcher():
         settings = from_env(env)
-    except LaunchError as error:
-        raise Problem(f"{error.cause}; {error.remedy}") from None
     given = [f"file://{path.resolve()}" for path in request.data]
     if len(given) == len(found.recipe.dataset):  # their numbers of rows hold for the files, too
         counts = [split_count(each)[1] for each in found.recipe.dataset]

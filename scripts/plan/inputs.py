@@ -9,7 +9,6 @@ from typing import Any
 
 from launchers.config import sources
 from launchers.config.recipe import Recipe
-from launchers.exits import LaunchError
 from launchers.inputs import dataset_check, row_files, row_forms
 from launchers.inputs.dataset_check import Dataset
 from launchers.inputs.row_files import Rows
@@ -23,7 +22,7 @@ from launchers.plan.run_length import TOKENS, Data
 from launchers.rules import table
 from launchers.rules.pairs import MEASURED
 from scripts.manifest import read_yaml
-from scripts.problem import Problem
+from scripts.problem import Problem, of_launcher
 
 MODELS = Path(__file__).with_name("models.yaml")
 CHARACTERS_PER_TOKEN = 4.0
@@ -46,10 +45,8 @@ def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | No
     """
     if config is not None:
         return read_config(config), str(config)
-    try:
+    with of_launcher():
         parsed = sources.parse_source(model, "recipe.model")
-    except LaunchError as error:
-        raise Problem(f"{error.cause}; {error.remedy}") from None
     here = Path(parsed.repo) / "config.json"
     if parsed.hub == "file" and here.is_file():
         return read_config(here), str(here)
@@ -66,11 +63,10 @@ def read_config(config: Path) -> ModelConfig:
         Problem: it does not exist, is not JSON, or a size is missing.
     """
     try:
-        return model_config.parse_config(json.loads(config.read_text(encoding="utf-8-sig")))
+        with of_launcher(f"{config}: "):
+            return model_config.parse_config(json.loads(config.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
-    except LaunchError as error:
-        raise Problem(f"{config}: {error.cause}; {error.remedy}") from None
 
 
 def known_model(name: str) -> str:
@@ -113,7 +109,10 @@ def find_data(
     """
     unknown = "; prompts counted twice: their part is read from files (--data)"
     why = unknown if prompt_once else ""
-    named = [_source(place, text) for place, text in enumerate(datasets)]
+    with of_launcher():
+        named = [
+            sources.parse_source(text, f"recipe.dataset[{n}]") for n, text in enumerate(datasets)
+        ]
     found = None if pairs is not None else _counted(named, tokens, prompt_once)
     if pairs is None and found is None and all(each.sample for each in named):
         pairs = sum(each.sample or 0 for each in named)
@@ -148,13 +147,6 @@ def prompts(job: Job) -> tuple[bool, str]:
     return True, f"once, if the image has {', '.join(stack)} and no {without}"
 
 
-def _source(place: int, text: str) -> sources.Source:
-    try:
-        return sources.parse_source(text, f"recipe.dataset[{place}]")
-    except LaunchError as error:
-        raise Problem(f"{error.cause}; {error.remedy}") from None
-
-
 def _counted(
     datasets: Sequence[sources.Source], tokens: float | None, prompt_once: bool
 ) -> Data | None:
@@ -164,10 +156,8 @@ def _counted(
         file = Path(parsed.repo)
         if parsed.hub != "file" or not file.exists():
             return None
-        try:
+        with of_launcher():
             files = row_files.read(f"recipe.dataset[{place}]", file)
-        except LaunchError as error:
-            raise Problem(f"{error.cause}; {error.remedy}") from None
         rows = [each.count() for each in files]
         if None in rows or any(each.unread for each in files):
             return None
@@ -216,7 +206,5 @@ def judge_rows(recipe: Recipe, paths: Sequence[Path]) -> None:
         if not path.exists():
             raise Problem(f"--data {path}: does not exist; give files or folders of rows")
     named = [Dataset(key=f"--data[{n}]", path=path) for n, path in enumerate(paths)]
-    try:
+    with of_launcher():
         dataset_check.check(recipe, named, replicas=None)
-    except LaunchError as error:
-        raise Problem(f"{error.cause}; {error.remedy}") from None

@@ -8,10 +8,9 @@ import yaml
 from launchers.config.recipe import Recipe
 from launchers.config.recipe import parse as parse_recipe
 from launchers.config.settings import SKIPS
-from launchers.exits import LaunchError
 from launchers.refusal import Refusal
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
-from scripts.problem import Problem
+from scripts.problem import Problem, of_launcher
 from scripts.quantity import parse_amounts, parse_quantity
 from scripts.values import settings
 
@@ -116,10 +115,8 @@ def _claim_size(release: Release) -> float | None:
 def _recipe(jobset: JobSet) -> Recipe:
     for data in jobset.config_maps.values():
         if "recipe.yaml" in data:
-            try:
+            with of_launcher():
                 return parse_recipe(yaml.safe_load(data["recipe.yaml"]))
-            except LaunchError as error:
-                raise Problem(f"{error.cause}; {error.remedy}") from None
     raise Problem(f"no ConfigMap of {jobset.name} holds a recipe.yaml: not of this chart")
 
 

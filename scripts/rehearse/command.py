@@ -5,7 +5,6 @@ NAME afterwards: one release is one run, which an upgrade can't change.
 """
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from launchers.config.settings import REHEARSAL
 from launchers.rehearsal.result import LINE, table
 from scripts.doctor import command as doctor
 from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
-from scripts.helm import CHART, find_helm, template
+from scripts.helm import CHART, find_helm, options, run_helm, template
 from scripts.local.command import Request as LocalRequest
 from scripts.local.command import run_locally
 from scripts.manifest import GANG, Release, parse_release
@@ -170,12 +169,8 @@ def report_lines(log: Sequence[str]) -> list[str]:
 
 def install(request: Request, api: Api) -> list[str]:
     """Return the arguments of Helm that install the rehearsal."""
-    words = ["install", request.release, str(CHART), *_where(api)]
-    for file in request.files:
-        words += ["--values", str(file)]
-    for assignment in (*request.sets, *SETS):
-        words += ["--set", assignment]
-    return words
+    values = options(request.files, [*request.sets, *SETS])
+    return ["install", request.release, str(CHART), *_where(api), *values]
 
 
 def uninstall(request: Request, api: Api) -> list[str]:
@@ -193,9 +188,7 @@ def _command_line(words: Sequence[str]) -> str:
 
 
 def _helm(words: Sequence[str]) -> None:
-    done = subprocess.run([str(find_helm()), *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"helm {words[0]} failed:\n{done.stderr.strip()}")
+    run_helm([str(find_helm()), *words])
 
 
 def _refuse_own_claim(rendered: Release) -> None:

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from launchers.state.json_text import part
+from scripts.manifest import read_yaml
 from scripts.report.columns import Points
 from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord
@@ -66,100 +68,8 @@ class Drawing:
 
 PROCESS = "per process"
 """In a unit; a process has one GPU, if there are GPUs."""
-HELD_OUT = "held-out pairs"
-BATCH = "training batches"
-MFU_NOTE = (
-    "MFU counts the forward pass of the reference in steps that run it: a third more FLOPs per "
-    "token if all parameters are trained. It follows tokens/s only between runs that both do, or "
-    "both do not."
-)
-CHARTS = (
-    Chart(
-        id="loss",
-        title="Loss",
-        unit="",
-        series={"loss": BATCH, f"{EVALUATED}loss": HELD_OUT},
-        log=True,
-    ),
-    Chart(
-        id="accuracy",
-        title="Preference accuracy",
-        unit="share of pairs",
-        series={"rewards/accuracies": BATCH, f"{EVALUATED}rewards/accuracies": HELD_OUT},
-        top=1.0,
-        note="A tie counts as wrong, so it is 0 while the policy equals the reference.",
-    ),
-    Chart(
-        id="margin",
-        title="Reward margin",
-        unit="nats × beta",
-        series={"rewards/margins": BATCH, f"{EVALUATED}rewards/margins": HELD_OUT},
-    ),
-    Chart(
-        id="rewards",
-        title="Rewards",
-        unit="nats × beta",
-        series={"rewards/chosen": "chosen", "rewards/rejected": "rejected"},
-    ),
-    Chart(
-        id="logps",
-        title="Log-probabilities of the policy",
-        unit="nats per answer",
-        series={"logps/chosen": "chosen", "logps/rejected": "rejected"},
-        from_zero=False,
-    ),
-    Chart(
-        id="gradient",
-        title="Gradient norm",
-        unit="before clipping",
-        series={"grad_norm": "norm"},
-        log=True,
-    ),
-    Chart(id="rate", title="Learning rate", unit="", series={"learning_rate": "rate"}),
-    Chart(
-        id="speed",
-        title="Speed",
-        unit=f"tokens/s {PROCESS}",
-        series={"tokens_per_second_per_gpu": "real tokens"},
-        note="Chosen and rejected tokens, each once, without padding.",
-    ),
-    Chart(
-        id="mfu",
-        title="MFU",
-        unit="of the GPU's dense bf16 peak",
-        series={"mfu": "MFU"},
-        note=MFU_NOTE,
-    ),
-    Chart(id="seconds", title="Step time", unit="s", series={"seconds": "seconds"}, log=True),
-    Chart(
-        id="memory",
-        title="GPU memory",
-        unit="GiB, largest rank",
-        series={"reserved_gib": "reserved", "allocated_gib": "allocated"},
-    ),
-    Chart(
-        id="experts",
-        title="Expert load",
-        unit="largest over mean",
-        series={"expert_load": "mean of layers", "expert_load_worst": "worst layer"},
-        note="1 is balanced.",
-        from_zero=False,
-    ),
-    Chart(
-        id="fill",
-        title="Pack fill",
-        unit="real tokens of capacity",
-        series={"fill": "fill"},
-        top=1.0,
-    ),
-    Chart(
-        id="balance",
-        title="Token balance",
-        unit="largest over mean of the ranks",
-        series={"token_balance": "balance"},
-        from_zero=False,
-    ),
-)
+CHARTS = tuple(Chart(**row) for row in read_yaml(Path(__file__).with_suffix(".yaml")))
+MFU_NOTE = next(each.note for each in CHARTS if each.id == "mfu")
 
 
 def drawings(runs: Sequence[RunRecord]) -> list[Drawing]:

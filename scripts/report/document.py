@@ -35,8 +35,7 @@ from launchers.state.json_text import part
 from scripts.observe import spent
 from scripts.report import facts, timeline
 from scripts.report.record import Attempt, RunRecord
-
-SCHEMA = 1
+from scripts.terminal import SCHEMA
 
 
 def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from scripts.observe.view import View
 from scripts.plan.units import time_text
 from scripts.problem import Problem
 from scripts.start.forecast import Known, Start, forecast, no_start
-from scripts.why.position import workloads
 from scripts.why.reasons import Kind, Reason
 
 BY_QUOTA = frozenset(
@@ -104,13 +103,12 @@ def _known(view: View) -> Known | str:
             return "you may not read the other queues of the cohort (list clusterqueues)"
         queues = [own]
     entrances = seen.answer("list localqueues everywhere")
-    items = workloads(view)
     return Known(
         cluster_queues=queues,
         cohorts=seen.answer("list cohorts").items,
         flavors=seen.answer("list resourceflavors").items,
         local_queues=entrances.items if entrances.found else _own_queue(seen),
-        workloads=items,
+        workloads=seen.workloads,
         is_all=entrances.found and seen.answer(ALL_WORKLOADS).found,
         left=seen.left,
         limits=seen.deadlines,

@@ -19,11 +19,10 @@ from scripts.plan.units import time_text
 from scripts.start.view import start
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
+from scripts.terminal import SCHEMA
 from scripts.why.command import EXITS
 from scripts.why.reasons import Kind
 
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 WATCH_SECONDS = 5.0
 TOPOLOGY = re.compile(r"kueue\.x-k8s\.io/podset-(required|preferred)-topology")
 

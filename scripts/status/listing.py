@@ -7,7 +7,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from scripts.doctor.api import JOBSETS, PODS, WORKLOADS, Answer, Api, Object
@@ -33,9 +32,9 @@ from scripts.problem import Problem, UnknownState
 from scripts.start.forecast import SOON, Start, clock
 from scripts.start.view import starts
 from scripts.status.summary import Status, summarise
+from scripts.terminal import SCHEMA, plain_table
 from scripts.why.command import COLOURS
 
-SCHEMA = 1
 UNBOUNDED = 10_000
 WIDE = 100
 """Columns from which all columns are shown."""
@@ -267,9 +266,7 @@ def show(
         console.print(f"no runs {place(seen.namespace, seen.context, 'in ')}", highlight=False)
         return
     is_wide = console.width >= WIDE or not console.is_terminal
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in (name for name, wide in COLUMNS.items() if is_wide or not wide):
-        table.add_column(name, overflow="fold")
+    table = plain_table(*(name for name, wide in COLUMNS.items() if is_wide or not wide))
     for each in lines:
         cells = _cells(each, now or time.time(), is_wide=is_wide)
         table.add_row(*(cell for name, cell in cells if is_wide or not COLUMNS[name]))

@@ -13,6 +13,7 @@ from scripts.plan.bars import EMPTY, FULL
 from scripts.plan.units import bytes_text, time_text
 from scripts.prices import NONE, Prices
 from scripts.status.summary import Local, Measured, Saved, Status
+from scripts.terminal import plain_table
 from scripts.why.command import COLOURS
 
 LABEL = 9
@@ -214,14 +215,14 @@ def _restarts(status: Status) -> str:
 
 def _tables(status: Status) -> Iterator[Table]:
     if status.ranks:
-        table = _table("rank", "pod", "node", "topology", "phase")
+        table = plain_table("rank", "pod", "node", "topology", "phase")
         for each in status.ranks:
             code = f" (exit code {each.exit_code})" if each.exit_code is not None else ""
             phase = each.phase + code
             table.add_row(str(each.rank), each.pod, each.node or "-", each.domain or "-", phase)
         yield table
     if status.attempts:
-        table = _table("attempt", "from", "to", "lost", "gap", "ended by")
+        table = plain_table("attempt", "from", "to", "lost", "gap", "ended by")
         for one in status.attempts:
             steps = f"{one.lost_steps} steps, {time_text(one.lost_seconds)}"
             table.add_row(
@@ -233,11 +234,3 @@ def _tables(status: Status) -> Iterator[Table]:
                 one.cause or "-",
             )
         yield table
-
-
-def _table(*names: str) -> Table:
-    """Return a table without lines; the last column takes what is left of the width."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    return table

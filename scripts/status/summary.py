@@ -172,6 +172,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     speed, memory = part(plan, "speed"), part(plan, "memory")
     created = (view.jobset.get("metadata") or {}).get("creationTimestamp")
     since = unix_time(created)
+    env = {name: str(each["value"]) for name, each in view.variables.items() if "value" in each}
     is_pending = reason.kind is Kind.WAITING and view.is_suspended
     return Status(
         run=view.run,
@@ -211,20 +212,13 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         effective=_number(training.get("goodput")),
         checkpoints=sum(each.complete for each in files.checkpoints),
         spent=spent(files.progress, plan),
-        budget=warning(_env(view), files.progress, _processes(plan), view.now),
+        budget=warning(env, files.progress, _processes(plan), view.now),
         gpu_model=str(part(plan, "gang").get("card") or ""),
     )
 
 
 def _processes(plan: Numbers) -> int:
     return _whole(part(plan, "gang").get("world_size")) or 1
-
-
-def _env(view: View) -> dict[str, str]:
-    """Return the plain variables of the gang's container."""
-    containers = (view.gang_pod.get("spec") or {}).get("containers") or []
-    given = (each for item in containers for each in item.get("env") or [])
-    return {each["name"]: str(each["value"]) for each in given if "value" in each}
 
 
 def _measured(name: str, training: Numbers, plan: Numbers) -> Measured:

@@ -1,6 +1,5 @@
 """Submit a run: plan, doctor, `helm upgrade --install`, then follow it."""
 
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -13,7 +12,7 @@ from scripts import prices
 from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
-from scripts.helm import CHART, find_helm
+from scripts.helm import CHART, find_helm, options, run_helm
 from scripts.observe.command import SKEW_SECONDS, Exit, Target, notes, print_json
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
@@ -23,11 +22,9 @@ from scripts.start.view import start
 from scripts.submit import budget, follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, terminal
 from scripts.why.reasons import Reason
 
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 EXISTS = "release-exists"
 """Finding of the doctor that an upgrade may ignore: the chart refuses what it cannot change."""
 
@@ -164,9 +161,7 @@ def submit_planned(request: Request, console: Console, outcome: Outcome) -> int:
     if request.dry_run:
         console.print(f"would run: {' '.join(command)}", soft_wrap=True, highlight=False)
         return int(Exit.OK)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"helm upgrade --install failed:\n{done.stderr.strip()}")
+    run_helm(command)
     outcome.submitted = True
     place = f"namespace {report.namespace} of {report.context}"
     console.print(f"submitted {target.run} to {place}", soft_wrap=True, highlight=False)
@@ -230,9 +225,5 @@ def failures(report: Report) -> list[str]:
 def install(request: Request, context: str, namespace: str) -> list[str]:
     """Return Helm's command."""
     command = [str(find_helm()), "upgrade", "--install", "--kube-context", context]
-    command += ["--namespace", namespace]
-    for file in request.files:
-        command += ["--values", str(file)]
-    for assignment in request.sets:
-        command += ["--set", assignment]
+    command += ["--namespace", namespace, *options(request.files, request.sets)]
     return [*command, "--", request.target.run, str(CHART)]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from launchers.progress import notify
 from launchers.progress.notify import Notice
-from scripts.doctor.api import SECRETS, Api, Object
+from scripts.doctor.api import SECRETS, Api
 from scripts.observe.source import may_have_files
-from scripts.observe.view import LAUNCHER, View
+from scripts.observe.view import View
 from scripts.plan.units import time_text
 from scripts.why.reasons import Kind, Reason
 
@@ -35,13 +35,7 @@ class Webhook:
 
 def webhook_of(view: View) -> Webhook | None:
     """Return the webhook of a run; None without one."""
-    containers = (view.gang_pod.get("spec") or {}).get("containers") or []
-    env: dict[str, Object] = {
-        each["name"]: each
-        for container in containers
-        if container["name"] == LAUNCHER
-        for each in container.get("env") or []
-    }
+    env = view.variables
     found = ((env.get(URL) or {}).get("valueFrom") or {}).get("secretKeyRef") or {}
     wait = str((env.get(WAIT) or {}).get("value") or "")
     if not found or not wait.isdecimal():

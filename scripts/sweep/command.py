@@ -20,10 +20,7 @@ from scripts.report.command import MOST as MOST_IN_A_REPORT
 from scripts.submit import command as submitting
 from scripts.submit.command import Outcome
 from scripts.sweep.variants import Variant, variants
-from scripts.terminal import terminal
-
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
+from scripts.terminal import SCHEMA, terminal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,3 @@ def sweep(
     )
     code = command.run(request, terminal(), asking(yes, as_json), as_data=as_json)
     raise typer.Exit(code)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command."""
-    app.command()(sweep)

@@ -13,10 +13,9 @@ from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.start.forecast import Start
 from scripts.start.view import start
+from scripts.terminal import SCHEMA
 from scripts.why.reasons import Kind, Reason, explain
 
-SCHEMA = 1
-"""Version of the JSON; rises when a field is removed or changes its meaning."""
 COLOURS = {
     Kind.WAITING: "yellow",
     Kind.FAILING: "red",

@@ -5,18 +5,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from scripts.doctor.api import Object
-from scripts.observe.cluster import ALL_WORKLOADS, OWN_WORKLOADS, is_true
+from scripts.observe.cluster import is_true
 from scripts.observe.view import View
 
 T = TypeVar("T")
-
-
-def workloads(view: View) -> list[Object]:
-    """Return all Workloads that may be read: of all namespaces, otherwise of the run's."""
-    everywhere = view.snapshot.answer(ALL_WORKLOADS)
-    if everywhere.found:
-        return everywhere.items
-    return view.snapshot.answer(OWN_WORKLOADS).items
 
 
 class Kept(Generic[T]):
@@ -71,7 +63,7 @@ def position(view: View) -> Position | None:
         if each["metadata"]["name"] == name:
             place = int(each.get("positionInClusterQueue") or 0) + 1
             return Position(number=place, of=None, where="the ClusterQueue")
-    items, space, queue = workloads(view), view.namespace, view.queue
+    items, space, queue = view.snapshot.workloads, view.namespace, view.queue
     numbers = _LINES.of(items, (space, queue), lambda: _line(items, space, queue))
     if name not in numbers:
         return None

@@ -17,7 +17,7 @@ from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
 from scripts.why.holding import has_kueue, is_inactive, rejection, while_waiting
-from scripts.why.position import Kept, position, workloads
+from scripts.why.position import Kept, position
 from scripts.why.words import Condition, Facts, Template, after, clean, compact, lasting, matched
 
 HOLDERS = 3
@@ -195,7 +195,7 @@ def _quota_short(view: View) -> Facts | None:
 
 def _holders(view: View, resource: str, flavor: str) -> str:
     """Return which runs hold a resource of a flavor, as far as they may be read."""
-    items, asked = workloads(view), (view.namespace, cluster_queue(view), resource, flavor)
+    items, asked = view.snapshot.workloads, (view.namespace, cluster_queue(view), resource, flavor)
     amounts = _AMOUNTS.of(items, asked, lambda: _amounts(items, *asked))
     if not amounts:
         return ""
@@ -304,7 +304,7 @@ def _preempted(view: View) -> Facts | None:
     if found is None:
         return {"by": (after(message).lstrip(": ") or "by another run") + _held(view)}
     why = clean(found["why"]) + _held(view)
-    for each in workloads(view):
+    for each in view.snapshot.workloads:
         if each["metadata"].get("uid") == found["uid"]:
             return {"by": f"by {owner(each, view.namespace)}, due to {why}"}
     return {"by": f"by a run that you may not read, due to {why}"}

@@ -19,7 +19,6 @@ from launchers.state import contents
 from launchers.state.contents import RefusedError, chosen, remove
 from scripts.cli import app
 from scripts.control import cleaning
-from scripts.control.held import parse_inventory
 from scripts.observe.command import Target
 
 
@@ -252,5 +251,5 @@ def test_what_a_user_edited_and_the_launcher_renamed_is_listed(root: Path) -> No
         {"path": "checkpoints/checkpoint-20.kept-18", "bytes": 6},
     ]
     shown = io.StringIO()
-    cleaning.show(parse_inventory([found]), Console(file=shown, width=100))
+    cleaning.show([cleaning.Held(**found)], Console(file=shown, width=100))
     assert "dpo-41 holds export.kept-17, 6 B" in shown.getvalue()

@@ -73,7 +73,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[submitting.Request]:
     def submit(request: submitting.Request, console: Console, outcome: Outcome) -> int:
         found.append(request)
         if "recipe.args.beta=0.2" in request.sets:
-            raise Problem("helm upgrade --install failed")
+            raise Problem("helm upgrade failed")
         outcome.states.append({"sentence": "Waits in its queue."})
         return int(Exit.WAITING)
 
@@ -104,7 +104,7 @@ def test_a_run_that_fails_is_told_and_the_others_are_submitted(
     assert installed[0].sets == ["nodes=2", "recipe.args.beta=0.05"]
     assert "ok     dpo-beta-0-05: Waits in its queue." in output
     assert "failed dpo-beta-0-1: beta: no" in output
-    assert "failed dpo-beta-0-2: helm upgrade --install failed" in output
+    assert "failed dpo-beta-0-2: helm upgrade failed" in output
     assert "megatron-dpo report dpo-beta-0-05 -n team\n" in output
 
 
