@@ -24,7 +24,9 @@ def sources(package: Path) -> dict[str, bytes]:
     found = {}
     for path in package.rglob("*"):
         name = path.relative_to(package)
-        if path.suffix in (".py", ".json") and not any(
+        # compose.yaml, beside the packages, is not read by any module
+        is_data = path.suffix == ".json" or (path.suffix == ".yaml" and len(name.parts) > 1)
+        if (path.suffix == ".py" or is_data) and not any(
             part == "__pycache__" or part.startswith("..") for part in name.parts
         ):
             found[name.as_posix()] = path.read_bytes()

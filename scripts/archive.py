@@ -51,7 +51,7 @@ DEFAULTS = "defaults.yaml"
 
 
 def stored(name: str, source: bytes) -> bytes:
-    r"""Return a module without comments and docstrings, on the same lines; data as it is.
+    r"""Return a module or YAML without comments and docstrings, on the same lines; JSON as it is.
 
     Tracebacks agree with the checkout. A docstring becomes an empty string, since it may be the
     only statement of a body.
@@ -59,6 +59,8 @@ def stored(name: str, source: bytes) -> bytes:
     >>> stored("a.py", b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
     b'def f(a: int) -> int:\n    ""\n    return a\n'
     """
+    if name.endswith(".yaml"):
+        return re.sub(rb"(^| +)#.*$", b"", source, flags=re.MULTILINE)
     if not name.endswith(".py"):
         return source
     lines = source.splitlines(keepends=True)

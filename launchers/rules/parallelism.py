@@ -82,7 +82,7 @@ WORLD: tuple[Rule, ...] = (
         when=(on("use_megatron_fsdp"),),
         says="was never run with the launcher, whose patches are of megatron-core's own data "
         "parallelism; remove it",
-        source="upstream/table.py: DistributedDataParallel, _ParamAndGradBucketGroup; SW "
+        source="upstream/patches.yaml: DistributedDataParallel, _ParamAndGradBucketGroup; SW "
         "megatron_fsdp_checkpoint.py has checkpoints of another format",
         since="4.5.0",
     ),

@@ -2,7 +2,7 @@
 
 A patch is installed in the training process only on sources that were read (``digests.json``). On
 an unknown source it is refused or left out, by its ``effect``, unless the user accepts it or this
-installation has proved it (``proved.py``). ``table.py`` lists the patches.
+installation has proved it (``proved.py``). ``patches.yaml`` lists the patches.
 """
 
 import json
