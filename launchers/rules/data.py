@@ -225,7 +225,7 @@ SAVING: tuple[Rule, ...] = (
         when=(one_of("bridge_backend", "megatron-bridge"),),
         says="{bridge_backend} was never run with the launcher, whose patches of loading weights "
         "are of mcore-bridge; remove it",
-        source="upstream/patches.yaml: one_read and device_read; SW megatron_args.py: no model meta",
+        source="upstream/patches.yaml: one_read, device_read; SW megatron_args.py: no model meta",
         since="4.5.0",
     ),
 )
