@@ -221,9 +221,16 @@ class View:
 
     @property
     def pending_message(self) -> str:
-        """Return why Kueue has not reserved quota; empty once it has, or before it has looked."""
+        """Return why Kueue has not reserved quota; empty once it has, or before it has looked.
+
+        That a queue is stopped Kueue says until the run's turn, also when the queue has started
+        again: a queue that can be read tells it itself.
+        """
         found = self.workload_condition("QuotaReserved")
-        return str(found.get("message") or "") if found.get("status") == "False" else ""
+        said = str(found.get("message") or "") if found.get("status") == "False" else ""
+        queues = {"Local": self.snapshot.local_queue, "Cluster": self.snapshot.cluster_queue}
+        named = re.search(r"(Local|Cluster)Queue \S+ is (stopped|inactive)", said)
+        return "" if named and queues[named[1]] else said
 
     def events(self, *reasons: str) -> list[Object]:
         """Return the run's events of these reasons, the newest first."""

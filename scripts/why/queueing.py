@@ -61,11 +61,6 @@ EVICTED_HERE = frozenset(
 # The queue
 
 
-def _said(view: View, queue: Object) -> str:
-    """Return Kueue's message about a queue that is not readable: it outlives what it names."""
-    return "" if queue else view.pending_message
-
-
 def _local_queue_missing(view: View) -> Facts | None:
     absent = view.snapshot.answer("get localqueues").absent
     named = matched(LOCAL_MISSING, view.pending_message) is not None
@@ -90,9 +85,8 @@ def _policy(queue: Object) -> str:
 
 
 def _local_queue_stopped(view: View) -> Facts | None:
-    queue = view.snapshot.local_queue
-    policy = _policy(queue)
-    if policy or matched(LOCAL_STOPPED, _said(view, queue)) is not None:
+    policy = _policy(view.snapshot.local_queue)
+    if policy or matched(LOCAL_STOPPED, view.pending_message) is not None:
         return {"policy": policy or "not readable"}
     return None
 
@@ -117,9 +111,8 @@ def _activity(view: View) -> Object:
 
 
 def _cluster_queue_stopped(view: View) -> Facts | None:
-    queue = view.snapshot.cluster_queue
-    policy = _policy(queue)
-    said = str(_activity(view).get("message") or "") + _said(view, queue)
+    policy = _policy(view.snapshot.cluster_queue)
+    said = str(_activity(view).get("message") or "") + view.pending_message
     named = matched(r"ClusterQueue \S+ is stopped|: is stopped", said) is not None
     if not policy and not named:
         return None
@@ -131,8 +124,7 @@ def _cluster_queue_stopped(view: View) -> Facts | None:
 
 def _cluster_queue_inactive(view: View) -> Facts | None:
     active = _activity(view)
-    said = _said(view, view.snapshot.cluster_queue)
-    named = matched(r"ClusterQueue \S+ is inactive", said) is not None
+    named = matched(r"ClusterQueue \S+ is inactive", view.pending_message) is not None
     off = active.get("status") == "False" or named
     if not off or _local_queue_stopped(view) or _cluster_queue_stopped(view):
         return None

@@ -49,8 +49,8 @@ def test_a_stopped_local_queue_is_recognized_without_the_right_to_read_it() -> N
 
 
 def test_a_queue_that_has_been_started_again_is_not_called_stopped_after_kueues_message() -> None:
-    for message in ("LocalQueue gpu is stopped", "ClusterQueue gpus is stopped"):
-        assert only(waits(pending(message, "Suspended")))[0] == "queued"
+    for message in ("LocalQueue gpu is inactive", "ClusterQueue gpus is stopped"):
+        assert only(waits(pending(message, "Inadmissible")))[0] == "queued"
 
 
 @pytest.mark.parametrize(
