@@ -1,5 +1,6 @@
 """`megatron-dpo why --fix`: run the command that a remedy names, where rights allow."""
 
+import contextlib
 import json
 import shlex
 import shutil
@@ -119,7 +120,10 @@ def fix(target: Target, confirm: Callable[[Repair], bool], *, yes: bool = False)
         _allowed(each)
     if not confirm(one):
         return None
-    if _seen(target).commands != one.commands:
+    again: Repair | None = None
+    with contextlib.suppress(Problem):  # no remedy is a command by now
+        again = _seen(target)
+    if again is None or again.commands != one.commands:
         raise Problem("the state has changed since; nothing was run; see `megatron-dpo why` again")
     return execute(one.commands, target)
 

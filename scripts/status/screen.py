@@ -178,8 +178,8 @@ def _saved(status: Status) -> str:
     saved = status.saved
     assert saved is not None
     age = f", {time_text(saved.age_seconds)} ago" if saved.age_seconds is not None else ""
-    lost = f"an end without a save now loses {_lost(saved)}"
-    return f"step {saved.step} ({bytes_text(saved.bytes)}){age}; {lost}"
+    lost = f"; an end without a save now loses {_lost(saved)}" if status.state != "done" else ""
+    return f"step {saved.step} ({bytes_text(saved.bytes)}){age}{lost}"
 
 
 def _lost(found: Saved | Local) -> str:
