@@ -21,7 +21,7 @@ from scripts.observe.cluster import (
     UID_LABEL,
     Snapshot,
 )
-from scripts.observe.command import Exit, Target, place, print_json
+from scripts.observe.command import Exit, Target, own_clock, place, print_json
 from scripts.observe.concurrent import call_each
 from scripts.observe.source import read_files
 from scripts.observe.view import View
@@ -233,7 +233,7 @@ def _notes(found: Sequence[tuple[View, Sequence[str]]]) -> list[str]:
         run, why = unread[0]
         more = f", and of {len(unread) - 1} more" if len(unread) > 1 else ""
         notes.append(f"not all files of {run}{more} were read: {why}")
-    return notes
+    return [*notes, *(own_clock(found[0][0]) if found else ())]
 
 
 def line(status: Status) -> Line:

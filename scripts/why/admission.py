@@ -249,8 +249,8 @@ def _inadmissible(view: View) -> Facts | None:
     """Match a reason that waiting does not change, in words that no other state knows."""
     known = (test for id, test in {**queueing.CONDITIONS, **NEVER_FITS}.items() if id not in AFTER)
     message, reason = view.pending_message, _reason(view)
-    is_never = reason in NEVER or matched(NEVER_SAID, message) is not None
-    if not message or not is_never or PREEMPTION_GATED in message or any(test(view) for test in known):
+    is_never = message and (reason in NEVER or matched(NEVER_SAID, message) is not None)
+    if not is_never or PREEMPTION_GATED in message or any(test(view) for test in known):
         return None
     return None if _topology_level_missing(view) else {"reason": reason, "cause": clean(message)}
 
