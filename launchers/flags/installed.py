@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from launchers import suggestion
 from launchers.flags.flag_types import FlagType, type_of
-from launchers.flags.renames import LAUNCHERS, Renamed
+from launchers.flags.renames import LAUNCHERS
 from launchers.refusal import Refusal
 
 Default = str | int | float | bool | None
@@ -174,7 +174,7 @@ def _literal(node: ast.expr | None) -> Default:
 def check_flags(
     args: Collection[str],
     known: Collection[str],
-    renamed: Mapping[str, Renamed],
+    renamed: Mapping[str, str],
     elsewhere: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Refusal]:
     """Return a message for each flag that ms-swift does not have.
@@ -187,7 +187,7 @@ def check_flags(
         if name in known:
             continue
         if name in renamed:
-            says = f"ms-swift 4 has no such flag; {renamed[name].advice}"
+            says = f"ms-swift 4 has no such flag; {renamed[name]}"
             messages.append(Refusal(id="flag-renamed", path=f"recipe.args.{name}", says=says))
             continue
         says = f"ms-swift has no such flag{_advice(name, known, renamed, elsewhere)}"
@@ -198,7 +198,7 @@ def check_flags(
 def _advice(
     name: str,
     known: Collection[str],
-    renamed: Mapping[str, Renamed],
+    renamed: Mapping[str, str],
     elsewhere: Mapping[str, Collection[str]],
 ) -> str:
     """Return what was probably meant; nothing if no name is near, since a guess would mislead."""
@@ -212,4 +212,4 @@ def _advice(
         return f"; if you mean {near}: the launcher sets it"
     if near in known:
         return f"; the nearest is {near}"
-    return f"; if you mean {near}: {renamed[near].advice}"
+    return f"; if you mean {near}: {renamed[near]}"

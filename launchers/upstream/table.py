@@ -9,7 +9,6 @@ import yaml
 
 from launchers.upstream.patches import ACCEPT, Patch, Verdict, functions, judge
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILE = Path(__file__).with_name("patches.yaml")
 
 
@@ -20,7 +19,7 @@ def _patches(table: Mapping[str, Mapping[str, Any]]) -> Iterator[Patch]:
         yield Patch(feature, **{**row, "functions": found})
 
 
-PATCHES = (*_patches(yaml.load(FILE.read_text(encoding="utf-8"), LOADER)),)  # noqa: S506
+PATCHES = (*_patches(yaml.safe_load(FILE.read_text(encoding="utf-8"))),)
 
 
 def of_feature(feature: str) -> Verdict | None:

@@ -189,7 +189,7 @@ def _backend(backend: str, version: str, classes: installed.Classes) -> Table:
     secret = {name: secret_advice(name) for name in sorted(set().union(*public.values()))}
     return {
         "launcherOwned": sorted(OWNED[backend]),
-        "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
+        "renamed": dict(sorted(RENAMED[backend].items())),
         "secret": {name: advice for name, advice in secret.items() if advice},
         "overrides": rules.OVERRIDES[backend],
         "tuner": TUNER if backend == "megatron" else "",
