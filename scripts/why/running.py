@@ -11,7 +11,7 @@ from scripts.observe.cluster import JOB_LABEL, condition
 from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.why.admission import STARTED_SECONDS
-from scripts.why.words import Condition, Facts, Template, after, lasting, who
+from scripts.why.words import Condition, Facts, Template, after, clean, lasting, who
 
 STALL_STEPS = 10
 """Usual steps without a new one after which a run counts as stalled ..."""
@@ -26,6 +26,8 @@ LATE = Template(
 TRAIN = "train"
 HELD = re.compile(r" run held code=(?P<code>\d+) minutes=(?P<minutes>\S+)")
 """The line of ``launchers/stop/hold.py``."""
+RETRY = re.compile(r" retry .*failures=(?P<count>\d+) .*cause=\"?(?P<cause>[^\"]*)\"?\s*$")
+"""The last line of rank 0 while it waits to try again (``launchers/system/retry.py``)."""
 
 
 def _is_live(view: View) -> bool:
@@ -115,7 +117,12 @@ def _preparing(view: View) -> Facts | None:
     began = [when for when in (progress.get("phases") or {}).values() if isinstance(when, float)]
     skew = view.files.now - view.now if view.files else 0.0
     age = lasting(view, max(began) - skew) if began else ""
-    return {"stage": stage or "check", "lasting": age}
+    facts = {"stage": stage or "check", "lasting": age}
+    if not (failed := RETRY.search(view.snapshot.log)):
+        return {**facts, "failures": "", "remedy": Template("Nothing to do.")}
+    failures = f"; it has failed {failed['count']} times ({clean(failed['cause'])})"
+    remedy = Template("It tries again; correct what the cause names, or wait for that service.")
+    return {**facts, "failures": failures, "remedy": remedy}
 
 
 def _loading(view: View) -> Facts | None:

@@ -90,6 +90,16 @@ def test_a_gang_of_two_of_which_none_has_joined_is_incomplete() -> None:
     assert explain(view(jobset(), pods=made.snapshot.pods, log=begun))[0].id == "running"
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_stage_that_is_tried_again_says_what_failed(goes_on: bool) -> None:
+    planted = STATES["preparing"][0]()
+    log = '10:00:00Z WARNING rank=0 retry what=clone failures=4 pause=7.7 cause="no route"\n'
+    log += "10:00:08Z INFO rank=0 clone done\n" * goes_on
+    [found] = explain(View(replace(planted.snapshot, log=log), planted.files))
+    assert ("it has failed 4 times (no route)." in found.sentence) is not goes_on
+    assert (found.remedy == "Nothing to do.") is goes_on
+
+
 COMMAND = re.compile(r"`((?:megatron-dpo|kubectl|helm) [^`]*)`|((?:megatron-dpo|kubectl|helm) )")
 OTHERS = {
     "kubectl": {
