@@ -255,26 +255,20 @@ def test_each_tampering_is_found(name: str, signed: Signed, tmp_path: Path) -> N
     assert all(each.sentence.isprintable() for each in found)
 
 
-def test_there_are_forty_tamperings_at_least() -> None:
-    assert len(TAMPERINGS) >= 40
-
-
-def test_a_signature_by_another_key_is_found(signed: Signed, tmp_path: Path) -> None:
-    folder = tmp_path / "export"
-    shutil.copytree(signed.export, folder)
-    sign.run(folder, str(signed.foreign), "", terminal(quiet=True), as_data=False)
-    [found] = verify(folder, str(signed.public)).findings
-    assert found.id == "signature-invalid" and "no signature is of key" in found.sentence
-
-
-def test_a_foreign_signature_under_the_own_name_is_found(signed: Signed, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("own_name", "says"), [(False, "no signature is of key"), (True, "the signature is wrong")]
+)
+def test_a_signature_by_another_key_is_found(
+    own_name: bool, says: str, signed: Signed, tmp_path: Path
+) -> None:
     folder = tmp_path / "export"
     shutil.copytree(signed.export, folder)
     own = json.loads((folder / signature.NAME).read_text())["signatures"][0]["keyid"]
     sign.run(folder, str(signed.foreign), "", terminal(quiet=True), as_data=False)
-    first_signature(keyid=own)(folder)
+    if own_name:
+        first_signature(keyid=own)(folder)
     [found] = verify(folder, str(signed.public)).findings
-    assert found.id == "signature-invalid" and "the signature is wrong" in found.sentence
+    assert found.id == "signature-invalid" and says in found.sentence
 
 
 @pytest.mark.parametrize("names", [(signature.NAME,), (signature.NAME, NAME)])
