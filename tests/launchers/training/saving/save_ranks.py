@@ -168,7 +168,10 @@ def is_same(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> bool:
 
 
 def staged(folder: Path) -> None:
-    """Save twice by way of each node's disk; load the second without its shards elsewhere."""
+    """Save twice by way of each node's disk; load the second without rank 1's shard elsewhere.
+
+    From megatron-core 0.19 on, rank 0's shard has the common state, which all ranks read.
+    """
     saved = {step: save(folder, step) for step in (1, 2)}
     background.finish()
     dist.barrier()
@@ -176,9 +179,8 @@ def staged(folder: Path) -> None:
     kept = sorted(path.name for path in Path(os.environ[node_disk.FOLDER]).glob("checkpoint-*"))
     same = is_same(folder, 1, saved[1])
     dist.barrier()
-    for shard in (folder / "checkpoint-2").rglob(f"__{dist.get_rank()}_*.distcp"):
-        size = shard.stat().st_size
-        shard.write_bytes(bytes(size))  # what is read has another place
+    for shard in (folder / "checkpoint-2").rglob("__1_*.distcp"):
+        shard.write_bytes(bytes(shard.stat().st_size))  # rank 1 alone reads it, from its disk
     dist.barrier()
     say(sealed=sealed, kept=kept, same=[same, is_same(folder, 2, saved[2])])
 
