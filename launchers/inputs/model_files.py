@@ -1,5 +1,6 @@
 """The check that a folder is a model in Hugging Face format, whole, and one that can be trained."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -134,10 +135,15 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
 def _links(model: Path, name: str) -> None:
     """Refuse links to nothing, as in a snapshot that was copied without the cache's blobs."""
     listed = [each for each in lookup.entries(model) if _READ.fullmatch(each)]
-    if broken := [each for each in listed if not lookup.exists(model / each)]:
+    if broken := [each for each in listed if _is_lost(model / each)]:
         says = f"{name}: {len(broken)} files are links to nothing: {', '.join(broken[:3])}"
         remedy = "copy what they link to (cp -rL), or mount the cache's whole folder of the model"
         raise refusal("model-link-broken", says, remedy)
+
+
+def _is_lost(path: Path) -> bool:
+    """Return whether a name has no file at its end, also where links lead to each other."""
+    return lookup.is_link(Path(os.path.realpath(path))) or not lookup.exists(path)
 
 
 def _code(model: Path, name: str, config: Mapping[str, Any], backend: str) -> None:

@@ -146,8 +146,9 @@ def header(path: Path, size: int) -> Header:
     if len(data) < 8 + length:
         return Header(8 + length, {})
     with contextlib.suppress(ValueError, AttributeError, LookupError, TypeError):
-        tensors, end = json.loads(data[8:]), 0
-        texts = (tensors.pop("__metadata__", None) or {}).values()
+        tensors, end = {"__metadata__": None} | json.loads(data[8:]), 0
+        metadata = tensors.pop("__metadata__")
+        texts = () if metadata is None else metadata.values()
         held = [(*each["data_offsets"], each["dtype"], each["shape"]) for each in tensors.values()]
         for begin, after, kind, shape in sorted(held):
             bits = 8 if kind == "BOOL" else int(re.findall(r"\d+", kind)[0])

@@ -104,10 +104,10 @@ def typed(dtype: str) -> Change:
     return entry(lambda e: e.update(dtype=dtype, shape=[16, 8]))
 
 
-def broken(file: str) -> Change:
+def broken(file: str, target: str = "") -> Change:
     def act(model: Path) -> None:
         (model / file).unlink(missing_ok=True)
-        (model / file).symlink_to(f"../../blobs/{file}")
+        (model / file).symlink_to(target or f"../../blobs/{file}")
 
     return act
 
@@ -188,6 +188,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("link to tokenizer", broken(TOKENIZER), "model-link-broken", "cp -rL"),
     ("link to config", broken(CONFIG), "model-link-broken", CONFIG),
     ("link to weights", broken(WHOLE), "model-link-broken", WHOLE),
+    ("link to itself", broken(WHOLE, WHOLE), "model-link-broken", WHOLE),
     (
         "hub's cache",
         only(write("hub/models--o--m/snapshots/c0/config.json", "{}")),

@@ -103,6 +103,13 @@ def test_a_header_that_its_reader_refuses_is_damaged(model: Path, wrong: dict[st
     assert refused(model).id == "model-file-damaged"
 
 
+@pytest.mark.parametrize("metadata", [[], ["pt"], {"format": 1}, ""])
+def test_metadata_that_is_no_map_of_texts_is_damaged(model: Path, metadata: Any) -> None:
+    header = json.dumps({"__metadata__": metadata}).encode()
+    (model / WHOLE).write_bytes(len(header).to_bytes(8, "little") + header)
+    assert refused(model).id == "model-file-damaged"
+
+
 def test_a_missing_file_is_named_and_counted(tmp_path: Path) -> None:
     model = model_folder.split(model_folder.write(tmp_path / "m"), [ONE])
     assert f"1 of 2 files of weights are missing: {TWO}" in refused(model).cause
