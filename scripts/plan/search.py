@@ -20,6 +20,7 @@ from launchers.rules import table
 from launchers.units import GIB
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, on
+from scripts.plan.inputs import context
 from scripts.plan.recipe_args import Args
 
 TIGHT = 0.05
@@ -162,17 +163,8 @@ class Search:
         return self._messages({})
 
     def _messages(self, wanted: Args) -> set[str]:
-        job = self.job
-        messages = table.check(
-            recipe_args.merged(job.recipe, wanted).args,
-            table.Context.of(
-                job.recipe,
-                model_config=self.model_config,
-                nodes=job.nodes,
-                gpus_per_node=job.gpus_per_node,
-            ),
-        )
-        return set(map(str, messages))
+        changed = recipe_args.merged(self.job.recipe, wanted).args
+        return set(map(str, table.check(changed, context(self.job))))
 
 
 def nearest(search: Search, count: int) -> list[Found]:
