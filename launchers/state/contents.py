@@ -17,6 +17,7 @@ from stat import S_ISDIR
 
 from launchers.config.workspace import Workspace
 from launchers.state.document import Fields, State
+from launchers.storage.disk import size
 
 PARTS = ("attempts", "checkpoints", "export")
 RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
@@ -90,16 +91,6 @@ def describe(home: Path) -> Fields:
         "updated": progress.get("updated"),
         "unread": next(iter(read.problems), ""),
     }
-
-
-def size(folder: Path) -> int:
-    """Return the bytes of the files below a folder; links are not followed."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(parent) / name).lstat().st_size
-    return total
 
 
 def is_name(text: str) -> bool:
