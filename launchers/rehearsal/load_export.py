@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from launchers.config.env import is_one
 from launchers.hub.fetch import INDEX
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.seal_check import header
@@ -58,12 +59,17 @@ CHAT = [
 
 
 def chosen(env: Mapping[str, str], backend: str) -> str:
-    """Return whether an export is compared: with Megatron, which no GPU has tried, on request.
+    """Return whether an export is compared; in a rehearsal with Megatron on request.
 
-    >>> chosen({}, "transformers"), chosen({}, "megatron"), chosen({VARIABLE: "sample"}, "megatron")
-    ('compare', 'none', 'sample')
+    There it takes 70 s for 48 layers on 2 H200 (``tests/bench/notes/restarts.md``).
+
+    >>> chosen({}, "megatron"), chosen({"DPO_REHEARSE": "1"}, "megatron")
+    ('compare', 'none')
+    >>> chosen({VARIABLE: "sample", "DPO_REHEARSE": "1"}, "megatron")
+    'sample'
     """
-    return env.get(VARIABLE) or ("compare" if backend == "transformers" else "none")
+    is_left_out = backend == "megatron" and is_one(env, "DPO_REHEARSE")
+    return env.get(VARIABLE) or ("none" if is_left_out else "compare")
 
 
 Shapes = Mapping[str, tuple[int, ...]]
