@@ -1,13 +1,13 @@
 """Processor time of each file of tests, against its budget: ``make durations`` rewrites those.
 
-The time is that of the test's process and of the children that it waited for, so that a busy
-machine makes no test too long. A test can wait for a process of another file, so that a file over
-its budget is run once more, alone, before it fails. A file of real trainings is judged once it has
-a budget.
+The time is that of the test's process and of its children, so that a busy machine makes no test
+too long. A test can adopt a process of another file, so that a file over its budget is run once
+more, alone, before it fails. A file of real trainings is judged once it has a budget.
 """
 
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -25,10 +25,26 @@ FACTOR, MARGIN = 3, 30
 """A file is too long above so many times its budget and so many seconds more."""
 
 
+def _text(file: Path) -> str:
+    """Return a file of /proc; nothing if its process or thread has ended."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
 def spent() -> float:
-    """Return the seconds of this process and of its ended children."""
+    """Return the seconds of this process, of its ended children and, with /proc, of those that run.
+
+    Without the latter, the renderer's time is that of the test that kills it.
+    """
+    ticks = 0
+    for file in Path("/proc/self/task").glob("*/children"):
+        for child in _text(file).split():
+            fields = _text(Path(f"/proc/{child}/stat")).rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))  # its own and its ended children's
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(u.ru_utime + u.ru_stime for u in usages)
 
 
 def too_long(found: Mapping[str, float], budgets: Mapping[str, int]) -> list[str]:

@@ -2,6 +2,8 @@
 
 import doctest
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +69,17 @@ def test_a_file_alone_takes_the_time_of_its_processes(file: Path) -> None:
     test = f"import subprocess, sys\ndef test_x(): subprocess.run([sys.executable, '-c', {code!r}])"
     (file.parents[1] / LISTED).write_text(test)
     assert 2 <= durations.alone(LISTED) < 20
+
+
+def test_the_time_of_a_child_counts_while_it_runs_and_once() -> None:
+    code = "import time\nwhile time.process_time() < 1: pass\nprint(flush=True)\ninput()"
+    before = durations.spent()
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as child:
+        assert child.stdout is not None and child.stdout.readline()
+        assert durations.spent() - before > 0.9
+        child.kill()
+    assert durations.spent() - before < 1.8
 
 
 def test_budgets_are_rewritten_without_short_files_and_files_that_are_gone(file: Path) -> None:
