@@ -69,7 +69,7 @@ ALLOWED: dict[str, str] = {
     "what a person reads about a run: it names what could not be read": """
         state/command.py:main state/document.py:State.is_folder state/document.py:State.names
         state/document.py:State.text state/document.py:State._metrics state/document.py:holds
-        state/document.py:modified state/files.py:archive state/contents.py:size
+        state/document.py:modified state/files.py:archive
         state/contents.py:_is_run
     """,
     "a touch: its reader judges that it is missing": """
