@@ -1,6 +1,7 @@
 """What users of other systems bring: a command leads to its file, a setting to its outcome."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,10 @@ def test_a_setting_has_its_outcome(row: dict[str, Any], tmp_path: Path) -> None:
     values, gpu = row["values"], row.get("gpu", "")
     assert not gpu or gpu in GPU_MODELS
     assert refused(values, tmp_path, gpu) == row.get("refused", {})
+    if "leads" in row:
+        case = Case(subject="seeds", case="x", values=values, where="chart", id="")
+        found = re.findall(r"; use (\w+) \[", judge(case, tmp_path).text)
+        assert list(dict.fromkeys(found)) == row["leads"]
     if "refused" not in row:
         said = read_submission(template(merged(values))).warnings
         wanted = row.get("warned", [])
