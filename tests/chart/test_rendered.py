@@ -49,7 +49,8 @@ def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
             held |= {name: file.read() for name, file in opened.items() if file is not None}
     package = frozen.parent / "launchers"
     files = version.sources(package)
-    assert {name for name in files if not name.endswith(".py")} == {"upstream/digests.json"}
+    data = {name for name in files if not name.endswith(".py")}
+    assert data == {"flags/renames.yaml", "upstream/digests.json", "upstream/patches.yaml"}
     assert held == {f"launchers/{name}": stored(name, source) for name, source in files.items()}
     config = kind(documents, "ConfigMap")
     assert config["immutable"] is True
