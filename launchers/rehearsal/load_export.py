@@ -122,6 +122,20 @@ def misplaced(folder: Path) -> list[str]:
     return [f"{INDEX} names another file, or none, for {len(other)} tensors: {_listed(other)}"]
 
 
+def unended(export: Path, model: Path) -> list[str]:
+    """Return a problem if no token of the model ends a text of its export any more.
+
+    One of several may be gone, and training may give the tokenizer another.
+    """
+    before, now = ends(model), ends(export)
+    token, same = (
+        read_object(f / "tokenizer_config.json").get("eos_token") for f in (export, model)
+    )
+    if not before or before & now or token != same:
+        return []
+    return [f"texts no longer end at the tokens {sorted(before)} (eos_token_id)"]
+
+
 def ends(folder: Path) -> set[Any]:
     """Return the tokens that end a generated text: those of config.json are the default."""
     found = [read_object(folder / f"{name}.json") for name in ("generation_config", "config")]
@@ -144,9 +158,9 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
     shapes = read_shapes(export)
-    problems = [] if is_adapter else compare(shapes, read_shapes(model)) + misplaced(export)
-    if not is_adapter and (lost := ends(model) - ends(export)):
-        problems.append(f"texts no longer end at the tokens {sorted(lost)} (eos_token_id)")
+    problems = []
+    if not is_adapter:
+        problems = compare(shapes, read_shapes(model)) + misplaced(export) + unended(export, model)
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)
@@ -161,6 +175,8 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     place = _place(size, bool(probe))
     if not problems and place and (probe or not is_adapter):
         found = run(found, export, place, probe, base)
+        if not is_adapter and (other := unserved(found.model, export, model)):
+            found = replace(found, problems=(*found.problems, other))
         if sample and found.compared:
             both = (answers(folder, place, probe) for folder in (model, export))
             keys = ("prompt", "base", "tuned")
@@ -172,6 +188,17 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
         why = f"{size / GIB:.3g} GiB fit neither into the free GPU memory nor into the host's"
         found = replace(found, not_compared=why)
     return replace(found, seconds=round(time.monotonic() - began, 3))
+
+
+def unserved(loaded: str, export: Path, model: Path) -> str:
+    """Return a problem if a server would look for a class that neither loads nor was the model's.
+
+    Models that had their own code may name another class than the one that transformers has now.
+    """
+    named, before = (read_object(f / "config.json").get("architectures") for f in (export, model))
+    if not named or loaded in named or named == before:
+        return ""
+    return f"config.json names {', '.join(named)}, and transformers loads {loaded}"
 
 
 def _place(size: int, compares: bool) -> str:
@@ -211,8 +238,8 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
     import torch
     from transformers import AutoTokenizer
 
-    problems, is_adapter = [], (export / ADAPTER_CONFIG).exists()
-    if not is_adapter:
+    problems = []
+    if not (export / ADAPTER_CONFIG).exists():
         tokenizer = AutoTokenizer.from_pretrained(export)
         problems = _tokenizer_problems(tokenizer, probe.get("tokenizer"))
     model, info = _open(export, place)
@@ -233,9 +260,6 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
             f"{compared['difference']:.3g} nats a token; the bound is {compared['bound']}"
         )
     name = type(model).__name__
-    served = read_object(export / "config.json").get("architectures") or [name]
-    if not is_adapter and name not in served:
-        problems.append(f"config.json names {', '.join(served)}, and transformers loads {name}")
     return replace(found, model=name, problems=tuple(problems), compared=compared)
 
 

@@ -1,10 +1,12 @@
 """Why an export is not compared."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from launchers.config.settings import from_env
+from launchers.rehearsal.load_export import unended, unserved
 from launchers.rehearsal.read_back import read_back
 from launchers.system.atomic_file import replace
 
@@ -18,3 +20,33 @@ def test_a_step_without_a_record_says_why(began: bool, says: str, tmp_path: Path
         replace(launch.work.probe(0), "{}")
     found = read_back(launch, launch.work.export, tmp_path, 7, {}, "transformers")
     assert says in found["not_compared"] and not found["problems"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "token", "is_problem"),
+    [([1], "a", False), ([2, 3], "a", False), ([3], "a", True), ([3], "b", False)],
+)
+def test_an_export_ends_texts_at_a_token_of_the_model_or_of_a_new_tokenizer(
+    ends: list[int], token: str, is_problem: bool, tmp_path: Path
+) -> None:
+    for name, ids, text in (("model", [1, 2], "a"), ("export", ends, token)):
+        _write(tmp_path / name / "generation_config.json", eos_token_id=ids)
+        _write(tmp_path / name / "tokenizer_config.json", eos_token=text)
+    assert bool(unended(tmp_path / "export", tmp_path / "model")) is is_problem
+
+
+@pytest.mark.parametrize(
+    ("named", "before", "is_problem"),
+    [("New", "Old", False), ("Old", "Old", False), ("Other", "Old", True)],
+)
+def test_a_config_may_name_the_class_that_is_loaded_or_that_it_named_before(
+    named: str, before: str, is_problem: bool, tmp_path: Path
+) -> None:
+    for name, written in (("export", named), ("model", before)):
+        _write(tmp_path / name / "config.json", architectures=[written])
+    assert bool(unserved("New", tmp_path / "export", tmp_path / "model")) is is_problem
+
+
+def _write(file: Path, **fields: object) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(fields))
