@@ -3,6 +3,7 @@
 Parameter counts follow Hugging Face's modeling_*.py; tests compare them with published totals.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -82,6 +83,8 @@ class ModelConfig:
     dtype: str = "bfloat16"
     positions: int = 0
     """``max_position_embeddings``, the default of ms-swift's ``max_length``."""
+    scaled_positions: int = 0
+    """Positions that the RoPE scaling of config.json reaches; 0 without one that says so."""
     unmodelled: tuple[str, ...] = ()
     """Keys of config.json whose effect is not modelled; predictions are then rough."""
     architecture: str = ""
@@ -207,6 +210,7 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
         out_bias=bias,
         dtype=str(config.get("torch_dtype") or config.get("dtype") or "bfloat16"),
         positions=_size(config, "max_position_embeddings", default=0),
+        scaled_positions=_scaled_positions(config),
         unmodelled=tuple(_unmodelled(outer, kind)),
         architecture=str(named[0]) if isinstance(named, list) and named else "",
         multimodal=any(k in each for each in levels(outer) for k in _MODALITIES),
@@ -319,6 +323,20 @@ def _is_sparse(config: Mapping[str, object], layer: int) -> bool:
     is_listed = isinstance(only, list) and layer in only
     in_turn = (layer + 1) % max(1, every) == 0 and layer % max(1, number("moe_layer_freq", 1)) == 0
     return begin <= layer <= last and in_turn and not is_listed
+
+
+def _scaled_positions(config: Mapping[str, object]) -> int:
+    """Return the product of YaRN's and others' factor and length; ``rope_parameters`` since 5.0.
+
+    >>> yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    >>> _scaled_positions({"rope_scaling": yarn}), _scaled_positions({"rope_scaling": None})
+    (131072, 0)
+    """
+    scaling = config.get("rope_scaling") or config.get("rope_parameters")
+    given = scaling if isinstance(scaling, Mapping) else {}
+    found = [given.get("factor"), given.get("original_max_position_embeddings")]
+    numbers = [each for each in found if isinstance(each, int | float)]
+    return int(math.prod(numbers)) if len(numbers) == len(found) else 0
 
 
 def _size(config: Mapping[str, object], *keys: str, default: int | None = None) -> int:

@@ -354,12 +354,13 @@ def too_many_recomputed(model: ModelConfig, known: Known) -> Refusal | None:
 def too_long(model: ModelConfig, known: Known) -> Refusal | None:
     """The model has seen no position beyond ``max_position_embeddings``; ms-swift only logs."""
     length = known.facts.number(_LENGTH) or 0
-    if not model.positions or length <= model.positions or known.facts.text("rope_scaling"):
+    reach = model.positions and max(model.positions, model.scaled_positions)
+    if length <= reach or not reach or known.facts.text("rope_scaling"):
         return None
     return refused(
         "length-positions",
         _LENGTH,
-        f"{length:.0f} is more than the model's {model.positions} positions",
+        f"{length:.0f} is more than the model's {reach} positions",
     )
 
 

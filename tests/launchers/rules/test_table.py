@@ -212,6 +212,12 @@ def test_without_the_model_its_rules_are_silent() -> None:
     assert reported(None, tp=2, pp=2) == []
 
 
+def test_positions_that_the_model_scales_are_not_too_many() -> None:
+    scaled = replace(QWEN, scaled_positions=65536)
+    assert "length-positions" not in warned(scaled, max_length=65536)
+    assert "length-positions" in warned(scaled, max_length=65537)
+
+
 def test_values_that_are_not_sizes_are_reported_alone() -> None:
     assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
 
