@@ -24,7 +24,7 @@ def sources(package: Path) -> dict[str, bytes]:
     found = {}
     for path in package.rglob("*"):
         name = path.relative_to(package)
-        # compose.yaml, beside the packages, is not read by any module
+        # compose.yaml, next to the packages, is not read by any module
         is_data = path.suffix == ".json" or (path.suffix == ".yaml" and len(name.parts) > 1)
         if (path.suffix == ".py" or is_data) and not any(
             part == "__pycache__" or part.startswith("..") for part in name.parts
