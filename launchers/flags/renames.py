@@ -5,12 +5,15 @@ from pathlib import Path
 
 import yaml
 
-_TABLE: dict[str, dict[str, str]] = {
-    part: {flag: advice for advice, flags in rows.items() for flag in flags.split()}
-    for part, rows in yaml.safe_load(
-        Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
-    ).items()
-}
+
+def _flags(rows: dict[str, str | list[str]]) -> dict[str, str]:
+    """Return the advice by flag; flags are words, and a list of such texts is one."""
+    texts = {advice: [each] if isinstance(each, str) else each for advice, each in rows.items()}
+    return {flag: advice for advice, each in texts.items() for flag in " ".join(each).split()}
+
+
+_FILE = Path(__file__).with_suffix(".yaml")
+_TABLE = {part: _flags(rows) for part, rows in yaml.safe_load(_FILE.read_text("utf-8")).items()}
 RENAMED = {name: _TABLE["both"] | _TABLE[name] for name in ("megatron", "transformers")}
 """Backend to old flag to advice."""
 
