@@ -73,23 +73,28 @@ def chosen(env: Mapping[str, str], backend: str) -> str:
 
 
 Shapes = Mapping[str, tuple[int, ...]]
+Files = Mapping[str, Shapes]
 Probe = Mapping[str, Any]
 
 
-def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all tensors, from the headers of a folder's safetensors.
+def read_shapes(folder: Path) -> Files:
+    """Return the shapes of the tensors of each file, from the headers of a folder's safetensors.
 
     Raises:
         ValueError: a file is not of that format.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    found = {}
     for path in sorted(folder.glob("*.safetensors")):
         size = path.stat().st_size
         read = header(path, size)
         if not 0 < read.size <= size:
             raise ValueError(f"{path.name} is not a safetensors file")
-        found |= {name: tuple(entry["shape"]) for name, entry in read.tensors.items()}
+        found[path.name] = {name: tuple(entry["shape"]) for name, entry in read.tensors.items()}
     return found
+
+
+def _together(files: Files) -> Shapes:
+    return dict(chain.from_iterable(held.items() for held in files.values()))
 
 
 def compare(export: Shapes, model: Shapes) -> list[str]:
@@ -111,10 +116,9 @@ def compare(export: Shapes, model: Shapes) -> list[str]:
     return [f"{text}: {_listed(names)}" for text, names in texts.items() if names]
 
 
-def misplaced(folder: Path) -> list[str]:
+def misplaced(folder: Path, files: Files) -> list[str]:
     """Return a problem if the index is not that of the files: servers read one or the other."""
-    files = sorted(folder.glob("*.safetensors"))
-    places = {(n, f.name) for f in files for n in header(f, f.stat().st_size).tensors}
+    places = {(name, file) for file, held in files.items() for name in held}
     index = read_object(folder / INDEX).get("weight_map", {})
     other = sorted({name for name, _ in places ^ {*index.items()}})
     if not other or (not index and len(files) == 1):
@@ -157,10 +161,11 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     began = time.monotonic()
     probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
-    shapes = read_shapes(export)
-    problems = []
+    files = read_shapes(export)
+    shapes, problems = _together(files), list[str]()
     if not is_adapter:
-        problems = compare(shapes, read_shapes(model)) + misplaced(export) + unended(export, model)
+        problems += compare(shapes, _together(read_shapes(model)))
+        problems += misplaced(export, files) + unended(export, model)
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)

@@ -164,7 +164,7 @@ def forget_token(folder: Path, base: Path) -> None:
     path.write_text(json.dumps(found))
 
 
-def shard_beside(folder: Path, base: Path) -> None:
+def unlisted_shard(folder: Path, base: Path) -> None:
     """Add a file that the index does not name: transformers ignores it, other servers do not."""
     name = "model.norm.weight"
     save_file({name: torch.zeros(16)}, folder / "model-0.safetensors", metadata={"format": "pt"})
@@ -201,7 +201,7 @@ PLANTED: dict[str, Callable[[Path, Path], None]] = {
     "a norm dropped": of_tensors(lambda t: t.pop("model.norm.weight")),
     "a norm of 17": of_tensors(lambda t: t.update({"model.norm.weight": torch.zeros(17)})),
     "not a number": of_tensors(spoil),
-    "a shard beside the index": shard_beside,
+    "a shard that the index lacks": unlisted_shard,
     "another end of an answer": in_json("generation_config.json", eos_token_id=[7]),
     "another class": in_json("config.json", architectures=["Qwen3MoeModel"]),
 }

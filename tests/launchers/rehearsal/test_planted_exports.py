@@ -59,7 +59,7 @@ def test_a_whole_export_has_the_trainers_log_probabilities(found: Found) -> None
         ("a norm dropped", "1 of 66 tensors are missing: model.norm.weight"),
         ("a norm of 17", "1 tensors have another shape: model.norm.weight"),
         ("not a number", "1 tensors hold NaN or Inf: model.norm.weight"),
-        ("a shard beside the index", f"{INDEX} names another file, or none, for 1 tensors: "),
+        ("a shard that the index lacks", f"{INDEX} names another file, or none, for 1 tensors: "),
         ("another end of an answer", "texts no longer end at the tokens [38] (eos_token_id)"),
         ("another class", "config.json names Qwen3MoeModel, and transformers loads Qwen3MoeFor"),
     ],
