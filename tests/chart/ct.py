@@ -51,7 +51,5 @@ def run(
         env={**env, "PATH": path},
     )
     return Done(
-        code=done.returncode,
-        output=done.stdout + done.stderr,
-        tools=log.read_text(encoding="utf-8"),
+        code=done.returncode, output=done.stdout + done.stderr, tools=log.read_text("utf-8")
     )

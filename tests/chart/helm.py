@@ -45,6 +45,8 @@ BASE: Document = {
     "workspace": {"existingClaim": "shared"},
 }
 """The least that renders."""
+STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+"""Stages in pods of their own."""
 
 
 class Refused(Exception):
@@ -90,6 +92,13 @@ def template(
     if refused:
         raise Refused(text)
     return text
+
+
+def rejected(values: Mapping[str, Any], **options: Any) -> str:
+    """Return what a user sees of values that Helm must refuse; options as of ``template``."""
+    with pytest.raises(Refused) as refused:
+        template(values, **options)
+    return str(refused.value)
 
 
 def call_of_release(
@@ -254,6 +263,12 @@ def jobs(documents: list[Document]) -> dict[str, Document]:
 def pod(documents: list[Document], role: str = "node") -> Document:
     spec: Document = jobs(documents)[role]["template"]["spec"]
     return spec
+
+
+def specs(documents: list[Document]) -> dict[str, Document]:
+    """Return the pods' specs by role: the gang's, those of ``STAGED``, and that of helm test."""
+    roles = {role: pod(documents, role) for role in ("clone", "download", "node")}
+    return roles | {"test": kind(documents, "Pod")["spec"]}
 
 
 def env(documents: list[Document], role: str = "node") -> dict[str, Any]:

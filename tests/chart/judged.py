@@ -29,12 +29,10 @@ class Engine:
 
 def _rendered(engine: Engine, values: str, *flags: str) -> tuple[str, str]:
     try:
-        return (
-            template(values, *flags, name=engine.name, helm=engine.helm, chart=engine.chart),
-            "",
-        )
+        found = template(values, *flags, name=engine.name, helm=engine.helm, chart=engine.chart)
     except Refused as refused:
         return "", str(refused)
+    return found, ""
 
 
 def lines(values: Mapping[str, Any], *, name: str = "run", chart: Path = CHART) -> list[str]:

@@ -30,31 +30,23 @@ def test_a_sidecar_has_ports_probes_handlers_variables_and_claims() -> None:
 
 
 def test_an_init_container_mounts_the_charts_volumes_as_root() -> None:
-    mounts = [
-        {"name": "local-checkpoints", "mountPath": "/l"},
-        {"name": "code-secret", "mountPath": "/s"},
-    ]
+    root = {"runAsUser": 0, "runAsNonRoot": False, "capabilities": {"add": ["CHOWN"]}}
+    mounts = (("local-checkpoints", "/l"), ("code-secret", "/s"))
     container = {
         "name": "fix",
         "image": "busybox:1.36",
         "command": ["sh", "-c", "chown $(id -u) /l; echo $(hostname) $(A)"],
         "env": [{"name": "A", "value": "x"}],
-        "securityContext": {
-            "runAsUser": 0,
-            "runAsNonRoot": False,
-            "capabilities": {"add": ["CHOWN"]},
-        },
-        "volumeMounts": mounts,
+        "securityContext": root,
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts],
     }
     needed = {
         "localCheckpoints": {"hostPath": {"path": "/mnt/nvme"}},
         "recipe": {"saving": "background"},
         "code": {"url": "git@git.example.com:a/b", "ref": "v1", "existingSecret": "git"},
+        "extraInitContainers": [container],
     }
-    assert (
-        container
-        in pod(render(BASE, needed, {"extraInitContainers": [container]}))["initContainers"]
-    )
+    assert container in pod(render(BASE, needed))["initContainers"]
 
 
 MOUNTS = (
@@ -73,20 +65,13 @@ MOUNTS = (
 
 
 def test_folders_next_to_those_of_the_system_may_be_mounted() -> None:
-    given: Document = {
-        "extraVolumes": [{"name": "a", "hostPath": {"path": "/sys/fs/bpf"}}],
-        "extraVolumeMounts": [
-            {
-                "name": "a",
-                "mountPath": path,
-                "readOnly": True,
-                **({"subPath": file} if file else {}),
-            }
-            for path, file in MOUNTS
-        ],
-    }
-    mounted = pod(render(BASE, given))["containers"][0]["volumeMounts"]
-    assert given["extraVolumeMounts"] == mounted[-len(MOUNTS) :]
+    mounts = [
+        {"name": "a", "mountPath": path, "readOnly": True} | ({"subPath": file} if file else {})
+        for path, file in MOUNTS
+    ]
+    volume = {"name": "a", "hostPath": {"path": "/sys/fs/bpf"}}
+    found = pod(render(BASE, {"extraVolumes": [volume], "extraVolumeMounts": mounts}))
+    assert found["containers"][0]["volumeMounts"][-len(MOUNTS) :] == mounts
 
 
 def test_a_number_of_threads_is_that_of_the_processors() -> None:
@@ -126,9 +111,8 @@ def test_a_tag_that_names_one_build_stays(tag: str) -> None:
 
 
 def test_the_default_dns_policy_may_be_written() -> None:
-    assert (
-        pod(render(BASE, {"podSpec": {"dnsPolicy": "ClusterFirst"}}))["dnsPolicy"] == "ClusterFirst"
-    )
+    found = pod(render(BASE, {"podSpec": {"dnsPolicy": "ClusterFirst"}}))
+    assert found["dnsPolicy"] == "ClusterFirst"
 
 
 @pytest.mark.parametrize("name", AUDITED)

@@ -20,20 +20,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def rules() -> list[str]:
-    """Return the flags for ct's own rules, which its module contains."""
-    etc = modules.folder("github.com/helm/chart-testing/v3", TOOL) / "etc"
-    return [
-        f"--chart-yaml-schema={etc / 'chart_schema.yaml'}",
-        f"--lint-conf={etc / 'lintconf.yaml'}",
-    ]
-
-
 def lint(checkout: Path, folder: Path) -> ct.Done:
-    """Run `ct lint` with the yamllint and yamale of the tests; test_lint.py runs Helm 3's lint."""
+    """Run `ct lint` with its own rules, and the yamllint and yamale of the tests."""
+    etc = modules.folder("github.com/helm/chart-testing/v3", TOOL) / "etc"
+    schema, conf = etc / "chart_schema.yaml", etc / "lintconf.yaml"
     own = Path(sys.executable).parent
     tools = [Path(require("helm")), own / "yamale", own / "yamllint"]
-    words = ["lint", *rules()]
+    words = ["lint", f"--chart-yaml-schema={schema}", f"--lint-conf={conf}"]
     return ct.run(words, checkout=checkout, tools=tools, folder=folder, env=os.environ, seconds=110)
 
 

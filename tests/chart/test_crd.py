@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from scripts.manifest import read_yaml
-from tests.chart.helm import KUBERNETES, ROOT, Document, render, template_file, walk
+from tests.chart.helm import KUBERNETES, ROOT, Document, jobs, kind, render, template_file, walk
 from tests.e2e.cluster import modules
 from tests.e2e.cluster.kind import config as kind_config
 
@@ -61,27 +61,26 @@ def cases() -> list[tuple[str, list[Document]]]:
     return [*shipped, ("least", render()), ("full", render(FULL))]
 
 
-def test_every_rendered_jobset_is_valid() -> None:
+def test_every_rendered_object_is_valid_and_no_list_names_anything_twice() -> None:
     for name, documents in cases():
-        [jobset] = [d for d in documents if d["kind"] == "JobSet"]
-        assert mistakes(jobset) == [], name
+        assert mistakes(kind(documents, "JobSet")) == [], name
+        for job in jobs(documents).values():
+            validate_job(name, job)
+        for document in documents:
+            if document["kind"] != "JobSet":
+                validate(document)
+        for path, node in walk(documents):
+            if path.endswith((".env", ".volumes", ".volumeMounts")) and isinstance(node, list):
+                key = "mountPath" if path.endswith("volumeMounts") else "name"
+                names = [entry[key] for entry in node]
+                assert len(names) == len(set(names)), f"{name}: {path}"
 
 
 def test_a_planted_typo_is_found() -> None:
-    [jobset] = [d for d in copy.deepcopy(render()) if d["kind"] == "JobSet"]
+    jobset = kind(copy.deepcopy(render()), "JobSet")
     container = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     container["containers"][0]["enw"] = []
     assert any("enw" in mistake for mistake in mistakes(jobset))
-
-
-def test_core_kinds_are_valid() -> None:
-    for name, documents in cases():
-        for document in documents:
-            if document["kind"] == "JobSet":
-                for job in document["spec"]["replicatedJobs"]:
-                    validate_job(name, job["template"]["spec"])
-            else:
-                validate(document)
 
 
 def validate_job(name: str, spec: Document) -> None:
@@ -92,12 +91,3 @@ def validate_job(name: str, spec: Document) -> None:
 def validate(document: Document) -> None:
     for version in SUPPORTED:
         kubernetes_validate.validate(document, version, strict=True)
-
-
-def test_no_list_names_anything_twice() -> None:
-    for name, documents in cases():
-        for path, node in walk(documents):
-            if path.endswith((".env", ".volumes", ".volumeMounts")) and isinstance(node, list):
-                key = "mountPath" if path.endswith("volumeMounts") else "name"
-                names = [entry[key] for entry in node]
-                assert len(names) == len(set(names)), f"{name}: {path}"

@@ -67,12 +67,7 @@ def scrapes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def evaluated(scrape: str, queries: list[str]) -> dict[str, Answer]:
     request = {"scrape": scrape, "content_type": prometheus.CONTENT_TYPE, "queries": queries}
     done = subprocess.run(
-        [PROGRAM],
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        [PROGRAM], input=json.dumps(request), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -124,12 +119,8 @@ def test_the_values_are_those_of_the_runs(scrapes: dict[str, str]) -> None:
 
 
 def test_a_run_is_chosen_by_its_name_and_a_wrong_query_is_an_error(scrapes: dict[str, str]) -> None:
-    chosen, other, wrong, choices = (
-        'dpo_training_step{run=~"demo|x"}',
-        'dpo_training_step{run=~"dem"}',
-        'dpo_training_step{run=~"demo"',
-        "dpo_run_state",
-    )
+    chosen, other = (f'dpo_training_step{{run=~"{run}"}}' for run in ("demo|x", "dem"))
+    wrong, choices = 'dpo_training_step{run=~"demo"', "dpo_run_state"
     found = evaluated(scrapes["demo"], [chosen, other, wrong, choices])
     assert len(found[chosen]["samples"]) == 1
     assert found[other] == {"error": "", "samples": []}

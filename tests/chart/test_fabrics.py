@@ -12,7 +12,7 @@ from jsonschema import Draft7Validator
 
 from launchers.exits import Exit
 from tests.chart.fabrics import FOLDER, PROFILES, SCHEMA, row, selected, table
-from tests.chart.helm import Document, env, notes, pod, render
+from tests.chart.helm import Document, env, jobs, kind, notes, pod, render
 from tests.chart.levels import LEVELS, options
 from tests.chart.test_crd import mistakes, validate_job
 
@@ -102,10 +102,9 @@ def test_a_profile_does_not_depend_on_the_number_of_gpus(profile: str) -> None:
 @pytest.mark.parametrize("profile", NAMES)
 def test_a_profile_is_valid_to_the_api(profile: str) -> None:
     documents = render(selected(profile))
-    [jobset] = [d for d in documents if d["kind"] == "JobSet"]
-    assert mistakes(jobset) == []
-    for job in jobset["spec"]["replicatedJobs"]:
-        validate_job(profile, job["template"]["spec"])
+    assert mistakes(kind(documents, "JobSet")) == []
+    for job in jobs(documents).values():
+        validate_job(profile, job)
     spec = pod(documents)
     for container in (*spec["containers"], *spec.get("initContainers", [])):
         mounted = {mount["name"] for mount in container.get("volumeMounts", [])}
@@ -124,15 +123,12 @@ def test_the_host_is_in_the_network_of_no_other_profile() -> None:
 
 def test_the_daemon_is_a_sidecar_that_ends_with_the_launcher() -> None:
     sidecars = {c["name"]: c for c in pod(render(selected("gke-tcpxo")))["initContainers"]}
-    assert {n: c.get("restartPolicy") for n, c in sidecars.items()} == {
-        "nccl-plugin": None,
-        "tcpxo-daemon": "Always",
-    }
+    found = {name: container.get("restartPolicy") for name, container in sidecars.items()}
+    assert found == {"nccl-plugin": None, "tcpxo-daemon": "Always"}
     [script] = sidecars["tcpxo-daemon"]["args"]
-    started = "sleep 60 &\n" + script.partition("alsologtostderr &\n")[2].replace(
-        "wait $!", "kill $$; wait $!"
-    )
-    assert subprocess.run(["/bin/bash", "-ec", started], timeout=20).returncode == 0
+    after = script.partition("alsologtostderr &\n")[2].replace("wait $!", "kill $$; wait $!")
+    done = subprocess.run(["/bin/bash", "-ec", f"sleep 60 &\n{after}"], timeout=20)
+    assert done.returncode == 0
 
 
 def wrapped(profile: str, folder: Path, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -180,10 +176,8 @@ def test_every_profile_is_admitted_by_the_settings_of_the_launcher() -> None:
     for profile in NAMES:
         found = env(render(selected(profile)))
         assert found.get("DPO_NETWORK_TRANSPORT", "") == PROFILES[profile]["transport"]
-        expect = PROFILES[profile].get("expect")
-        assert float(found.get("DPO_NETWORK_GBS", 0)) == pytest.approx(
-            expect["busbwGBs"] if expect else 0, abs=0.06
-        )
+        expect = PROFILES[profile].get("expect", {"busbwGBs": 0})["busbwGBs"]
+        assert float(found.get("DPO_NETWORK_GBS", 0)) == pytest.approx(expect, abs=0.06)
 
 
 def test_yaml_of_the_annotations_is_what_their_readers_parse() -> None:

@@ -7,20 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.chart import helm
 from tests.chart.fabrics import PROFILES, selected
-from tests.chart.helm import (
-    CHART,
-    ROOT,
-    Document,
-    call,
-    jobs,
-    kind,
-    layers,
-    merged,
-    render,
-    template_file,
-    walk,
-)
+from tests.chart.helm import CHART, ROOT, Document, jobs, kind, merged, render, template_file, walk
 from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
@@ -37,6 +26,7 @@ NEAREST = {
 }
 """The other files, each with the one from which its manifest differs least."""
 GOLDEN = Path(__file__).with_name("golden")
+CHANGED = "look at the difference; if it is wanted, run `make golden`"
 SOURCES = "checksum/launchers"
 LAYERS: dict[str, Document] = {
     "every-option": FULL,
@@ -89,18 +79,19 @@ def test_the_manifest_is_the_golden_one(name: str, update_golden: bool) -> None:
     if update_golden:
         golden.write_text(yaml.safe_dump_all(rendered, width=100), encoding="utf-8")
     expected = list(yaml.safe_load_all(golden.read_text(encoding="utf-8")))
-    assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
+    assert rendered == expected, CHANGED
 
 
-def compare(name: str, before: list[str], after: list[str], update_golden: bool) -> None:
-    changed = "".join(f"{line}\n" for line in difference(before, after))
-    golden = GOLDEN / f"{name}.diff"
+def compare(file: str, text: str, update_golden: bool) -> None:
+    golden = GOLDEN / file
     if update_golden:
-        golden.write_text(changed, encoding="utf-8")
-    assert golden.exists(), f"no golden change of {name}: run `make golden`"
-    assert changed == golden.read_text(encoding="utf-8"), (
-        "look at the difference; if it is wanted, run `make golden`"
-    )
+        golden.write_text(text, encoding="utf-8")
+    assert golden.exists(), f"no {file}: run `make golden`"
+    assert text == golden.read_text(encoding="utf-8"), CHANGED
+
+
+def changed(before: list[str], after: list[str]) -> str:
+    return "".join(f"{line}\n" for line in difference(before, after))
 
 
 def template_of_the_gang(profile: str) -> list[str]:
@@ -110,8 +101,8 @@ def template_of_the_gang(profile: str) -> list[str]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_a_network_changes_is_the_golden_change(profile: str, update_golden: bool) -> None:
-    both = (template_of_the_gang("custom"), template_of_the_gang(profile))
-    compare(f"network-{profile}", *both, update_golden)
+    text = changed(template_of_the_gang("custom"), template_of_the_gang(profile))
+    compare(f"network-{profile}.diff", text, update_golden)
 
 
 def lines_of(name: str) -> list[str]:
@@ -123,8 +114,8 @@ def lines_of(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NEAREST)
 def test_what_a_file_changes_is_the_golden_change(name: str, update_golden: bool) -> None:
-    both = (lines_of(NEAREST[name]), lines_of(name))
-    compare(name.replace("/", "-"), *both, update_golden)
+    text = changed(lines_of(NEAREST[name]), lines_of(name))
+    compare(f"{name.replace('/', '-')}.diff", text, update_golden)
 
 
 def test_every_file_is_compared() -> None:
@@ -140,15 +131,10 @@ def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden:
         file = tmp_path / "values.yaml"
         file.write_text(json.dumps(merged(LAYERS[case])), encoding="utf-8")
     command = ("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml")
-    done = call(*command, *layers(file))
+    done = helm.call(*command, *helm.layers(file))
     assert done.returncode == 0, done.stderr
     notes = "\n".join(line.rstrip() for line in done.stdout.partition("NOTES:\n")[2].splitlines())
-    golden = GOLDEN / f"{case}.txt"
-    if update_golden:
-        golden.write_text(f"{notes.strip()}\n", encoding="utf-8")
-    assert f"{notes.strip()}\n" == golden.read_text(encoding="utf-8"), (
-        "look at the difference; if it is wanted, run `make golden`"
-    )
+    compare(f"{case}.txt", f"{notes.strip()}\n", update_golden)
 
 
 def test_no_golden_file_is_left_over() -> None:

@@ -153,17 +153,11 @@ def test_a_healthy_launcher_survives_any_step_of_its_clock_and_a_resumed_machine
         assert probed(file, process.pid) == 0 and process.poll() is None
 
 
-def test_the_hangup_is_the_last_failure_that_is_allowed() -> None:
-    """Before it the launcher has had the time of two probes to continue."""
+def test_the_hangup_is_the_last_allowed_failure_and_the_pod_ends_before_its_peers_give_up() -> None:
+    """Before it the launcher has had two probes' time to continue; afterwards it is not probed."""
     found = probe({})
-    first = 5 * BEAT_SECONDS
-    assert first + (found["failureThreshold"] - 1) * found["periodSeconds"] == 35
-
-
-def test_a_frozen_pod_ends_before_its_peers_give_up() -> None:
-    """Afterwards it is being deleted, and no longer probed."""
-    found = probe({})
+    first, period, count = 5 * BEAT_SECONDS, found["periodSeconds"], found["failureThreshold"]
+    assert first + (count - 1) * period == 35
     looks = int(re.findall(r"sleep (\d+)", found["exec"]["command"][-1])[0])
-    fails = 5 * BEAT_SECONDS + found["periodSeconds"] * found["failureThreshold"] + looks
-    ends = fails + found["terminationGracePeriodSeconds"]
+    ends = first + period * count + looks + found["terminationGracePeriodSeconds"]
     assert ends <= SILENCE_LIMIT_SECONDS - KEEPALIVE_INTERVAL_SECONDS

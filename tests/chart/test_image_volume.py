@@ -6,22 +6,15 @@ from pathlib import Path
 import pytest
 
 from launchers import version
-from tests.chart.helm import (
-    CHART,
-    LIBRARY,
-    ROOT,
-    Document,
-    Refused,
-    kind,
-    merged,
-    objects,
-    pod,
-    template,
-)
+from tests.chart import helm
+from tests.chart.helm import CHART, STAGED, Document, Refused, merged, objects, pod, template
 
 DIGEST = f"sha256:{'5e' * 32}"
 REPOSITORY = "registry.example.com/megatron-dpo-launchers"
-STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+VOLUME: Document = {"launcher": {"from": "volume"}}
+MANAGED = {"jobset": {"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue": {"queue": "gpu"}}
+"""A JobSet that is copied to another cluster, where it needs no ConfigMap."""
+FLAGS = ("--api-versions", "jobset.x-k8s.io/v1alpha2", "--kube-version")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +27,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rendered(chart: Path, values: Document, kubernetes: str = "1.35.0") -> list[Document]:
-    flags = ("--kube-version", kubernetes, "--api-versions", "jobset.x-k8s.io/v1alpha2")
-    return objects(template(merged(STAGED, values), *flags, chart=chart))
+    return objects(template(merged(STAGED, values), *FLAGS, kubernetes, chart=chart))
 
 
 def source(documents: list[Document]) -> str:
@@ -45,20 +37,21 @@ def source(documents: list[Document]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "kubernetes", "found"),
+    ("values", "kubernetes", "found"),
     [
         ({}, "1.35.0", "image"),
         ({}, "1.36.1-gke.100", "image"),
         ({}, "1.34.9", "emptyDir"),
-        ({"from": "chart"}, "1.35.0", "emptyDir"),
-        ({"from": "volume"}, "1.34.9", "image"),
-        ({"from": "image"}, "1.35.0", "-"),
+        ({"launcher": {"from": "chart"}}, "1.35.0", "emptyDir"),
+        (VOLUME, "1.34.9", "image"),
+        ({"launcher": {"from": "image"}}, "1.35.0", "-"),
+        (MANAGED, "1.35.0", "image"),
     ],
 )
 def test_a_release_uses_the_volume_where_kubernetes_mounts_images(
-    released: Path, chosen: Document, kubernetes: str, found: str
+    released: Path, values: Document, kubernetes: str, found: str
 ) -> None:
-    assert source(rendered(released, {"launcher": chosen}, kubernetes)) == found
+    assert source(rendered(released, values, kubernetes)) == found
 
 
 def test_without_a_cluster_the_version_of_helm_does_not_choose(released: Path) -> None:
@@ -69,17 +62,14 @@ def test_without_a_cluster_the_version_of_helm_does_not_choose(released: Path) -
 def test_a_run_that_began_with_configmaps_keeps_them(released: Path, tmp_path: Path) -> None:
     began = tmp_path / "megatron-dpo"
     shutil.copytree(released, began)
-    live = (
-        '{{- define "megatron-dpo.clusterState" -}}{"ConfigMap": {"binaryData": {"a": "Yg=="}}}'
-        "{{- end }}"
+    upgrade = began / helm.LIBRARY / "templates" / "upgrade"
+    live = '{"ConfigMap": {"binaryData": {"a": "Yg=="}}}'
+    (upgrade / "_cluster_state.tpl").write_text(
+        f'{{{{- define "megatron-dpo.clusterState" -}}}}{live}{{{{- end }}}}'
     )
-    (began / LIBRARY / "templates" / "upgrade" / "_cluster_state.tpl").write_text(live)
     # what else differs from the run is no part of this test
-    (began / LIBRARY / "templates" / "upgrade" / "_upgrade.tpl").write_text(
-        '{{- define "megatron-dpo.upgrade" -}}{{- end }}'
-    )
-    flags = ("--kube-version", "1.35.0", "--api-versions", "jobset.x-k8s.io/v1alpha2")
-    upgraded = template(merged(STAGED), *flags, "--is-upgrade", chart=began)
+    (upgrade / "_upgrade.tpl").write_text('{{- define "megatron-dpo.upgrade" -}}{{- end }}')
+    upgraded = template(merged(STAGED), *FLAGS, "1.35.0", "--is-upgrade", chart=began)
     assert source(objects(upgraded)) == "emptyDir"
 
 
@@ -91,11 +81,9 @@ def test_every_pod_runs_the_sources_of_the_volume(released: Path) -> None:
     documents = rendered(released, {})
     [config] = [each for each in documents if each["kind"] == "ConfigMap"]
     assert "binaryData" not in config
-    digest = version.digest(version.sources(ROOT / "launchers"))
+    digest = version.digest(version.sources(helm.ROOT / "launchers"))
     assert config["metadata"]["annotations"]["checksum/launchers"] == digest
-    specs = {role: pod(documents, role) for role in ("node", "clone", "download")}
-    specs["test"] = kind(documents, "Pod")["spec"]
-    for role, spec in specs.items():
+    for role, spec in helm.specs(documents).items():
         [container] = spec["containers"]
         volume = {"reference": f"{REPOSITORY}@{DIGEST}", "pullPolicy": "IfNotPresent"}
         assert {"name": "package", "image": volume} in spec["volumes"], role
@@ -112,12 +100,6 @@ def test_a_mirror_is_named_by_its_repository(released: Path) -> None:
     assert volumes["package"]["image"]["reference"] == f"mirror.test:5000/dpo/launchers@{DIGEST}"
 
 
-def test_a_jobset_that_is_copied_to_another_cluster_needs_no_configmap(released: Path) -> None:
-    queued = {"queue": "gpu"}
-    managed = {"jobset": {"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue": queued}
-    assert source(rendered(released, managed)) == "image"
-
-
 def test_a_chart_without_an_image_refuses_the_volume() -> None:
     with pytest.raises(Refused, match=r"- launcher.from: volume, .* \[chart-launcher\]"):
-        rendered(CHART, {"launcher": {"from": "volume"}})
+        rendered(CHART, VOLUME)

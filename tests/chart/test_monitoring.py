@@ -5,7 +5,8 @@ import re
 from typing import Any
 
 from launchers.progress import notify, prometheus
-from tests.chart.helm import BASE, CHART, LIBRARY, Document, env, jobs, kind, pod, recipe, render
+from tests.chart import helm
+from tests.chart.helm import BASE, CHART, LIBRARY, STAGED, Document, env, jobs, kind, pod, render
 from tests.launchers.progress.test_exporter import DOCUMENT
 
 ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
@@ -20,7 +21,7 @@ def test_nothing_is_rendered_by_default() -> None:
 
 
 def test_only_the_gang_has_the_port() -> None:
-    found = render(BASE, ON, {"stages": {"placement": "jobs", "convert": {"skip": True}}})
+    found = render(BASE, ON, STAGED)
     assert {"clone", "download", "node"} <= set(jobs(found))
     for role in ("clone", "download", "node"):
         ports = [{"name": "metrics", "containerPort": 9400}] if role == "node" else None
@@ -60,12 +61,8 @@ def test_each_query_of_the_dashboard_finds_metrics_in_a_scrape() -> None:
             assert name in served, query
         for label in re.findall(r"[{,](\w+)=", query):
             assert f"{label}=" in served[names[0]], query
-    # No metric is left out.
-    assert set(served) - set(re.findall(r"dpo_\w+", " ".join(queries))) == {
-        "dpo_run_started_timestamp_seconds",
-        "dpo_run_code",
-        "dpo_held_out_step",
-    }
+    unused = {"dpo_run_started_timestamp_seconds", "dpo_run_code", "dpo_held_out_step"}
+    assert set(served) - set(re.findall(r"dpo_\w+", " ".join(queries))) == unused
 
 
 def dashboard() -> dict[str, Any]:
@@ -77,9 +74,8 @@ def test_trackers_reach_the_recipe_and_the_gang_only() -> None:
     wandb = {"existingSecret": "keys", "key": "wb", "project": "p", "url": "https://wb.example"}
     swanlab = {"offline": True, "url": "https://sl.example/"}
     on = {"monitoring": {"trackers": {"wandb": wandb, "swanlab": swanlab}}}
-    jobs_of = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
-    found = render(BASE, on, jobs_of, {"extraEnv": {"WANDB_PROJECT": "mine"}})
-    assert recipe(found)["trackers"] == ["wandb", "swanlab"]
+    found = render(BASE, on, STAGED, {"extraEnv": {"WANDB_PROJECT": "mine"}})
+    assert helm.recipe(found)["trackers"] == ["wandb", "swanlab"]
     reference = {"secretKeyRef": {"name": "keys", "key": "wb"}}
     wanted = {
         "WANDB_API_KEY": reference,
@@ -92,7 +88,7 @@ def test_trackers_reach_the_recipe_and_the_gang_only() -> None:
     assert {k: v for k, v in env(found).items() if k in wanted} == wanted
     assert "SWANLAB_API_KEY" not in env(found)
     assert not {"WANDB_API_KEY", "WANDB_BASE_URL"} & set(env(found, "download"))
-    assert "trackers" not in recipe(render(BASE))
+    assert "trackers" not in helm.recipe(render(BASE))
 
 
 def test_the_webhooks_url_is_a_reference_of_the_gang() -> None:
@@ -104,8 +100,7 @@ def test_the_webhooks_url_is_a_reference_of_the_gang() -> None:
 
 
 def test_events_need_a_right_that_nothing_else_has() -> None:
-    jobs_of = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
-    found = render(BASE, {"monitoring": {"events": True}}, jobs_of)
+    found = render(BASE, {"monitoring": {"events": True}}, STAGED)
     account, binding = kind(found, "ServiceAccount"), kind(found, "RoleBinding")
     [subject] = binding["subjects"]
     assert subject["name"] == account["metadata"]["name"]
@@ -136,14 +131,11 @@ def test_the_launcher_gets_a_token_of_its_own_where_it_reads_it() -> None:
     spec = pod(render(BASE, values))
     assert mounted(spec, "events-token") == [("launcher", str(notify.ACCOUNT))]
     [volume] = [each for each in spec["volumes"] if each["name"] == "events-token"]
+    namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     assert volume["projected"]["sources"] == [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {
-            "downwardAPI": {
-                "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
-            }
-        },
+        {"downwardAPI": {"items": [namespace]}},
     ]
     assert "token" not in str(pod(render(BASE))["volumes"])
 

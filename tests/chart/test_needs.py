@@ -7,25 +7,14 @@ import pytest
 import yaml
 
 from scripts.dev import pod_rules, pod_schema
-from tests.chart import judged
-from tests.chart.helm import (
-    BASE,
-    CHART,
-    KUBERNETES,
-    ROOT,
-    Document,
-    Refused,
-    env,
-    jobs,
-    kind,
-    merged,
-    pod,
-    render,
-)
+from tests.chart import helm, judged
+from tests.chart.helm import BASE, CHART, STAGED, Document, Refused, jobs, kind, merged, pod, render
 from tests.chart.test_crd import mistakes
 
 ROLES = ("clone", "download", "node")
-STAGES: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+EVERY = [*ROLES, "test"]
+DNS = {"searches": ["example.com"]}
+ALIASES = [{"ip": "10.0.0.1", "hostnames": ["hub"]}]
 IMAGE: Document = {"launcher": {"from": "image"}}
 POLICY: Document = {"networkPolicy": {"enabled": True, "egress": [{"ports": [{"port": 443}]}]}}
 CLAIM = {"name": "domain", "resourceClaimTemplateName": "dpo-domain"}
@@ -34,9 +23,7 @@ PAGE = CHART / "CLUSTERS.md"
 
 
 def specs(values: Document) -> dict[str, Document]:
-    """Return the pod specs by role: of stages in pods of their own, the gang, and helm test."""
-    found = render(BASE, STAGES, values)
-    return {role: pod(found, role) for role in ROLES} | {"test": kind(found, "Pod")["spec"]}
+    return helm.specs(render(BASE, STAGED, values))
 
 
 @pytest.mark.parametrize(
@@ -44,24 +31,15 @@ def specs(values: Document) -> dict[str, Document]:
     [
         ({"runtimeClassName": "nvidia"}, "runtimeClassName", "nvidia", ["node"]),
         ({"resourceClaims": [CLAIM]}, "resourceClaims", [CLAIM], ["node"]),
-        ({"hostUsers": False}, "hostUsers", False, [*ROLES, "test"]),
-        (
-            {"dnsConfig": {"searches": ["example.com"]}},
-            *("dnsConfig", {"searches": ["example.com"]}, [*ROLES, "test"]),
-        ),
-        (
-            {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["hub"]}]},
-            *("hostAliases", [{"ip": "10.0.0.1", "hostnames": ["hub"]}], [*ROLES, "test"]),
-        ),
+        ({"hostUsers": False}, "hostUsers", False, EVERY),
+        ({"dnsConfig": DNS}, "dnsConfig", DNS, EVERY),
+        ({"hostAliases": ALIASES}, "hostAliases", ALIASES, EVERY),
         ({"nodeSelector": {"gpu": "yes"}}, "nodeSelector", {"gpu": "yes"}, ["node"]),
-        (
-            {"stages": {"nodeSelector": {"cpu": "yes"}}},
-            *("nodeSelector", {"cpu": "yes"}, ["clone", "download"]),
-        ),
+        ({"stages": {"nodeSelector": {"cpu": "y"}}}, "nodeSelector", {"cpu": "y"}, ROLES[:2]),
         ({"test": {"nodeSelector": {"cpu": "yes"}}}, "nodeSelector", {"cpu": "yes"}, ["test"]),
         ({"stages": {"affinity": {"podAffinity": {}}}}, "affinity", {"podAffinity": {}}, ROLES[:2]),
         ({"podSpec": {"setHostnameAsFQDN": False}}, "setHostnameAsFQDN", False, ["node"]),
-        ({"serviceAccount": {"create": True}}, "serviceAccountName", "run", [*ROLES, "test"]),
+        ({"serviceAccount": {"create": True}}, "serviceAccountName", "run", EVERY),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -84,10 +62,8 @@ def test_a_spread_counts_the_gangs_pods_unless_it_selects_others() -> None:
     other = {**SPREAD, **rack, "labelSelector": {"matchLabels": {"a": "b"}}}
     found = pod(render(BASE, {"topologySpreadConstraints": [SPREAD, other]}))
     own = {"jobset.sigs.k8s.io/jobset-name": "run", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
-    assert found["topologySpreadConstraints"] == [
-        {**SPREAD, "labelSelector": {"matchLabels": own}},
-        other,
-    ]
+    first = {**SPREAD, "labelSelector": {"matchLabels": own}}
+    assert found["topologySpreadConstraints"] == [first, other]
 
 
 @pytest.mark.parametrize("role, key", [("download", "stages"), ("test", "test")])
@@ -101,28 +77,23 @@ def test_a_role_has_its_own_image_and_tolerations(role: str, key: str) -> None:
     assert taint not in after["node"]["tolerations"]
 
 
-def test_env_from_is_of_the_launcher_and_the_charts_variables_win() -> None:
-    given = [{"secretRef": {"name": "tracker"}, "prefix": "WANDB_"}]
-    after = specs({"envFrom": given})
-    assert {r for r in after if after[r]["containers"][0].get("envFrom") == given} == set(ROLES)
-    # Kubernetes: a variable of `env` wins over one of `envFrom` with its name.
-    names = {variable["name"] for variable in after["node"]["containers"][0]["env"]}
-    assert {"DPO_NODES", "DPO_MASTER_ADDR"} <= names
-
-
-def test_the_launcher_knows_which_variables_env_from_brings() -> None:
+def test_env_from_is_of_the_launcher_which_knows_its_variables_and_the_charts_win() -> None:
     given = [
         {"secretRef": {"name": "tracker"}, "prefix": "WANDB_"},
         {"configMapRef": {"name": "b"}},
     ]
-    after = specs({"envFrom": given})
+    before, after = (
+        {role: spec["containers"][0] for role, spec in specs(values).items()}
+        for values in ({}, {"envFrom": given})
+    )
+    assert {role for role in after if after[role].get("envFrom") == given} == set(ROLES)
     for role in ROLES:
-        env = {v["name"]: v.get("value") for v in after[role]["containers"][0]["env"]}
+        env = {v["name"]: v.get("value") for v in after[role]["env"]}
         assert env["DPO_ENV_FROM"] == "Secret/tracker=WANDB_,ConfigMap/b="
         assert set(env["DPO_ENV_NAMES"].split(",")) == set(env)
-    before = specs({})
-    names = {v["name"] for role in ROLES for v in before[role]["containers"][0]["env"]}
-    assert not names & {"DPO_ENV_FROM", "DPO_ENV_NAMES"}
+        assert not {"DPO_ENV_FROM", "DPO_ENV_NAMES"} & {v["name"] for v in before[role]["env"]}
+    # Kubernetes: a variable of `env` wins over one of `envFrom` with its name.
+    assert {"DPO_NODES", "DPO_MASTER_ADDR"} <= {v["name"] for v in after["node"]["env"]}
 
 
 def test_init_containers_are_merged_by_name_over_the_profiles() -> None:
@@ -135,12 +106,11 @@ def test_init_containers_are_merged_by_name_over_the_profiles() -> None:
 
 
 def test_images_of_the_profile_come_from_a_mirror() -> None:
-    network = {"network": {"profile": "gke-tcpxo", "imageRegistry": "mirror.example.com/gcp"}}
-    after = [each["image"] for each in pod(render(BASE, network))["initContainers"]]
-    before = [
-        each["image"]
-        for each in pod(render(BASE, {"network": {"profile": "gke-tcpxo"}}))["initContainers"]
-    ]
+    mirror = {"network": {"profile": "gke-tcpxo", "imageRegistry": "mirror.example.com/gcp"}}
+    before, after = (
+        [each["image"] for each in pod(render(BASE, layer))["initContainers"]]
+        for layer in ({"network": {"profile": "gke-tcpxo"}}, mirror)
+    )
     assert after == [f"mirror.example.com/gcp/{image.partition('/')[2]}" for image in before]
 
 
@@ -159,19 +129,15 @@ def test_labels_and_annotations_of_the_jobset() -> None:
         "annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 600, "gone": None},
     }
     before, after = (kind(render(BASE, values), "JobSet") for values in ({}, {"jobset": given}))
-    assert after["metadata"]["labels"] == {
-        **before["metadata"]["labels"],
-        "kai.scheduler/queue": "team",
-    }
-    assert after["metadata"]["annotations"] == {
-        **before["metadata"]["annotations"],
-        "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600",
-    }
+    old, new = before["metadata"], after["metadata"]
+    assert new["labels"] == {**old["labels"], "kai.scheduler/queue": "team"}
+    limit = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600"}
+    assert new["annotations"] == {**old["annotations"], **limit}
     assert after["spec"] == before["spec"]
 
 
 def test_a_deadline_of_the_jobs_fails_the_run() -> None:
-    spec = kind(render(BASE, STAGES, {"jobset": {"activeDeadlineSeconds": 60}}), "JobSet")["spec"]
+    spec = kind(render(BASE, STAGED, {"jobset": {"activeDeadlineSeconds": 60}}), "JobSet")["spec"]
     for job in spec["replicatedJobs"]:
         assert job["template"]["spec"]["activeDeadlineSeconds"] == 60
     rules = {rule["name"]: rule for rule in spec["failurePolicy"]["rules"]}
@@ -190,7 +156,7 @@ def test_the_recipe_travels_with_a_jobset_that_another_cluster_runs() -> None:
     volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
     [item] = volumes["launchers"]["downwardAPI"]["items"]
     assert item["fieldRef"]["fieldPath"] == "metadata.annotations['megatron-dpo/recipe']"
-    assert env(found)["DPO_RECIPE"].endswith(f"/{item['path']}")
+    assert helm.env(found)["DPO_RECIPE"].endswith(f"/{item['path']}")
     assert "configMap" not in str(template["spec"]["volumes"])
 
 
@@ -251,10 +217,8 @@ def test_the_network_policy_allows_the_gang_and_dns() -> None:
 def test_the_network_policy_lets_the_scraper_of_the_pod_monitor_in() -> None:
     found = render(BASE, POLICY, {"monitoring": {"port": 9400, "podMonitor": True}})
     [_, scraper] = kind(found, "NetworkPolicy")["spec"]["ingress"]
-    assert scraper == {
-        "from": [{"namespaceSelector": {}}],
-        "ports": [{"protocol": "TCP", "port": 9400}],
-    }
+    ports = [{"protocol": "TCP", "port": 9400}]
+    assert scraper == {"from": [{"namespaceSelector": {}}], "ports": ports}
     without = render(BASE, POLICY, {"monitoring": {"port": 9400}})
     assert len(kind(without, "NetworkPolicy")["spec"]["ingress"]) == 1
 
@@ -295,11 +259,6 @@ def account(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
 
 
-def test_extra_objects_are_rendered_as_given() -> None:
-    given = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}, "spec": {}}
-    assert given in render(BASE, {"extraObjects": [given]})
-
-
 @pytest.mark.parametrize(
     "field", yaml.safe_load('[hostPID, hostIPC, volumes, "securityContext", initContainers]')
 )
@@ -311,7 +270,7 @@ def test_pod_spec_cannot_change_the_security_level(field: str) -> None:
 
 
 def test_each_field_that_the_chart_sets_is_refused_in_pod_spec() -> None:
-    types = pod_schema.openapi(KUBERNETES.removesuffix(".0"))
+    types = pod_schema.openapi(helm.KUBERNETES.removesuffix(".0"))
     owned = {
         name: types[name]["properties"].keys() - {*pod_rules.KEPT[name]} for name in pod_rules.OWNED
     }
@@ -378,7 +337,7 @@ def test_the_page_names_the_test_of_a_row_that_ran_alone() -> None:
     assert len(results) == len(rows())
     assert {*results} == {"ran", "admitted", "ran alone"}
     for name in re.findall(r"`(tests/e2e/test_\w+[.]py)`", text):
-        assert (ROOT / name).is_file()
+        assert (helm.ROOT / name).is_file()
 
 
 NEUTRAL: Document = {**IMAGE, "kueue": {"queue": "team"}}

@@ -61,12 +61,8 @@ def test_every_field_of_a_profile_reaches_the_gang(chart: Path) -> None:
     assert annotations["example.com/nics"] == "all"
     assert annotations["k8s.v1.cni.cncf.io/networks"] == "rail,rail,rail,rail"
     variables = env(documents)
-    assert [variables.get(name) for name in ("NCCL_NET", "A", "B", "C")] == [
-        "profile",
-        "network",
-        "extra",
-        None,
-    ]
+    found = [variables.get(name) for name in ("NCCL_NET", "A", "B", "C")]
+    assert found == ["profile", "network", "extra", None]
 
 
 def test_a_stage_pod_has_no_fabric(chart: Path) -> None:
@@ -112,9 +108,8 @@ def test_the_only_device_takes_the_users_name_and_count(chart: Path) -> None:
     documents = objects(template(merged(network(resourceCount=2)), chart=chart))
     annotations = jobs(documents)["node"]["template"]["metadata"]["annotations"]
     assert annotations["k8s.v1.cni.cncf.io/networks"] == "rail,rail"
-    assert limits(
-        chart, {"network": {"profile": "tcp", "resourceName": "a/b", "resourceCount": 3}}
-    ) == {"a/b": "3"}
+    tcp: Document = {"network": {"profile": "tcp", "resourceName": "a/b", "resourceCount": 3}}
+    assert limits(chart, tcp) == {"a/b": "3"}
 
 
 def test_resources_are_laid_over_the_profiles(chart: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from tests.chart.helm import ROOT, Document, template_file
+from tests.chart.helm import ROOT, Document, kind, template_file
 from tests.chart.test_crd import closed_schema
 from tests.e2e.cluster import modules
 
@@ -83,7 +83,7 @@ def test_the_objects_name_each_other() -> None:
 @pytest.mark.parametrize("name", ["a100-2node", "e2e"])
 def test_the_quota_holds_the_shipped_run(name: str) -> None:
     documents = template_file(ROOT / "values" / f"{name}.yaml")
-    [jobset] = [d for d in documents if d["kind"] == "JobSet"]
+    jobset = kind(documents, "JobSet")
     label = jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
     assert label == sample("LocalQueue")["metadata"]["name"]
     [group] = sample("ClusterQueue")["spec"]["resourceGroups"]

@@ -10,14 +10,13 @@ from launchers.rules.table import SWIFT
 from scripts import archive
 from scripts.manifest import read_yaml
 from tests.chart import judged
-from tests.chart.helm import CHART, LIBRARY, Document, Refused, merged, template
-from tests.chart.test_values import SCHEMA, VALUES
+from tests.chart.helm import CHART, LIBRARY, STAGED, Document, Refused, merged, rejected, template
+from tests.chart.test_values import SCHEMA, VALUES, nested
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
-    with pytest.raises(Refused) as refused:
-        template(merged({"network": {"profile": "x"}, "recipe": {"model": ""}}), name="1a")
-    lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
+    values = merged({"network": {"profile": "x"}, "recipe": {"model": ""}})
+    lines = re.findall(r"^- (\S+(?: name)?):", rejected(values, name="1a"), re.MULTILINE)
     assert lines == ["release name", "recipe.model", "network.profile"]
 
 
@@ -32,46 +31,24 @@ def test_relations_are_refused_by_the_schema_of_each_helm_with_their_paths(helm:
         "extraEnv": {"OMP_NUM_THREADS": "many"},
         "podSpec": {"hostIPC": True},
     }
-    with pytest.raises(Refused) as refused:
-        template(merged(layer), helm=helm)
-    found = set(re.findall(r"at '/([^']+)'", str(refused.value)))
-    assert found >= {
-        "gpusPerNode",
-        "kueue/topology/mode",
-        "workspace/emptyDir",
-        "code/url",
-        "tolerations/0/value",
-        "extraEnv/OMP_NUM_THREADS",
-        "podSpec/hostIPC",
-    }
+    found = set(re.findall(r"at '/([^']+)'", rejected(merged(layer), helm=helm)))
+    paths = "gpusPerNode kueue/topology/mode workspace/emptyDir code/url tolerations/0/value"
+    assert found >= {*paths.split(), "extraEnv/OMP_NUM_THREADS", "podSpec/hostIPC"}
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_null_is_the_default_in_relations_too(helm: str) -> None:
-    paths = (
-        "kueue.queue",
-        "stages.placement",
-        "stages.train.skip",
-        "monitoring.port",
-        "restarts.max",
-    )
-    layer: Document = {}
-    for path in paths:
-        below = layer
-        *above, last = path.split(".")
-        for name in above:
-            below = below.setdefault(name, {})
-        below[last] = None
-    assert template(merged(layer), helm=helm) == template(merged(), helm=helm)
+    paths = "kueue.queue stages.placement stages.train.skip monitoring.port restarts.max"
+    layers = (nested(path.split("."), None) for path in paths.split())
+    assert template(merged(*layers), helm=helm) == template(merged(), helm=helm)
 
 
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
 def test_the_longest_release_name_renders_and_a_longer_one_is_refused_with_the_limit(
     jobs: bool, longest: int
 ) -> None:
-    placement = {"placement": "jobs", "convert": {"skip": True}} if jobs else {}
-    cpu: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}}
-    values = merged(cpu, {"stages": placement, "nodes": 100})
+    cpu: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}, "nodes": 100}
+    values = merged(cpu, STAGED if jobs else {})
     assert template(values, name="a" * longest)
     message = rf"has {longest + 1} characters.* at most {longest} \[release-name-length\]"
     with pytest.raises(Refused, match=message):
@@ -92,9 +69,8 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
     (chart / missing).unlink()
-    with pytest.raises(
-        Refused, match=r"chart/charts/launcher-archive: .*`make chart`.*\[chart-launcher\]"
-    ):
+    said = r"chart/charts/launcher-archive: .*`make chart`.*\[chart-launcher\]"
+    with pytest.raises(Refused, match=said):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
 
@@ -141,11 +117,21 @@ def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:
 
 
 LONG = {"a": "x" * 130_000}
+HUGE = {"a": "x" * 250_000}
+WORD = "x" * 2**17
+OBJECT = r"extraObjects\[0\]"
+INIT = r"extraInitContainers\[0\]"
 COPIED: Document = {
     "jobset": {"managedBy": "kueue.x-k8s.io/multikueue"},
     "launcher": {"from": "image"},
     "kueue": {"queue": "a"},
+    "recipe": {"dataset": [f"file:///{number:0999}" for number in range(251)]},
 }
+"""A JobSet that another cluster runs: the recipe travels in an annotation."""
+FABRIC: Document = {"network": {"annotations": {"example.com/b": LONG["a"]}}}
+ACCOUNT: Document = {"serviceAccount": {"create": True, "annotations": HUGE}}
+BINARY = {"b": "A" * (2**20 // 3 * 4 + 8)}
+VARIABLES: Document = {"extraEnv": {f"A{number}": LONG["a"] for number in range(4)}}
 
 
 def extra(kind: str = "ConfigMap", annotations: Document | None = None, **more: object) -> Document:
@@ -160,57 +146,22 @@ def init(**more: object) -> Document:
 @pytest.mark.parametrize(
     "id, path, layer",
     [
-        ("size-annotations", "podAnnotations", {"podAnnotations": {"a": "x" * 250_000}}),
-        (
-            "size-annotations",
-            "podAnnotations",
-            {"podAnnotations": LONG, "network": {"annotations": {"example.com/b": LONG["a"]}}},
-        ),
-        (
-            "size-annotations",
-            "podAnnotations",
-            {**COPIED, "recipe": {"dataset": [f"file:///{number:0999}" for number in range(251)]}},
-        ),
-        (
-            "size-annotations",
-            "jobset.annotations",
-            {"jobset": {"annotations": {**LONG, "b": LONG["a"]}}},
-        ),
-        (
-            "size-annotations",
-            "serviceAccount.annotations",
-            {"serviceAccount": {"create": True, "annotations": {"a": "x" * 250_000}}},
-        ),
-        (
-            "size-annotations",
-            r"extraObjects\[0\].metadata.annotations",
-            extra(annotations={"a": "x" * 250_000}),
-        ),
+        ("size-annotations", "podAnnotations", {"podAnnotations": HUGE}),
+        ("size-annotations", "podAnnotations", {"podAnnotations": LONG, **FABRIC}),
+        ("size-annotations", "podAnnotations", COPIED),
+        ("size-annotations", "jobset.annotations", {"jobset": {"annotations": HUGE}}),
+        ("size-annotations", "serviceAccount.annotations", ACCOUNT),
+        ("size-annotations", rf"{OBJECT}.metadata.annotations", extra(annotations=HUGE)),
         ("size-config-map", "recipe", {"recipe": {"args": {"template": "x" * 1_000_000}}}),
-        ("size-config-map", r"extraObjects\[0\]", extra(data={"a": "x" * 2**20, "b": "c"})),
-        (
-            "size-config-map",
-            r"extraObjects\[0\]",
-            extra(data={"a": "x"}, binaryData={"b": "A" * (2**20 // 3 * 4 + 8)}),
-        ),
-        ("size-object", r"extraObjects\[0\]", extra("Thing", spec={"a": "x" * 1_500_000})),
-        (
-            "size-object",
-            "values",
-            {
-                "stages": {"placement": "jobs", "convert": {"skip": True}},
-                "extraEnv": {f"A{number}": LONG["a"] for number in range(4)},
-            },
-        ),
-        ("size-word", "extraEnv.A", {"extraEnv": {"A": "x" * 2**17}}),
-        ("size-word", "network.env.A", {"network": {"env": {"A": "x" * 2**17}}}),
-        ("size-word", "recipe.args.template", {"recipe": {"args": {"template": "x" * 2**17}}}),
-        ("size-word", r"extraInitContainers\[0\].args\[1\]", init(args=["a", "x" * 2**17])),
-        (
-            "size-word",
-            r"extraInitContainers\[0\].env.A",
-            init(env=[{"name": "A", "value": "x" * 2**17}]),
-        ),
+        ("size-config-map", OBJECT, extra(data={"a": "x" * 2**20, "b": "c"})),
+        ("size-config-map", OBJECT, extra(data={"a": "x"}, binaryData=BINARY)),
+        ("size-object", OBJECT, extra("Thing", spec={"a": "x" * 1_500_000})),
+        ("size-object", "values", {**STAGED, **VARIABLES}),
+        ("size-word", "extraEnv.A", {"extraEnv": {"A": WORD}}),
+        ("size-word", "network.env.A", {"network": {"env": {"A": WORD}}}),
+        ("size-word", "recipe.args.template", {"recipe": {"args": {"template": WORD}}}),
+        ("size-word", rf"{INIT}.args\[1\]", init(args=["a", WORD])),
+        ("size-word", rf"{INIT}.env.A", init(env=[{"name": "A", "value": WORD}])),
     ],
 )
 def test_what_is_too_large_is_said_by_the_judge(id: str, path: str, layer: Document) -> None:
@@ -220,17 +171,13 @@ def test_what_is_too_large_is_said_by_the_judge(id: str, path: str, layer: Docum
 
 def test_what_is_just_small_enough_is_accepted() -> None:
     texts = {"a": "x" * 124_000, "b": "x" * 124_000}
-    assert not judged.lines(
-        merged(
-            {
-                "podAnnotations": texts,
-                "jobset": {"annotations": texts},
-                "extraEnv": {f"A{number}": "x" * 130_000 for number in range(6)},
-            },
-            init(args=[LONG["a"]]),
-            extra(annotations=texts, data={"a": "x" * 2**20}),
-        )
-    )
+    given: Document = {
+        "podAnnotations": texts,
+        "jobset": {"annotations": texts},
+        "extraEnv": {f"A{number}": "x" * 130_000 for number in range(6)},
+    }
+    more = extra(annotations=texts, data={"a": "x" * 2**20})
+    assert not judged.lines(merged(given, init(args=[LONG["a"]]), more))
 
 
 @pytest.mark.parametrize(

@@ -10,24 +10,11 @@ import yaml
 
 from launchers import version
 from scripts.archive import stored
+from tests.chart import helm
 from tests.chart.fabrics import selected
-from tests.chart.helm import (
-    BASE,
-    CHART,
-    ROOT,
-    Document,
-    env,
-    jobs,
-    kind,
-    launcher,
-    objects,
-    pod,
-    render,
-    template,
-)
+from tests.chart.helm import BASE, CHART, ROOT, STAGED, Document, env, jobs, kind, pod, render
 
 CPU: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}}
-STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
 
 
 def pod_template(documents: list[Document]) -> Document:
@@ -41,9 +28,9 @@ def resources(documents: list[Document], role: str = "node") -> Document:
 
 
 def test_the_config_maps_hold_the_launchers_code(frozen: Path) -> None:
-    documents = objects(template(BASE, chart=frozen))
+    documents = helm.objects(helm.template(BASE, chart=frozen))
     held: dict[str, bytes] = {}
-    for packed in launcher(documents).values():
+    for packed in helm.launcher(documents).values():
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             opened = {name: archive.extractfile(name) for name in archive.getnames()}
             held |= {name: file.read() for name, file in opened.items() if file is not None}
@@ -66,9 +53,7 @@ def test_an_image_that_brings_the_launcher_gets_no_code_but_the_version_that_it_
     assert set(config["data"]) == {"recipe.yaml"}
     assert "binaryData" not in config and "annotations" not in config["metadata"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    specs = {role: pod(documents, role) for role in ("node", "clone", "download")}
-    specs["test"] = kind(documents, "Pod")["spec"]
-    for role, spec in specs.items():
+    for role, spec in helm.specs(documents).items():
         [container] = spec["containers"]
         word = {"node": "run", "test": "verify"}.get(role, role)
         assert container["command"] == ["python3", "-m", "launchers", word]

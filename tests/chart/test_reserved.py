@@ -11,89 +11,27 @@ from launchers.stages.clone import _check
 from tests.chart import judged
 from tests.chart.helm import Document, Refused, merged, render, template
 
-ENVIRONMENT = [
-    *_SETTINGS,
-    "JOB_COMPLETION_INDEX",
-    *env_from.RANKS,
-    *(f"{prefix}X" for prefix in env_from.PREFIXES),
-    "GPU_MODEL",
-    "NETWORK_TRANSPORT",
-    "NETWORK_FLOOR_GBS",
-    "CUDA_VISIBLE_DEVICES",
-    "PET_NNODES",
-    "TORCHELASTIC_RUN_ID",
-    "DPO_ANY",
-    "SKIP_ANY",
-    "HF_TOKEN",
-    "HF_HUB_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "HUGGINGFACE_HUB_TOKEN",
-    "MODELSCOPE_API_TOKEN",
-    "MODELSCOPE_SDK_TOKEN",
-]
-SYSTEM = [
-    "/",
-    "/bin",
-    "/dev",
-    "/dev/x",
-    "/dev/shm",
-    "/etc",
-    "/etc/x",
-    "/lib64",
-    "/proc/1",
-    "/sys",
-    "/usr/local",
-    "/opt",
-    "/opt/launchers",
-    "/opt/launchers/x",
-    "/tmp",
-    "/var",
-    "/root",
-    "/home",
-]
+NAMES = (
+    "JOB_COMPLETION_INDEX GPU_MODEL NETWORK_TRANSPORT NETWORK_FLOOR_GBS CUDA_VISIBLE_DEVICES "
+    "PET_NNODES TORCHELASTIC_RUN_ID DPO_ANY SKIP_ANY HF_TOKEN HF_HUB_TOKEN HUGGING_FACE_HUB_TOKEN "
+    "HUGGINGFACE_HUB_TOKEN MODELSCOPE_API_TOKEN MODELSCOPE_SDK_TOKEN"
+)
+PREFIXED = [f"{prefix}X" for prefix in env_from.PREFIXES]
+ENVIRONMENT = [*_SETTINGS, *env_from.RANKS, *PREFIXED, *NAMES.split()]
+SYSTEM = (
+    "/ /bin /dev /dev/x /dev/shm /etc /etc/x /lib64 /proc/1 /sys /usr/local /opt /opt/launchers "
+    "/opt/launchers/x /tmp /var /root /home"
+)
 CODE: Document = {
     "code": {"url": "https://git.example.com/a", "ref": "v1", "existingSecret": "git"}
 }
-URLS = [
-    "https://git.example.com/a.git",
-    "http://h/a",
-    "ssh://git@h/a",
-    "git@h:a/b.git",
-    "git://h/a",
-    "file:///a/b",
-    "https://user:S3CRET@h/a",
-    "https://S3CRET@h/a",
-    "ssh://git:S3CRET@h/a",
-    "ftp://h/S3CRET",
-    "-uhttp://S3CRET",
-    "--upload-pack=S3CRET",
-    "h/S3CRET",
-    "https://h",
-    "a:S3CRET@h:b",
-    "https://h/a S3CRET",
-    "/local/S3CRET",
-    "ext::sh -c S3CRET",
-    "git@h:",
-    "https://S3 CRET@h/a",
-]
-REFS = [
-    "main",
-    "v1.0",
-    "refs/heads/a",
-    "0a1b2c3",
-    "feature/x",
-    "--upload-pack=x",
-    "-x",
-    "a b",
-    "a..b",
-    "a~1",
-    "a^",
-    "a:b",
-    "a?",
-    "a*",
-    "a[0]",
-    "a\\b",
-]
+URLS = (
+    "https://git.example.com/a.git http://h/a ssh://git@h/a git@h:a/b.git git://h/a file:///a/b "
+    "https://user:S3CRET@h/a https://S3CRET@h/a ssh://git:S3CRET@h/a ftp://h/S3CRET git@h: "
+    "-uhttp://S3CRET --upload-pack=S3CRET h/S3CRET https://h a:S3CRET@h:b /local/S3CRET"
+)
+BLANKS = ("https://h/a S3CRET", "ext::sh -c S3CRET", "https://S3 CRET@h/a")
+REFS = "main v1.0 refs/heads/a 0a1b2c3 feature/x --upload-pack=x -x a..b a~1 a^ a:b a? a* a[0] a\\b"
 
 
 def refusal(values: Document) -> str:
@@ -145,12 +83,11 @@ def test_no_path_of_the_chart_is_the_users() -> None:
     message = refusal({**CODE, "extraVolumeMounts": mounts})
     for path in paths:
         assert f"extraVolumeMounts: {path} is in use" in message
-    assert "/workspace is in use" in refusal(
-        {"extraVolumeMounts": [{"name": "shm", "mountPath": "/workspace/"}]}
-    )
+    shared = {"name": "shm", "mountPath": "/workspace/"}
+    assert "/workspace is in use" in refusal({"extraVolumeMounts": [shared]})
 
 
-@pytest.mark.parametrize("path", SYSTEM)
+@pytest.mark.parametrize("path", SYSTEM.split())
 def test_the_workspace_hides_no_folder_of_the_system(path: str) -> None:
     message = refusal({"workspace": {"mountPath": path}})
     assert f'workspace.mountPath: "{path}" ' in message and "[mount-path-taken]" in message
@@ -169,14 +106,14 @@ def launcher_takes(url: str, ref: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("url", [*URLS.split(), *BLANKS])
 def test_a_url_is_taken_by_both_or_by_none_and_never_shown(url: str) -> None:
     message = refusal({"code": {"url": url, "ref": "main"}})
     assert ("- code.url: " in message) is not launcher_takes(url, "main")
     assert not re.search("S3CRET|S3 CRET", message)
 
 
-@pytest.mark.parametrize("ref", REFS)
+@pytest.mark.parametrize("ref", [*REFS.split(), "a b"])
 def test_a_ref_is_taken_by_both_or_by_none(ref: str) -> None:
     message = refusal({"code": {"url": "https://git.example.com/a", "ref": ref}})
     assert ("- code.ref: " in message) is not launcher_takes("https://git.example.com/a", ref)

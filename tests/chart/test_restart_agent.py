@@ -9,6 +9,7 @@ from tests.chart.test_crd import mistakes
 
 IMAGE = "registry.example.com/in-place-restart-agent:v0.12.0"
 AGENT: Document = {"restarts": {"agentImage": IMAGE}}
+CLASHING = {"name": "restart-agent", "image": "a:v1"}
 
 
 def containers(values: Document) -> tuple[Document, Document]:
@@ -104,10 +105,7 @@ def test_an_account_that_is_given_gets_the_permissions() -> None:
         ({"restarts": {"agentImage": "example.com/agent:latest"}}, "image-mutable"),
         ({"restarts": {"agentImage": "example.com/agent"}}, "image-mutable"),
         ({"extraVolumes": [{"name": "agent-token", "emptyDir": {}}]}, "volume-name"),
-        (
-            {"extraInitContainers": [{"name": "restart-agent", "image": "a:v1"}]},
-            "init-container-name",
-        ),
+        ({"extraInitContainers": [CLASHING]}, "init-container-name"),
     ],
 )
 def test_what_would_clash_with_the_agent_is_refused(values: Document, id: str) -> None:

@@ -13,7 +13,7 @@ from scripts.manifest import read_yaml
 from scripts.redact import Redactor
 from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED
-from tests.chart.helm import CHART, Document, Refused, call, merged, template, walk
+from tests.chart.helm import CHART, Document, call, merged, rejected, walk
 from tests.chart.test_values import SCHEMA
 
 REFERENCE: Document = {"valueFrom": {"secretKeyRef": {"name": "a", "key": CANARY}}}
@@ -73,18 +73,16 @@ PLACES: tuple[Document, ...] = (
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: re.sub("hf_\\w+", "CANARY", str(place)))
 def test_a_credential_is_refused_and_never_printed(place: Document) -> None:
-    with pytest.raises(Refused) as refused:
-        template(merged(place))
-    said = "\n".join((str(refused.value), *judged.lines(merged(place))))
+    said = "\n".join((rejected(merged(place)), *judged.lines(merged(place))))
     assert not re.search("canary", said, re.IGNORECASE)
     assert re.search(r"\[(secret-plain|secret-name|code-url-secret)\]$", said, re.M)
 
 
 @pytest.mark.parametrize("text", FORMS)
 def test_every_form_of_a_credential_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match=r"extraEnv\.A: .* \[secret-plain\]") as refused:
-        template(merged({"extraEnv": {"A": text}}))
-    assert "canary" not in str(refused.value).lower()
+    said = rejected(merged({"extraEnv": {"A": text}}))
+    assert re.search(r"extraEnv\.A: .* \[secret-plain\]", said)
+    assert "canary" not in said.lower()
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
@@ -96,9 +94,8 @@ def test_helms_own_words_hold_no_credential_and_no_name_of_a_secret(helm: str) -
         {"secrets": {"hf": {"existingSecret": unfit, "key": unfit}}},
         {"monitoring": {"webhook": {"existingSecret": unfit}}},
     )
-    with pytest.raises(Refused, match="specifications of the schema") as refused:
-        template(merged(*refused_by_the_schema), helm=helm)
-    said = str(refused.value)
+    said = rejected(merged(*refused_by_the_schema), helm=helm)
+    assert "specifications of the schema" in said
     assert "canary" not in said.lower() and unfit not in said
     places = ("nodes", "code/existingSecret", "secrets/hf/key", "monitoring/webhook/existingSecret")
     assert [place for place in places if f"at '/{place}'" not in said] == []
@@ -106,11 +103,9 @@ def test_helms_own_words_hold_no_credential_and_no_name_of_a_secret(helm: str) -
 
 def test_mistakes_in_addition_to_a_credential_do_not_print_it() -> None:
     values = merged({"nodes": "two", "serviceAccountName": CANARY})
-    with pytest.raises(Refused) as refused:
-        template(values)
     said = judged.lines(values)
     assert [line.rpartition(" ")[2] for line in said] == ["[secret-plain]", "[value-type]"]
-    assert "canary" not in "\n".join((str(refused.value), *said)).lower()
+    assert "canary" not in "\n".join((rejected(values), *said)).lower()
 
 
 def test_debug_output_does_not_print_it(tmp_path: Path) -> None:
@@ -125,9 +120,8 @@ def test_debug_output_does_not_print_it(tmp_path: Path) -> None:
     "id, place", [(id, place) for id, places in NAMED.items() for place in places], ids=str
 )
 def test_a_literal_under_the_name_of_a_credential_is_refused(id: str, place: Document) -> None:
-    with pytest.raises(Refused, match=rf"\[{id}\]") as refused:
-        template(merged(place))
-    assert "canary" not in str(refused.value)
+    said = rejected(merged(place))
+    assert f"[{id}]" in said and "canary" not in said
 
 
 def test_each_form_of_the_table_has_an_example() -> None:
@@ -155,6 +149,4 @@ def test_the_template_and_the_reports_know_the_same_credentials(tmp_path: Path) 
     shutil.copytree(CHART, chart)
     printed = '{{ (include "megatron-dpo.credentials" . | fromJson).form | fail }}'
     (chart / "templates" / "validate" / "validate.yaml").write_text(printed, encoding="utf-8")
-    with pytest.raises(Refused) as refused:
-        template(merged(), chart=chart)
-    assert credentials.form() in str(refused.value)
+    assert credentials.form() in rejected(merged(), chart=chart)

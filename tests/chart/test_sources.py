@@ -9,44 +9,14 @@ from launchers.exits import LaunchError
 from tests.chart import judged
 from tests.chart.helm import Document, Refused, env, merged, render, template
 
-TEXTS = [
-    "hf://o/n@main",
-    "ms://o/n@v1.0",
-    "hf://o/n@main/a/b.jsonl",
-    "hf://o/n@refs/pr/3",
-    "hf://o/n@refs/convert/parquet/a",
-    "hf://o/n",
-    "hf://o@main",
-    "hf://o/n@",
-    "hf://o/n@a@b",
-    "hf://o/n@main/",
-    "hf://o/n@main//a",
-    "hf://o/n@main/../a",
-    "hf:///n@main",
-    "hf://-o/n@main",
-    "s3://o/n@main",
-    "file:///a/b",
-    "file://a/b",
-    "file:///",
-    "file:///a/../b",
-    "file:///a#5",
-    "hf://o/n@main#500",
-    "hf://o/n@main#0",
-    "hf://o/n@main#x",
-    "data/a.parquet",
-    "data/a b.jsonl",
-    "data/../a",
-    "/data/a",
-    "./a",
-    "a//b",
-    "",
-    " a",
-    "a ",
-    "a\nb",
-    "data/",
-    "#5",
-    "data/a#7",
-]
+WORDS = (
+    "hf://o/n@main ms://o/n@v1.0 hf://o/n@main/a/b.jsonl hf://o/n@refs/pr/3 hf://o/n hf://o@main "
+    "hf://o/n@refs/convert/parquet/a hf://o/n@ hf://o/n@a@b hf://o/n@main/ hf://o/n@main//a "
+    "hf://o/n@main/../a hf:///n@main hf://-o/n@main s3://o/n@main file:///a/b file://a/b file:/// "
+    "file:///a/../b file:///a#5 hf://o/n@main#500 hf://o/n@main#0 hf://o/n@main#x data/a.parquet "
+    "data/../a /data/a ./a a//b data/ #5 data/a#7"
+)
+TEXTS = [*WORDS.split(), "data/a b.jsonl", "", " a", "a ", "a\nb"]
 
 
 def launcher_takes(text: str, key: str) -> bool:
@@ -69,11 +39,8 @@ def refusals(layer: Document) -> str:
 
 
 def test_a_dataset_is_taken_by_both_or_by_none() -> None:
-    reported = re.findall(
-        r"^recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$",
-        refusals({"recipe": {"dataset": TEXTS}}),
-        re.M,
-    )
+    lines = refusals({"recipe": {"dataset": TEXTS}})
+    reported = re.findall(r"^recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$", lines, re.M)
     refused = [n for n, text in enumerate(TEXTS) if not launcher_takes(text, "recipe.dataset[0]")]
     assert [TEXTS[int(n)] for n in reported] == [TEXTS[n] for n in refused]
     assert 10 < len(refused) < len(TEXTS) - 8
@@ -105,11 +72,8 @@ def test_an_image_that_is_fixed_or_accepted_renders(image: dict[str, object]) ->
 
 
 def test_what_is_below_a_read_only_mount_is_a_library() -> None:
-    mounts: list[Document] = [
-        {"name": "a", "mountPath": "/models", "readOnly": True},
-        {"name": "a", "mountPath": "/data"},
-        {"name": "a", "mountPath": "/models-old", "readOnly": True},
-    ]
+    places = (("/models", True), ("/data", False), ("/models-old", True))
+    mounts = [{"name": "a", "mountPath": path, "readOnly": fixed} for path, fixed in places]
     values: Document = {
         "extraVolumes": [{"name": "a", "nfs": {"server": "s", "path": "/a"}}],
         "extraVolumeMounts": mounts,

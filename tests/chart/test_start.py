@@ -3,11 +3,11 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen, run
 
 import pytest
 
@@ -30,10 +30,8 @@ if {where}:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*AS_PID_1, "true"], capture_output=True, check=False).returncode
-    ):
+    unshare = shutil.which("unshare")
+    if unshare is None or run([*AS_PID_1, "true"], capture_output=True).returncode:
         pytest.skip("no user namespaces here, or no unshare")
     return tmp_path
 
@@ -41,14 +39,8 @@ def folder(tmp_path: Path) -> Path:
 def terminated(command: list[str], folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """Run a command as PID 1 and send it SIGTERM once the file `slow` exists."""
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **env}
-    with subprocess.Popen(
-        [*AS_PID_1, *command],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as parent:
+    words = [*AS_PID_1, *command]
+    with Popen(words, cwd=folder, env=environment, stdout=PIPE, stderr=STDOUT, text=True) as parent:
         try:
             limit = time.monotonic() + SOON
             while not (folder / "slow").exists() and time.monotonic() < limit:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.chart.helm import Document, pod, render
+from tests.chart.helm import STAGED, Document, jobs, pod, render
 
-STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GPU: Document = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
@@ -49,10 +48,5 @@ def test_kueue_may_delete_hanging_pods_only_when_it_is_said() -> None:
     name = "kueue.x-k8s.io/safe-to-forcefully-delete"
     asked: Document = {"kueue": {"queue": "team", "forceDeleteOnNodeFailure": True}}
     for layer, expected in (({}, None), (asked, "true")):
-        for job in jobset_templates(render(STAGED, layer)):
-            assert job["metadata"]["annotations"].get(name) == expected
-
-
-def jobset_templates(documents: list[Document]) -> list[Document]:
-    [jobset] = [d for d in documents if d["kind"] == "JobSet"]
-    return [job["template"]["spec"]["template"] for job in jobset["spec"]["replicatedJobs"]]
+        for job in jobs(render(STAGED, layer)).values():
+            assert job["template"]["metadata"]["annotations"].get(name) == expected

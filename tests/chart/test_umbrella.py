@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.helm import BASE, CHART, Document, Refused, template
+from tests.chart.helm import BASE, CHART, Document, rejected, template
 
 HELMS = (None, "helm3")
 
@@ -31,10 +31,10 @@ def test_two_runs_of_one_release_are_refused(
 ) -> None:
     values = {alias or "megatron-dpo": BASE for alias in aliases}
     chart = umbrella(tmp_path, *aliases)
-    with pytest.raises(Refused, match=r"\[release-name-twice\]") as refused:
-        template(values, helm=helm, chart=chart)
+    said = rejected(values, helm=helm, chart=chart)
+    assert "[release-name-twice]" in said
     for alias in aliases:
-        assert f"umbrella/charts/{alias or 'megatron-dpo'}" in str(refused.value)
+        assert f"umbrella/charts/{alias or 'megatron-dpo'}" in said
 
 
 @pytest.mark.parametrize("helm", HELMS)
@@ -52,9 +52,7 @@ def test_one_run_of_an_umbrella_renders(helm: str | None, alias: str, tmp_path: 
 def test_helm_applies_the_schema_below_the_alias(helm: str | None, tmp_path: Path) -> None:
     wrong = {**BASE, "nodes": "two", "gpuPerNode": 8}
     values = {"training": wrong, "global": {"a": 1}}
-    with pytest.raises(Refused, match="specifications of the schema") as refused:
-        template(values, helm=helm, chart=umbrella(tmp_path, "training"))
-    assert "at '/nodes': " in str(refused.value) and "'gpuPerNode' not allowed" in str(
-        refused.value
-    )
-    assert "global" not in str(refused.value)
+    said = rejected(values, helm=helm, chart=umbrella(tmp_path, "training"))
+    assert "specifications of the schema" in said
+    assert "at '/nodes': " in said and "'gpuPerNode' not allowed" in said
+    assert "global" not in said

@@ -53,21 +53,17 @@ def test_a_deleted_config_map_comes_back_only_with_what_the_run_has(chart: Path)
 
 def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     put(chart, ARGS)
-    text = upgrade(
-        chart, {"recipe": {"model": "hf://org/other@main", "args": {"lr": 1e-5, "seed": 7}}}
-    )
-    assert changes(text) == ["recipe: model, args.lr"]
+    other = {"recipe": {"model": "hf://org/other@main", "args": {"lr": 1e-5, "seed": 7}}}
+    assert changes(upgrade(chart, other)) == ["recipe: model, args.lr"]
     more = {"recipe": {"args": {"lr": 5e-6, "beta": 1}}}
     assert changes(upgrade(chart, more)) == ["recipe: args.beta, args.seed"]
+    best = {"export": "best", "args": {"split_dataset_ratio": 0.01}}
     for given, named in (
         ({"reference": "precomputed"}, "reference"),
         ({"pairWeights": "pack"}, "pairWeights"),
         ({"allowVersionChange": True}, "allowVersionChange"),
         ({"checkFirstStep": False}, "checkFirstStep"),
-        (
-            {"export": "best", "args": {"split_dataset_ratio": 0.01}},
-            "export, args.split_dataset_ratio",
-        ),
+        (best, "export, args.split_dataset_ratio"),
     ):
         assert changes(upgrade(chart, ARGS, {"recipe": given})) == [f"recipe: {named}"]
 
@@ -114,10 +110,8 @@ def test_another_version_of_the_launcher_is_refused(chart: Path, older: Document
     live["ConfigMap"]["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     (chart / "live.json").write_text(json.dumps(live))
     [change] = changes(upgrade(chart))
-    assert change.startswith(
-        "launchers: the launcher's code; upgrade with the chart of the installation"
-    )
-    assert change.endswith("(megatron-dpo-0.0.9)")
+    cause = "launchers: the launcher's code; upgrade with the chart of the installation"
+    assert change.startswith(cause) and change.endswith("(megatron-dpo-0.0.9)")
 
 
 def test_a_run_of_an_image_with_the_launcher_has_no_code_to_compare(chart: Path) -> None:

@@ -8,6 +8,7 @@ from tests.chart.helm import Document
 from tests.chart.upgrades import changes, put, reading, upgrade
 
 CLAIM: Document = {"workspace": {"existingClaim": None, "pvc": {"size": "2Gi"}}}
+STARTED = ", and the run has started"
 
 
 @pytest.fixture(scope="module")
@@ -19,26 +20,16 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "suspended, before, after, refused",
     [
-        (False, {"queue": "a"}, {"queue": "b"}, "kueue.queue: a to b, and the run has started"),
+        (False, {"queue": "a"}, {"queue": "b"}, f"kueue.queue: a to b{STARTED}"),
         (True, {"queue": "a"}, {"queue": "b"}, ""),
-        (False, {"queue": "a"}, {}, "kueue.queue: a to (none), and the run has started"),
+        (False, {"queue": "a"}, {}, f"kueue.queue: a to (none){STARTED}"),
         (True, {"queue": "a"}, {}, "kueue.queue: a to (none)"),
-        (False, {}, {"queue": "a"}, "kueue.queue: (none) to a, and the run has started"),
+        (False, {}, {"queue": "a"}, f"kueue.queue: (none) to a{STARTED}"),
         (False, {"priorityClass": "a"}, {"priorityClass": "b"}, ""),
-        (
-            False,
-            {},
-            {"priorityClass": "b"},
-            "kueue.priorityClass: (none) to b, and the run has started",
-        ),
+        (False, {}, {"priorityClass": "b"}, f"kueue.priorityClass: (none) to b{STARTED}"),
         (True, {}, {"priorityClass": "b"}, ""),
         (True, {"priorityClass": "a"}, {}, "kueue.priorityClass: a to (none)"),
-        (
-            False,
-            {"maxExecTimeSeconds": 9},
-            {"maxExecTimeSeconds": 8},
-            "9 to 8, and the run has started",
-        ),
+        (False, {"maxExecTimeSeconds": 9}, {"maxExecTimeSeconds": 8}, f"9 to 8{STARTED}"),
         (True, {"maxExecTimeSeconds": 9}, {}, ""),
     ],
 )

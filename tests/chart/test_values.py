@@ -19,13 +19,8 @@ VALUES: Document = yaml.safe_load(TEXT)
 FILES = sorted(p for p in CHART.rglob("templates/**/*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = (
-    "extraVolumes",
-    "extraVolumeMounts",
-    "podSecurityContext",
-    "securityContext",
-    "extraEnv",
-    "podSpec",
-    "jobset.spec",
+    *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
+    *("podSpec", "jobset.spec"),
 )
 """Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
 SUBCHARTS = {"launcher-archive", "library"}
@@ -104,11 +99,8 @@ def test_every_key_that_a_template_reads_is_in_the_schema() -> None:
 
 @pytest.mark.parametrize("path", LEVELS)
 def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
-    layer: Document = {"typo": 1}
-    for name in reversed(path.split(".") if path else []):
-        layer = {name: layer}
     with pytest.raises(Refused, match="typo"):
-        template(merged(layer))
+        template(merged(nested([*filter(None, path.split(".")), "typo"], 1)))
 
 
 def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
@@ -133,9 +125,8 @@ def test_templates_stay_small() -> None:
 
 def test_the_values_are_validated_by_one_file_which_helm_renders_first() -> None:
     users = [p for p, text in TEMPLATES.items() if 'include "megatron-dpo.validate" ' in text]
-    assert [p.relative_to(CHART / "templates").as_posix() for p in users] == [
-        "validate/validate.yaml"
-    ]
+    [user] = users
+    assert user.relative_to(CHART / "templates").as_posix() == "validate/validate.yaml"
     # without the validation another template fails on this profile, in words of Go
     for helm in ("helm", "helm3"):
         for shown in ([], ["--show-only", "templates/configmap.yaml"]):

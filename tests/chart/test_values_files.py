@@ -9,8 +9,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from scripts import archive
-from tests.chart.helm import CHART, ROOT, Document, Refused, merged, render, template
-from tests.chart.test_values import SCHEMA, TEXT, VALUES
+from tests.chart.helm import CHART, ROOT, Document, Refused, merged, render, template, walk
+from tests.chart.test_values import SCHEMA, TEXT, VALUES, nested
 
 FILES = [
     *sorted(p for p in (ROOT / "values").rglob("*.yaml") if p.parent.name != "kueue"),
@@ -20,13 +20,9 @@ FILES = [
 VALIDATOR = Draft7Validator(SCHEMA)
 
 
-def _keys(document: Document, above: str = "") -> list[str]:
-    found: list[str] = []
-    for key, value in document.items():
-        found.append(f"{above}{key}")
-        if isinstance(value, dict):
-            found += _keys(value, f"{above}{key}.")
-    return found
+def _keys(document: Document) -> dict[str, object]:
+    """Return the values of a file by the paths of their keys."""
+    return {path: node for path, node in walk(document) if path and "[" not in path}
 
 
 def errors(document: object) -> list[str]:
@@ -54,32 +50,21 @@ def test_a_values_file_names_the_schema_for_editors(file: Path) -> None:
 
 
 def test_the_defaults_are_those_of_values_yaml() -> None:
-    found = yaml.safe_load(archive.defaults(TEXT))
-    missing = {path for path in _paths(VALUES) if path not in _paths(found)}
+    written, found = _leaves(VALUES), _leaves(yaml.safe_load(archive.defaults(TEXT)))
+    missing = written.keys() - found.keys()
     assert {"ttlSecondsAfterFinished", "restarts.nodeLostSeconds"} <= missing
     described = [line for line in TEXT.splitlines() if re.search(r"\bnull\b", line)]
     assert len(missing) <= len(described)
-    assert {path: value for path, value in _paths(VALUES).items() if path not in missing} == _paths(
-        found
-    )
+    assert {path: value for path, value in written.items() if path not in missing} == found
 
 
 @pytest.mark.parametrize("path", _keys(VALUES))
 def test_a_null_is_valid_for_each_key_with_a_default(path: str) -> None:
-    document: object = None
-    for key in reversed(path.split(".")):
-        document = {key: document}
-    assert errors(document) == []
+    assert errors(nested(path.split("."), None)) == []
 
 
-def _paths(document: Document, above: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, value in document.items():
-        if isinstance(value, dict) and value:
-            found |= _paths(value, f"{above}{key}.")
-        else:
-            found[f"{above}{key}"] = value
-    return found
+def _leaves(document: Document) -> dict[str, object]:
+    return {p: node for p, node in _keys(document).items() if not (node and isinstance(node, dict))}
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
@@ -94,11 +79,6 @@ def _paths(document: Document, above: str = "") -> dict[str, object]:
 )
 def test_a_null_means_the_default(layer: Document, helm: str) -> None:
     assert render(layer, helm=helm) == render(helm=helm)
-
-
-def test_a_null_with_a_meaning_keeps_it() -> None:
-    [jobset] = [o for o in render({"ttlSecondsAfterFinished": None}) if o["kind"] == "JobSet"]
-    assert "ttlSecondsAfterFinished" not in jobset["spec"]
 
 
 def test_a_required_key_that_is_null_is_refused_in_words() -> None:

@@ -10,18 +10,8 @@ from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]
 
 from scripts import archive
 from scripts.doctor.control_plane import OLDEST_KUBERNETES
-from tests.chart.helm import (
-    BASE,
-    CHART,
-    KUBERNETES,
-    LIBRARY,
-    ROOT,
-    call,
-    merged,
-    objects,
-    template,
-    template_file,
-)
+from tests.chart import helm
+from tests.chart.helm import BASE, CHART, KUBERNETES, LIBRARY, ROOT, call, merged, objects, template
 from tests.chart.test_crd import FULL
 from tests.e2e.cluster.kind import config as kind_config
 
@@ -40,7 +30,8 @@ rules:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_both_helms_render_the_same_objects(file: Path, frozen: Path) -> None:
-    assert template_file(file, chart=frozen) == template_file(file, chart=frozen, helm="helm3")
+    four, three = (helm.template_file(file, chart=frozen, helm=each) for each in ("helm", "helm3"))
+    assert four == three
 
 
 def test_both_helms_render_every_option_the_same(frozen: Path) -> None:
@@ -77,9 +68,8 @@ def test_the_package_holds_all_and_renders_the_same(
     own = {"exits.yaml", "values.schema.json", *archive.PLACES, archive.DIGEST, archive.DEFAULTS}
     assert data | own <= names
     assert not {name for name in names if name.endswith(".py")}
-    assert objects(template(BASE, chart=package, helm=helm)) == objects(
-        template(BASE, chart=frozen)
-    )
+    rendered = objects(template(BASE, chart=package, helm=helm))
+    assert rendered == objects(template(BASE, chart=frozen))
 
 
 def test_rendered_yaml_is_clean() -> None:

@@ -6,17 +6,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chart.helm import (
-    CHART,
-    LIBRARY,
-    UPGRADE,
-    Document,
-    Refused,
-    kind,
-    merged,
-    objects,
-    template,
-)
+from tests.chart import helm
+from tests.chart.helm import CHART, UPGRADE, Document, Refused, kind, merged, objects, template
 
 READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}{{- end }}'
 
@@ -24,7 +15,7 @@ READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}
 def reading(folder: Path) -> Path:
     """Copy the chart to a folder, with another look-up."""
     shutil.copytree(CHART, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / LIBRARY / "templates" / "upgrade" / "_cluster_state.tpl").write_text(READER)
+    (folder / helm.LIBRARY / "templates" / "upgrade" / "_cluster_state.tpl").write_text(READER)
     return folder
 
 
