@@ -2,10 +2,11 @@
 
 mcore-bridge copies each weight to the host, once more there (``gpt_bridge.py: _set_mlp_state``:
 ``clone``), and writes a shard of 5 GB whenever so much is there, all in one thread: 1.5 s for a
-layer of Qwen3-30B-A3B. Here the second copy is made on the GPU, and threads write the shards, two
-at most at a time, so that host memory holds three. What is written gives its memory to the next
-weights: a layer takes 1.0 s into new memory, 0.1 s into memory in use (tests/bench/notes/
-restarts.md). The files have the bytes of ``safetensors.torch.save_file``.
+layer of Qwen3-30B-A3B. Here the second copy is made on the GPU, and threads write the shards,
+``WRITERS`` at most at a time, so that host memory holds one more. What is written gives its memory
+to the next weights, and threads touch new memory: a layer takes 1.0 s into new memory, 0.1 s into
+memory in use (tests/bench/notes/restarts.md). The files have the bytes of
+``safetensors.torch.save_file``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from safetensors.torch import save_file
 
 from launchers import logs
 
-WRITERS = 2
+WRITERS = 3
+TOUCHING = 8
+"""Threads that touch new memory: the kernel maps it page by page, each time by one thread."""
+NEW_BYTES = 2**28
+"""New memory that is touched at once, for weights of the same size."""
+NEW_WEIGHTS = 64
+"""Weights at most that it is for."""
 COPIES = 4
 """Times the weights of a layer that its export holds on the GPU at most: those of all experts, one
 rank's experts as they are gathered and as they are split, and a spare one."""
@@ -81,6 +88,7 @@ class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
         """Prepare the folder."""
         super().__init__(*given, **named)
         self._pool = ThreadPoolExecutor(WRITERS)  # threads begin with the first shard
+        self._touching = ThreadPoolExecutor(TOUCHING)
         self._begun: deque[Future[None]] = deque()
         self._free: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
         """Host memory that is not in use, by its bytes."""
@@ -90,10 +98,18 @@ class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
         """Add a weight to the shard, in memory of an earlier one if there is some."""
         if not self.is_save_rank:
             return
-        found = self._free[tensor.nbytes]
-        memory = found.pop() if found else torch.empty(tensor.nbytes, dtype=torch.uint8)
+        if not self._free[tensor.nbytes]:
+            self._free[tensor.nbytes] = self._new(tensor.nbytes)
+        memory = self._free[tensor.nbytes].pop()
         copy = memory.view(tensor.dtype).view(tensor.shape)
         super().add_tensor(name, copy.copy_(tensor))
+
+    def _new(self, size: int) -> list[torch.Tensor]:
+        """Return new memory for some weights of ``size`` bytes."""
+        count = max(1, min(NEW_WEIGHTS, NEW_BYTES // size)) if size else 1
+        memory = torch.empty(count * size, dtype=torch.uint8)
+        list(self._touching.map(torch.Tensor.zero_, memory.chunk(TOUCHING)))
+        return list(memory.view(count, size))
 
     def _write(self, shard: Mapping[str, torch.Tensor], path: str) -> None:
         write(shard, path)
@@ -124,6 +140,7 @@ class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
             self._save_current_shard()
         self._wait(0)
         self._pool.shutdown()
+        self._touching.shutdown()
         super().finalize()
         if self.is_save_rank:
             print(logs.format_event("safetensors written", **self._times()), flush=True)
