@@ -12,6 +12,7 @@ from typing import Any
 
 from scripts.dev import results
 from scripts.dev.figures import measured
+from tests.bench.speed.table import joules_per_pair
 
 FILE = Path(__file__).with_name("figures.csv")
 PACKAGES = ("torch", "ms-swift", "megatron-core", "transformer-engine")
@@ -33,6 +34,8 @@ COLUMNS = (
     "tokens_per_s_gpu",
     "tokens_per_s_gpu_all",
     "tokens_per_s_gpu_one_epoch",
+    "pairs_per_s",
+    "joules_per_pair",
     "mfu",
     "reserved_gib",
     "first_loss",
@@ -70,6 +73,8 @@ def _row(record: results.Record, run: measured.Run) -> dict[str, Any]:
         "tokens_per_s_gpu": round(run.rate, 1),
         "tokens_per_s_gpu_all": run.overall,
         "tokens_per_s_gpu_one_epoch": run.over_one_epoch,
+        "pairs_per_s": figures.get("overall", {}).get("pairs_per_second"),
+        "joules_per_pair": joules_per_pair(figures),
         "mfu": figures["mfu"],
         "reserved_gib": figures["reserved_gib"],
         "first_loss": figures["first_loss"]["first"],

@@ -12,15 +12,15 @@ FIELDS = {
     "celsius": "temperature.gpu",
     "utilization": "utilization.gpu",
 }
-EVERY = 10.0
-"""Seconds between samples."""
+EVERY = 2.0
+"""Seconds between samples; on these GPUs ``power.draw`` is the mean of the last second."""
 
 
 @dataclass(kw_only=True)
 class Sampler:
-    """Recent samples; those of the run's start are dropped."""
+    """Samples of all GPUs, by their time (Unix)."""
 
-    samples: list[list[dict[str, float]]] = field(default_factory=list)
+    samples: dict[float, list[dict[str, float]]] = field(default_factory=dict)
     last: float = 0.0
 
     def look(self) -> None:
@@ -28,13 +28,23 @@ class Sampler:
             return
         self.last = time.monotonic()
         if seen := sample():
-            self.samples.append(seen)
+            self.samples[time.time()] = seen
 
-    def summary(self, newest: int = 3) -> dict[str, float]:
-        """Return the medians over the GPUs and the recent samples, without the last one."""
-        rows = [gpu for each in self.samples[-newest - 1 : -1] or self.samples for gpu in each]
-        names = FIELDS if rows else {}
-        return {name: statistics.median(row[name] for row in rows) for name in names}
+    def summary(self, begin: float, end: float) -> dict[str, float]:
+        """Return the means over GPUs and samples between two times, and the number of samples.
+
+        >>> found = {1.0: [{"watts": 90.0}], 3.0: [{"watts": 500.0}, {"watts": 700.0}]}
+        >>> Sampler(samples=found).summary(2.0, 4.0)
+        {'samples': 1, 'watts': 600.0}
+        >>> Sampler(samples=found).summary(4.0, 5.0)
+        {}
+        """
+        inside = [rows for at, rows in self.samples.items() if begin <= at <= end]
+        rows = [gpu for each in inside for gpu in each]
+        if not rows:
+            return {}
+        means = {name: round(statistics.mean(row[name] for row in rows), 2) for name in rows[0]}
+        return {"samples": len(inside), **means}
 
 
 def sample() -> list[dict[str, float]]:

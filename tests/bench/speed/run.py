@@ -184,7 +184,7 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
         "ended": why,
         "exit": code,
         **measured(bench, parsed, folder, began),
-        "gpu": sampler.summary(),
+        "gpu": sampler.summary(*measured_between(bench, read.ranks(folder))),
         "reference": parsed.reference,
         "features": profile.features(parsed),
         "flags": given,
@@ -224,6 +224,13 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
         "log": read.columns(log),
         "tail": "" if finished else text[-TAIL:],
     }
+
+
+def measured_between(bench: Bench, ranks: read.Ranks) -> tuple[float, float]:
+    """Return begin and end (Unix) of the steps that are measured, on the first rank."""
+    times = [row["time"] for row in ranks.rows[0]] if ranks.rows else []
+    first = times[: bench.warm_up][-1:]
+    return (first[0], times[: bench.counted][-1]) if first else (0.0, 0.0)
 
 
 def _is_done(folder: Path, iterations: int) -> bool:

@@ -12,6 +12,7 @@ COLUMNS = (
     "tok/s/GPU",
     "overall",
     "pairs/s",
+    "J/pair",
     "one epoch",
     "MFU",
     "GiB",
@@ -19,8 +20,8 @@ COLUMNS = (
     "loss",
     "end",
 )
-"""``overall``: all tokens over all seconds; ``pairs/s``: all pairs over them; ``one epoch``: tokens
-with the reference's pass."""
+"""``overall``: all tokens over all seconds; ``pairs/s``: all pairs over them; ``J/pair``: of the
+GPUs; ``one epoch``: tokens with the reference's pass."""
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -49,7 +50,7 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
     loss = run.get("first_loss", {}).get("first")
     first = "-" if loss is None else f"{loss:.6f}{'' if run['first_loss']['ok'] else ' WRONG'}"
     if not run.get("steps"):
-        return (name, "0", *("-" * 8), _number(run.get("reserved_gib"), 1), "-", first, end)
+        return (name, "0", *("-" * 9), _number(run.get("reserved_gib"), 1), "-", first, end)
     seconds, rate = run["seconds"], run["tokens_per_second_per_gpu"]
     return (
         name,
@@ -60,6 +61,7 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{rate['median']:.0f}",
         _number(run.get("overall", {}).get("tokens_per_second_per_gpu"), 0),
         _number(run.get("overall", {}).get("pairs_per_second"), 2),
+        _number(joules_per_pair(run), 1),
         _number((run.get("reference_pass") or {}).get("over_one_epoch"), 0),
         f"{run['mfu']:.1%}",
         f"{run['reserved_gib']:.1f}",
@@ -67,6 +69,22 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
         first,
         end,
     )
+
+
+def joules_per_pair(run: Mapping[str, Any]) -> float | None:
+    """Return the energy of all GPUs over the measured steps, divided by their pairs.
+
+    >>> joules_per_pair({"world": 2, "gpu": {"samples": 9, "watts": 600.0},
+    ...                  "overall": {"pairs_per_second": 8.0}})
+    150.0
+    >>> joules_per_pair({"gpu": {"watts": 600.0}})  # older results: not of the measured steps
+    """
+    gpu = run.get("gpu") or {}
+    if not gpu.get("samples"):
+        return None
+    pairs: float = run["overall"]["pairs_per_second"]
+    joules: float = run["world"] * gpu["watts"] / pairs
+    return round(joules, 1)
 
 
 def _number(value: float | None, digits: int) -> str:
