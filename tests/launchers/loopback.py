@@ -7,6 +7,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Silent(BaseHTTPRequestHandler):
     """A handler that prints nothing."""
 
+    def say(self, status: int, body: bytes, **headers: str) -> None:
+        """Answer; ``Content_Type`` is the header ``Content-Type``."""
+        self.send_response(status)
+        for name, text in {**headers, "Content_Length": str(len(body))}.items():
+            self.send_header(name.replace("_", "-"), text)
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *words: object) -> None:
         """Print nothing."""
 

@@ -1,5 +1,6 @@
-"""Fixtures of the tests of the command: a cluster with a run."""
+"""Fixtures of the tests of the command: its call, and a cluster with a run."""
 
+from tests.scripts.calling import call
 from tests.scripts.observe.fixtures import api, cluster, workspace
 
-__all__ = ["api", "cluster", "workspace"]
+__all__ = ["api", "call", "cluster", "workspace"]

@@ -1,5 +1,6 @@
 """A cluster with a run of two ranks whose workspace is a folder of this machine."""
 
+import copy
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.doctor.api import Api
+from tests.scripts.observe import planted
 from tests.scripts.observe.planted import RUNNING, Object, jobset, pod, workload
 from tests.scripts.observe.server import Cluster, serving
 
@@ -25,10 +27,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def at(run: Object, workspace: Path) -> Object:
     """The JobSet with its workspace in a folder of this machine."""
-    container = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"][
-        "containers"
-    ][0]
-    for each in container["env"]:
+    for each in planted.container_of(run)["env"]:
         if each["name"] == "DPO_WORKSPACE":
             each["value"] = str(workspace)
     return run
@@ -42,8 +41,7 @@ def cluster(workspace: Path) -> Cluster:
     held = workload()
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
     made.put(f"{KUEUE}/workloads", held)
-    queue = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
-    made.put(f"{KUEUE}/localqueues", queue)
+    made.put(f"{KUEUE}/localqueues", copy.deepcopy(planted.LOCAL_QUEUE))
     return made
 
 

@@ -1,7 +1,9 @@
 """A run as plain objects: JobSet as the chart renders it, pods and Workload as controllers do."""
 
 import copy
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from scripts.doctor.api import Answer
@@ -17,6 +19,12 @@ STARTED = "2026-11-18T10:26:40Z"
 """NOW, as the API spells it."""
 GPU = "nvidia.com/gpu"
 GROUPS = ("jobset.x-k8s.io", KUEUE)
+LOCAL_QUEUE: Object = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
+
+
+def rewrite(file: Path, **fields: Any) -> None:
+    """Change fields of a JSON document."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
 def condition(kind: str, status: str, reason: str, message: str = "") -> Object:
@@ -33,6 +41,17 @@ def jobset(*conditions: Object, queue: str | None = "gpu", **status: Any) -> Obj
     else:
         labels[f"{KUEUE}/queue-name"] = queue
     made["status"] = {"restarts": 0, "conditions": list(conditions), **status}
+    return made
+
+
+def template_of(run: Object) -> Object:
+    """The template of the gang's pods."""
+    made: Object = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    return made
+
+
+def container_of(run: Object) -> Object:
+    made: Object = template_of(run)["spec"]["containers"][0]
     return made
 
 
@@ -110,10 +129,9 @@ def pod(
         "jobset.sigs.k8s.io/replicatedjob-name": "node",
         "batch.kubernetes.io/job-completion-index": str(rank),
     }
-    created = "2026-11-18T09:20:00Z"
-    metadata = {"name": name, "labels": labels, "creationTimestamp": created}
+    metadata = {"name": name, "labels": labels, "creationTimestamp": "2026-11-18T09:20:00Z"}
     metadata |= fields.pop("metadata", {})
-    spec: Object = {"nodeName": f"node-{rank + 1}"} if node is None else {"nodeName": node}
+    spec: Object = {"nodeName": f"node-{rank + 1}" if node is None else node}
     spec |= fields.pop("spec", {})
     if state is None:
         spec.pop("nodeName")
@@ -165,7 +183,6 @@ def snapshot(
     **answers: Answer,
 ) -> Snapshot:
     """A snapshot; `answers` override those of the objects, with `_` for a blank."""
-    queue = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
     all_workloads = [*workloads, *others]
     made: dict[str, Answer] = {
         "get jobsets": found(run) if run else refused(404, 'jobsets "dpo" not found'),
@@ -177,7 +194,7 @@ def snapshot(
             each for each in all_workloads if each["metadata"]["namespace"] == "team"
         ),
         "list workloads everywhere": listed(all_workloads),
-        "get localqueues": found(local or queue),
+        "get localqueues": found(local or LOCAL_QUEUE),
         "get clusterqueues": found(cluster or {"metadata": {"name": "gpus"}, "spec": {}}),
         "list events of dpo": listed(events),
         "list jobsets": listed([]),

@@ -30,8 +30,7 @@ from tests.scripts.observe.planted import Object
 
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of the WebSocket handshake (RFC 6455, 1.3)."""
-
-
+PROTOCOL = "v4.channel.k8s.io"
 MOUNT = "/etc/megatron-dpo/launchers"
 """Of the ConfigMaps with the launcher."""
 ARCHIVES = ROOT / "chart" / "charts" / "launcher-archive"
@@ -59,7 +58,6 @@ class Cluster:
     frame_bytes: int = 30000
     working_folder: Path = ROOT
     """Of an exec: the launcher in it is that of the pods."""
-
     faults: dict[str, list[str]] = field(default_factory=dict)
     """By the end of a path: what happens to the next requests, see `_fail`."""
 
@@ -68,12 +66,18 @@ class Cluster:
         for item in items:
             self.objects[f"{collection}/{item['metadata']['name']}"] = item
 
+    def drop_pods(self) -> None:
+        """Delete the pods of the run."""
+        for path in [each for each in self.objects if "/pods/dpo-node-" in each]:
+            del self.objects[path]
+
     def answer(self, method: str, url: str, body: bytes) -> tuple[int, bytes]:
         parts, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
         self.asked.append(f"{method} {parts}")
         if (failed := self._fail(parts)) is not None:
             return failed
-        if any(f"{method} {parts}".find(each.split()[1]) > 0 for each in self._denied(method)):
+        denied = (each.split() for each in self.forbidden)
+        if any(verb == method and part in parts for verb, part in denied):
             return 403, _status(f"{parts} is forbidden: User eve cannot {method.lower()} it")
         if parts == "/apis":
             groups = [{"name": name, "versions": []} for name in self.groups]
@@ -100,9 +104,6 @@ class Cluster:
         if fault in ("drop", "stall"):
             raise ConnectionAbortedError
         return (int(fault), _status(f"failed with {fault}")) if fault else None
-
-    def _denied(self, method: str) -> Iterator[str]:
-        yield from (each for each in self.forbidden if each.startswith(f"{method} "))
 
     def _tail(self, name: str, query: dict[str, list[str]]) -> bytes:
         lines = self.logs[name].splitlines(keepends=True)
@@ -169,21 +170,10 @@ def mounted(volumes: Sequence[Object], command: Sequence[str]) -> Iterator[tuple
         yield [each.replace(MOUNT, str(archives)) for each in command], Path(made)
 
 
-COLLECTIONS = frozenset(
-    {
-        "pods",
-        "jobs",
-        "jobsets",
-        "workloads",
-        "events",
-        "localqueues",
-        "clusterqueues",
-        "cohorts",
-        "resourceflavors",
-        "persistentvolumeclaims",
-        "nodes",
-    }
-)
+COLLECTIONS = {
+    *("pods", "jobs", "jobsets", "workloads", "events", "localqueues", "clusterqueues", "cohorts"),
+    *("resourceflavors", "persistentvolumeclaims", "nodes"),
+}
 
 
 def _collection(path: str, asked: str) -> str:
@@ -221,39 +211,28 @@ def handler(cluster: Cluster) -> type[Silent]:
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 return self._exec()
             try:
-                return self._say(*cluster.answer(self.command, self.path, body))
+                return self.say(*cluster.answer(self.command, self.path, body))
             except ConnectionAbortedError:
                 self.close_connection = True  # without an answer
-
-        def _say(self, status: int, content: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
 
         do_GET = do_POST = do_PATCH = do_DELETE = _any
 
         def _exec(self) -> None:
             if "GET /exec" in cluster.forbidden:
-                self._say(403, _status('pods "x" is forbidden: cannot get pods/exec'))
+                self.say(403, _status('pods "x" is forbidden: cannot get pods/exec'))
                 return
             key = self.headers["Sec-WebSocket-Key"] + MAGIC
             accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
             self.send_response_only(101)
-            for name, value in (
-                ("Upgrade", "websocket"),
-                ("Connection", "Upgrade"),
-                ("Sec-WebSocket-Accept", accept),
-                ("Sec-WebSocket-Protocol", "v4.channel.k8s.io"),
-            ):
-                self.send_header(name, value)
+            protocol = {"Sec-WebSocket-Accept": accept, "Sec-WebSocket-Protocol": PROTOCOL}
+            for header in {"Upgrade": "websocket", "Connection": "Upgrade", **protocol}.items():
+                self.send_header(*header)
             self.end_headers()
             command = parse_qs(urlsplit(self.path).query)["command"]
             done = process(command, cluster.working_folder)
             self._frames(1, done.stdout)
             self._frames(2, done.stderr)
-            ended = _exec_status(done.returncode)
-            status = ended if cluster.exec_status is None else cluster.exec_status
+            status = cluster.exec_status or _exec_status(done.returncode)
             self._frames(3, json.dumps(status).encode())
             if cluster.closes:
                 self.wfile.write(b"\x88\x00")

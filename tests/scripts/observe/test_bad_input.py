@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,7 +12,6 @@ from rich.console import Console
 from launchers.config.recipe import parse
 from launchers.gang.protocol import shared_digest
 from launchers.storage import checkpoint
-from scripts import cli
 from scripts.doctor.api import Api
 from scripts.logs import command as logs
 from scripts.observe.command import Target, notes, observe
@@ -20,10 +20,19 @@ from scripts.problem import Problem
 from scripts.status import listing, screen
 from scripts.status.summary import summarise
 from scripts.why.reasons import explain
+from tests.scripts.calling import Call
 from tests.scripts.doctor.healthy import release
 from tests.scripts.kubeconfig import select, write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import RUNNING, condition, jobset, pod
+from tests.scripts.observe.planted import (
+    RUNNING,
+    condition,
+    container_of,
+    jobset,
+    pod,
+    rewrite,
+    template_of,
+)
 from tests.scripts.observe.server import Cluster
 
 INSTALLED = {
@@ -32,9 +41,9 @@ INSTALLED = {
 }
 
 
-def reading_of(target: Target, api: Api) -> tuple[str, list[str]]:
+def reading_of(api: Api, **target: Any) -> tuple[str, list[str]]:
     """Return the remedy of the first reason, and the notes."""
-    view, reading = observe(target, api)
+    view, reading = observe(Target(run="dpo", **target), api)
     return explain(view)[0].remedy, notes(view, reading)
 
 
@@ -42,12 +51,12 @@ def test_a_run_that_is_in_another_namespace_is_found_there(api: Api, cluster: Cl
     moved = cluster.objects.pop(f"{JOBSETS}/dpo")
     moved["metadata"]["namespace"] = "vision"
     cluster.put(JOBSETS.replace("team", "vision"), moved)
-    remedy, lacks = reading_of(Target(run="dpo"), api)
+    remedy, lacks = reading_of(api)
     see = "`megatron-dpo why dpo -n vision`"
     assert remedy.startswith(f"Namespace vision has a run of this name ({see}); --namespace")
     assert lacks == []
     cluster.forbidden.add("GET /v1alpha2/jobsets")
-    assert reading_of(Target(run="dpo"), api)[1] == [], "a right that is not needed"
+    assert reading_of(api)[1] == [], "a right that is not needed"
 
 
 def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster: Cluster) -> None:
@@ -63,9 +72,8 @@ def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster
     assert [each.run for each in lines] == ["dpo"]
 
 
-def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
-    api: Api, cluster: Cluster
-) -> None:
+@pytest.mark.usefixtures("api")
+def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(cluster: Cluster) -> None:
     """`here` with namespace `team` is what the kubeconfig selects."""
     made = jobset(condition("Failed", "True", "x"), terminalState="Failed")
     made["metadata"]["namespace"] = "vision"
@@ -73,8 +81,8 @@ def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
         cluster.put(JOBSETS.replace("team", space), made)
 
     def command(namespace: str | None, context: str | None) -> str:
-        target = Target(run="dpo", namespace=namespace, context=context, source=Source.API)
-        return reading_of(target, target.connect())[0].split("`")[1]
+        place: Any = {"namespace": namespace, "context": context, "source": Source.API}
+        return reading_of(Target(run="dpo", **place).connect(), **place)[0].split("`")[1]
 
     assert command(None, None) == command("team", "here") == "megatron-dpo logs dpo"
     assert command("vision", None) == "megatron-dpo logs dpo -n vision"
@@ -86,8 +94,7 @@ def test_a_run_of_an_older_chart_is_shown_without_its_files(
 ) -> None:
     """Its pods do not say where the workspace is."""
     old = at(jobset(), workspace)
-    pod = old["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod["containers"][0]["env"] = [{"name": "WORKSPACE", "value": str(workspace)}]
+    container_of(old)["env"] = [{"name": "WORKSPACE", "value": str(workspace)}]
     cluster.put(JOBSETS, old)
     view, reading = observe(Target(run="dpo"), api)
     assert view.is_running and reading.files is None
@@ -101,10 +108,8 @@ OLD_RECIPE = {"recipe": "0" * 64}
 def started(cluster: Cluster, workspace: Path) -> Path:
     """The run has started with the installed recipe, and has a checkpoint."""
     home = workspace / "runs" / "dpo"
-    recipe = yaml.safe_load(INSTALLED["data"]["recipe.yaml"])
-    known = parse(recipe)
-    pod = jobset()["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    launcher = pod["metadata"]["annotations"]["checksum/launchers"]
+    known = parse(yaml.safe_load(INSTALLED["data"]["recipe.yaml"]))
+    launcher = template_of(jobset())["metadata"]["annotations"]["checksum/launchers"]
     progress = {"state": "running", "digest": shared_digest(launcher, known)}
     (home / "progress.json").write_text(json.dumps(progress))
     (home / "inputs.json").write_text(json.dumps({"recipe": known.identity}))
@@ -124,7 +129,7 @@ def train_another_recipe(home: Path) -> None:
 
 
 def test_a_run_with_the_values_of_its_installation_has_no_note(api: Api, started: Path) -> None:
-    assert reading_of(Target(run="dpo"), api)[1] == []
+    assert reading_of(api)[1] == []
 
 
 def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
@@ -132,7 +137,7 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
 ) -> None:
     """As after an installation of other values under the same name."""
     train_another_recipe(started)
-    (note,) = reading_of(Target(run="dpo"), api)[1]
+    (note,) = reading_of(api)[1]
     assert "the checkpoints are of another recipe" in note and "(run-changed)" in note
     folder = started / "attempts" / "1"
     folder.mkdir(parents=True)
@@ -140,25 +145,22 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
     assert logs.run(Target(run="dpo"), logs.Selection(attempt=1)) == 0
     assert note in capsys.readouterr().err
     (started / "checkpoints" / "checkpoint-8" / "COMPLETE.json").unlink()
-    assert reading_of(Target(run="dpo"), api)[1] == [], (
-        "without a checkpoint the start is not refused"
-    )
+    assert reading_of(api)[1] == [], "without a checkpoint the start is not refused"
 
 
 def test_another_launcher_than_that_of_the_last_start_is_noted(api: Api, started: Path) -> None:
-    progress = json.loads((started / "progress.json").read_text())
-    (started / "progress.json").write_text(json.dumps({**progress, "digest": "1" * 64}))
-    (note,) = reading_of(Target(run="dpo"), api)[1]
+    rewrite(started / "progress.json", digest="1" * 64)
+    (note,) = reading_of(api)[1]
     assert "is not that of the last start" in note
 
 
 def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, started: Path) -> None:
     held = cluster.objects[f"{CORE}/configmaps/dpo-launchers"]
     held["data"]["recipe.yaml"] = held["data"]["recipe.yaml"].replace("rlhf_type", "rlhf_kind")
-    said = reading_of(Target(run="dpo"), api)[1]
+    said = reading_of(api)[1]
     assert said[0].startswith("ConfigMap dpo-launchers was replaced after the installation")
     held["data"]["recipe.yaml"] = "{"
-    assert "ConfigMap dpo-launchers holds no recipe" in reading_of(Target(run="dpo"), api)[1]
+    assert "ConfigMap dpo-launchers holds no recipe" in reading_of(api)[1]
 
 
 @pytest.mark.parametrize(
@@ -174,13 +176,17 @@ def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, sta
     ],
 )
 def test_each_missing_permission_is_named_and_the_rest_is_shown(
-    denied: str, permission: str, api: Api, cluster: Cluster, workspace: Path, started: Path
+    denied: str, permission: str, api: Api, cluster: Cluster, started: Path, call: Call
 ) -> None:
     cluster.forbidden.add(f"GET {denied}")
-    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    view, reading = observe(Target(run="dpo", workspace=started.parents[1]), api)
     assert notes(view, reading) == [f"you lack the permission: {permission}"]
     assert view.nodes == 2 and reading.files and reading.files.newest
     assert explain(view)[0].id not in ("no-permission", "run-not-found")
+    if permission in ("list pods", "list workloads"):
+        ended = call("list", "--json")
+        assert (ended.code, [each["run"] for each in ended.document["runs"]]) == (0, ["dpo"])
+        assert f"you lack the permission: {permission}" in ended.document["notes"]
 
 
 def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
@@ -191,7 +197,7 @@ def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
     old = at(jobset(), workspace)
     old["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     cluster.put(JOBSETS, old)
-    (note,) = reading_of(Target(run="dpo"), api)[1]
+    (note,) = reading_of(api)[1]
     assert note.startswith("the run was installed with chart 0.0.9, and this command is of ")
 
 
@@ -214,21 +220,14 @@ def test_clocks_that_differ_and_torn_files_are_noted(
 @pytest.mark.parametrize("verb", ["status", "why", "logs", "list"])
 @pytest.mark.parametrize("words", [("--context", "gone"), ()], ids=["option", "current"])
 def test_a_context_that_is_gone_is_named_with_those_that_there_are(
-    verb: str,
-    words: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    verb: str, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     file = write(tmp_path, "http://127.0.0.1:9")
     if not words:
         file.write_text(file.read_text().replace("current-context: here", "current-context: gone"))
     select(file, monkeypatch)
-    run = () if verb == "list" else ("dpo",)
-    with pytest.raises(SystemExit) as ended:
-        cli.main([verb, *run, *words])
-    out, error = capsys.readouterr()
-    assert ended.value.code == 4
+    code, out, error = call(verb, *() if verb == "list" else ("dpo",), *words)
+    assert code == 4
     said = " ".join((out + error).split())
     assert said.lower().count("no cluster was asked: ") == 1 and "gone" in said
     assert ("here, other" in said) is bool(words)
@@ -240,7 +239,7 @@ NO_NAMES = ["", ".", "..", "../pods/dpo", "a/b", "x" * 300, "Ünï", "dpo\n", "d
 
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
-    name: str, api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    name: str, api: Api, cluster: Cluster, call: Call
 ) -> None:
     """A name becomes a part of paths: `stop ../pods/dpo` would change a pod."""
     for words in (
@@ -250,17 +249,13 @@ def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
         ("clean", "--yes", "--", "dpo", name),
         *((verb, "--run", name) for verb in ("plan", "submit", "local") if name),
     ):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(words))
-        assert ended.value.code == 2, words
-        assert "Invalid value" in capsys.readouterr().err
+        ended = call(*words)
+        assert ended.code == 2 and "Invalid value" in ended.err, words
     for verb in ("report", "bundle")[: 1 if "/" in name else 2]:  # a bundle takes folders, too
         for source in ("auto", "pod"):
-            with pytest.raises(SystemExit) as ended:
-                cli.main([verb, "--source", source, "--", name])
+            ended = call(verb, "--source", source, "--", name)
             is_long = source == "auto" and len(name) > 255  # it is looked for as a path
-            assert ended.value.code == (2 if is_long else 1)
-            assert capsys.readouterr().err.startswith("error: ")
+            assert ended.code == (2 if is_long else 1) and ended.err.startswith("error: ")
     assert cluster.asked == []
 
 
@@ -274,7 +269,7 @@ def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
     ],
 )
 def test_parts_of_another_type_are_left_out_and_named(
-    content: str, api: Api, workspace: Path, started: Path
+    content: str, api: Api, started: Path
 ) -> None:
     (started / "progress.json").write_text(content)
     folder = started / "attempts" / "1"
@@ -282,7 +277,7 @@ def test_parts_of_another_type_are_left_out_and_named(
     (folder / "start.json").write_text("[]")
     (folder / "termination-0.json").write_text('{"code": 1, "rank": "x", "cause": 7}')
     (folder / "preflight-0.json").write_text('{"findings": [3]}')
-    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    view, reading = observe(Target(run="dpo", workspace=started.parents[1]), api)
     assert "progress.json is torn; the rest is shown" in notes(view, reading)
     assert explain(view)
     console = Console(width=20)
@@ -291,28 +286,9 @@ def test_parts_of_another_type_are_left_out_and_named(
     assert all(len(line) <= 20 for line in captured.get().splitlines())
 
 
-def test_the_workspace_is_not_asked_for_where_only_the_api_is(api: Api, cluster: Cluster) -> None:
-    observe(Target(run="dpo", source=Source.API), api)
-    assert not any("exec" in each for each in cluster.asked)
-    assert cluster.changes == []
-
-
-@pytest.mark.parametrize(
-    ("denied", "permission"), [("/pods", "list pods"), ("/workloads", "list workloads")]
-)
-def test_a_list_names_each_missing_permission(
-    denied: str, permission: str, api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster.forbidden.add(f"GET {denied}")
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["list", "--json"])
-    found = json.loads(capsys.readouterr().out)
-    assert (ended.value.code, [each["run"] for each in found["runs"]]) == (0, ["dpo"])
-    assert f"you lack the permission: {permission}" in found["notes"]
-
-
+@pytest.mark.usefixtures("api")
 def test_a_list_says_which_answer_was_lost_and_which_files_were_not_read(
-    api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, call: Call
 ) -> None:
     for rank in (0, 1):
         made = pod(rank, RUNNING)
@@ -320,9 +296,7 @@ def test_a_list_says_which_answer_was_lost_and_which_files_were_not_read(
         cluster.put(f"{CORE}/pods", made)
     cluster.faults["/workloads"] = ["500"]
     cluster.forbidden.add("GET /exec")
-    with pytest.raises(SystemExit):
-        cli.main(["list", "--json"])
-    notes = json.loads(capsys.readouterr().out)["notes"]
+    notes = call("list", "--json").document["notes"]
     assert any(each.startswith("no answer of the API server (list workloads: ") for each in notes)
     assert any("not all files of dpo were read: " in each and "pods/exec" in each for each in notes)
 

@@ -20,6 +20,7 @@ from scripts.observe.workspace import read_run
 from scripts.report import command as reporting
 from scripts.report import document, reading
 from scripts.report.formats import Format
+from tests.scripts.observe.planted import rewrite
 from tests.scripts.status.recorded import make_run
 
 RIGHTS = "-dac_override,-dac_read_search"
@@ -40,28 +41,24 @@ def root(tmp_path: Path) -> Iterator[Path]:
 def said(root: Path, *words: str) -> tuple[int, str, str]:
     """Run a verb as a user to whom the modes of files apply."""
     command = [*(() if os.geteuid() else PREFIX), sys.executable, "-m", "scripts.cli", *words]
+    command += ["--workspace", str(root)]
     env = {**os.environ, "KUBECONFIG": str(root / "none"), "COLUMNS": "300"}
-    place = ["--workspace", str(root)]
-    done = subprocess.run(
-        [*command, *place], cwd=ROOT, env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("hidden", ["runs/dpo", "runs/dpo/checkpoints/checkpoint-32"])
 def test_the_other_runs_are_listed(hidden: str, root: Path) -> None:
     (root / hidden).chmod(0)
-    code, out, _ = said(root, "list", "--json")
-    found = json.loads(out)
-    assert (code, [each["run"] for each in found["runs"]]) == (0, ["dpo", "other"])
-    assert any(each.startswith("not all files of dpo were read: ") for each in found["notes"])
-    code, out, _ = said(root, "clean", "--json")
-    assert [each["run"] for each in json.loads(out)["runs"]] == ["dpo", "other"]
+    for verb in ("list", "clean"):
+        code, out, _ = said(root, verb, "--json")
+        found = json.loads(out)
+        assert (code, [each["run"] for each in found["runs"]]) == (0, ["dpo", "other"])
+        if verb == "list":
+            assert any(n.startswith("not all files of dpo were read: ") for n in found["notes"])
 
 
-def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(root: Path) -> None:
     home = root / "runs" / "dpo"
     (home / "checkpoints" / "checkpoint-32").chmod(0)
     (home / "metrics.jsonl").chmod(0)
@@ -69,19 +66,16 @@ def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(
     assert code == 0 and "34/107" in out and "metrics.jsonl" in out.partition("note")[2]
     code, out, error = said(root, "report", "dpo", "-o", "json")
     (run,) = json.loads(out)["runs"]
-    assert any("metrics.jsonl: not read" in each for each in run["notes"])
-    assert run["checkpoints"] == [24]
-    code, out, error = said(root, "bundle", "dpo", "--no-cluster", "--file", str(tmp_path / "b"))
+    assert any("metrics.jsonl: not read" in n for n in run["notes"]) and run["checkpoints"] == [24]
+    code, out, error = said(root, "bundle", "dpo", "--no-cluster", "--file", str(root / "b"))
     assert code == 0 and "not readable (Permission denied)" in out, error
 
 
 @pytest.mark.parametrize("hidden", ["", "/checkpoint-32", "/checkpoint-32/COMPLETE.json"])
 def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(hidden: str, root: Path) -> None:
-    place = root / "runs" / "dpo" / f"checkpoints{hidden}"
-    for each in (root / "runs" / "dpo" / "checkpoints").glob("*/COMPLETE.json"):
-        if each.parent.name == "checkpoint-24":
-            each.unlink()
-    place.chmod(0)
+    saved = root / "runs" / "dpo" / "checkpoints"
+    (saved / "checkpoint-24" / "COMPLETE.json").unlink()
+    Path(f"{saved}{hidden}").chmod(0)
     code, _, error = said(root, "clean", "dpo", "--yes")
     assert code == 1 and "whether it may resume is not known" in error
     assert (root / "runs" / "dpo" / "progress.json").exists()
@@ -99,10 +93,9 @@ def test_a_run_is_not_removed_where_a_file_that_judges_it_is_hidden(
     (saved.parent / "checkpoint-24" / "COMPLETE.json").unlink()
     (saved / "shards").mkdir()
     (saved / "shards" / "a").write_text("a")
-    manifest = json.loads((saved / "COMPLETE.json").read_text())
-    manifest |= {"files": {**manifest["files"], "shards/a": 1}}
+    files = {**json.loads((saved / "COMPLETE.json").read_text())["files"], "shards/a": 1}
     inputs = {"recipe": "a"}
-    (saved / "COMPLETE.json").write_text(json.dumps({**manifest, "run": "dpo", "inputs": inputs}))
+    rewrite(saved / "COMPLETE.json", files=files, run="dpo", inputs=inputs)
     (home / "inputs.json").write_text(json.dumps(inputs))
     (home / "attempts" / "1" / "start.json").write_text('{"run": "dpo"}')
     assert contents.describe(home)["newest"] == 32, "root reads all files"
@@ -171,5 +164,5 @@ def test_a_document_is_json_whatever_a_row_holds(root: Path) -> None:
 
 def test_a_manifest_of_infinite_numbers_is_no_checkpoint(root: Path) -> None:
     file = root / "runs" / "dpo" / "checkpoints" / "checkpoint-32" / "COMPLETE.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "step": float("inf")}))
+    rewrite(file, step=float("inf"))
     assert reading.read(Workspace(root=root, run="dpo")).checkpoints == [24]

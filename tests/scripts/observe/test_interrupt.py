@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,15 +33,11 @@ def test_an_interrupt_does_not_wait_for_the_requests(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         config = write(tmp_path, f"http://127.0.0.1:{server.getsockname()[1]}")
-        with subprocess.Popen(
-            [sys.executable, "-m", "scripts.cli", *words],
-            cwd=ROOT,
-            env=os.environ | {"KUBECONFIG": str(config)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=receive_interrupts,
-        ) as running:
+        command = [sys.executable, "-m", "scripts.cli", *words]
+        pipes: Any = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        pipes |= {"text": True, "preexec_fn": receive_interrupts}
+        env = os.environ | {"KUBECONFIG": str(config)}
+        with subprocess.Popen(command, cwd=ROOT, env=env, **pipes) as running:
             connection, _ = server.accept()
             assert connection.recv(1)
             began = time.monotonic()

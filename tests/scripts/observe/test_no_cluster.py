@@ -3,14 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.config.workspace import Workspace
-from scripts import cli
+from tests.scripts.calling import Call, Ended
 from tests.scripts.kubeconfig import select, write
 from tests.scripts.report.planted import plant, progress
 from tests.scripts.test_documents import validate
@@ -22,7 +22,6 @@ CONFIGS: dict[str, Callable[[Path], Path]] = {
     "no-yaml": lambda folder: edited(folder, "clusters:", "clusters: ["),
     "no-server": lambda folder: write(folder, "http://127.0.0.1:9"),
 }
-Run = Callable[..., tuple[int, str, str]]
 
 
 def edited(folder: Path, old: str, new: str) -> Path:
@@ -34,20 +33,14 @@ def edited(folder: Path, old: str, new: str) -> Path:
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """The command with one of `CONFIGS`: exit code, stdout and stderr."""
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: Call) -> Call:
+    """The command with one of `CONFIGS`."""
 
-    def call(config: str, *words: str) -> tuple[int, str, str]:
+    def called(config: str, *words: str) -> Ended:
         select(CONFIGS[config](tmp_path), monkeypatch)
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main(words)
-        out, err = capsys.readouterr()
-        return int(str(ended.value.code or 0)), out, err
+        return call(*words)
 
-    yield call
+    return called
 
 
 @pytest.fixture
@@ -64,27 +57,25 @@ def note(work: Workspace, **fields: Any) -> None:
 @pytest.mark.parametrize("source", ["auto", "mount"])
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_mounted_run_is_shown_without_a_cluster_and_says_why_none_was_asked(
-    config: str, source: str, run: Run, work: Workspace
+    config: str, source: str, run: Call, work: Workspace
 ) -> None:
     place = ("--workspace", str(work.root), "--source", source)
-    code, out, _ = run(config, "status", "dpo-42", "--json", *place)
-    document = json.loads(out)
+    status = run(config, "status", "dpo-42", "--json", *place)
+    document = status.document
     validate("status", document)
-    assert (code, document["state"], document["step"]) == (0, "done", 20)
+    assert (status.code, document["state"], document["step"]) == (0, "done", 20)
     assert document["workspace"] == f"mounted at {work.root}"
-    code, out, _ = run(config, "why", "dpo-42", "--json", *place)
-    document = json.loads(out)
-    validate("why", document)
-    (reason,) = document["reasons"]
-    assert (code, reason["id"]) == (0, "files-succeeded")
-    why = "does not answer: " if config == "no-server" else "No cluster was asked: "
-    assert why in reason["sentence"] and "no answer" not in reason["sentence"]
-    code, out, err = run(config, "logs", "dpo-42", *place)
-    assert (code, out) == (0, "rank 0 | loss 0.3\n")
-    assert err == "from the files of attempt 2\n"
+    why = run(config, "why", "dpo-42", "--json", *place)
+    validate("why", why.document)
+    (reason,) = why.document["reasons"]
+    assert (why.code, reason["id"]) == (0, "files-succeeded")
+    said = "does not answer: " if config == "no-server" else "No cluster was asked: "
+    assert said in reason["sentence"] and "no answer" not in reason["sentence"]
+    logs = run(config, "logs", "dpo-42", *place)
+    assert logs == (0, "rank 0 | loss 0.3\n", "from the files of attempt 2\n")
 
 
-def test_a_person_reads_where_the_numbers_are_from(run: Run, work: Workspace) -> None:
+def test_a_person_reads_where_the_numbers_are_from(run: Call, work: Workspace) -> None:
     code, out, _ = run("none", "status", "dpo-42", "--workspace", str(work.root))
     text = " ".join(out.split())
     assert code == 0 and "dpo-42 done without a cluster" in text and "restarts" not in text
@@ -94,10 +85,10 @@ def test_a_person_reads_where_the_numbers_are_from(run: Run, work: Workspace) ->
     assert f"note: no cluster was asked: {NO_KUBECONFIG}" in out
 
 
-def test_the_state_of_files_is_that_of_their_heartbeat(run: Run, work: Workspace) -> None:
+def test_the_state_of_files_is_that_of_their_heartbeat(run: Call, work: Workspace) -> None:
     def state() -> tuple[int, str]:
-        code, out, _ = run("none", "why", "dpo-42", "--json", "--workspace", str(work.root))
-        return code, json.loads(out)["reasons"][0]["id"]
+        why = run("none", "why", "dpo-42", "--json", "--workspace", str(work.root))
+        return why.code, why.document["reasons"][0]["id"]
 
     note(work, state="running")
     assert state() == (4, "files-silent"), "the file is old, and there is no lock"
@@ -117,7 +108,7 @@ def test_the_state_of_files_is_that_of_their_heartbeat(run: Run, work: Workspace
 
 
 def test_a_watch_follows_the_files_until_the_run_has_ended(
-    run: Run, work: Workspace, monkeypatch: pytest.MonkeyPatch
+    run: Call, work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note(work, state="running", updated=time.time())
     monkeypatch.setattr("time.sleep", lambda seconds: note(work, state="failed", code=65))
@@ -125,29 +116,27 @@ def test_a_watch_follows_the_files_until_the_run_has_ended(
     assert code == 1 and out.index("the run is in stage train") < out.index("the run failed")
 
 
-def test_the_list_holds_each_run_of_the_mount(run: Run, work: Workspace) -> None:
+def test_the_list_holds_each_run_of_the_mount(run: Call, work: Workspace) -> None:
     plant(work.root, "dpo-43")
     note(Workspace(root=work.root, run="dpo-43"), state="failed")
     (work.root / "runs" / ".dpo-1.removing").mkdir()
     for config in CONFIGS:
-        code, out, _ = run(config, "list", "--json", "--workspace", str(work.root))
-        document = json.loads(out)
-        validate("list", document)
-        states = [(each["run"], each["state"], each["step"]) for each in document["runs"]]
-        assert (code, states) == (0, [("dpo-42", "done", 20), ("dpo-43", "failed", 20)])
-        assert len(document["notes"]) == 1
+        found = run(config, "list", "--json", "--workspace", str(work.root))
+        validate("list", found.document)
+        states = [(each["run"], each["state"], each["step"]) for each in found.document["runs"]]
+        assert (found.code, states) == (0, [("dpo-42", "done", 20), ("dpo-43", "failed", 20)])
+        assert len(found.document["notes"]) == 1
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("verb", ["status", "why", "list"])
 def test_without_files_the_state_is_unknown_and_a_document(
-    verb: str, config: str, run: Run
+    verb: str, config: str, run: Call
 ) -> None:
-    words = () if verb == "list" else ("dpo-42",)
-    code, out, err = run(config, verb, *words, "--json")
-    document = json.loads(out)
+    ended = run(config, verb, *() if verb == "list" else ("dpo-42",), "--json")
+    document = ended.document
     validate(verb, document)
-    assert (code, err) == (4, "")
+    assert (ended.code, ended.err) == (4, "")
     if verb == "list":
         assert document["runs"] == [] and document["notes"]
     else:
@@ -157,22 +146,22 @@ def test_without_files_the_state_is_unknown_and_a_document(
 
 
 @pytest.mark.parametrize("verb", ["logs", "stop", "resume", "rerun", "clean", "report", "bundle"])
-def test_a_verb_that_needs_the_cluster_says_that_it_did_not_answer(verb: str, run: Run) -> None:
+def test_a_verb_that_needs_the_cluster_says_that_it_did_not_answer(verb: str, run: Call) -> None:
     for config in CONFIGS:
-        code, out, err = run(config, verb, "dpo-42", "--json")
-        document = json.loads(out)
-        validate("an error", document)
-        assert code == 4, (config, err)
-        assert "there is no run dpo-42" not in err.lower()
-        assert " ".join(err.split()).removeprefix("error: ").endswith(document["why"])
+        ended = run(config, verb, "dpo-42", "--json")
+        validate("an error", ended.document)
+        assert ended.code == 4, (config, ended.err)
+        assert "there is no run dpo-42" not in ended.err.lower()
+        why = ended.document["why"]
+        assert " ".join(ended.err.split()).removeprefix("error: ").endswith(why)
         if config == "no-server":
-            assert "does not answer: " in document["why"] and "no answer" not in document["why"]
+            assert "does not answer: " in why and "no answer" not in why
 
 
 def test_a_run_that_the_mount_does_not_hold_is_named_with_those_that_there_are(
-    run: Run, work: Workspace
+    run: Call, work: Workspace
 ) -> None:
-    code, out, _ = run("none", "why", "dpo-24", "--json", "--workspace", str(work.root))
-    (said,) = json.loads(out)["notes"]
-    assert code == 4
+    ended = run("none", "why", "dpo-24", "--json", "--workspace", str(work.root))
+    (said,) = ended.document["notes"]
+    assert ended.code == 4
     assert said.endswith("has no runs/dpo-24; is it the workspace of this run?; its runs: dpo-42")

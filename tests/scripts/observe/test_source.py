@@ -11,21 +11,29 @@ from scripts.observe.cluster import QUEUES, gather
 from scripts.observe.command import Target
 from scripts.observe.local_copy import copied
 from scripts.observe.pods import execute, folder_in_pod, read_by_pod, reader_pod
-from scripts.observe.source import read_files
+from scripts.observe.source import Reading, read_files
 from scripts.observe.view import View
 from scripts.observe.ways import Source
 from scripts.problem import Problem
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import Object, ended, event, jobset, pod, suspended, view
+from tests.scripts.observe.planted import (
+    container_of,
+    ended,
+    event,
+    jobset,
+    pod,
+    suspended,
+    template_of,
+    view,
+)
 from tests.scripts.observe.server import Cluster
 
 
 def test_the_objects_of_a_run_are_gathered_with_rights_in_its_namespace_only(
     api: Api, cluster: Cluster
 ) -> None:
-    made = event("Pulling", "x", of="dpo")
-    cluster.put(f"{CORE}/events", made)
+    cluster.put(f"{CORE}/events", event("Pulling", "x", of="dpo"))
     found = gather(api, "dpo")
     assert found.workload["metadata"]["name"] == "jobset-dpo-1"
     assert found.local_queue["spec"]["clusterQueue"] == "gpus"
@@ -49,23 +57,22 @@ def test_all_workloads_are_listed_before_the_run_s_own_is_known(api: Api, cluste
     assert everywhere < asked.index("/apis/kueue.x-k8s.io/v1beta2/clusterqueues/gpus")
 
 
-def test_files_come_from_a_mounted_folder(api: Api, workspace: Path) -> None:
-    reading = read_files(api, View(gather(api, "dpo")), workspace)
-    assert reading.how == f"mounted at {workspace}"
-    assert reading.files and reading.files.progress["stage"] == "clone"
+def test_files_come_from_a_folder_a_running_pod_or_a_reader_pod_that_is_removed(
+    api: Api, cluster: Cluster, workspace: Path
+) -> None:
+    def read(place: Path | None, source: Source = Source.AUTO) -> Reading:
+        found = read_files(api, View(gather(api, "dpo")), place, source)
+        assert bool(found.files) is (source is not Source.API)
+        assert found.files is None or found.files.progress["stage"] == "clone"
+        return found
 
-
-def test_files_come_from_a_running_pod(api: Api) -> None:
-    reading = read_files(api, View(gather(api, "dpo")), None)
-    assert reading.how == "exec in pod dpo-node-0-0-x7k2p"
-    assert reading.files and reading.files.progress["stage"] == "clone"
-
-
-def test_files_come_from_a_reader_pod_that_is_removed(api: Api, cluster: Cluster) -> None:
+    assert read(workspace).how == f"mounted at {workspace}"
+    read(None, Source.API)
+    assert cluster.changes == [] and not any("exec" in each for each in cluster.asked)
+    assert read(None).how == "exec in pod dpo-node-0-0-x7k2p"
     cluster.forbidden.add("GET /exec")
-    reading = read_files(api, View(gather(api, "dpo")), None)
+    reading = read(None)
     assert reading.how.startswith("reader pod dpo-reader-")
-    assert reading.files and reading.files.progress["stage"] == "clone"
     refused = 'failed: pods "x" is forbidden: cannot get pods/exec'
     assert reading.notes[0].startswith("exec in pod dpo-node-0-0-x7k2p (get and create pods/exec)")
     assert reading.notes[0].endswith(refused)
@@ -93,9 +100,8 @@ def test_without_any_way_the_api_alone_is_left_and_it_says_why(api: Api, cluster
 def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(
     program: str, says: str, api: Api
 ) -> None:
-    command = ["python3", "-c", program]
     with pytest.raises(Problem, match=f"exec in pod dpo-node-0-0-x7k2p failed: .*{says}"):
-        execute(api, "dpo-node-0-0-x7k2p", command)
+        execute(api, "dpo-node-0-0-x7k2p", ["python3", "-c", program])
 
 
 def test_an_exec_is_whole_without_a_closing_frame_and_where_frames_cut_characters(
@@ -103,8 +109,7 @@ def test_an_exec_is_whole_without_a_closing_frame_and_where_frames_cut_character
 ) -> None:
     cluster.closes, cluster.frame_bytes = False, 7
     command = ["python3", "-c", "print('Prüfung ' * 50)"]
-    printed = execute(api, "dpo-node-0-0-x7k2p", command).decode()
-    assert printed == "Prüfung " * 50 + "\n"
+    assert execute(api, "dpo-node-0-0-x7k2p", command).decode() == "Prüfung " * 50 + "\n"
 
 
 def test_an_exec_that_the_runtime_refuses_is_named(api: Api, cluster: Cluster) -> None:
@@ -115,21 +120,23 @@ def test_an_exec_that_the_runtime_refuses_is_named(api: Api, cluster: Cluster) -
 
 
 @pytest.fixture
-def old_launcher(cluster: Cluster, workspace: Path, tmp_path: Path) -> Object:
-    """The run's launcher knows no command `state`, and refuses it as every launcher does."""
+def launcher(cluster: Cluster, tmp_path: Path) -> Path:
+    """The program of another launcher in the run's pods."""
     folder = tmp_path / "opt" / "launchers"
     folder.mkdir(parents=True)
     (folder / "__init__.py").touch()
-    (folder / "__main__.py").write_text(OLD)
     cluster.working_folder = folder.parent
+    return folder / "__main__.py"
+
+
+@pytest.fixture
+def old_launcher(cluster: Cluster, workspace: Path, launcher: Path) -> None:
+    """The run's launcher knows no command `state`, and refuses it as every launcher does."""
+    launcher.write_text(OLD)
     run = at(jobset(), workspace)
-    container = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"][
-        "containers"
-    ][0]
-    container["command"] = ["python3", "-c", OLD, "run"]
+    container_of(run)["command"] = ["python3", "-c", OLD, "run"]
     run["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     cluster.put(JOBSETS, run)
-    return run
 
 
 OLD = """import sys
@@ -138,9 +145,10 @@ sys.exit(64)
 """
 
 
+@pytest.mark.usefixtures("old_launcher")
 @pytest.mark.parametrize("source", [Source.AUTO, Source.POD])
 def test_a_run_with_an_older_launcher_is_shown_from_the_api_with_its_version(
-    source: Source, api: Api, cluster: Cluster, old_launcher: Object
+    source: Source, api: Api, cluster: Cluster
 ) -> None:
     run = View(gather(api, "dpo"))
     said = "the launcher of megatron-dpo-0.0.9, which has no such command"
@@ -153,34 +161,20 @@ def test_a_run_with_an_older_launcher_is_shown_from_the_api_with_its_version(
         assert cluster.changes == [], "a reader pod would have the same launcher"
     with pytest.raises(Problem, match=said), copied(api, run, [r".*\.json"], source=source):
         pass
-    target = Target(run="dpo", source=source)
     with pytest.raises(Problem, match=said):
-        cleaning.read(target)
+        cleaning.read(Target(run="dpo", source=source))
 
 
-def test_a_document_of_a_shape_that_is_not_known_is_a_problem(
-    api: Api, cluster: Cluster, tmp_path: Path
-) -> None:
-    folder = tmp_path / "opt" / "launchers"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").touch()
-    cluster.working_folder = folder.parent
-    for printed in (
-        '{"schema": 1}',
-        "[1]",
-        "null",
-        "{",
-        '{"schema": 2}',
-        '{"schema": 1, "run": 3}',
-    ):
-        (folder / "__main__.py").write_text(f"print({printed!r})")
+def test_a_document_of_a_shape_that_is_not_known_is_a_problem(api: Api, launcher: Path) -> None:
+    unknown = ['{"schema": 1}', "[1]", "null", "{", '{"schema": 2}', '{"schema": 1, "run": 3}']
+    for printed in unknown:
+        launcher.write_text(f"print({printed!r})")
         reading = read_files(api, View(gather(api, "dpo")), None)
         assert reading.files is None and len(reading.notes) == 1, printed
 
 
 def test_a_way_that_does_not_work_says_why(api: Api, cluster: Cluster) -> None:
-    for rank in (0, 1):
-        cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"] = pod(rank, ended(0))
+    cluster.put(f"{CORE}/pods", *(pod(rank, ended(0)) for rank in (0, 1)))
     with pytest.raises(Problem, match="no pod of dpo runs"):
         read_files(api, View(gather(api, "dpo")), None, Source.EXEC)
     for source in (Source.EXEC, Source.POD):
@@ -192,19 +186,15 @@ def test_a_run_that_never_started_needs_no_reader_pod(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
     cluster.put(JOBSETS, at(suspended(), workspace))
-    for rank in (0, 1):
-        del cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"]
+    cluster.drop_pods()
     reading = read_files(api, View(gather(api, "dpo")), None)
     assert (reading.files, reading.notes, cluster.changes) == (None, (), [])
 
 
 def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None:
     tcp = release(
-        "network.profile=tcp",
-        "network.resourceName=",
-        "nodeSelector.pool=gpu",
-        "tolerations[0].key=gpu",
-        "tolerations[0].operator=Exists",
+        *("network.profile=tcp", "network.resourceName=", "nodeSelector.pool=gpu"),
+        *("tolerations[0].key=gpu", "tolerations[0].operator=Exists"),
     )
     made = reader_pod(view(dict(tcp.jobset.manifest)), ["true"], "x")
     spec = made["spec"]
@@ -221,11 +211,8 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     assert [each["name"] for each in spec["volumes"]] == ["workspace", "launchers", "package"]
     sources = spec["volumes"][1]["projected"]["sources"]
     assert {each["configMap"]["name"] for each in sources} == {"dpo-launchers", "dpo-training"}
-    assert {each["mountPath"] for each in container["volumeMounts"]} == {
-        "/workspace",
-        "/etc/megatron-dpo/launchers",
-        "/opt/launchers",
-    }
+    mounts = {each["mountPath"] for each in container["volumeMounts"]}
+    assert mounts == {"/workspace", "/etc/megatron-dpo/launchers", "/opt/launchers"}
     assert "env" not in container and "envFrom" not in container
     assert not any("gpu" in name for name in container["resources"]["limits"])
     assert not any("kueue" in name or "jobset" in name for name in made["metadata"]["labels"])
@@ -255,9 +242,9 @@ def test_the_reader_pod_gets_the_launcher_as_the_gang_does(api: Api) -> None:
 
 def test_the_reader_pod_mounts_the_image_of_the_launcher_where_the_gang_does() -> None:
     run = jobset()
-    gang = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    gang["containers"][0]["command"] = ["python3", "-m", "launchers", "run"]
-    [package] = (each for each in gang["volumes"] if each["name"] == "package")
+    container_of(run)["command"] = ["python3", "-m", "launchers", "run"]
+    volumes = template_of(run)["spec"]["volumes"]
+    [package] = (each for each in volumes if each["name"] == "package")
     del package["emptyDir"]
     package["image"] = {"reference": f"registry.example.com/launchers@sha256:{'5e' * 32}"}
     spec = reader_pod(view(run), ["state"], "x")["spec"]
@@ -280,8 +267,7 @@ def test_what_kubernetes_would_expand_reaches_the_reader_pods_program(
 
 def test_a_reader_pod_is_refused_where_it_would_see_nothing() -> None:
     run = jobset()
-    pod_spec = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    pod_spec["volumes"] = [{"name": "workspace", "emptyDir": {}}]
+    template_of(run)["spec"]["volumes"] = [{"name": "workspace", "emptyDir": {}}]
     with pytest.raises(Problem, match="not a volume that another pod can mount"):
         reader_pod(view(run), ["true"], "x")
     with pytest.raises(Problem, match="DPO_WORKSPACE"):

@@ -17,6 +17,7 @@ from launchers.storage import checkpoint
 from scripts.helm import ROOT
 from scripts.observe.workspace import RunFiles, parse_run, read_run
 from scripts.problem import Problem
+from tests.scripts.observe.planted import rewrite
 
 CHECKPOINT = {"step": 8, "complete": True, "bytes": 9, "saved_at": None}
 
@@ -71,10 +72,9 @@ def test_attempts_have_their_rows_and_what_the_next_one_lost(home: Path) -> None
 
 def test_the_newest_row_and_evaluations_are_of_the_end(home: Path) -> None:
     found = read(home)
-    assert found.row and (found.row.step, found.row.attempt) == (20, 3)
+    assert found.torn == () and found.row and (found.row.step, found.row.attempt) == (20, 3)
     assert [each.step for each in found.evaluations] == [0, 20]
     assert [each.step for each in found.recent] == list(range(1, 21))
-    assert found.torn == ()
 
 
 def test_torn_files_are_named_and_the_rest_is_read(home: Path) -> None:
@@ -83,10 +83,8 @@ def test_torn_files_are_named_and_the_rest_is_read(home: Path) -> None:
     (home / "progress.json").write_text('{"state": "run')
     (home / "attempts" / "1" / "termination-1.json").write_text('{"code"')
     found = read(home)
-    assert found.torn == ("metrics.jsonl", "progress.json")
-    assert found.row and found.row.step == 20
-    assert found.attempts[0].ends == ()
-    assert found.progress == {}
+    assert (found.torn, found.progress) == (("metrics.jsonl", "progress.json"), {})
+    assert found.row and found.row.step == 20 and found.attempts[0].ends == ()
 
 
 def test_nothing_is_there_before_the_first_start(tmp_path: Path) -> None:
@@ -137,11 +135,9 @@ def test_a_checkpoint_is_complete_where_the_launcher_says_so(home: Path) -> None
 
 def plant_of(home: Path, step: int, *, run: str, recipe: str) -> None:
     """Make a checkpoint of a run with another name or recipe."""
-    folder, identity = make_checkpoint(home, step), {"recipe": recipe}
     (home / "inputs.json").write_text(json.dumps({"recipe": "a"}))
-    manifest = json.loads((folder / "COMPLETE.json").read_text())
-    manifest |= {"run": run, "inputs": identity}
-    (folder / "COMPLETE.json").write_text(json.dumps(manifest))
+    manifest = make_checkpoint(home, step) / "COMPLETE.json"
+    rewrite(manifest, run=run, inputs={"recipe": recipe})
 
 
 def test_bisection_finds_what_a_scan_finds(tmp_path: Path) -> None:

@@ -25,15 +25,9 @@ def timed(folder: Path, *words: str) -> Timed:
     kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     compiled = str(folder.parent / "compiled")
     own = {"KUBECONFIG": str(folder / "kubeconfig"), "PYTHONPYCACHEPREFIX": compiled}
+    command = [sys.executable, "-m", "scripts.cli", *words]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.cli", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=kept | own,
-    )
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=kept | own)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Timed(seconds=used, done=done)

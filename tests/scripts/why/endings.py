@@ -4,21 +4,15 @@ Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kub
 """
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scripts.observe.view import View
 from scripts.observe.workspace import Attempt, PreflightFinding
 from scripts.why.holding import STOPPED_BY
-from tests.scripts.observe.planted import (
-    RUNNING,
-    condition,
-    ended,
-    evicted,
-    jobset,
-    pod,
-    suspended,
-    view,
-)
+from tests.scripts.observe import planted
+from tests.scripts.observe.planted import RUNNING, condition, ended, jobset, pod, view
 from tests.scripts.why.planted import States, files
 
 
@@ -35,27 +29,33 @@ def ends(code: int, cause: str, id: str, rank: int = 1, **fields: Any) -> View:
 
 
 def inactive(reason: str, said: str, **notes: str) -> View:
-    run = suspended()
+    run = planted.suspended()
     run["metadata"]["annotations"] |= {STOPPED_BY: notes["by"]} if notes else {}
-    return view(run, workloads=[evicted(reason, said, active=False)])
+    return view(run, workloads=[planted.evicted(reason, said, active=False)])
+
+
+def deactivated(reason: str, why: str) -> tuple[Callable[[], View], str]:
+    said = f"The workload is deactivated due to {why}"
+    return partial(inactive, f"DeactivatedDueTo{reason}", said), why
 
 
 def failed(reason: str, said: str, job: str = "") -> View:
-    run = jobset(
-        condition("Failed", "True", reason, said), terminalState="Failed", restartsCountTowardsMax=5
-    )
+    counts: Any = {"terminalState": "Failed", "restartsCountTowardsMax": 5}
     of_job = condition("Failed", "True", "PodFailurePolicy", job)
     job_item = {"metadata": {"name": "dpo-node-0"}, "status": {"conditions": [of_job]}}
-    return view(run, jobs=[job_item])
+    return view(jobset(condition("Failed", "True", reason, said), **counts), jobs=[job_item])
 
 
 def ended_by_kubelet(reason: str, said: str) -> View:
     return view(
-        jobset(),
-        pods=[pod(0, RUNNING), pod(1, None, phase="Failed", reason=reason, message=said)],
+        jobset(), pods=[pod(0, RUNNING), pod(1, None, phase="Failed", reason=reason, message=said)]
     )
 
 
+CHECK = PreflightFinding(
+    rank=1, pod="p", node="n", check="health", device="GPU 3", seen="uncorrected errors", remedy=""
+)
+UNHEALTHY = Attempt(number=1, resumed=0, failed_checks=(CHECK,))
 STATES: States = {
     "succeeded": (
         lambda: view(jobset(terminalState="Completed"), files(has_export=True)),
@@ -70,25 +70,7 @@ STATES: States = {
     "preflight-failed": (
         lambda: View(
             ends(80, "health: uncorrected errors", "preflight-health").snapshot,
-            files(
-                attempts=(
-                    Attempt(
-                        number=1,
-                        resumed=0,
-                        failed_checks=(
-                            PreflightFinding(
-                                rank=1,
-                                pod="p",
-                                node="n",
-                                check="health",
-                                device="GPU 3",
-                                seen="uncorrected errors",
-                                remedy="",
-                            ),
-                        ),
-                    ),
-                )
-            ),
+            files(attempts=(UNHEALTHY,)),
         ),
         "GPU 3",
     ),
@@ -144,25 +126,11 @@ STATES: States = {
         lambda: inactive("Deactivated", "The workload is deactivated", by="ann"),
         "stopped by ann",
     ),
-    "requeuing-limit": (
-        lambda: inactive(
-            "DeactivatedDueToRequeuingLimitExceeded",
-            "The workload is deactivated due to exceeding the maximum number of re-queuing retries",
-        ),
-        "maximum number of re-queuing",
+    "requeuing-limit": deactivated(
+        "RequeuingLimitExceeded", "exceeding the maximum number of re-queuing retries"
     ),
-    "max-exec-time": (
-        lambda: inactive(
-            "DeactivatedDueToMaximumExecutionTimeExceeded",
-            "The workload is deactivated due to exceeding the maximum execution time",
-        ),
-        "maximum execution time",
+    "max-exec-time": deactivated(
+        "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
     ),
-    "deactivated": (
-        lambda: inactive(
-            "DeactivatedDueToMaintenance",
-            "The workload is deactivated due to maintenance of the racks",
-        ),
-        "due to maintenance of the racks",
-    ),
+    "deactivated": deactivated("Maintenance", "maintenance of the racks"),
 }

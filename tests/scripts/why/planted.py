@@ -1,6 +1,7 @@
 """Files of a run, planted for the states of `why`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from launchers.metrics.rows import Row
@@ -10,6 +11,11 @@ from tests.scripts.observe.planted import NOW, Object
 
 States = dict[str, tuple[Callable[[], View], str]]
 """Each state by its id: its view, and a fact that its sentence must contain."""
+
+
+def each_of(build: Callable[[str], View], rows: Mapping[str, tuple[str, str]]) -> States:
+    """States that differ in a message: by id, the message and the fact of it."""
+    return {id: (partial(build, said), fact) for id, (said, fact) in rows.items()}
 
 
 def files(**fields: Any) -> RunFiles:

@@ -7,179 +7,143 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.observe.view import View
-from tests.scripts.observe.planted import (
-    RUNNING,
-    Object,
-    condition,
-    event,
-    found,
-    jobset,
-    listed,
-    pod,
-    refused,
-    view,
-    waiting,
-)
-from tests.scripts.why.planted import States
+from tests.scripts.observe import planted
+from tests.scripts.observe.planted import RUNNING, Object, condition, event, pod, view, waiting
+from tests.scripts.why.planted import States, each_of
 
 LOST = pod(1, RUNNING, condition("Ready", "False", ""))
 GATED = pod(0, None, condition("PodScheduled", "False", "SchedulingGated"))
 GATED["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
-LEAVING = pod(
-    1,
-    RUNNING,
-    metadata={"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 300},
-)
-INIT = pod(
-    1, waiting("PodInitializing"), initContainerStatuses=[{"name": "gib", "state": {"running": {}}}]
-)
+END = {"deletionTimestamp": "2026-11-18T10:30:00Z", "deletionGracePeriodSeconds": 300}
+GIB = {"name": "gib", "state": {"running": {}}}
+INIT = pod(1, waiting("PodInitializing"), initContainerStatuses=[GIB])
 
 
 def unscheduled(said: str, **answers: Any) -> View:
-    said_of = condition("PodScheduled", "False", "Unschedulable", said)
-    return view(jobset(), pods=[pod(0, None, said_of), pod(1, None, said_of)], **answers)
+    text = f"0/3 nodes are available: {said}"
+    pods = [pod(n, None, condition("PodScheduled", "False", "Unschedulable", text)) for n in (0, 1)]
+    return view(planted.jobset(), pods=pods, **answers)
+
+
+def failed_create(said: str) -> View:
+    return view(planted.jobset(), events=[event("FailedCreate", f"Error creating: {said}")])
 
 
 def not_created(said: str) -> View:
-    refusal = event("FailedCreate", f'Error creating: pods "dpo-node-0-0-" is forbidden: {said}')
-    return view(jobset(), events=[refusal])
+    return failed_create(f'pods "dpo-node-0-0-" is forbidden: {said}')
 
 
 def stuck(state: Object, *events: Object) -> View:
-    return view(jobset(), pods=[pod(0, RUNNING), pod(1, state)], events=events)
+    return view(planted.jobset(), pods=[pod(0, RUNNING), pod(1, state)], events=events)
 
 
-def away(pods: list[Object]) -> View:
-    return view(jobset(), pods=pods)
+def creating(reason: str, message: str) -> View:
+    return stuck(waiting("ContainerCreating"), event(reason, message))
 
 
-SANDBOX = event("FailedCreatePodSandBox", 'plugin type="calico" failed (add): no IPs available')
+def with_peer(peer: Object) -> View:
+    return view(planted.jobset(), pods=[pod(0, RUNNING), peer])
+
+
+SANDBOX = 'plugin type="calico" failed (add): no IPs available'
 PREEMPTED = "default-scheduler: preempting to accommodate a higher priority pod"
 PREEMPTION = condition("DisruptionTarget", "True", "PreemptionByScheduler", PREEMPTED)
 READY = condition("Ready", "True", "")
 MORE: list[tuple[str, Callable[[], View], str]] = [
     ("unschedulable", lambda: unscheduled('persistentvolumeclaim "ws" is being deleted'), "ws"),
-    (
-        "unschedulable",
-        lambda: unscheduled("0/3 nodes are available: 3 had volume node affinity conflict."),
-        "volume node affinity",
-    ),
+    ("unschedulable", lambda: unscheduled("3 had volume node affinity conflict."), "affinity"),
     (
         "unschedulable-taint",
         lambda: unscheduled(
-            "0/3 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready"
-            ": }, 2 node(s) had untolerated taint {gpu: reserved}."
+            "1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }, 2 node(s) had "
+            "untolerated taint {gpu: reserved}."
         ),
         "gpu",
     ),
     ("container-not-started", lambda: stuck(waiting("CrashLoopBackOff", "back-off")), "back-off"),
-    ("container-not-started", lambda: stuck(waiting("ContainerCreating"), SANDBOX), "no IPs"),
+    ("container-not-started", lambda: creating("FailedCreatePodSandBox", SANDBOX), "no IPs"),
     ("image-pull", lambda: stuck(waiting("SignatureValidationFailed", "no key")), "no key"),
-    (
-        "terminating",
-        lambda: away(
-            [
-                pod(0, RUNNING),
-                pod(1, RUNNING, READY, PREEMPTION, metadata={**LEAVING["metadata"]}),
-            ]
-        ),
-        PREEMPTED,
-    ),
+    ("terminating", lambda: with_peer(pod(1, RUNNING, READY, PREEMPTION, metadata=END)), PREEMPTED),
 ]
 """More ways into a state."""
-STATES: States = {
-    "pods-refused-security": (
-        lambda: not_created(
+STATES: States = each_of(
+    not_created,
+    {
+        "pods-refused-security": (
             'violates PodSecurity "restricted:latest": unrestricted capabilities (container '
-            '"launcher" must not include "IPC_LOCK" in securityContext.capabilities.add)'
+            '"launcher" must not include "IPC_LOCK" in securityContext.capabilities.add)',
+            "IPC_LOCK",
         ),
-        "IPC_LOCK",
-    ),
-    "pods-refused-quota": (
-        lambda: not_created(
+        "pods-refused-quota": (
             "exceeded quota: team, requested: requests.nvidia.com/gpu=8, used: "
-            "requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
+            "requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8",
+            "limited: requests.nvidia.com/gpu=8",
         ),
-        "limited: requests.nvidia.com/gpu=8",
-    ),
+        "service-account-missing": (
+            'error looking up service account team/trainer: serviceaccount "trainer" not found',
+            "ServiceAccount trainer",
+        ),
+        "pod-priority-missing": (
+            "no PriorityClass with name urgent was found",
+            "PriorityClass urgent",
+        ),
+        "pods-refused": ("maximum cpu usage per Pod is 8", "maximum cpu usage"),
+    },
+)
+STATES |= each_of(
+    unscheduled,
+    {
+        "unschedulable-resources": (
+            "3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 3 No preemption "
+            "victims found for incoming pod.",
+            "No node has room for ranks 0-1, because nvidia.com/gpu is short",
+        ),
+        "nodes-unhealthy": (
+            "3 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }.",
+            "{node.kubernetes.io/disk-pressure: }",
+        ),
+        "unschedulable-taint": (
+            "3 node(s) had untolerated taint {gpu: reserved}.",
+            "{gpu: reserved}",
+        ),
+        "unschedulable-affinity": (
+            "3 node(s) didn't match Pod's node affinity/selector.",
+            "didn't match Pod's node affinity/selector",
+        ),
+        "unschedulable": ("3 node(s) didn't have free ports.", "free ports"),
+    },
+)
+STATES |= {
     "pods-refused-webhook": (
-        lambda: view(
-            jobset(),
-            events=[
-                event(
-                    "FailedCreate",
-                    'Error creating: admission webhook "policy.example.com" denied the request: no '
-                    "label team",
-                )
-            ],
+        lambda: failed_create(
+            'admission webhook "policy.example.com" denied the request: no label team'
         ),
         "no label team",
     ),
-    "service-account-missing": (
-        lambda: not_created(
-            'error looking up service account team/trainer: serviceaccount "trainer" not found'
-        ),
-        "ServiceAccount trainer",
-    ),
-    "pod-priority-missing": (
-        lambda: not_created("no PriorityClass with name urgent was found"),
-        "PriorityClass urgent",
-    ),
-    "pods-refused": (lambda: not_created("maximum cpu usage per Pod is 8"), "maximum cpu usage"),
     "scheduling-gated": (
-        lambda: away([GATED, pod(1, RUNNING)]),
+        lambda: view(planted.jobset(), pods=[GATED, pod(1, RUNNING)]),
         "kueue.x-k8s.io/topology",
     ),
     "claim-missing": (
         lambda: unscheduled(
-            '0/3 nodes are available: persistentvolumeclaim "training" not found.',
-            **{"get_persistentvolumeclaims_of_training": refused(404)},
+            'persistentvolumeclaim "training" not found.',
+            get_persistentvolumeclaims_of_training=planted.refused(404),
         ),
         "Claim training",
     ),
     "claim-unbound": (
         lambda: unscheduled(
-            "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
-            **{"get_persistentvolumeclaims_of_training": found({"status": {"phase": "Pending"}})},
+            "pod has unbound immediate PersistentVolumeClaims.",
+            get_persistentvolumeclaims_of_training=planted.found({"status": {"phase": "Pending"}}),
         ),
         "unbound immediate PersistentVolumeClaims",
     ),
-    "unschedulable-resources": (
-        lambda: unscheduled(
-            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are "
-            "available: 3 No preemption victims found for incoming pod."
-        ),
-        "No node has room for ranks 0-1, because nvidia.com/gpu is short",
-    ),
     "nodes-cordoned": (
         lambda: unscheduled(
-            "0/3 nodes are available: 3 node(s) were unschedulable.",
-            list_nodes=listed([{"metadata": {"name": "node-1"}}]),
+            "3 node(s) were unschedulable.",
+            list_nodes=planted.listed([{"metadata": {"name": "node-1"}}]),
         ),
         "3 node(s) were unschedulable",
-    ),
-    "nodes-unhealthy": (
-        lambda: unscheduled(
-            "0/3 nodes are available: 3 node(s) had untolerated taint "
-            "{node.kubernetes.io/disk-pressure: }."
-        ),
-        "{node.kubernetes.io/disk-pressure: }",
-    ),
-    "unschedulable-taint": (
-        lambda: unscheduled(
-            "0/3 nodes are available: 3 node(s) had untolerated taint {gpu: reserved}."
-        ),
-        "{gpu: reserved}",
-    ),
-    "unschedulable-affinity": (
-        lambda: unscheduled(
-            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
-        ),
-        "didn't match Pod's node affinity/selector",
-    ),
-    "unschedulable": (
-        lambda: unscheduled("0/3 nodes are available: 3 node(s) didn't have free ports."),
-        "free ports",
     ),
     "image-name-invalid": (
         lambda: stuck(
@@ -215,13 +179,9 @@ STATES: States = {
         "Secret hf-token",
     ),
     "config-map-missing": (
-        lambda: stuck(
-            waiting("ContainerCreating"),
-            event(
-                "FailedMount",
-                'MountVolume.SetUp failed for volume "launchers" : configmap "dpo-launchers" not '
-                "found",
-            ),
+        lambda: creating(
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "launchers" : configmap "dpo-launchers" not found',
         ),
         "ConfigMap dpo-launchers",
     ),
@@ -232,9 +192,8 @@ STATES: States = {
         "Secret team/hf-token, required by rank 1 (dpo-node-0-1-x7k2p on node-2), has no key token",
     ),
     "mount-failed": (
-        lambda: stuck(
-            waiting("ContainerCreating"),
-            event("FailedMount", 'MountVolume.SetUp failed for volume "workspace" : mount failed'),
+        lambda: creating(
+            "FailedMount", 'MountVolume.SetUp failed for volume "workspace" : mount failed'
         ),
         "mount failed",
     ),
@@ -242,9 +201,9 @@ STATES: States = {
         lambda: stuck(waiting("CreateContainerError", "failed to reserve container name")),
         "CreateContainerError",
     ),
-    "init-container": (lambda: away([pod(0, RUNNING), INIT]), "Init container gib"),
-    "node-lost": (lambda: away([pod(0, RUNNING), LOST]), "Node node-2 of rank 1"),
-    "terminating": (lambda: away([pod(0, RUNNING), LEAVING]), "node-2), awaited for 100 s"),
+    "init-container": (lambda: with_peer(INIT), "Init container gib"),
+    "node-lost": (lambda: with_peer(LOST), "Node node-2 of rank 1"),
+    "terminating": (lambda: with_peer(pod(1, RUNNING, metadata=END)), "node-2), awaited for 100 s"),
     "pulling": (
         lambda: stuck(
             waiting("ContainerCreating"),

@@ -3,29 +3,19 @@
 Messages are those of the controllers' sources: Kueue 0.19.2, JobSet 0.12.0, Kubernetes 1.34.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scripts.doctor.api import Answer
 from scripts.manifest import KUEUE
 from scripts.observe.view import View
-from tests.scripts.observe.planted import (
-    GPU,
-    Object,
-    condition,
-    evicted,
-    listed,
-    pending,
-    refused,
-    suspended,
-    view,
-    workload,
-)
+from tests.scripts.observe import planted
+from tests.scripts.observe.planted import GPU, Object, condition, listed, pending, suspended
 from tests.scripts.why.planted import States
 
-SHORT = (
-    "couldn't assign flavors to pod set node: insufficient unused quota for nvidia.com/gpu in "
-    "flavor a100, 8 more needed"
-)
+ASSIGN = "couldn't assign flavors to pod set node: "
+SHORT = f"{ASSIGN}insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
 PREEMPTED = (
     "Preempted to accommodate a workload (UID: uid-jobset-high-9, JobUID: j9) due to "
     "prioritization in the ClusterQueue; preemptor path: /gpus; preemptee path: /gpus"
@@ -40,7 +30,7 @@ def labelled(name: str, value: str) -> Object:
 
 
 def waits(item: Object, **fields: Any) -> View:
-    return view(suspended(), workloads=[item], **fields)
+    return planted.view(suspended(), workloads=[item], **fields)
 
 
 def queue(kind: str, **spec: Any) -> Object:
@@ -76,32 +66,33 @@ def asks(gpus: int, item: Object) -> Object:
 def check(state: str, said: str) -> Object:
     made = {"name": "capacity", "state": state, "message": said}
     reserved = condition("QuotaReserved", "True", "QuotaReserved")
-    return workload(reserved, admissionChecks=[made])
+    return planted.workload(reserved, admissionChecks=[made])
 
 
+ENDED = condition("Finished", "True", "Succeeded", "Job ended")
 STATES: States = {
-    "suspended": (lambda: view(suspended(queue=None)), "suspended"),
+    "suspended": (lambda: planted.view(suspended(queue=None)), "suspended"),
     "kueue-missing": (
-        lambda: view(
-            suspended(), groups=["jobset.x-k8s.io"], list_workloads=refused(404, "not found")
+        lambda: planted.view(
+            suspended(), groups=["jobset.x-k8s.io"], list_workloads=planted.refused(404)
         ),
         "queue gpu",
     ),
     "priority-class-missing": (
-        lambda: view(
-            labelled("priority-class", "urgent"),
-            get_workloadpriorityclasses=refused(404),
+        lambda: planted.view(
+            labelled("priority-class", "urgent"), get_workloadpriorityclasses=planted.refused(404)
         ),
         "WorkloadPriorityClass urgent",
     ),
     "workload-finished": (
-        lambda: waits(workload(condition("Finished", "True", "Succeeded", "Job ended"), holds=16)),
+        lambda: waits(planted.workload(ENDED, holds=16)),
         "Kueue takes the run for ended (Job ended)",
     ),
-    "workload-missing": (lambda: view(suspended()), "no Workload for the run for 2.0 h"),
+    "workload-missing": (lambda: planted.view(suspended()), "no Workload for the run for 2.0 h"),
     "local-queue-missing": (
         lambda: waits(
-            pending("LocalQueue gpu doesn't exist", "Misconfigured"), get_localqueues=refused(404)
+            pending("LocalQueue gpu doesn't exist", "Misconfigured"),
+            get_localqueues=planted.refused(404),
         ),
         "no LocalQueue gpu",
     ),
@@ -114,7 +105,7 @@ STATES: States = {
     "cluster-queue-missing": (
         lambda: waits(
             pending("ClusterQueue gpus doesn't exist", "Misconfigured"),
-            get_clusterqueues=refused(404),
+            get_clusterqueues=planted.refused(404),
         ),
         "ClusterQueue gpus, which does not exist",
     ),
@@ -132,73 +123,18 @@ STATES: States = {
         ),
         "missing AdmissionCheck(s): capacity",
     ),
-    "namespace-not-selected": (
-        lambda: waits(
-            pending("workload namespace doesn't match ClusterQueue selector", "Misconfigured")
-        ),
-        "namespace team",
-    ),
-    "quota-uncovered": (
-        lambda: waits(
-            pending(
-                "couldn't assign flavors to pod set node: resource rdma/hca unavailable in "
-                "ClusterQueue",
-                "Misconfigured",
-            )
-        ),
-        "no quota for rdma/hca",
-    ),
-    "quota-exceeds-maximum": (
-        lambda: waits(
-            pending(
-                "couldn't assign flavors to pod set node: insufficient quota for nvidia.com/gpu in "
-                "flavor a100, previously considered podsets requests (0) + current podset request "
-                "(16) > maximum capacity (8)",
-                "ExceedsMaxQuota",
-            )
-        ),
-        "asks for 16 of nvidia.com/gpu, and flavor a100 never has more than 8",
-    ),
-    "preempting": (
-        lambda: waits(
-            pending(
-                f"{SHORT}. Pending the preemption of 2 workload(s)", "WaitingForPreemptedWorkloads"
-            )
-        ),
-        "preempting 2 workloads",
-    ),
     "quota-short": (
         lambda: waits(
             asks(16, pending(SHORT, "WaitingForQuota")),
             **quota_of(24),
             left={"uid-jobset-big-2": 5400.0, "uid-jobset-vis-3": 9000.0},
             others=[
-                workload(name="jobset-big-2", holds=16),
-                workload(name="jobset-vis-3", space="vision", holds=8),
+                planted.workload(name="jobset-big-2", holds=16),
+                planted.workload(name="jobset-vis-3", space="vision", holds=8),
                 asks(8, pending(SHORT, name="jobset-old-4", created="2026-11-18T07:00:00Z")),
             ],
         ),
         "8 more of nvidia.com/gpu needed in flavor a100; big holds 16, vision/vis holds 8.",
-    ),
-    "topology-does-not-fit": (
-        lambda: waits(
-            pending(
-                'couldn\'t assign flavors to pod set node: topology "default" allows to fit only 1 '
-                "out of 2 pod(s). Total nodes: 3; excluded: resource nvidia.com/gpu: 2",
-                "TopologyPlacementFailed",
-            )
-        ),
-        "allows to fit only 1 out of 2 pod(s)",
-    ),
-    "flavor-mismatch": (
-        lambda: waits(
-            pending(
-                "couldn't assign flavors to pod set node: untolerated taint {nvidia.com/gpu "
-                "present NoSchedule <nil>} in flavor a100",
-                "NoMatchingFlavor",
-            )
-        ),
-        "untolerated taint",
     ),
     "flavor-missing": (
         lambda: waits(
@@ -206,15 +142,6 @@ STATES: States = {
             cluster=without("FlavorNotFound", "ResourceFlavor(s): a100."),
         ),
         "does not exist: a100.",
-    ),
-    "pods-ready-blocked": (
-        lambda: waits(
-            pending(
-                "waiting for all admitted workloads to be in PodsReady condition",
-                "WaitingForPodsReady",
-            )
-        ),
-        "waitForPodsReady",
     ),
     "admission-check-rejected": (
         lambda: waits(check("Rejected", "no capacity in any zone")),
@@ -230,7 +157,7 @@ STATES: States = {
     ),
     "requeue-backoff": (
         lambda: waits(
-            evicted(
+            planted.evicted(
                 "PodsReadyTimeout",
                 "Exceeded the PodsReady timeout team/jobset-dpo-1",
                 requeueState={"count": 3, "requeueAt": "2026-11-18T10:28:40Z"},
@@ -240,28 +167,11 @@ STATES: States = {
     ),
     "evicted-preempted": (
         lambda: waits(
-            evicted("Preempted", PREEMPTED),
-            others=[workload(name="jobset-high-9", space="vision", holds=16)],
+            planted.evicted("Preempted", PREEMPTED),
+            others=[planted.workload(name="jobset-high-9", space="vision", holds=16)],
         ),
         "by vision/high, due to prioritization in the ClusterQueue",
     ),
-    "evicted-pods-ready-timeout": (
-        lambda: waits(evicted("PodsReadyTimeout", "Exceeded the PodsReady timeout team/x")),
-        "Exceeded the PodsReady timeout",
-    ),
-    "evicted-admission-check": (
-        lambda: waits(evicted("AdmissionCheck", "At least one admission check is false")),
-        "admission check is false",
-    ),
-    "evicted-queue-stopped": (
-        lambda: waits(evicted("ClusterQueueStopped", "The ClusterQueue is stopped")),
-        "The ClusterQueue is stopped",
-    ),
-    "evicted-node-failures": (
-        lambda: waits(evicted("NodeFailures", "Workload was evicted due to node failures: node-2")),
-        "node-2",
-    ),
-    "evicted": (lambda: waits(evicted("FlavorMigration", "to flavor h100")), "FlavorMigration"),
     "queued": (
         lambda: waits(
             pending("Workload no longer fits after processing another workload"),
@@ -272,3 +182,75 @@ STATES: States = {
         "number 5 waiting in the ClusterQueue: Workload no longer fits",
     ),
 }
+STATES["evicted"] = (
+    lambda: waits(planted.evicted("FlavorMigration", "to h100")),
+    "FlavorMigration",
+)
+PENDING = {
+    "namespace-not-selected": (
+        "Misconfigured",
+        "workload namespace doesn't match ClusterQueue selector",
+        "namespace team",
+    ),
+    "quota-uncovered": (
+        "Misconfigured",
+        f"{ASSIGN}resource rdma/hca unavailable in ClusterQueue",
+        "no quota for rdma/hca",
+    ),
+    "quota-exceeds-maximum": (
+        "ExceedsMaxQuota",
+        f"{ASSIGN}insufficient quota for nvidia.com/gpu in flavor a100, previously considered "
+        "podsets requests (0) + current podset request (16) > maximum capacity (8)",
+        "asks for 16 of nvidia.com/gpu, and flavor a100 never has more than 8",
+    ),
+    "preempting": (
+        "WaitingForPreemptedWorkloads",
+        f"{SHORT}. Pending the preemption of 2 workload(s)",
+        "preempting 2 workloads",
+    ),
+    "topology-does-not-fit": (
+        "TopologyPlacementFailed",
+        f'{ASSIGN}topology "default" allows to fit only 1 out of 2 pod(s). Total nodes: 3; '
+        "excluded: resource nvidia.com/gpu: 2",
+        "allows to fit only 1 out of 2 pod(s)",
+    ),
+    "flavor-mismatch": (
+        "NoMatchingFlavor",
+        f"{ASSIGN}untolerated taint {{nvidia.com/gpu present NoSchedule <nil>}} in flavor a100",
+        "untolerated taint",
+    ),
+    "pods-ready-blocked": (
+        "WaitingForPodsReady",
+        "waiting for all admitted workloads to be in PodsReady condition",
+        "waitForPodsReady",
+    ),
+    "topology-level-missing": (
+        "NoMatchingFlavor",
+        f'{ASSIGN}Flavor "a100" does not contain the requested level',
+        'Flavor "a100" does not contain the requested level',
+    ),
+    "inadmissible": (
+        "NoMatchingFlavor",
+        f"{ASSIGN}flavor a100 is of another kind",
+        "(NoMatchingFlavor): couldn't assign flavors to pod set node: flavor a100 is of another",
+    ),
+}
+"""By id: Kueue's reason and message, and the fact of it."""
+EVICTED = {
+    "evicted-pods-ready-timeout": ("PodsReadyTimeout", "Exceeded the PodsReady timeout team/x"),
+    "evicted-admission-check": ("AdmissionCheck", "At least one admission check is false"),
+    "evicted-queue-stopped": ("ClusterQueueStopped", "The ClusterQueue is stopped"),
+    "evicted-node-failures": ("NodeFailures", "Workload was evicted due to node failures: node-2"),
+}
+"""By id: Kueue's reason and message."""
+
+
+def message(build: Callable[[str, str], Object], one: str, other: str) -> View:
+    return waits(build(one, other))
+
+
+STATES |= {
+    id: (partial(message, pending, said, reason), fact)
+    for id, (reason, said, fact) in PENDING.items()
+}
+STATES |= {id: (partial(message, planted.evicted, *row), row[-1]) for id, row in EVICTED.items()}

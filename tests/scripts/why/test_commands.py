@@ -10,7 +10,7 @@ from scripts.doctor.api import Answer
 from scripts.manifest import KUEUE
 from scripts.observe.view import View
 from scripts.why.reasons import explain
-from tests.scripts.observe.planted import GPU, Object, listed, pending, suspended
+from tests.scripts.observe.planted import GPU, Object, listed, pending, suspended, template_of
 from tests.scripts.why.queueing import queue, waits, without
 from tests.scripts.why.states import STATES
 
@@ -19,6 +19,7 @@ GROUP = {
     "flavors": [{"name": "a100", "resources": [{"name": "cpu"}, {"name": GPU, "nominalQuota": 4}]}],
 }
 POD = "/spec/replicatedJobs/0/template/spec/template"
+SELECTOR = {"example.com/pool": "b", "zone": "1"}
 
 
 def selected(selector: Object) -> View:
@@ -40,7 +41,7 @@ def short(said: str) -> View:
 
 def matched(said: str, pod: Object) -> View:
     run = suspended()
-    template = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    template = template_of(run)
     template["spec"] |= pod
     template["metadata"]["annotations"] = {f"{KUEUE}/podset-required-topology": "rack"}
     flavors = [{"metadata": {"name": "a100"}, "spec": {"nodeLabels": {"example.com/pool": "a"}}}]
@@ -79,10 +80,7 @@ PATCHES: dict[str, tuple[View, Any]] = {
         [op("add", f"{POD}/spec/tolerations", [TOLERATION])],
     ),
     "selector": (
-        matched(
-            "flavor a100 doesn't match node affinity",
-            {"nodeSelector": {"example.com/pool": "b", "zone": "1"}},
-        ),
+        matched("flavor a100 doesn't match node affinity", {"nodeSelector": SELECTOR}),
         [op("add", f"{POD}/spec/nodeSelector/example.com~1pool", "a")],
     ),
     "topology": (matched(NO_ROOM, {}), [op("remove", REQUIRED), op("add", PREFERRED, "rack")]),

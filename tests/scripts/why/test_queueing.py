@@ -6,35 +6,16 @@ import pytest
 
 from scripts.observe.view import View
 from scripts.why.reasons import explain
-from tests.scripts.observe.planted import (
-    condition,
-    evicted,
-    jobset,
-    pending,
-    refused,
-    view,
-    workload,
-)
-from tests.scripts.observe.planted import suspended as waiting
+from tests.scripts.observe import planted
+from tests.scripts.observe.planted import LOCAL_QUEUE, condition, evicted, pending, workload
 from tests.scripts.why.admission import admitted
+from tests.scripts.why.queueing import queue, waits
 
-NOT_ACTIVE = "Can't submit new workloads to clusterQueue"
-ELSEWHERE = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
-
-
-def local(message: str) -> dict[str, Any]:
-    """A LocalQueue whose ClusterQueue is not active."""
-    inactive = condition("Active", "False", "ClusterQueueIsInactive", message)
-    return {**ELSEWHERE, "status": {"conditions": [inactive]}}
-
-
-def cluster(message: str) -> dict[str, Any]:
-    inactive = condition("Active", "False", "FlavorNotFound", message)
-    return {"metadata": {"name": "gpus"}, "spec": {}, "status": {"conditions": [inactive]}}
-
-
-def waits(item: dict[str, Any], **answers: Any) -> View:
-    return view(waiting(), workloads=[item], **answers)
+SAID = "Can't submit new workloads to clusterQueue"
+INACTIVE = condition("Active", "False", "ClusterQueueIsInactive", SAID)
+UNREADABLE: dict[str, Any] = {"local": {**LOCAL_QUEUE, "status": {"conditions": [INACTIVE]}}}
+UNREADABLE["get_clusterqueues"] = planted.refused()
+"""A LocalQueue whose ClusterQueue is not active, and may not be read."""
 
 
 def only(made: View) -> tuple[str, str]:
@@ -44,7 +25,7 @@ def only(made: View) -> tuple[str, str]:
 
 def test_a_stopped_local_queue_is_recognized_without_the_right_to_read_it() -> None:
     item = pending("LocalQueue gpu is inactive", "Inadmissible")
-    id, said = only(waits(item, get_localqueues=refused()))
+    id, said = only(waits(item, get_localqueues=planted.refused()))
     assert id == "local-queue-stopped" and "stopPolicy not readable" in said
 
 
@@ -61,22 +42,19 @@ def test_a_queue_that_has_been_started_again_is_not_called_stopped_after_kueues_
     ],
 )
 def test_a_queue_that_is_being_deleted_counts_as_missing(message: str, id: str) -> None:
-    assert only(waits(pending(message), local=ELSEWHERE))[0] == id
+    assert only(waits(pending(message), local=LOCAL_QUEUE))[0] == id
 
 
 def test_a_missing_cluster_queue_is_not_also_called_inactive() -> None:
     item = pending("ClusterQueue gpus doesn't exist", "Inadmissible")
-    made = waits(item, local=local(NOT_ACTIVE), get_clusterqueues=refused())
-    assert only(made)[0] == "cluster-queue-missing"
+    assert only(waits(item, **UNREADABLE))[0] == "cluster-queue-missing"
 
 
 def test_who_may_not_read_a_cluster_queue_is_told_what_its_local_queue_implies() -> None:
     item = pending("ClusterQueue gpus is inactive", "Inadmissible")
-    made = waits(item, local=local(NOT_ACTIVE), get_clusterqueues=refused())
-    id, said = only(made)
-    assert (
-        id == "cluster-queue-inactive" and "stopped or incomplete, which you may not read" in said
-    )
+    id, said = only(waits(item, **UNREADABLE))
+    assert id == "cluster-queue-inactive"
+    assert "stopped or incomplete, which you may not read" in said
 
 
 @pytest.mark.parametrize(
@@ -92,8 +70,11 @@ def test_who_may_not_read_a_cluster_queue_is_told_what_its_local_queue_implies()
 )
 def test_a_queue_without_its_flavor_names_it(message: str, flavors: str) -> None:
     item = pending("ClusterQueue gpus is inactive", "Inadmissible")
-    said = f"Can't admit new workloads: {message}"
-    id, sentence = only(waits(item, local=ELSEWHERE, cluster=cluster(said)))
+    inactive = condition(
+        "Active", "False", "FlavorNotFound", f"Can't admit new workloads: {message}"
+    )
+    cluster = {**queue("gpus"), "status": {"conditions": [inactive]}}
+    id, sentence = only(waits(item, local=LOCAL_QUEUE, cluster=cluster))
     assert id == "flavor-missing" and sentence.endswith(f"does not exist: {flavors}.")
 
 
@@ -163,11 +144,9 @@ MOST = (
 
 @pytest.mark.parametrize("reason", ["TopologyPlacementFailed", "Pending"])
 def test_a_level_that_no_node_has_is_nothing_to_wait_for(reason: str) -> None:
-    made = waits(pending(LEVEL, reason))
-    id, said = only(made)
-    assert id == "topology-does-not-fit" and "at level: example.com/rack" in said
-    remedy = explain(made)[0].remedy
-    assert "Waiting is no use" in remedy and "label example.com/rack" in remedy
+    [found] = explain(waits(pending(LEVEL, reason)))
+    assert found.id == "topology-does-not-fit" and "at level: example.com/rack" in found.sentence
+    assert "Waiting is no use" in found.remedy and "label example.com/rack" in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -216,7 +195,7 @@ def test_an_admitted_run_is_late_after_minutes_only() -> None:
     for when, id in ((LATE, "admitted-suspended"), (SOON, "pods-awaited")):
         assert only(waits(admitted(when)))[0] == id
     for when, is_late in ((LATE, True), (SOON, False)):
-        [found] = explain(view(jobset(), workloads=[admitted(when)]))
+        [found] = explain(planted.view(planted.jobset(), workloads=[admitted(when)]))
         assert found.id == "pods-awaited" and ("log of its controller" in found.remedy) == is_late
     elsewhere = admitted(LATE, clusterName="worker-1")
     assert only(waits(elsewhere))[0] == "runs-elsewhere"
@@ -234,8 +213,7 @@ def test_an_evicted_run_whose_quota_is_still_held_says_so() -> None:
 def test_a_run_in_another_cluster_is_not_awaited_here() -> None:
     item = workload(holds=16, clusterName="worker-1")
     for ready, said in ((1, "all its pods are ready"), (0, "not ready yet")):
-        status = [{"name": "node", "ready": ready}]
-        made = view(jobset(replicatedJobsStatus=status), workloads=[item])
-        id, sentence = only(made)
-        assert id == "runs-elsewhere" and "worker-1" in sentence and said in sentence
-        assert "context of worker-1" in explain(made)[0].remedy
+        run = planted.jobset(replicatedJobsStatus=[{"name": "node", "ready": ready}])
+        [found] = explain(planted.view(run, workloads=[item]))
+        assert found.id == "runs-elsewhere" and "context of worker-1" in found.remedy
+        assert "worker-1" in found.sentence and said in found.sentence

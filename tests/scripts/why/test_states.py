@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
@@ -20,23 +19,18 @@ from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view,
 from tests.scripts.why.pods import MORE
 from tests.scripts.why.states import STATES
 
+WAYS = [*((id, *state) for id, state in STATES.items()), *MORE]
 
-@pytest.mark.parametrize("id", STATES)
-def test_a_planted_state_is_reported_first_with_its_facts(id: str) -> None:
-    made, fact = STATES[id]
+
+@pytest.mark.parametrize("id, made, fact", WAYS, ids=[way[0] for way in WAYS])
+def test_a_planted_state_is_reported_first_with_its_facts(
+    id: str, made: Callable[[], View], fact: str
+) -> None:
     found = explain(made())
     assert found[0].id == id, [each.id for each in found]
     assert fact in found[0].sentence
     place = re.search(r"\{(?!\")", found[0].remedy.replace("{gpu", ""))  # not of JSON
     assert found[0].remedy and place is None
-
-
-@pytest.mark.parametrize("id, made, fact", MORE)
-def test_another_way_into_a_state_is_reported_first(
-    id: str, made: Callable[[], View], fact: str
-) -> None:
-    found = explain(made())[0]
-    assert found.id == id and fact in found.sentence
 
 
 def test_the_table_has_a_condition_and_a_case_for_each_row_and_no_more() -> None:
@@ -46,15 +40,9 @@ def test_the_table_has_a_condition_and_a_case_for_each_row_and_no_more() -> None
 
 
 @pytest.mark.parametrize("state", states(), ids=lambda state: str(state.id))
-def test_a_row_is_one_sentence_and_an_action(state: State) -> None:
-    assert state.sentence.endswith(".")
+def test_a_row_is_one_sentence_an_action_and_an_exit_code(state: State) -> None:
+    assert state.sentence.endswith(".") and state.kind in EXITS
     assert state.remedy.endswith(".") or state.remedy in ("{remedy}", "{next}")
-
-
-@pytest.mark.parametrize("id", STATES)
-def test_kinds_are_exit_codes_for_scripts(id: str) -> None:
-    row = next(each for each in states() if each.id == id)
-    assert row.kind in EXITS
 
 
 def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
@@ -109,25 +97,21 @@ OTHERS = {
     "helm": {"test", "upgrade"},
 }
 """Verbs of other programs that remedies name."""
-OF_CLUSTER = (
-    "clusterqueue",
-    "namespace",
-    "node",
-    "nodes",
-    "priorityclass",
-    "workloadpriorityclasses",
-    "-f",
-)
+OF_CLUSTER = {
+    *(
+        "clusterqueue",
+        "namespace",
+        "node",
+        "nodes",
+        "priorityclass",
+        "workloadpriorityclasses",
+        "-f",
+    )
+}
 """Kinds that have no namespace; ``-f`` creates a flavor."""
 KEY = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)+")
 NOT_A_VALUE = ("waitForPodsReady.timeout",)
 """Key of Kueue's own configuration."""
-
-
-@cache
-def values() -> dict[str, Any]:
-    found: dict[str, Any] = read_yaml(CHART / "values.yaml")
-    return found
 
 
 def remedies() -> dict[str, str]:
@@ -172,13 +156,13 @@ def test_every_command_of_a_remedy_names_a_place_that_is_not_the_kubeconfigs_own
 
 
 def test_every_key_of_the_values_that_a_remedy_names_exists() -> None:
-    seen = set()
+    seen, values = set(), read_yaml(CHART / "values.yaml")
     for id, remedy in remedies().items():
         words = re.sub(r"`[^`]*`", "", remedy).split()
         for path in (word.strip("().,;:") for word in words):
             if not KEY.fullmatch(path) or path in NOT_A_VALUE:
                 continue
-            at: Any = values()
+            at: Any = values
             for name in path.split("."):
                 assert isinstance(at, dict) and (name in at or at == {}), f"{id}: {path}"
                 at = at.get(name, {})
