@@ -26,11 +26,7 @@ def test_an_evaluation_has_whole_rounds_of_the_schedule() -> None:
 
 @pytest.mark.parametrize(
     ("size", "order"),
-    [
-        (2, ["2 of a", "part", "2 of a", "part", "1 of a"]),
-        (5, ["5 of a"]),
-        (9, ["5 of a"]),
-    ],
+    [(2, ["2 of a", "part", "2 of a", "part", "1 of a"]), (5, ["5 of a"]), (9, ["5 of a"])],
 )
 def test_an_evaluation_in_parts_has_the_numbers_of_all_microbatches(
     size: int, order: list[str]

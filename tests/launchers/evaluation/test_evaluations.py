@@ -60,11 +60,7 @@ def test_a_loss_that_is_not_finite_is_null_and_never_the_best() -> None:
 
 
 def test_the_best_is_that_of_the_recipes_measure_and_the_later_of_equal_ones() -> None:
-    found = [
-        one(0, 0.7, accuracy=0.9),
-        one(4, 0.5, accuracy=0.8),
-        one(8, 0.5, accuracy=0.9),
-    ]
+    found = [one(0, 0.7, accuracy=0.9), one(4, 0.5, accuracy=0.8), one(8, 0.5, accuracy=0.9)]
     steps = []
     for args in (
         {},

@@ -11,11 +11,7 @@ from launchers.flags.renames import OWNED, RENAMED
 from scripts.dev import flags as generator
 from scripts.helm import ROOT
 from tests.launchers import warm
-from tests.launchers.training_environment import (
-    STACKS,
-    needs_training,
-    swift_classes,
-)
+from tests.launchers.training_environment import STACKS, needs_training, swift_classes
 
 REAL = """
 import dataclasses, json

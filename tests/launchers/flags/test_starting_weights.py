@@ -100,12 +100,7 @@ def test_weights_of_a_start_and_of_a_resume(
 
 @pytest.mark.parametrize(
     "without",
-    [
-        recipe("transformers"),
-        recipe(task="sft"),
-        recipe(rlhf_type="rm"),
-        recipe(tuner_type="lora"),
-    ],
+    [recipe("transformers"), recipe(task="sft"), recipe(rlhf_type="rm"), recipe(tuner_type="lora")],
 )
 def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> None:
     assert "ref_model" not in flags(without)

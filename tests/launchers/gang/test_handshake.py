@@ -91,8 +91,7 @@ def test_10000_connections_delay_the_start_little_and_hold_few_resources() -> No
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"\xff\xfe\n", b'{"hello": 3}\n', b"[" * 3000 + b"\n", b"x" * 5000, b"\n"],
+    "content", [b"\xff\xfe\n", b'{"hello": 3}\n', b"[" * 3000 + b"\n", b"x" * 5000, b"\n"]
 )
 def test_what_is_no_hello_closes_the_connection(content: bytes) -> None:
     with leading() as (leader, port), ExitStack() as stack:

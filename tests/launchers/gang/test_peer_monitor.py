@@ -39,9 +39,7 @@ def test_a_first_message_that_cannot_be_handled_drops_the_peer() -> None:
         assert eventually(lambda: 1 in lead._hellos)
 
 
-def test_a_hello_that_cannot_be_handled_keeps_nobody_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_hello_that_cannot_be_handled_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with led(nodes=2) as (lead, join):
         assert lead._handshakes is not None
         introduce = lead._handshakes._introduce

@@ -13,13 +13,7 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Message
-from launchers.gang.restart_agreement import (
-    Begin,
-    Declined,
-    Ended,
-    RestartAgreement,
-    first_of,
-)
+from launchers.gang.restart_agreement import Begin, Declined, Ended, RestartAgreement, first_of
 from tests.launchers.gang.test_barrier import led, started
 from tests.launchers.waiting import eventually
 

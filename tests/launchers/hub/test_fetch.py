@@ -14,15 +14,7 @@ from launchers.hub.client import HubFile, Listing
 from launchers.hub.fetch import select_files
 from launchers.storage import disk
 from tests.launchers.fake_hub import FakeHub
-from tests.launchers.sources import (
-    CANARY,
-    CONFIG,
-    MODEL,
-    get,
-    model_at,
-    refused,
-    tree,
-)
+from tests.launchers.sources import CANARY, CONFIG, MODEL, get, model_at, refused, tree
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
 

@@ -71,9 +71,7 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"save_safetensors": True}, {"merge_lora": True}])
-def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(
-    given: dict[str, bool],
-) -> None:
+def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(given: dict[str, bool]) -> None:
     files = files_of(tuner_type="lora", **given)
     training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
     assert files.copied == 14 * whole(MODEL_CONFIG, training) // 16

@@ -49,12 +49,7 @@ def test_each_name_for_the_experts_is_read(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        ("llm_config",),
-        ("thinker_config", "text_config"),
-        ("language_config",),
-    ],
+    "keys", [("llm_config",), ("thinker_config", "text_config"), ("language_config",)]
 )
 def test_sizes_inside_the_config_of_a_decoder_are_read(keys: tuple[str, ...]) -> None:
     config: dict[str, object] = dict(known_models()["Qwen3-30B-A3B"])

@@ -17,11 +17,7 @@ from launchers.system.process import descendants
 if __name__ == "__main__":
     plan = CollectivePlan(**json.loads(sys.argv[1]))
     place = Place(
-        rank=plan.node_rank,
-        nodes=plan.nodes,
-        master_addr="127.0.0.1",
-        master_port=1,
-        source="test",
+        rank=plan.node_rank, nodes=plan.nodes, master_addr="127.0.0.1", master_port=1, source="test"
     )
     found: dict[str, object]
     try:

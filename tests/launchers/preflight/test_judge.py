@@ -205,9 +205,7 @@ def test_a_gpu_that_lost_a_fifth_is_named_among_healthy_ones(
 def test_healthy_gpus_and_links_never_fail(noise: list[float]) -> None:
     records = [
         replace(
-            r,
-            tflops=r.tflops * each,
-            pairs=tuple(replace(p, gbs=p.gbs * each) for p in r.pairs),
+            r, tflops=r.tflops * each, pairs=tuple(replace(p, gbs=p.gbs * each) for p in r.pairs)
         )
         for r, each in zip(gang(), noise, strict=True)
     ]

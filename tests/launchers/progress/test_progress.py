@@ -90,8 +90,6 @@ def test_a_lock_that_cannot_be_read_hides_no_failure(unknown: Progress) -> None:
     assert time.monotonic() - begin < 10, "waits longer than a pod that is terminating may"
 
 
-def test_a_lock_that_cannot_be_read_does_not_end_the_report_of_the_start(
-    unknown: Progress,
-) -> None:
+def test_a_lock_that_cannot_be_read_does_not_end_the_report_of_the_start(unknown: Progress) -> None:
     startup._report(unknown, [{}], is_first=False)
     assert not unknown.path.exists()

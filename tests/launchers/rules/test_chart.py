@@ -16,15 +16,7 @@ from launchers.config.recipe import OWN, TASK, TRAINS
 from launchers.flags import flag_types
 from launchers.flags.flag_types import FlagType
 from launchers.rules import table
-from launchers.rules.engine import (
-    Local,
-    Multiple,
-    Order,
-    Range,
-    Rule,
-    When,
-    Words,
-)
+from launchers.rules.engine import Local, Multiple, Order, Range, Rule, When, Words
 from launchers.rules.engine import facts as facts_of
 from scripts.dev.flags import IN_TEMPLATES, is_bound
 from scripts.values.flags import table_of

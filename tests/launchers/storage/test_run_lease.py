@@ -77,15 +77,7 @@ def test_no_export_is_put_into_its_place(lost: Path) -> None:
         (folder / "weights").write_text("x")
 
     with pytest.raises(LaunchError, match="has taken this run over"):
-        produce(
-            "export",
-            "r",
-            lost / "export",
-            {"a": 1},
-            make,
-            skip=False,
-            holder="me",
-        )
+        produce("export", "r", lost / "export", {"a": 1}, make, skip=False, holder="me")
     assert not (lost / "export").exists()
 
 

@@ -38,11 +38,7 @@ ERRORS: list[tuple[Callable[[], str], str, str]] = [
     (without_rank_0, "kubectl", "29511 (MASTER_PORT)"),
     (port_in_use, "rendezvous.gangPort", "DPO_GANG_PORT"),
     (lambda: barrier.incomplete(2, [], []).remedy, "kubectl", "DPO_GANG_DEADLINE"),
-    (
-        lambda: reached([ANSWER], "nonce")[0].remedy,
-        "rendezvous.masterPort",
-        "MASTER_PORT",
-    ),
+    (lambda: reached([ANSWER], "nonce")[0].remedy, "rendezvous.masterPort", "MASTER_PORT"),
 ]
 
 

@@ -23,11 +23,7 @@ from tests.launchers.training_environment import ORACLE, STACK
 
 SESSION = "DPO_TESTS_SESSION"
 """Variable: the session's process and its folder of sockets, for all workers."""
-HUB = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-}
+HUB = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 """Variables of the server, which a case need not have: tests have no network, and one with a hub of
 its own names it (``HF_ENDPOINT``)."""
 SECONDS = 100
