@@ -127,6 +127,7 @@ def without(file: str) -> Change:
 
 
 BASED = '{"base_model_name_or_path": "Q/B"}'
+CACHED = "hub/models--o--m/snapshots/c0"
 MEGATRONS = "iter_0000100/mp_rank_00/model_optim_rng.pt"
 LFS = "is a git-lfs pointer"
 MERGES = both(write("vocab.json", "{}"), write("merges.txt", POINTER))
@@ -189,12 +190,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     ("link to config", broken(CONFIG), "model-link-broken", CONFIG),
     ("link to weights", broken(WHOLE), "model-link-broken", WHOLE),
     ("link to itself", broken(WHOLE, WHOLE), "model-link-broken", WHOLE),
-    (
-        "hub's cache",
-        only(write("hub/models--o--m/snapshots/c0/config.json", "{}")),
-        "model-is-output",
-        "hub/models--o--m/snapshots/c0",
-    ),
+    ("hub's cache", only(write(f"{CACHED}/config.json", "{}")), "model-is-output", CACHED),
     (
         "two snapshots",
         only(
@@ -206,13 +202,13 @@ REFUSED: list[tuple[str, Change, str, str]] = [
         "snapshots/0aaa",
     ),
     ("archive", only(write("m.zip", "")), "model-is-other-format", "m.zip"),
-    ("gguf", both(move(WHOLE, "m-Q4.gguf")), "model-is-other-format", "m-Q4.gguf"),
+    ("gguf", move(WHOLE, "m-Q4.gguf"), "model-is-other-format", "m-Q4.gguf"),
     ("consolidated", move(WHOLE, "consolidated.safetensors"), "model-is-other-format", "consol"),
     ("pth", move(WHOLE, "consolidated.00.pth"), "model-is-other-format", "consolidated.00.pth"),
     ("unfinished", move(WHOLE, f"{WHOLE}.incomplete"), "model-unfinished", "unfinished"),
     (
         "Megatron with a config",
-        both(move(WHOLE, "latest_checkpointed_iteration.txt")),
+        move(WHOLE, "latest_checkpointed_iteration.txt"),
         "model-is-megatron",
         "megatron export",
     ),
@@ -301,6 +297,14 @@ def check(model: Path, backend: Any = "megatron", **args: Any) -> None:
     model_files.check_folder(model, "o/m", recipe)
 
 
+def refused(model: Path, backend: str = "megatron", **args: Any) -> LaunchError:
+    with pytest.raises(LaunchError) as no:
+        check(model, backend, **args)
+    assert (no.value.code, no.value.failure_class) == (Exit.DATA, FailureClass.MODEL)
+    assert no.value.remedy and any(name in no.value.cause for name in ("o/m", "file:///m"))
+    return no.value
+
+
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 @pytest.mark.parametrize(
     "change, id, says", [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
@@ -309,12 +313,9 @@ def test_a_folder_is_refused_with_what_to_write(
     model: Path, backend: str, change: Change, id: str, says: str
 ) -> None:
     change(model)
-    with pytest.raises(LaunchError) as no:
-        check(model, backend)
-    error = no.value
-    assert (error.code, error.failure_class, error.id) == (Exit.DATA, FailureClass.MODEL, id)
+    error = refused(model, backend)
     text = f"{error.cause}; {error.remedy}"
-    assert error.remedy and any(each in text for each in says.split("|")), text
+    assert error.id == id and any(each in text for each in says.split("|")), text
 
 
 @pytest.mark.parametrize(
@@ -348,9 +349,7 @@ def test_the_outer_tie_counts_in_transformers_and_the_inner_one_in_megatron(mode
     inner = {**model_folder.CONFIG, "tie_word_embeddings": False}
     model_folder.write(model, tie_word_embeddings=True, text_config=inner)
     check(model, "transformers")
-    with pytest.raises(LaunchError) as no:
-        check(model)
-    assert no.value.id == "model-head-missing"
+    assert refused(model).id == "model-head-missing"
 
 
 NAMED = dict.fromkeys(model_folder.tensors(), "a.safetensors")
@@ -370,9 +369,7 @@ def test_an_index_is_refused_where_it_is_read(
 ) -> None:
     index("", json.dumps(held))(model)
     check(model, "megatron" if backend == "transformers" else "transformers")
-    with pytest.raises(LaunchError) as no:
-        check(model, backend)
-    assert no.value.id == id
+    assert refused(model, backend).id == id
 
 
 def test_other_tokens_beyond_the_embeddings_are_a_warning(

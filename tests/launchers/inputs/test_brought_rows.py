@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, recipe
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
+GZIP = gzip.compress(lines(*[GOOD] * 9).encode(), mtime=0)
+"""Without its time: the name of a test is the same in every process."""
 RESPONSE = "rejected_response"
+TALKS = "rejected_messages"
 TALK, WORSE = (
     [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}]
     for answer in ("a", "b")
@@ -36,12 +40,7 @@ def asked(part: dict[str, Any]) -> str:
         (lines(GOOD)[:-2] + ', "margin": -1.5E999}', "dataset-json", "line 1"),
         (b"\x28\xb5\x2f\xfd" + bytes(20), "dataset-compressed", "zstd -d"),
         (b"PK\x03\x04" + bytes(20), "dataset-compressed", "unzip"),
-        # without its time: the name of a test is the same in every process
-        (
-            gzip.compress(lines(*[GOOD] * 9).encode(), mtime=0)[:40],
-            "dataset-compressed",
-            "copy it again",
-        ),
+        (GZIP[:40], "dataset-compressed", "copy it again"),
         (b"BZh9" + bytes(40), "dataset-compressed", "copy it again"),
         (f"\nnull\n{lines(GOOD)}", "dataset-row", "begins with a row that is null"),
         (f"[null, {lines(GOOD)}]", "dataset-row", "begins with a row that is null"),
@@ -69,15 +68,12 @@ def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: st
     "row, columns",
     [
         ({"prompt": "q", "win": "a", "lose": "b"}, {"win": "response", "lose": RESPONSE}),
-        (
-            {"query": "q", "Good_answer": "a", "bad": "b"},
-            {"Good_answer": "response", "bad": RESPONSE},
-        ),
+        ({"query": "q", "Good": "a", "bad": "b"}, {"Good": "response", "bad": RESPONSE}),
         ({"question": "q", "response": "a", "y_neg": "b", "neg_score": 1}, {"y_neg": RESPONSE}),
-        ({"conversations": TALK, "worse_talk": WORSE}, {"worse_talk": "rejected_messages"}),
+        ({"conversations": TALK, "worse_talk": WORSE}, {"worse_talk": TALKS}),
         (
             {"preferred": TALK, "dispreferred": WORSE},
-            {"preferred": "messages", "dispreferred": "rejected_messages"},
+            {"preferred": "messages", "dispreferred": TALKS},
         ),
     ],
 )
@@ -95,11 +91,6 @@ def test_an_image_elsewhere_or_in_another_column_is_not_looked_at(
     tmp_path: Path, part: dict[str, Any]
 ) -> None:
     judge(tmp_path / "a.jsonl", asked({"type": "image_url", **part}))
-
-
-@pytest.mark.parametrize("name", ["two words.jsonl", "données 中文.jsonl", "a'b.jsonl", "-a.jsonl"])
-def test_odd_names_of_files_pass(tmp_path: Path, name: str) -> None:
-    judge(tmp_path / name, lines(GOOD).replace("\n", "\r\n"))
 
 
 def test_a_folder_that_begins_with_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -130,12 +121,9 @@ def test_tools_have_one_type_in_all_datasets_before_4_6_0(
     for n, each in enumerate(([{"a": 1}], tools)):
         (tmp_path / f"{n}.jsonl").write_text(lines({**GOOD, "tools": each}))
         datasets.append(Dataset(key=f"recipe.dataset[{n}]", path=tmp_path / f"{n}.jsonl"))
-    found = ""
-    try:
+    with pytest.raises(LaunchError) if id else nullcontext() as no:
         dataset_check.check(replace(recipe(), swift_version=version), datasets, replicas=None)
-    except LaunchError as no:
-        found = no.id
-    assert found == id
+    assert not no or no.value.id == id
 
 
 COLUMNS = """

@@ -17,6 +17,8 @@ from tests.launchers.training_environment import needs_training
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 GOOD = {**PAIR, "rejected_response": "bad"}
 SAME = {"query": "q", "response": "x", "rejected_response": "x"}
+UNANSWERED = {"query": "q", "rejected_response": "b"}
+ODD_NAMES = ("two words.jsonl", "données 中文.jsonl", "a'b.jsonl", "-a.jsonl")
 GOOD_MESSAGES = [PAIR["messages"][0], {"role": "assistant", "content": "bad"}]
 
 
@@ -60,20 +62,10 @@ def lines(*given: object) -> str:
         ("a.jsonl", lines(GOOD).encode() + b'\n{"a": "\xff"}\n', "dataset-json", "line 3"),
         ("a.jsonl", lines(GOOD, "text"), "dataset-row", "line 2"),
         ("a.jsonl", "[1, 2]", "dataset-row", "line 1"),
-        (
-            "a.jsonl",
-            lines(*[{"prompt": "q", "chosen": "a"}] * 2),
-            "dataset-no-pairs",
-            "chosen, prompt;",
-        ),
-        (
-            "a.jsonl",
-            lines(*[{"query": "q", "rejected_response": "b"}] * 2),
-            "dataset-no-answer",
-            "no chosen answer",
-        ),
+        ("a.jsonl", lines({"prompt": "q", "chosen": "a"}), "dataset-no-pairs", "chosen, prompt;"),
+        ("a.jsonl", lines(UNANSWERED, UNANSWERED), "dataset-no-answer", "no chosen answer"),
         ("a.jsonl", lines({}, {}), "dataset-no-pairs", "(none);"),
-        ("a.jsonl", lines(*[SAME] * 2), "dataset-same-answers", ""),
+        ("a.jsonl", lines(SAME, SAME), "dataset-same-answers", ""),
     ],
 )
 def test_a_file_is_refused_with_its_line_or_columns(
@@ -83,10 +75,24 @@ def test_a_file_is_refused_with_its_line_or_columns(
     assert says in text and f"[{id}]" in text
 
 
-def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
-    judge(tmp_path / "a.jsonl", lines(GOOD) + "\n" + lines(GOOD))
-    judge(tmp_path / "a.json", json.dumps([GOOD], indent=2))
-    judge(tmp_path / "a.jsonl", "\ufeff" + lines(GOOD))
+@pytest.mark.parametrize(
+    "name, content, change",
+    [
+        ("a.jsonl", lines(GOOD) + "\n" + lines(GOOD), {}),
+        ("a.json", json.dumps([GOOD], indent=2), {}),
+        ("a.jsonl", "\ufeff" + lines(GOOD), {}),
+        ("a.jsonl", lines({**PAIR, "rejected_messages": GOOD_MESSAGES}), {}),
+        ("a.jsonl", lines({"query": "q", "response": "a", "rejected_response": "b"}), {}),
+        # what the user makes of the rows is left alone
+        ("a.jsonl", lines(PAIR), {"task": "sft"}),
+        ("a.jsonl", lines(PAIR), {"rlhf_type": "kto"}),
+        ("a.jsonl", lines(PAIR), {"external_plugins": "plugins/a.py"}),
+        ("a.jsonl", lines(PAIR), {"custom_dataset_info": "info.json"}),
+        *((name, lines(GOOD).replace("\n", "\r\n"), {}) for name in ODD_NAMES),
+    ],
+)
+def test_files_that_pass(tmp_path: Path, name: str, content: str, change: dict[str, Any]) -> None:
+    judge(tmp_path / name, content, **change)
 
 
 def test_a_parquet_file_is_known_by_its_ends(
@@ -94,32 +100,6 @@ def test_a_parquet_file_is_known_by_its_ends(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # without it no row is read
     judge(tmp_path / "a.parquet", b"PAR1" + bytes(100) + b"PAR1")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"task": "sft"},
-        {"rlhf_type": "kto"},
-        {"external_plugins": "plugins/a.py"},
-        {"custom_dataset_info": "info.json"},
-    ],
-)
-def test_what_the_user_makes_of_the_rows_is_left_alone(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
-    judge(tmp_path / "a.jsonl", lines(PAIR), **change)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {**PAIR, "rejected_messages": GOOD_MESSAGES},
-        {"query": "q", "response": "a", "rejected_response": "b"},
-    ],
-)
-def test_pairs_of_every_form_pass(tmp_path: Path, row: object) -> None:
-    judge(tmp_path / "a.jsonl", lines(row))
 
 
 def test_more_dropped_rows_than_the_limit_are_refused(tmp_path: Path) -> None:
@@ -139,9 +119,8 @@ def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, train_iters=5)
     judge(tmp_path / "a.jsonl", few, backend="megatron", global_batch_size=128)
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, sample=1000)
-    assert "50 rows" in refusal(
-        tmp_path / "a.jsonl", few, **megatron, global_batch_size=64, sample=50
-    )
+    text = refusal(tmp_path / "a.jsonl", few, **megatron, global_batch_size=64, sample=50)
+    assert "50 rows" in text
 
 
 def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
@@ -257,10 +236,7 @@ def test_reasoning_content_is_a_warning_with_the_count(
     asked, answer = PAIR["messages"]
     row = {**GOOD, "messages": [asked, {**answer, "reasoning_content": "because"}]}
     judge(tmp_path / "a.jsonl", lines(row, GOOD, row))
-    assert (
-        "reasoning next to a content, which ms-swift does not read in 2 of 3 rows (rows 1, 3)"
-        in (caplog.text)
-    )
+    assert "which ms-swift does not read in 2 of 3 rows (rows 1, 3)" in caplog.text
 
 
 def test_images_are_looked_at_in_the_pods_alone(

@@ -3,34 +3,27 @@
 import json
 import logging
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.config.recipe import Recipe
-from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.inputs import model_files, model_template
+from launchers.exits import Exit, LaunchError
+from launchers.inputs import model_template
 from launchers.system import lookup
 from tests.launchers import model_folder
-from tests.launchers.inputs.test_brought_folders import entry
+from tests.launchers.inputs.test_brought_folders import (
+    Change,
+    check,
+    entry,
+    refused,
+    without,
+    write,
+)
 from tests.launchers.model_folder import EMBEDDING, HEAD, INDEX, ONE, POINTER, TWO, WHOLE
 
 BOTH = ("megatron", "transformers")
-Change = Callable[[Path], object]
-
-
-def recipe(backend: Any = "megatron", **args: Any) -> Recipe:
-    return Recipe(backend=backend, task="rlhf", model="file:///m", dataset=(), args=args)
-
-
-def refused(folder: Path, backend: str = "megatron", **args: Any) -> LaunchError:
-    with pytest.raises(LaunchError) as no:
-        model_files.check_folder(folder, "o/m", recipe(backend, **args))
-    assert (no.value.code, no.value.failure_class) == (Exit.DATA, FailureClass.MODEL)
-    assert no.value.remedy and "o/m" in no.value.cause
-    return no.value
+STALE = {"metadata": {}, "weight_map": {"x": ONE}}
 
 
 def test_a_file_is_no_model(tmp_path: Path) -> None:
@@ -40,8 +33,8 @@ def test_a_file_is_no_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", BOTH)
 def test_a_whole_model_passes_in_one_file_and_in_two(model: Path, backend: str) -> None:
-    model_files.check_folder(model, "o/m", recipe(backend))
-    model_files.check_folder(model_folder.split(model), "o/m", recipe(backend))
+    check(model, backend)
+    check(model_folder.split(model), backend)
 
 
 def test_the_newest_checkpoint_of_an_output_folder_is_named(tmp_path: Path) -> None:
@@ -58,26 +51,19 @@ def cut(file: str, by: int) -> Change:
     return act
 
 
-def replace(file: str, text: str) -> Change:
-    return lambda model: (model / file).write_text(text)
-
-
 @pytest.mark.parametrize("backend", BOTH)
 @pytest.mark.parametrize(
     "change, id",
     [
-        (lambda model: (model / TWO).unlink(), "model-shard-missing"),
+        (without(TWO), "model-shard-missing"),
         (cut(TWO, -1), "model-file-cut"),
         (cut(TWO, 1), "model-file-cut"),
-        (replace(TWO, POINTER), "model-lfs-pointer"),
-        (replace(TWO, "<html>"), "model-file-damaged"),
-        (replace(TWO, ""), "model-file-damaged"),
-        (replace(INDEX, "{"), "model-index"),
-        (
-            replace(INDEX, '{"metadata": {}, "weight_map": {"x": "' + ONE + '"}}'),
-            "model-index-differs",
-        ),
-        (lambda model: (model / INDEX).unlink(), "model-index-missing"),
+        (write(TWO, POINTER), "model-lfs-pointer"),
+        (write(TWO, "<html>"), "model-file-damaged"),
+        (write(TWO, ""), "model-file-damaged"),
+        (write(INDEX, "{"), "model-index"),
+        (write(INDEX, json.dumps(STALE)), "model-index-differs"),
+        (without(INDEX), "model-index-missing"),
     ],
 )
 def test_weights_that_are_not_whole_are_refused(
@@ -88,25 +74,24 @@ def test_weights_that_are_not_whole_are_refused(
     assert refused(model, backend).id == id
 
 
+def described(metadata: object) -> Change:
+    header = json.dumps({"__metadata__": metadata}).encode()
+    return write(WHOLE, len(header).to_bytes(8, "little") + header)
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    "change",
     [
-        {"data_offsets": [0, 128]},
-        {"data_offsets": [258, 386]},
-        {"data_offsets": [384, 256]},
-        {"shape": [9, 8]},
-        {"dtype": "BF17"},
+        entry(lambda each: each.update(data_offsets=[0, 128])),
+        entry(lambda each: each.update(data_offsets=[258, 386])),
+        entry(lambda each: each.update(data_offsets=[384, 256])),
+        entry(lambda each: each.update(shape=[9, 8])),
+        entry(lambda each: each.update(dtype="BF17")),
+        *map(described, ([], ["pt"], {"format": 1}, "")),
     ],
 )
-def test_a_header_that_its_reader_refuses_is_damaged(model: Path, wrong: dict[str, Any]) -> None:
-    entry(lambda each: each.update(wrong))(model)
-    assert refused(model).id == "model-file-damaged"
-
-
-@pytest.mark.parametrize("metadata", [[], ["pt"], {"format": 1}, ""])
-def test_metadata_that_is_no_map_of_texts_is_damaged(model: Path, metadata: Any) -> None:
-    header = json.dumps({"__metadata__": metadata}).encode()
-    (model / WHOLE).write_bytes(len(header).to_bytes(8, "little") + header)
+def test_a_header_that_its_reader_refuses_is_damaged(model: Path, change: Change) -> None:
+    change(model)
     assert refused(model).id == "model-file-damaged"
 
 
@@ -120,7 +105,7 @@ def test_pickled_weights_are_read_by_transformers_alone(model: Path) -> None:
     with zipfile.ZipFile(model / "pytorch_model.bin", "w") as file:
         file.writestr("archive/data.pkl", b"")
     assert refused(model).id == "model-not-safetensors"
-    model_files.check_folder(model, "o/m", recipe("transformers"))
+    check(model, "transformers")
 
 
 def test_a_stale_index_next_to_a_whole_file_is_refused_where_it_is_read(
@@ -130,7 +115,7 @@ def test_a_stale_index_next_to_a_whole_file_is_refused_where_it_is_read(
     model_folder.write_weights(model / WHOLE, model_folder.tensors())
     assert refused(model).id == "model-index-stale"
     with caplog.at_level(logging.WARNING):
-        model_files.check_folder(model, "o/m", recipe("transformers"))
+        check(model, "transformers")
     assert "two copies" in caplog.text and f"read={WHOLE}" in caplog.text
 
 
@@ -146,24 +131,26 @@ def test_an_untied_model_without_head_is_refused(
     assert refused(model, backend).id == "model-head-missing"
     head = {HEAD: model_folder.tensors()[EMBEDDING]}
     model_folder.write(model, model_folder.tensors() | head, **change)
-    model_files.check_folder(model, "o/m", recipe(backend))
+    check(model, backend)
 
 
-@pytest.mark.parametrize("args", [{"rlhf_type": "rm"}, {"task_type": "seq_cls"}])
-def test_a_reward_model_needs_no_output_layer(tmp_path: Path, args: dict[str, str]) -> None:
-    model = model_folder.write(tmp_path / "m", tie_word_embeddings=False)
-    model_files.check_folder(model, "o/m", recipe(**args))
-
-
-def test_a_model_whose_config_does_not_say_it_is_not_judged_by_its_head(tmp_path: Path) -> None:
-    model = model_folder.write(tmp_path / "m", tie_word_embeddings=None, model_type="new")
-    model_files.check_folder(model, "o/m", recipe())
+@pytest.mark.parametrize(
+    "keys, args",
+    [
+        ({"tie_word_embeddings": False}, {"rlhf_type": "rm"}),
+        ({"tie_word_embeddings": False}, {"task_type": "seq_cls"}),
+        ({"tie_word_embeddings": None, "model_type": "new"}, {}),
+    ],
+    ids=["reward model", "sequence classification", "a config that does not say it"],
+)
+def test_no_output_layer_is_needed(tmp_path: Path, keys: Any, args: dict[str, str]) -> None:
+    check(model_folder.write(tmp_path / "m", **keys), **args)
 
 
 def test_a_tied_model_may_hold_a_copy_of_its_embeddings_but_no_other_head(tmp_path: Path) -> None:
     held = model_folder.tensors()
     model = model_folder.write(tmp_path / "m", held | {HEAD: held[EMBEDDING]})
-    model_files.check_folder(model, "o/m", recipe())
+    check(model)
     model_folder.write(model, held | {HEAD: held[EMBEDDING][::-1]})
     assert refused(model).id == "model-head-untied"
 
@@ -188,11 +175,9 @@ def test_quantized_weights_are_refused_where_they_cannot_be_trained(
 ) -> None:
     model = model_folder.write(tmp_path / "m", quantization_config=method)
     if is_refused:
-        with pytest.raises(LaunchError, match="quantized") as no:
-            model_files.check_folder(model, "o/m", recipe(backend, **args))
-        assert no.value.id == "model-quantized"
+        assert refused(model, backend, **args).id == "model-quantized"
     else:
-        model_files.check_folder(model, "o/m", recipe(backend, **args))
+        check(model, backend, **args)
 
 
 @pytest.fixture
@@ -228,21 +213,20 @@ def test_a_model_whose_template_ms_swift_cannot_choose_is_refused(
         error = refused(model, **args)
         assert error.id == id and says in error.remedy
     else:
-        model_files.check_folder(model, "o/m", recipe(**args))
-    model_files.check_folder(model.rename(swift / "known-8b"), "o/m", recipe(**args))
+        check(model, **args)
+    check(model.rename(swift / "known-8b"), **args)
 
 
 def test_an_architecture_that_a_newer_ms_swift_knows_is_not_refused(swift: Path) -> None:
     newer = "register_model(ModelMeta(None, [], architectures=['NewForCausalLM']))\n"
     (swift / "swift" / "model" / "models" / "new.py").write_text(newer)
-    model = model_folder.write(swift / "mine", architectures=["NewForCausalLM"])
-    model_files.check_folder(model, "o/m", recipe())
+    check(model_folder.write(swift / "mine", architectures=["NewForCausalLM"]))
 
 
 @pytest.mark.parametrize("file", ["tiktoken.model", "tekken.json", "tokenization_kimi.py"])
 def test_other_tokenizers_pass(model: Path, file: str) -> None:
     (model / "tokenizer.json").rename(model / file)
-    model_files.check_folder(model, "o/m", recipe())
+    check(model)
 
 
 def test_packing_with_a_template_that_has_none_is_refused_without_the_models_rules(
@@ -250,14 +234,13 @@ def test_packing_with_a_template_that_has_none_is_refused_without_the_models_rul
 ) -> None:
     model = model_folder.write(tmp_path / "m", architectures=["GptOssForCausalLM"])
     assert refused(model, "transformers", packing="true").id == "template-packing"
-    model_files.check_folder(model, "o/m", recipe("transformers"))
+    check(model, "transformers")
 
 
 def test_the_template_of_a_checkpoint_of_ms_swift_is_in_its_arguments(swift: Path) -> None:
     model = model_folder.write(swift / "mine")
-    saved = {"model_type": "qwen3", "template": "qwen3"}
-    (model / "args.json").write_text(json.dumps(saved))
-    model_files.check_folder(model, "o/m", recipe())
+    (model / "args.json").write_text('{"model_type": "qwen3", "template": "qwen3"}')
+    check(model)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +259,7 @@ def test_a_jinja_template_is_one_that_transformers_takes(
     (model / "chat_template.jinja").write_text(file)
     (model / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     if is_there:
-        model_files.check_folder(model, "o/m", recipe(template_backend="jinja"))
+        check(model, template_backend="jinja")
     else:
         assert refused(model, template_backend="jinja").id == "model-chat-template"
 
@@ -295,28 +278,22 @@ def test_a_file_that_cannot_be_read_is_not_damaged(
     monkeypatch.setattr(Path, "open", fail)
     monkeypatch.setattr(lookup, "SECONDS", 0.0)
     with pytest.raises(LaunchError) as unknown:
-        model_files.check_folder(model, "o/m", recipe())
+        check(model)
     assert (unknown.value.code, unknown.value.id) == (Exit.IO, lookup.ID)
-
-
-def pickled(folder: Path, *names: str) -> Path:
-    """Replace the weights of a model by .bin files and their index."""
-    model = model_folder.write(folder)
-    (model / WHOLE).unlink()
-    for name in names:
-        with zipfile.ZipFile(model / name, "w") as file:
-            file.writestr("archive/data.pkl", bytes(1000))
-    index = {"metadata": {}, "weight_map": {"a": BIN_ONE, "b": BIN_TWO}}
-    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    return model
 
 
 BIN_ONE, BIN_TWO = "pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"
 
 
 def test_pickled_weights_are_judged_like_safetensors(tmp_path: Path) -> None:
-    model = pickled(tmp_path / "m", BIN_ONE, BIN_TWO)
-    model_files.check_folder(model, "o/m", recipe("transformers"))
+    model = model_folder.write(tmp_path / "m")
+    (model / WHOLE).unlink()
+    for name in (BIN_ONE, BIN_TWO):
+        with zipfile.ZipFile(model / name, "w") as file:
+            file.writestr("archive/data.pkl", bytes(1000))
+    index = {"metadata": {}, "weight_map": {"a": BIN_ONE, "b": BIN_TWO}}
+    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    check(model, "transformers")
     (model / BIN_TWO).write_bytes((model / BIN_TWO).read_bytes()[:500])
     assert refused(model, "transformers").id == "model-file-damaged"
     (model / BIN_TWO).write_text(POINTER)

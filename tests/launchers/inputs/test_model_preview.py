@@ -63,12 +63,8 @@ def write(pods: Pods, model: str = "", **args: Any) -> dict[str, str]:
     (source / "config.json").write_text(json.dumps(SIZES))
     recipe = {"backend": "megatron", "args": {**ARGS, **args}}
     pods.write_recipe(model=model or f"file://{source}", **recipe)
-    return {
-        "DPO_GPUS_PER_NODE": "4",
-        "SKIP_CONVERT": "1",
-        "SKIP_PREFLIGHT": "1",
-        "HOME": str(pods.folder),
-    }
+    skips = {"SKIP_CONVERT": "1", "SKIP_PREFLIGHT": "1"}
+    return {"DPO_GPUS_PER_NODE": "4", **skips, "HOME": str(pods.folder)}
 
 
 def alone(pods: Pods, hub: FakeHub, env: dict[str, str]) -> tuple[int, str]:

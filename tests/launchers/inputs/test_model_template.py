@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from launchers.exits import LaunchError
 from launchers.inputs import model_template
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import (
@@ -14,6 +13,7 @@ from tests.launchers.inputs.test_brought_folders import (
     both,
     check,
     move,
+    refused,
     write,
 )
 
@@ -30,17 +30,15 @@ def test_a_type_that_the_image_does_not_have_is_refused(
     named = {"model_type": "qwen3", "template": "qwen3"}
     check(model_folder.write(tmp_path / "m"), **named)
     newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
-    with pytest.raises(LaunchError) as no:
-        check(newer, **named)
-    assert no.value.id == "model-type-unknown" and "qwen9" in no.value.cause
+    no = refused(newer, **named)
+    assert no.id == "model-type-unknown" and "qwen9" in no.cause
     check(newer, **named, external_plugins="mine.py")
     model = model_folder.write(tmp_path / "m")
     write(SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
     check(model, **named)  # which transformers reads from tokenizer.json
     both(move(TOKENIZER, "vocab.json"), write("merges.txt", ""))(model)
-    with pytest.raises(LaunchError) as no:
-        check(model, **named)
-    assert no.value.id == "model-tokenizer-class" and "FooTokenizer" in no.value.cause
+    no = refused(model, **named)
+    assert no.id == "model-tokenizer-class" and "FooTokenizer" in no.cause
     write(SETTINGS, '{"tokenizer_class": "Qwen2TokenizerFast"}')(model)
     check(model, **named)
     (model / "vocab.json").rename(model / TOKENIZER)

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 from launchers.storage.checkpoint import COMPLETE, merged, newest, read_checkpoint, seal
@@ -13,17 +12,20 @@ def saved(root: Path, step: int) -> Path:
     return folder
 
 
+def sealed(root: Path, *steps: int) -> None:
+    for step in steps:
+        seal(saved(root, step), step)
+
+
 def test_the_newest_is_chosen_by_step_not_by_name(tmp_path: Path) -> None:
-    for step in (5, 10, 100, 20):
-        seal(saved(tmp_path, step), step)
+    sealed(tmp_path, 5, 10, 100, 20)
     found = newest(tmp_path)
     assert found is not None and found.step == 100
 
 
 def test_a_seal_without_files_gives_way_to_the_one_before(tmp_path: Path) -> None:
-    for step in (5, 10):
-        seal(saved(tmp_path, step), step)
-    (tmp_path / "checkpoint-10" / COMPLETE).write_text(json.dumps({"step": 10, "files": {}}))
+    sealed(tmp_path, 5, 10)
+    (tmp_path / "checkpoint-10" / COMPLETE).write_text('{"step": 10, "files": {}}')
     found = newest(tmp_path)
     assert found is not None and found.step == 5
 

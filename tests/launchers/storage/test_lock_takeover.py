@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,21 +39,19 @@ def left_behind(path: Path, **change: object) -> LockOwner:
     return gone
 
 
-def test_a_silent_holder_elsewhere_is_taken_over_after_a_while(path: Path) -> None:
-    left_behind(path)
+@pytest.mark.parametrize("kind", ["silent", "of an old time", "empty, of a killed creator"])
+def test_a_holder_without_a_sign_is_taken_over_after_a_while(path: Path, kind: str) -> None:
+    if kind.startswith("empty"):
+        path.touch()
+    else:
+        left_behind(path)
+    if kind == "of an old time":  # by a clock that runs ahead
+        os.utime(path, (0, 0))
     started = time.monotonic()
     with quick(path) as lock:
         assert time.monotonic() - started >= QUICK["stale"]
         lock.check()
     assert list(path.parent.iterdir()) == []
-
-
-def test_a_clock_that_runs_ahead_does_not_make_a_holder_stale(path: Path) -> None:
-    left_behind(path)
-    os.utime(path, (0, 0))
-    started = time.monotonic()
-    with quick(path):
-        assert time.monotonic() - started >= QUICK["stale"]
 
 
 def test_a_reused_pid_counts_as_dead(path: Path) -> None:
@@ -65,13 +64,6 @@ def test_a_reused_pid_counts_as_dead(path: Path) -> None:
 def test_pid_1_of_another_pod_with_our_host_name_is_not_taken_for_dead() -> None:
     other = replace(this_process("x"), place="same host name, other namespace", pid=2**22 + 1)
     assert not lock_owner.is_dead(other)
-
-
-def test_an_empty_lock_of_a_killed_creator_is_taken_over(path: Path) -> None:
-    path.touch()
-    with quick(path) as lock:
-        lock.check()
-    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_left_behind", [False, True])
@@ -91,11 +83,9 @@ def test_of_many_takers_exactly_one_wins_at_a_time(
             time.sleep(0.02)
             inside.pop()
 
-    threads = [threading.Thread(target=work) for _ in range(takers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(takers) as threads:
+        for _ in range(takers):
+            threads.submit(work)
     assert most == [1] * takers
     assert list(path.parent.iterdir()) == []
 

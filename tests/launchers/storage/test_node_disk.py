@@ -1,6 +1,7 @@
 """Checkpoints on the nodes' disks: completed, given up, read back."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from launchers.storage import checkpoint, node_disk
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.chunk_digests import CHUNK_BYTES
+from tests.launchers.storage.test_chunk_digests import flip
 
 INDEX = "iter_0000002/.metadata"
 
@@ -65,12 +67,6 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def flip(path: Path, place: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[place] ^= 1
-    path.write_bytes(bytes(data))
-
-
 def test_all_nodes_complete_what_they_have(run: Run) -> None:
     folder = run.write()
     assert run.restart(0, 1) == 2
@@ -86,18 +82,18 @@ def test_a_node_without_its_shards_leaves_the_one_before(run: Run) -> None:
     assert run.restart(0, 1) == 1  # it was given up
 
 
-@pytest.mark.parametrize("change", ["bit", "cut", "gone", "other disk"])
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "bit": lambda shard: flip(shard, CHUNK_BYTES + 3),
+    "cut": lambda shard: os.truncate(shard, CHUNK_BYTES),
+    "gone": Path.unlink,
+    "other disk": lambda shard: shard.parents[1].rename(shard.parents[2] / "elsewhere"),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGES)
 def test_a_damaged_shard_is_never_completed(run: Run, change: str) -> None:
     run.write(size=CHUNK_BYTES + 7)
-    shard = run.shard(1)
-    if change == "bit":
-        flip(shard, CHUNK_BYTES + 3)
-    elif change == "cut":
-        os.truncate(shard, CHUNK_BYTES)
-    elif change == "gone":
-        shard.unlink()
-    else:
-        run.disks[1].rename(run.disks[1].with_name("elsewhere"))
+    DAMAGES[change](run.shard(1))
     assert run.restart(0, 1) == 0
     assert not run.on_workspace(1).exists()
 
@@ -143,12 +139,7 @@ def test_a_node_reads_its_own_shards_from_its_disk(run: Run) -> None:
 def test_a_damaged_shard_is_read_from_the_workspace(run: Run, change: str) -> None:
     run.write(size=CHUNK_BYTES + 7)
     run.restart(0, 1)
-    if change == "bit":
-        flip(run.shard(0), 5)
-    elif change == "cut":
-        os.truncate(run.shard(0), 9)
-    else:
-        run.shard(0).unlink()
+    DAMAGES[change](run.shard(0))
     assert (run.nearest(0) / "iter_0000002/__0_0.distcp").readlink() == run.on_workspace(0)
 
 

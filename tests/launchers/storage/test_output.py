@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,13 +70,11 @@ def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> Non
     assert not (path / "old").exists()
 
 
-def test_skip_trusts_what_is_there_without_a_marker(path: Path) -> None:
+def test_skip_trusts_what_is_there_and_keeps_the_digest_of_a_marker(path: Path) -> None:
     path.mkdir(parents=True)
     outcome = run(path, never, skip=True)
     assert (outcome.state, outcome.why, outcome.digest) == ("skipped", "SKIP_DOWNLOAD=1", "")
-
-
-def test_skip_keeps_the_digest_of_what_is_there(path: Path) -> None:
+    path.rmdir()
     made = run(path, writer(a="1"))
     assert run(path, never, {"v": 2}, skip=True).digest == made.digest
 
@@ -83,8 +82,8 @@ def test_skip_keeps_the_digest_of_what_is_there(path: Path) -> None:
 def test_skip_of_what_is_not_there_names_the_setting_and_the_place(path: Path) -> None:
     with pytest.raises(LaunchError) as caught:
         run(path, never, skip=True)
-    assert caught.value.code == Exit.INPUT_MISSING
-    assert caught.value.id == "skipped-output-missing"
+    refusal = (caught.value.code, caught.value.id)
+    assert refusal == (Exit.INPUT_MISSING, "skipped-output-missing")
     assert caught.value.cause.startswith(f"SKIP_DOWNLOAD=1, but {path}")
     assert "stages.download.skip: false" in caught.value.remedy
 
@@ -119,10 +118,10 @@ def test_what_make_says_is_checked(path: Path) -> None:
 
 
 def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
-    cache = {"skip": False, "holder": "t", "is_cache": True}
-    first = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    cache = partial(produce, "tokens", "m", path, {"v": 1}, skip=False, holder="t", is_cache=True)
+    first = cache(writer(a="1"))
     (path / marker.NAME).unlink()
-    again = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    again = cache(writer(a="1"))
     assert (again.state, again.digest) == ("done", first.digest)
     assert leftovers(path) == []
 

@@ -55,16 +55,11 @@ def test_who_lost_the_lock_meanwhile_puts_nothing_in(path: Path) -> None:
     assert not path.exists()
 
 
+QUOTA = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES), Exit.QUOTA)
+
+
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        (errno.ENOSPC, Exit.QUOTA),
-        (errno.EDQUOT, Exit.QUOTA),
-        (errno.EROFS, Exit.QUOTA),
-        (errno.EACCES, Exit.QUOTA),
-        (errno.EIO, Exit.IO),
-        (errno.ESTALE, Exit.IO),
-    ],
+    ("number", "code"), [*QUOTA.items(), (errno.EIO, Exit.IO), (errno.ESTALE, Exit.IO)]
 )
 def test_a_fault_of_the_disk_has_its_exit_code(path: Path, number: int, code: Exit) -> None:
     def fail(folder: Path) -> None:
@@ -104,5 +99,4 @@ def test_a_replacement_cut_in_two_is_undone_or_finished(path: Path, name: str) -
 def test_a_kill_between_marker_and_rename_costs_nothing(path: Path) -> None:
     run(path, writer(a="1"))
     path.rename(output.partial_path(path))
-    assert run(path, never).state == "done"
-    assert path.exists()
+    assert run(path, never).state == "done" and path.exists()

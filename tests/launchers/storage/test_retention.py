@@ -10,7 +10,7 @@ import pytest
 
 from launchers.storage import checkpoint, disk, retention
 from launchers.system import lookup
-from tests.launchers.storage.test_checkpoint import saved
+from tests.launchers.storage.test_checkpoint import saved, sealed
 
 
 def cut(root: Path, step: int) -> Path:
@@ -24,7 +24,7 @@ def left(root: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("sealed", "unsealed", "limit", "keep", "after"),
+    ("whole", "cuts", "limit", "keep", "after"),
     [
         ([2, 4, 6], [], 2, [], [4, 6]),
         ([2, 4], [6], 1, [], [4, 6]),  # the next save of 6 replaces the unsealed one
@@ -36,24 +36,17 @@ def left(root: Path) -> list[int]:
     ],
 )
 def test_what_stays(
-    tmp_path: Path,
-    sealed: list[int],
-    unsealed: list[int],
-    limit: int | None,
-    keep: list[int],
-    after: list[int],
+    tmp_path: Path, whole: list[int], cuts: list[int], limit: int, keep: list[int], after: list[int]
 ) -> None:
-    for step in sealed:
-        checkpoint.seal(saved(tmp_path, step), step)
-    for step in unsealed:
+    sealed(tmp_path, *whole)
+    for step in cuts:
         cut(tmp_path, step)
     retention.apply(tmp_path, limit, [f"checkpoint-{step}" for step in keep])
     assert left(tmp_path) == after
 
 
 def test_a_damaged_checkpoint_does_not_count_and_stays_as_evidence(tmp_path: Path) -> None:
-    for step in (2, 4, 6):
-        checkpoint.seal(saved(tmp_path, step), step)
+    sealed(tmp_path, 2, 4, 6)
     checkpoint.condemn(tmp_path / "checkpoint-6", "a bit")
     retention.apply(tmp_path, 1)
     assert left(tmp_path) == [4, 6]
@@ -62,8 +55,7 @@ def test_a_damaged_checkpoint_does_not_count_and_stays_as_evidence(tmp_path: Pat
 def test_a_deletion_that_is_cut_leaves_no_sealed_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for step in (2, 4):
-        checkpoint.seal(saved(tmp_path, step), step)
+    sealed(tmp_path, 2, 4)
 
     def fails(path: Path) -> None:
         raise OSError(5, "Input/output error")
@@ -88,8 +80,7 @@ def run(home: Path, recipe: str, steps: tuple[int, ...]) -> Path:
     start.parent.mkdir(parents=True)
     start.write_text("{}")
     (home / "inputs.json").write_text(json.dumps({"recipe": recipe}))
-    for step in steps:
-        checkpoint.seal(saved(home / "checkpoints", step), step)
+    sealed(home / "checkpoints", *steps)
     return home / "checkpoints"
 
 
@@ -182,11 +173,8 @@ def test_what_is_deleted_is_gone_for_good_before_its_mark(
     folder = saved(tmp_path, 2)
     checkpoint.mark(folder)
     flushed: list[tuple[str, bool]] = []
-    monkeypatch.setattr(
-        retention,
-        "flush",
-        lambda path: flushed.append((path.name, (folder / checkpoint.SAVING).exists())),
-    )
+    marked = (folder / checkpoint.SAVING).exists
+    monkeypatch.setattr(retention, "flush", lambda path: flushed.append((path.name, marked())))
     retention.remove(folder)
     assert {("iter", True), (folder.name, True)} <= {*flushed}
     assert not folder.exists()

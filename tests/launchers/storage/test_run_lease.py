@@ -17,10 +17,11 @@ from launchers.stages import attempt_record
 from launchers.storage import checkpoint, lock, retention, run_lease
 from launchers.storage.lock import Lock, successor_of
 from launchers.storage.lock_owner import this_process
-from launchers.storage.output import produce
 from launchers.storage.run_lease import RunLease
 from launchers.system import lookup
+from tests.launchers.storage.outputs import run, writer
 from tests.launchers.storage.quick_locks import QUICK, quick
+from tests.launchers.storage.test_checkpoint import saved
 from tests.launchers.waiting import eventually
 
 
@@ -34,12 +35,8 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a run's folder; this process belongs to a launcher that has lost the run."""
     home = tmp_path / "runs" / "r"
     for step in (2, 4):
-        shard = home / "checkpoints" / f"checkpoint-{step}" / "shard"
-        shard.parent.mkdir(parents=True)
-        shard.write_text("x")
-        checkpoint.seal(shard.parent, step)
-    (home / "checkpoints" / "checkpoint-6").mkdir()
-    (home / "checkpoints" / "checkpoint-6" / "shard").write_text("x")
+        checkpoint.seal(saved(home / "checkpoints", step), step)
+    saved(home / "checkpoints", 6)
     with quick(home / "run.lock") as held:
         taken_over(held.path, held.token)
         monkeypatch.setenv(run_lease.VARIABLE, str(RunLease(held.path, held.token)))
@@ -47,11 +44,8 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(home: Path) -> dict[str, bytes]:
-    return {
-        str(path): path.read_bytes()
-        for path in home.rglob("*")
-        if path.is_file() and not path.name.startswith("run.lock")
-    }
+    found = (path for path in home.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in found if "run.lock" not in path.name}
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -73,12 +67,9 @@ def test_who_has_lost_the_run_changes_no_file(name: str, lost: Path) -> None:
 
 
 def test_no_export_is_put_into_its_place(lost: Path) -> None:
-    def make(folder: Path) -> None:
-        (folder / "weights").write_text("x")
-
-    with pytest.raises(LaunchError, match="has taken this run over"):
-        produce("export", "r", lost / "export", {"a": 1}, make, skip=False, holder="me")
-    assert not (lost / "export").exists()
+    with pytest.raises(LaunchError) as end:
+        run(lost / "export", writer(weights="x"))
+    assert end.value.id == "run-taken-over" and not (lost / "export").exists()
 
 
 def test_an_owner_and_a_process_without_a_launcher_write(
@@ -115,15 +106,6 @@ def test_an_unreadable_lock_is_neither_lost_nor_held(
             lease.loss()
         assert (end.value.code, end.value.id) == (Exit.IO, "lock-unreadable")
         broken.clear()
-
-
-def test_a_mount_that_is_away_is_no_other_owner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_lease, "SECONDS", 0.1)
-    with pytest.raises(LaunchError) as end:
-        RunLease(tmp_path / "away" / "run.lock", "t").loss()
-    assert end.value.code == Exit.IO
 
 
 @pytest.mark.parametrize(("happens", "code"), [("taken", Exit.PREEMPTED), ("unreadable", Exit.IO)])
@@ -171,10 +153,11 @@ def test_a_lock_of_another_owner_is_lost_in_the_end(
     assert found is not None and found.code == Exit.PREEMPTED and "next@" in found.cause
 
 
-def test_who_may_not_wait_for_a_cache_gets_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["", "away"], ids=["who may not wait", "a mount is away"])
+def test_without_an_answer_no_other_owner_is_named(tmp_path: Path, place: str) -> None:
     begin = time.monotonic()
-    with pytest.raises(LaunchError, match="no file names the owner") as end, lookup.within(0.2):
-        RunLease(tmp_path / "run.lock", "t").loss()
+    with pytest.raises(LaunchError) as end, lookup.within(0.2):
+        RunLease(tmp_path / place / "run.lock", "t").loss()
     assert (end.value.code, end.value.id) == (Exit.IO, "lock-unreadable")
     assert time.monotonic() - begin < 10
 

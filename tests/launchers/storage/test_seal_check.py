@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from launchers.storage import checkpoint, retention
+from tests.launchers import model_folder
+from tests.launchers.model_folder import INDEX, TWO
 
 INNER = "iter_0000200"
 
@@ -58,7 +60,9 @@ def test_a_disagreement_refuses_the_seal_and_names_the_file(
     note, own = checkpoint.rank_note(folder, 2), f"{INNER}/__2_0.distcp"
     other = note.read_text().replace(checkpoint.rank_digests(folder, 2)["digests"][own], "00000000")
     content = index.read_bytes()
-    written = {
+    written: dict[str, tuple[Path, bytes | None]] = {
+        "lost": (shard, None),
+        "index lost": (index, None),
         "zeros": (shard, bytes(1000)),
         "cut": (shard, shard.read_bytes()[:10]),
         "unnoted": (folder / INNER / "__4_0.distcp", b"of an earlier save"),
@@ -69,11 +73,8 @@ def test_a_disagreement_refuses_the_seal_and_names_the_file(
         "torn note": (note, b"{"),
         "two writers": (checkpoint.rank_note(folder, 9), other.encode()),
     }
-    if damage in written:
-        path, data = written[damage]
-        path.write_bytes(data)
-    else:
-        {"lost": shard, "index lost": index}[damage].unlink()
+    path, data = written[damage]
+    path.write_bytes(data) if data is not None else path.unlink()
     with caplog.at_level(logging.WARNING):
         assert checkpoint.seal(folder, 200) is None
     assert checkpoint.read_checkpoint(folder) is None
@@ -140,49 +141,35 @@ def files(root: Path) -> list[str]:
     return sorted(name for _, _, names in os.walk(root, followlinks=True) for name in names)
 
 
-def weights(path: Path, count: int = 16) -> None:
-    """Write a file of safetensors with one tensor of so many bytes."""
-    tensor = {"dtype": "U8", "shape": [count], "data_offsets": [0, count]}
-    header = json.dumps({"__metadata__": {"format": "pt"}, "w": tensor}).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(count))
-
-
 @pytest.mark.parametrize("damage", ["", "cut", "cut header", "empty", "absent"])
 def test_weights_are_sealed_only_as_their_headers_and_index_say(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     """The transformers trainer writes no notes of its ranks."""
-    folder = tmp_path / "checkpoint-3"
-    folder.mkdir()
-    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
-    for name in names:
-        weights(folder / name)
-    listed = {"weight_map": {"a": names[0], "b": names[1]}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(listed))
+    folder = model_folder.split(model_folder.write(tmp_path / "checkpoint-3"))
     (folder / "adapter.safetensors").write_bytes(b"not of this format")
     if damage == "absent":
-        (folder / names[1]).unlink()
+        (folder / TWO).unlink()
     elif damage:
         left = {"cut": -1, "cut header": 20, "empty": 0}[damage]
-        (folder / names[1]).write_bytes((folder / names[1]).read_bytes()[:left])
+        (folder / TWO).write_bytes((folder / TWO).read_bytes()[:left])
     with caplog.at_level(logging.WARNING):
         sealed = checkpoint.seal(folder, 3)
-    assert (sealed is None) == bool(damage) == (names[1] in caplog.text)
+    assert (sealed is None) == bool(damage) == (TWO in caplog.text)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"weight_map": 1}', "{"])
 def test_an_index_of_weights_of_another_form_is_not_judged(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "checkpoint-3"
     folder.mkdir()
-    (folder / "model.safetensors.index.json").write_text(text)
+    (folder / INDEX).write_text(text)
     assert checkpoint.seal(folder, 3)
 
 
 def test_shards_with_a_prefix_are_found_in_the_index(folder: Path) -> None:
-    for shard in (folder / INNER).glob("*.distcp"):
-        shard.rename(shard.with_name(f"model{shard.name}"))
     for note in checkpoint.rank_notes(folder):
         note.unlink()
-    names = [path.name for path in (folder / INNER).glob("*.distcp")]
+    shards = list((folder / INNER).glob("*.distcp"))
+    names = [shard.rename(shard.with_name(f"model{shard.name}")).name for shard in shards]
     (folder / INNER / ".metadata").write_bytes(pickle.dumps(names))
     assert checkpoint.seal(folder, 200)
