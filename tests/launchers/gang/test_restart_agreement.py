@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 import pytest
@@ -27,23 +28,16 @@ def agreeing(
     lead: Leader, members: list[Member], decide: Callable[[Ended], Begin | str]
 ) -> list[Begin | Declined | None]:
     """Let all ranks agree, the peers first; return their answers by rank."""
-    answers: list[Begin | Declined | None] = [None] * 3
     both = zip(members, (KILLED, CASCADE), strict=True)
 
-    def agree(rank: int, peers: PeerMonitor, ended: Ended) -> None:
-        answers[rank] = peers.restarts.agree(ended, peers.lost, decide)
+    def agree(peers: PeerMonitor, ended: Ended) -> Begin | Declined | None:
+        return peers.restarts.agree(ended, peers.lost, decide)
 
-    threads = [
-        threading.Thread(target=agree, args=(rank, member.peers, ended))
-        for rank, (member, ended) in enumerate(both, start=1)
-    ]
-    for thread in threads:
-        thread.start()
-    assert eventually(lambda: lead.peers.restarts.is_asked)
-    agree(0, lead.peers, OWN)
-    for thread in threads:
-        thread.join(5)
-    return answers
+    with ThreadPoolExecutor() as threads:
+        asked = [threads.submit(agree, member.peers, ended) for member, ended in both]
+        assert eventually(lambda: lead.peers.restarts.is_asked)
+        own = agree(lead.peers, OWN)
+        return [own, *(each.result(5) for each in asked)]
 
 
 def test_all_ranks_begin_again_with_the_same_attempt_twice() -> None:
@@ -53,8 +47,12 @@ def test_all_ranks_begin_again_with_the_same_attempt_twice() -> None:
         for _ in range(2):
             answers = agreeing(lead, members, lambda first: seen.append(first) or BEGIN)  # type: ignore[func-returns-value]
             assert answers == [BEGIN] * 3
-            assert not any(p.restarts.is_asked for p in (lead.peers, *(m.peers for m in members)))
+            assert not any(each.is_asked for each in restarts_of(lead, members))
         assert seen == [KILLED, KILLED]
+
+
+def restarts_of(lead: Leader, members: list[Member]) -> list[RestartAgreement]:
+    return [peers.restarts for peers in (lead.peers, *(one.peers for one in members))]
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -63,7 +61,7 @@ def test_all_ranks_end_their_processes_while_those_of_the_failed_rank_still_end(
 ) -> None:
     with led() as (lead, join):
         members = started(lead, join)
-        every = [peers.restarts for peers in (lead.peers, *(m.peers for m in members))]
+        every = restarts_of(lead, members)
         for _ in range(2):
             every[failing].is_enabled = True
             every[failing].announce_failure()
@@ -86,22 +84,15 @@ def test_only_a_kill_from_outside_lets_no_rank_wait_for_errors_of_its_own(
     """The next failure is judged anew."""
     with led() as (lead, join):
         members = started(lead, join)
-        every = [peers.restarts for peers in (lead.peers, *(m.peers for m in members))]
+        every = restarts_of(lead, members)
         for external in (is_external, False):
             failed = replace(KILLED, is_external=external)
-            thread = threading.Thread(
-                target=every[1].agree, args=(failed, members[0].peers.lost, lambda _: BEGIN)
-            )
-            thread.start()
-            assert eventually(lambda: every[0].is_asked and every[2].is_asked)
-            assert [each.settles for each in (every[0], every[2])] == [not external] * 2
-            last = threading.Thread(
-                target=every[2].agree, args=(CASCADE, members[1].peers.lost, lambda _: BEGIN)
-            )
-            last.start()
-            assert every[0].agree(OWN, lead.peers.lost, lambda _: BEGIN) == BEGIN
-            thread.join(5)
-            last.join(5)
+            with ThreadPoolExecutor() as threads:
+                threads.submit(every[1].agree, failed, members[0].peers.lost, lambda _: BEGIN)
+                assert eventually(lambda: every[0].is_asked and every[2].is_asked)
+                assert [each.settles for each in (every[0], every[2])] == [not external] * 2
+                threads.submit(every[2].agree, CASCADE, members[1].peers.lost, lambda _: BEGIN)
+                assert every[0].agree(OWN, lead.peers.lost, lambda _: BEGIN) == BEGIN
             assert all(each.settles for each in every)
 
 
@@ -144,21 +135,16 @@ def test_a_rank_that_leaves_with_an_error_ends_the_agreement() -> None:
 def test_a_rank_that_has_finished_training_cannot_begin_again(finished: int) -> None:
     with led() as (lead, join):
         one, other = started(lead, join)
-        answers: list[Begin | Declined | None] = []
-        thread = threading.Thread(
-            target=lambda: answers.append(
-                one.peers.restarts.agree(KILLED, one.peers.lost, lambda _: BEGIN)
-            )
-        )
         if finished:
             other.leave(Exit.OK, "")
-            thread.start()
-            lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN)
         else:
             lead.peers.restarts.close()
-            thread.start()
-        thread.join(5)
-        [answer] = answers
+        with ThreadPoolExecutor() as threads:
+            asks, lost = one.peers.restarts.agree, one.peers.lost
+            asked = threads.submit(asks, KILLED, lost, lambda _: BEGIN)
+            if finished:
+                lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN)
+        answer = asked.result(5)
         assert isinstance(answer, Declined) and answer.first == KILLED
         assert answer.why == f"rank {finished} has finished training"
 

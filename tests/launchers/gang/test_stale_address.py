@@ -13,8 +13,7 @@ from launchers.gang import member
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.preflight.gang_probes import free_port
-from tests.launchers.gang.test_barrier import OWN, led, peer, soon, started
-from tests.launchers.waiting import eventually
+from tests.launchers.gang.test_barrier import OWN, has_joined, led, peer, soon, started
 
 
 @pytest.mark.parametrize(("run", "gang"), [("b", "uid/0"), ("r", "other/0"), ("r", "uid/1")])
@@ -38,7 +37,7 @@ def test_a_member_that_a_stale_address_leads_to_another_gang_finds_its_own_later
     foreign.leave(Exit.TERMINATED, "its pod is gone, and the name leads to the right one")
     right = Leader(own, port)
     thread.join(10)
-    assert eventually(lambda: 1 in right._hellos)
+    assert has_joined(right)
     got[0].leave(Exit.TERMINATED, "test over")
     right.leave(Exit.TERMINATED, "test over")
 

@@ -1,12 +1,14 @@
 """A hang is agreed on over the gang's real connections: all silent, evidence of all, one end."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from launchers.exits import Exit
+from launchers.gang.member import Member
 from launchers.gang.protocol import Message, end_message
 from launchers.hang import agreement as hang_agreement
 from launchers.hang import culprit
@@ -43,10 +45,17 @@ class Node:
         return [worker(self.rank, self.state)]
 
 
-def test_all_silent_nodes_end_because_of_the_stopped_rank() -> None:
+@contextmanager
+def gang(states: str = "SSS") -> Iterator[tuple[list[Node], list[Member]]]:
+    """Start a gang with a process in these states on each node; yield also its members."""
     with led() as (lead, join):
-        peers = [lead.peers, *(one.peers for one in started(lead, join))]
-        nodes = [Node(each.hangs, rank, "SST"[rank]) for rank, each in enumerate(peers)]
+        members = started(lead, join)
+        peers = [lead.peers, *(one.peers for one in members)]
+        yield [Node(each.hangs, rank, states[rank]) for rank, each in enumerate(peers)], members
+
+
+def test_all_silent_nodes_end_because_of_the_stopped_rank() -> None:
+    with gang("SST") as (nodes, _):
         for node in nodes:
             node.agreement.note(SILENT)
         assert eventually(lambda: all(node.ended for node in nodes))
@@ -57,9 +66,7 @@ def test_all_silent_nodes_end_because_of_the_stopped_rank() -> None:
 
 
 def test_one_node_that_beats_keeps_the_gang_alive() -> None:
-    with led() as (lead, join):
-        peers = [lead.peers, *(one.peers for one in started(lead, join))]
-        nodes = [Node(each.hangs, rank) for rank, each in enumerate(peers)]
+    with gang() as (nodes, _):
         for node in nodes[:2]:
             node.agreement.note(SILENT)
         nodes[2].agreement.note(None)
@@ -112,9 +119,7 @@ def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
 
 
 def test_nobody_waits_longer_once_the_ranks_beat_again() -> None:
-    with led() as (lead, join):
-        peers = [lead.peers, *(one.peers for one in started(lead, join))]
-        nodes = [Node(each.hangs, rank) for rank, each in enumerate(peers)]
+    with gang() as (nodes, _):
         held = threading.Event()
         inner = nodes[0].gather
 
@@ -156,10 +161,7 @@ def test_a_launcher_that_does_not_answer_is_named_and_rank_0_ends(
 
 
 def test_a_rank_that_has_left_is_no_culprit() -> None:
-    with led() as (lead, join):
-        members = started(lead, join)
-        peers = [lead.peers, *(one.peers for one in members)]
-        nodes = [Node(each.hangs, rank, "SST"[rank]) for rank, each in enumerate(peers)]
+    with gang("SST") as (nodes, members):
         members[0].leave(Exit.OK, "")
 
         def ticked() -> bool:  # until its leave has been heard
