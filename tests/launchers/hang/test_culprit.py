@@ -26,19 +26,11 @@ ALL = tuple(range(4))
 
 def gang(**changes: Mapping[str, object]) -> list[Worker]:
     """Return four ranks on two nodes that wait in one collective; changes by ``rN``."""
-    found = []
-    for rank in ALL:
-        worker = Worker(
-            rank=rank,
-            node=rank // 2,
-            boundary=8,
-            phase="step",
-            age=60,
-            state="S",
-            frames=COLLECTIVE,
-        )
-        found.append(replace(worker, **changes.get(f"r{rank}", {})))  # type: ignore[arg-type]
-    return found
+    given = {"boundary": 8, "phase": "step", "age": 60, "state": "S", "frames": COLLECTIVE}
+    return [
+        Worker(rank=rank, node=rank // 2, **{**given, **changes.get(f"r{rank}", {})})  # type: ignore[arg-type]
+        for rank in ALL
+    ]
 
 
 def recorded(*enqueued: int, completed: int = 6) -> tuple[Group, ...]:
@@ -81,6 +73,8 @@ STUCK = {**SAVES, "frames": WRITING}
 JOINS = {**SAVES, "frames": ("/usr/lib/python3.11/threading.py:1112 join", TRAINER)}
 WAITS: Mapping[str, object] = {"frames": (TRAINER,), "groups": recorded(7)}
 ABSENT = {**WAITS, "groups": recorded(6)}
+FIRST, SECOND = {**WAITS, "groups": recorded(7, 6)}, {**WAITS, "groups": recorded(6, 7)}
+"""Ranks that wait in a collective of the first group, and of the second."""
 NO_STACK: Mapping[str, object] = {"frames": ()}
 
 
@@ -129,22 +123,18 @@ def test_a_launcher_that_does_not_answer_is_the_culprit() -> None:
 
 def test_a_skipped_collective_is_one_that_few_have_not_enqueued() -> None:
     """The rank that skipped it waits in the next one, of another group, for the others."""
-    waiting: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(7, 6)}
-    skipper: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(6, 7)}
-    found = find(gang(r0=waiting, r1=waiting, r2=waiting, r3=skipper))
+    found = find(gang(r0=FIRST, r1=FIRST, r2=FIRST, r3=SECOND))
     assert (found.kind, found.ranks) == ("skipped", (3,))
     assert "collective 7 of group 0" in found.why
 
 
 def test_two_ranks_that_wait_for_each_other_are_named_without_a_culprit() -> None:
     """Seen on 2 GPUs: one rank called a collective that the other did not."""
-    one: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(7, 6)}
-    other: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(6, 7)}
-    found = find(gang(r0=one, r1=other)[:2])
+    found = find(gang(r0=FIRST, r1=SECOND)[:2])
     assert (found.kind, found.ranks) == (UNKNOWN, ())  # either may be wrong
     assert "collective 7 of group 0 for rank 1" in found.why
     assert "collective 7 of group 1 for rank 0" in found.why
-    assert "collective" not in find(gang(r0=one, r1=one)[:2]).why
+    assert "collective" not in find(gang(r0=FIRST, r1=FIRST)[:2]).why
 
 
 LARGE = 8192

@@ -1,6 +1,7 @@
 """Silence of a node's processes: the limit of each phase, and the processes that count."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -58,14 +59,10 @@ def test_a_node_is_silent_only_when_all_its_processes_are() -> None:
 
 def test_processes_that_have_ended_do_not_count() -> None:
     ended = replace(TRAINING, pid=6, beat=2000)
-    found = judge(
-        [TRAINING, ended], now=2001, began=0, step=2, floors=FLOORS, has_ended=lambda pid: pid == 6
-    )
+    known = partial(judge, began=0, step=2, floors=FLOORS, has_ended=lambda pid: pid == 6)
+    found = known([TRAINING, ended], now=2001)
     assert found is not None and found.seconds == 1001
-    assert (
-        judge([ended], now=9999, began=0, step=2, floors=FLOORS, has_ended=lambda pid: True)
-        is NOTHING_RUNS
-    )
+    assert known([ended], now=9999) is NOTHING_RUNS
 
 
 def test_an_end_is_early_without_the_end_of_training_or_an_agreed_stop() -> None:
@@ -125,8 +122,8 @@ def test_a_save_that_stops_training_may_take_five_times_the_longest_so_far() -> 
 def test_a_flush_is_a_sign_of_life_in_a_save_and_not_in_a_step() -> None:
     saving = replace(TRAINING, phase=Phase.SAVE, beat=1000, write_beat=5000)
     late = 5001 + FLOORS["save"]
-    assert judge([saving], now=5000, began=0, step=1, floors=FLOORS) is None
-    found = judge([saving], now=late, began=0, step=1, floors=FLOORS)
+    judged = partial(judge, began=0, step=1, floors=FLOORS)
+    assert judged([saving], now=5000) is None
+    found = judged([saving], now=late)
     assert found is not None and found.seconds == late - 5000
-    trains = replace(saving, phase=Phase.STEP)
-    assert judge([trains], now=5000, began=0, step=1, floors=FLOORS) is not None
+    assert judged([replace(saving, phase=Phase.STEP)], now=5000) is not None

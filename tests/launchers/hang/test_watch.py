@@ -67,6 +67,11 @@ def ended(folder: Path, *, is_trained: bool = True) -> StepBoard:
     return board
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+
+
 @pytest.fixture
 def torchrun() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(["sleep", "60"])
@@ -85,14 +90,8 @@ def ending(seconds: int) -> Hang:
     [(True, 2, "torchrun is stopped"), (False, 1, "torchrun does not end (state S)")],
 )
 def test_a_torchrun_that_outlasts_its_processes_ends_the_node(
-    tmp_path: Path,
-    torchrun: subprocess.Popen[bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    is_stopped: bool,
-    floor: int,
-    why: str,
+    tmp_path: Path, torchrun: subprocess.Popen[bytes], is_stopped: bool, floor: int, why: str
 ) -> None:
-    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
     if is_stopped:
         torchrun.send_signal(signal.SIGSTOP)
     peers, begin = PeerMonitor(), time.monotonic()
@@ -108,9 +107,8 @@ def test_a_torchrun_that_outlasts_its_processes_ends_the_node(
 
 
 def test_processes_that_end_early_end_the_node_while_torchrun_waits_for_the_others(
-    tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, torchrun: subprocess.Popen[bytes]
 ) -> None:
-    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
     board, peers, begin = ended(tmp_path, is_trained=False), PeerMonitor(), time.monotonic()
     with watching(MEMBER, ending(5), board, peers, tmp_path, {}) as watch:
         watch.torchrun = torchrun.pid
@@ -123,9 +121,8 @@ def test_processes_that_end_early_end_the_node_while_torchrun_waits_for_the_othe
 
 
 def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(
-    tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, torchrun: subprocess.Popen[bytes]
 ) -> None:
-    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
     with watching(LAUNCH, ending(3), ended(tmp_path), PeerMonitor(), tmp_path, {}) as watch:
         watch.torchrun = torchrun.pid
         time.sleep(1.5)  # a stopped one would have ended the node
@@ -136,10 +133,7 @@ def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(
     assert watch.error is None
 
 
-def test_a_rank_that_does_not_end_to_write_ends_the_node_while_it_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+def test_a_rank_that_does_not_end_to_write_ends_the_node_while_it_trains(tmp_path: Path) -> None:
     board = StepBoard.make(tmp_path / "board", 2)
     known = replace(HANG, floors={**FLOORS, "save": 1})
     peers = PeerMonitor()

@@ -8,16 +8,8 @@ from launchers.preflight.finding import failed, failure, ok, warning
 from launchers.preflight.gang_checks import Answer, answer_of, judge_answers
 from launchers.preflight.gang_probes import PortProbe, free_port, read_word
 
-GOOD = Answer(
-    name="rank 1 (r-node-0-1 on b)",
-    sent=100.0,
-    heard=100.01,
-    said=130.0,
-    got=130.01,
-    nonce="n",
-    port="n",
-    gpu_model="NVIDIA H200",
-)
+TIMES = {"sent": 100.0, "heard": 100.01, "said": 130.0, "got": 130.01}
+GOOD = Answer(name="rank 1 (r-0-1 on b)", nonce="n", port="n", gpu_model="NVIDIA H200", **TIMES)
 
 
 def states(*answers: Answer) -> dict[str, str]:
@@ -74,13 +66,11 @@ def test_the_listener_answers_its_nonce_and_leaves_the_port_free() -> None:
 
 
 def test_all_failures_are_reported_and_a_user_error_decides_the_code() -> None:
-    bad = failed("health", "2 uncorrected memory errors", "replace it", who="GPU 1")
+    bad = failed("health", "2 memory errors", "replace it", who="GPU 1")
     mine = failed("shm", "64 MiB", "raise sharedMemory.sizeLimit", code=Exit.CONFIG)
     error = failure([ok("disk", ""), warning("caches", "", ""), bad, mine], "rank 3 (p on n)")
     assert error is not None and error.code == Exit.CONFIG
-    assert (
-        error.cause == "rank 3 (p on n): shm: 64 MiB | health: GPU 1: 2 uncorrected memory errors"
-    )
+    assert error.cause == "rank 3 (p on n): shm: 64 MiB | health: GPU 1: 2 memory errors"
     assert error.remedy == "raise sharedMemory.sizeLimit"
     assert failure([ok("disk", ""), warning("caches", "", "")], "rank 0") is None
     assert failure([bad], "rank 0").code == Exit.PREFLIGHT  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ NODE_8, NETWORK_2 = 431.0, 189.0
 
 def gang(nodes: int = 2, nproc: int = 8, **change: Any) -> list[Record]:
     """Return a healthy gang of H200 with eight adapters a node."""
-    rows = [Row(scope="node", op=op, size=1 << 30, gbs=NODE_8) for op in ("all_reduce",)]
+    rows = [Row(scope="node", op="all_reduce", size=1 << 30, gbs=NODE_8)]
     rows.append(Row(scope="node", op="all_to_all", size=235 << 20, gbs=0.8 * NODE_8))
     if nodes > 1:
         rows.append(Row(scope="world", op="all_reduce", size=1 << 30, gbs=NETWORK_2))
@@ -29,30 +29,22 @@ def gang(nodes: int = 2, nproc: int = 8, **change: Any) -> list[Record]:
         for kind, each in rounds(nodes, nproc)
         for a, b in each
     ]
-    one = Record(
-        rank=0,
-        node_rank=0,
-        pod="r-node-0-0",
-        node="a",
-        device="GPU 0 GPU-0",
-        card="NVIDIA H200",
-        tflops=750.0,
-        inside=NVLINK,
-        across=IB if nodes > 1 else (),
-        network="NET/IB",
-        rows=(),
-        pairs=(),
-    )
+    common: dict[str, Any] = {
+        "node": "a",
+        "card": "NVIDIA H200",
+        "tflops": 750.0,
+        "network": "NET/IB",
+    }
+    common |= {"inside": NVLINK, "across": IB if nodes > 1 else (), **change}
     return [
-        replace(
-            one,
+        Record(
             rank=rank,
             node_rank=rank // nproc,
             pod=f"r-node-0-{rank // nproc}",
             device=f"GPU {rank % nproc} GPU-{rank}",
             rows=tuple(rows) if rank % nproc == 0 else (),
             pairs=tuple(pair for pair in pairs if pair.one == rank),
-            **change,
+            **common,
         )
         for rank in range(nodes * nproc)
     ]
@@ -66,17 +58,9 @@ def found(
     records: Sequence[Record], preflight: Preflight, *, adapters: int = 8, **env: str
 ) -> list[Finding]:
     nodes = max(record.node_rank for record in records) + 1
-    plan = CollectivePlan(
-        folder="",
-        result="",
-        nodes=nodes,
-        nproc=len(records) // nodes,
-        node_rank=0,
-        pod="",
-        node="",
-        seconds=1,
-        cuda=True,
-    )
+    places: dict[str, Any] = dict.fromkeys(("folder", "result", "pod", "node"), "")
+    sizes: dict[str, Any] = {"nodes": nodes, "nproc": len(records) // nodes, "node_rank": 0}
+    plan = CollectivePlan(**places, **sizes, seconds=1, cuda=True)
     return judge_measurements(records, plan, preflight, env, adapters=adapters)
 
 
@@ -89,6 +73,12 @@ def with_row(records: list[Record], scope: str, op: str, gbs: float, rank: int =
         replace(r, gbs=gbs) if (r.scope, r.op) == (scope, op) else r for r in records[rank].rows
     ]
     records[rank] = replace(records[rank], rows=tuple(rows))
+    return records
+
+
+def with_pair(records: list[Record], rank: int, kind: str, gbs: float) -> list[Record]:
+    pairs = [replace(p, gbs=gbs) if p.kind == kind else p for p in records[rank].pairs]
+    records[rank] = replace(records[rank], pairs=tuple(pairs))
     return records
 
 
@@ -142,12 +132,7 @@ def test_sockets_where_the_fabric_is_infiniband_are_an_error() -> None:
 
 def test_vendors_names_and_nvlink_between_nodes_are_no_error() -> None:
     assert bad(found(gang(across=("NET/IBext_v8",)), wanted())) == []
-    gb200: dict[str, Any] = {
-        "inside": ("P2P/MNNVL",),
-        "across": ("P2P/MNNVL",),
-        "network": "NET/Socket",
-    }
-    records = gang(**gb200)
+    records = gang(inside=("P2P/MNNVL",), across=("P2P/MNNVL",), network="NET/Socket")  # GB200
     assert [f for f in bad(found(records, wanted())) if f.check == "transport"] == []
 
 
@@ -171,9 +156,7 @@ def test_a_node_without_nvlink_is_an_error_on_a_gpu_model_that_has_it() -> None:
 
 
 def test_a_slow_pair_is_named_on_both_ends() -> None:
-    records = gang()
-    slow = [replace(p, gbs=160.0) if (p.one, p.other) == (9, 10) else p for p in records[9].pairs]
-    records[9] = replace(records[9], pairs=tuple(slow))
+    records = with_pair(gang(), 9, "node", 160.0)
     [finding] = bad(found(records, wanted()))
     assert (finding.state, finding.check) == ("failed", "pairs")
     assert "rank 9 (r-node-0-1 on a, GPU 1" in finding.who
@@ -181,9 +164,7 @@ def test_a_slow_pair_is_named_on_both_ends() -> None:
 
 
 def test_pairs_over_sockets_only_warn() -> None:
-    records = gang(across=("NET/Socket",))
-    slow = [replace(p, gbs=10.0) if p.kind == "network" else p for p in records[2].pairs]
-    records[2] = replace(records[2], pairs=tuple(slow))
+    records = with_pair(gang(across=("NET/Socket",)), 2, "network", 10.0)
     assert [f.state for f in slow_pairs(records, strict=False) if f.state != "ok"] == ["warning"]
     assert [f.state for f in slow_pairs(records, strict=True) if f.state != "ok"] == ["failed"]
 
@@ -203,12 +184,10 @@ def test_a_gpu_that_lost_a_fifth_is_named_among_healthy_ones(
 
 @given(st.lists(st.floats(0.96, 1.04), min_size=16, max_size=16))
 def test_healthy_gpus_and_links_never_fail(noise: list[float]) -> None:
-    records = [
-        replace(
-            r, tflops=r.tflops * each, pairs=tuple(replace(p, gbs=p.gbs * each) for p in r.pairs)
-        )
-        for r, each in zip(gang(), noise, strict=True)
-    ]
+    records = []
+    for record, each in zip(gang(), noise, strict=True):
+        pairs = tuple(replace(p, gbs=p.gbs * each) for p in record.pairs)
+        records.append(replace(record, tflops=record.tflops * each, pairs=pairs))
     assert [f for f in found(records, wanted()) if f.state == "failed"] == []
 
 
@@ -253,7 +232,6 @@ def test_nccls_log_distinguishes_near_links_from_far_ones() -> None:
 def test_the_ranks_that_are_behind_are_named() -> None:
     done = dict.fromkeys(range(16), "world")
     assert behind({**done, 5: "node"}, 16) == "rank 5 hangs in node"
-    assert behind({k: v for k, v in done.items() if k < 8}, 16) == (
-        "ranks 8, 9, 10, 11, 12, 13, 14, 15 have not started"
-    )
+    late = behind(dict.fromkeys(range(8), "world"), 16)
+    assert late == "ranks 8, 9, 10, 11, 12, 13, 14, 15 have not started"
     assert behind({**done, 3: "torn"}, 16) == "rank 3 has not started"

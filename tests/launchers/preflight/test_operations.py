@@ -52,10 +52,8 @@ def test_what_is_needed_is_refused_and_the_rest_warned_of(
     found = probes.operations(tmp_path / "p")
     assert found[name] == number and sum(map(bool, found.values())) == 1
     (judged,) = file_system(found, True)
-    assert (judged.state, judged.code) == (
-        state,
-        Exit.CONFIG if state == "failed" else Exit.PREFLIGHT,
-    )
+    code = Exit.CONFIG if state == "failed" else Exit.PREFLIGHT
+    assert (judged.state, judged.code) == (state, code)
     assert errno.errorcode[number] in judged.seen and judged.remedy
     assert not (tmp_path / "p").exists()
 

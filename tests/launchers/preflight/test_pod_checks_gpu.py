@@ -44,14 +44,8 @@ def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:
 
 
 def test_fields_that_a_gpu_lacks_are_not_a_fault() -> None:
-    lacking = gpu(
-        0,
-        fabric_state="N/A",
-        gpu_recovery_action="N/A",
-        dram_uncorrectable="N/A",
-        remapped_row_pending="N/A",
-    )
-    assert [f.state for f in healthy(gpus(lacking))] == ["ok"]
+    fields = ("fabric_state", "gpu_recovery_action", "dram_uncorrectable", "remapped_row_pending")
+    assert [f.state for f in healthy(gpus(gpu(0, **dict.fromkeys(fields, "N/A"))))] == ["ok"]
 
 
 def test_held_down_clocks_are_a_warning() -> None:
@@ -75,9 +69,8 @@ def test_another_gpu_model_than_the_values_name_is_the_users_mistake() -> None:
 
 
 def test_two_gpu_models_in_one_pod_are_the_nodes_fault() -> None:
-    [found] = present(
-        gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3")), 2, GPU_MODELS["h200"]
-    )
+    two = gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3"))
+    [found] = present(two, 2, GPU_MODELS["h200"])
     assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
 
 

@@ -69,11 +69,7 @@ def test_packages_that_the_backend_needs() -> None:
 @pytest.mark.parametrize(
     ("package", "version", "words"),
     [
-        (
-            "megatron-core",
-            "0.15.3",
-            "megatron-core is 0.15.3; backend megatron requires megatron-core >= 0.16",
-        ),
+        ("megatron-core", "0.15.3", "megatron-core is 0.15.3; backend megatron requires"),
         ("megatron-core", "0.20.0", "requires megatron-core >= 0.16, < 0.20"),
         ("torch", "2.12.0+cu130", "torch is 2.12.0+cu130"),  # each Megatron save would fail
         ("ms-swift", "3.12.5", "ms-swift is 3.12.5"),

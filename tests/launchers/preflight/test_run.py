@@ -83,9 +83,8 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
 
 def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
-    nvidia_smi.install(
-        pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18"
-    )
+    fails = "echo 'Driver/library version mismatch'; exit 18"
+    nvidia_smi.install(pods.folder / "smi-0", "", script=fails)
     code, _ = end(pods.start(0, **env))
     assert code == Exit.PREFLIGHT
     assert "exit code 18: Driver/library version mismatch" in pods.message(0)["cause"]
@@ -184,16 +183,12 @@ def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
 
 
 def test_the_checks_stand_alone_without_a_run(tmp_path: Path) -> None:
-    path = nvidia_smi.install(
-        tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'"
-    )
+    lists = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'"
+    path = nvidia_smi.install(tmp_path / "smi", "", script=lists)
+    env = {"PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"}
+    words = [sys.executable, "-m", "launchers", "preflight"]
     done = subprocess.run(
-        [sys.executable, "-m", "launchers", "preflight"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
+        words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == Exit.PREFLIGHT, done.stdout  # the fake prints no XML
     assert "gpus_per_node=0" in done.stdout

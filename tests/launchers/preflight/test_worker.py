@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +20,19 @@ from tests.launchers.training_environment import PYTHON, needs_training
 pytestmark = needs_training
 
 
-def plan(
-    folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: int = 60
-) -> CollectivePlan:
+def plan(folder: Path, node: int, **change: int) -> CollectivePlan:
+    sizes: dict[str, Any] = {"nodes": 2, "nproc": 1, "seconds": 60, "matrix": 128, **change}
     return CollectivePlan(
         folder=str(folder / "preflight"),
         result=str(folder / f"records-{node}.json"),
-        nodes=nodes,
-        nproc=nproc,
         node_rank=node,
         pod=f"r-node-0-{node}",
         node="here",
-        seconds=seconds,
         cuda=False,
         all_reduce=(1 << 18, 1 << 20),
         all_to_all=(1 << 18,),
         pair=(1 << 16, 1 << 18),
-        matrix=128,
+        **sizes,
     )
 
 
@@ -111,8 +106,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline_and_nothing_is_left(tmp_path
 
 
 def test_a_rank_that_breaks_is_reported_with_its_last_words(tmp_path: Path) -> None:
-    broken = replace(plan(tmp_path, 0, nodes=1), matrix=-1)
-    with measuring([broken]) as [pod]:
+    with measuring([plan(tmp_path, 0, nodes=1, matrix=-1)]) as [pod]:
         found = end(pod)
     assert found["code"] == 80
     assert found["cause"].startswith("rank 0 (GPU 0): RuntimeError: ")
