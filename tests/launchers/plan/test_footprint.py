@@ -1,30 +1,30 @@
 """Bytes that a run writes to the workspace."""
 
-import dataclasses
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from launchers.config.recipe import Saving
 from launchers.exits import LaunchError
 from launchers.plan import footprint
 from launchers.plan.footprint import Footprint
 from launchers.plan.parameters import IN_PEFT, whole
-from launchers.plan.training_job import parse
+from launchers.plan.training_job import Training, parse
 from tests.launchers.recipes import MODEL_CONFIG, recipe
 
 
-def files_of(*, convert: bool = False, **args: Any) -> Footprint:
-    made = recipe(**args)
-    training = parse(made, nodes=2, gpus_per_node=8)
-    return footprint.predict_footprint(made, training, MODEL_CONFIG, convert=convert)
+def files_of(*, convert: bool = False, saving: Saving = "background", **args: Any) -> Footprint:
+    made = replace(recipe(**args), saving=saving)
+    return footprint.predict_footprint(made, training(**args), MODEL_CONFIG, convert=convert)
 
 
-NARROW: dict[str, Any] = {
-    "use_precision_aware_optimizer": True,
-    "exp_avg_dtype": "bf16",
-    "exp_avg_sq_dtype": "bf16",
-}
+def training(**args: Any) -> Training:
+    return parse(recipe(**args), nodes=2, gpus_per_node=8)
+
+
+NARROW: dict[str, Any] = {"exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
+NARROW |= {"use_precision_aware_optimizer": True}
 """The tuned profile's optimizer."""
 
 
@@ -72,10 +72,9 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"save_safetensors": True}, {"merge_lora": True}])
 def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(given: dict[str, bool]) -> None:
-    files = files_of(tuner_type="lora", **given)
-    training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
-    assert files.copied == 14 * whole(MODEL_CONFIG, training) // 16
-    gathered = 2 * whole(MODEL_CONFIG, training, IN_PEFT)
+    files, lora = files_of(tuner_type="lora", **given), training(tuner_type="lora")
+    assert files.copied == 14 * whole(MODEL_CONFIG, lora) // 16
+    gathered = 2 * whole(MODEL_CONFIG, lora, IN_PEFT)
     assert (files.exported, files.gathered) == ((0, gathered) if given else (gathered, 0))
     seconds = files.hold_seconds - files.copied / footprint.COPY_BYTES_PER_SECOND
     merged = files.model if "merge_lora" in given else 0
@@ -83,9 +82,7 @@ def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(given: dict[str
 
 
 def test_a_blocking_save_holds_training_until_it_is_written() -> None:
-    made = dataclasses.replace(recipe(**NARROW), saving="blocking")
-    training = parse(made, nodes=2, gpus_per_node=8)
-    files = footprint.predict_footprint(made, training, MODEL_CONFIG, convert=False)
+    files = files_of(saving="blocking", **NARROW)
     assert files.hold_seconds == files.save_seconds == files.saved / 0.8e9
 
 
@@ -98,8 +95,8 @@ def test_a_checkpoint_without_optimizer_is_the_weights() -> None:
 @pytest.mark.parametrize("exact", [True, False])
 def test_an_adapters_checkpoint_holds_nothing_of_the_model(exact: bool) -> None:
     files = files_of(tuner_type="lora", no_save_optim=not exact)
-    training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
-    own, in_peft = whole(MODEL_CONFIG, training), whole(MODEL_CONFIG, training, IN_PEFT)
+    lora = training(tuner_type="lora")
+    own, in_peft = whole(MODEL_CONFIG, lora), whole(MODEL_CONFIG, lora, IN_PEFT)
     assert files.checkpoint == (14 * own if exact else 2 * in_peft)
     assert files.exported == exact * 2 * in_peft
     assert files.checkpoint < 0.02 * 16 * MODEL_CONFIG.parameters

@@ -24,8 +24,11 @@ def job(layout: Layout = ONE, **fields: Any) -> Training:
     return replace(base, sequence_parallel=layout.tp > 1, **fields)
 
 
+Drawn = tuple[ModelConfig, Training]
+
+
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[ModelConfig, Training]:
+def jobs(draw: st.DrawFn) -> Drawn:
     """Layouts that Megatron accepts, of a dense model and one with experts."""
     moe = draw(st.booleans())
     tp, pp = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 4]))
@@ -98,9 +101,7 @@ def test_more_recomputing_keeps_less(drawn: tuple[ModelConfig, Training]) -> Non
 
 
 @given(jobs(), st.sampled_from(["max_length", "micro_batch_size"]))
-def test_longer_and_larger_batches_need_more(
-    drawn: tuple[ModelConfig, Training], name: str
-) -> None:
+def test_longer_and_larger_batches_need_more(drawn: Drawn, name: str) -> None:
     model, training = drawn
     larger = replace(training, global_batch_size=2 * training.global_batch_size)
     more = predict(model, replace(larger, **{name: 2 * getattr(training, name)}))
@@ -132,13 +133,8 @@ def test_offloading_saves_what_nvidia_published() -> None:
 
 
 def test_narrow_moments_save_nothing_until_the_step_is_chunked() -> None:
-    narrow = job(
-        Layout(nodes=1, gpus_per_node=4, ep=4),
-        precision_aware=True,
-        exp_avg_dtype="bf16",
-        exp_avg_sq_dtype="bf16",
-        main_grads_dtype="bf16",
-    )
+    types = dict.fromkeys(("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype"), "bf16")
+    narrow = job(Layout(nodes=1, gpus_per_node=4, ep=4), precision_aware=True, **types)
     wide = replace(narrow, exp_avg_dtype="fp32", exp_avg_sq_dtype="fp32")
     whole = predict(MOE, replace(narrow, chunked_step=False))
     assert whole.optimizer > predict(MOE, wide).optimizer * 0.9
@@ -180,12 +176,11 @@ def test_lora_trains_little() -> None:
 
 
 def test_even_routing_and_dropped_tokens_need_less() -> None:
-    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
-    uneven = predict(MOE, job(layout, imbalance=3.5))
-    assert predict(MOE, job(layout, imbalance=1.0)).buffers < uneven.buffers / 3
-    assert (
-        predict(MOE, job(layout, imbalance=3.5, capacity_factor=1.5)).buffers < uneven.buffers / 2
-    )
+    def buffers(**fields: float) -> float:
+        return predict(MOE, job(Layout(nodes=1, gpus_per_node=8, ep=8), **fields)).buffers
+
+    assert buffers(imbalance=1.0) < buffers(imbalance=3.5) / 3
+    assert buffers(imbalance=3.5, capacity_factor=1.5) < buffers(imbalance=3.5) / 2
 
 
 def test_gathered_tokens_need_a_third_less_with_four_ranks_and_nothing_less_with_eight() -> None:
@@ -197,15 +192,9 @@ def test_gathered_tokens_need_a_third_less_with_four_ranks_and_nothing_less_with
     assert buffers(8, "allgather") == pytest.approx(buffers(8, "alltoall"))
 
 
-def test_unfused_attention_makes_scores() -> None:
-    flash = predict(DENSE, job())
-    assert predict(DENSE, job(attention_backend="unfused")).activations > 2 * flash.activations
-
-
-def test_a_reward_model_has_no_logits() -> None:
-    assert predict(DENSE, job(head=False)).logits == 0 < predict(DENSE, job()).logits
-
-
-def test_the_longest_microbatch_may_be_known() -> None:
-    assert predict(DENSE, job(longest=8192)).total == predict(DENSE, job()).total  # one long pair
-    assert predict(DENSE, job(longest=4096)).logits == predict(DENSE, job()).logits / 2
+def test_scores_of_attention_a_reward_model_and_the_longest_microbatch() -> None:
+    plain = predict(DENSE, job())
+    assert predict(DENSE, job(attention_backend="unfused")).activations > 2 * plain.activations
+    assert predict(DENSE, job(head=False)).logits == 0 < plain.logits
+    assert predict(DENSE, job(longest=8192)).total == plain.total  # one long pair
+    assert predict(DENSE, job(longest=4096)).logits == plain.logits / 2

@@ -104,9 +104,8 @@ def test_a_list_of_equal_sizes_is_one_size_and_of_others_a_short_message() -> No
     assert parse_config(config | {"num_experts_per_tok": [8] * 48}).topk == 8
     with pytest.raises(LaunchError) as error:
         parse_config(config | {"num_experts_per_tok": [4, 8] * 16})
-    assert error.value.cause == (
-        "config.json of the model: num_experts_per_tok has 32 different sizes"
-    )
+    said = "config.json of the model: num_experts_per_tok has 32 different sizes"
+    assert error.value.cause == said
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -18,24 +18,22 @@ ONCE: Literal["precomputed"] = "precomputed"
 PAIRS = Data(pairs=40_000, tokens=2048, source="test")
 
 
+def document_of(**fields: Any) -> dict[str, Any]:
+    return plan_document.document(build(job(**fields)))
+
+
 def test_everything_is_predicted_when_everything_is_known() -> None:
     plan = build(job(recipe=recipe(num_train_epochs=1, split_dataset_ratio=0.01), data=PAIRS))
     assert plan.unknown == {}
     document = plan_document.document(plan)
     assert None not in document.values()
-    evaluation = document["evaluation"]
+    evaluation, length, speed = document["evaluation"], document["length"], document["speed"]
     assert evaluation["held_out"] == 400 >= evaluation["evaluated"] > 300
-    assert 0 < evaluation["seconds"] < document["speed"]["step_seconds"]
-    assert evaluation["share"] == pytest.approx(
-        1
-        - 1
-        / (1 + evaluation["count"] * evaluation["seconds"] / document["length"]["hours"] / 3600),
-        abs=1e-3,
-    )
-    assert document["memory"]["total_gib"] == pytest.approx(
-        sum(document["memory"]["items"].values()), abs=0.01
-    )
-    length, speed = document["length"], document["speed"]
+    assert 0 < evaluation["seconds"] < speed["step_seconds"]
+    evaluates = evaluation["count"] * evaluation["seconds"] / length["hours"] / 3600
+    assert evaluation["share"] == pytest.approx(1 - 1 / (1 + evaluates), abs=1e-3)
+    memory = document["memory"]
+    assert memory["total_gib"] == pytest.approx(sum(memory["items"].values()), abs=0.01)
     seconds = length["steps"] * speed["step_seconds"]
     assert length["hours"] == pytest.approx(seconds / 3600, rel=0.01)
     assert length["gpu_hours"] == pytest.approx(seconds / 3600 * 16, rel=0.01)
@@ -65,14 +63,14 @@ def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> No
 
 
 def test_the_document_lists_the_checkpoints_with_a_merged_model() -> None:
-    adapter = plan_document.document(build(job(recipe=recipe(tuner_type="lora"))))["footprint"]
+    adapter = document_of(recipe=recipe(tuner_type="lora"))["footprint"]
     assert (adapter["merged"], adapter["merges"]) == (adapter["model"], "last")
-    full = plan_document.document(build(job()))["footprint"]
+    full = document_of()["footprint"]
     assert (full["merged"], full["merges"]) == (0, "never")
 
 
 def test_without_a_gpu_model_there_is_memory_and_no_speed() -> None:
-    document = plan_document.document(build(job(gpu_model="", recipe=recipe(train_iters=7))))
+    document = document_of(gpu_model="", recipe=recipe(train_iters=7))
     assert document["speed"] is None
     assert document["unknown"] == {"speed": NO_GPU_MODEL}
     assert document["memory"]["total_gib"] > 0
@@ -80,9 +78,7 @@ def test_without_a_gpu_model_there_is_memory_and_no_speed() -> None:
 
 
 def test_without_sizes_the_layout_stays_and_the_reason_is_reported() -> None:
-    document = plan_document.document(
-        build(job(model_config=None, model_config_source="nobody knows"))
-    )
+    document = document_of(model_config=None, model_config_source="nobody knows")
     assert document["model"] is document["memory"] is document["speed"] is None
     assert document["layout"]["stage_layers"] is None
     assert document["unknown"]["memory"] == "nobody knows"
@@ -90,8 +86,7 @@ def test_without_sizes_the_layout_stays_and_the_reason_is_reported() -> None:
 
 
 def test_another_backend_is_reported_and_not_predicted() -> None:
-    other = parse(FIELDS | {"backend": "transformers"})
-    document = plan_document.document(build(job(recipe=other)))
+    document = document_of(recipe=parse(FIELDS | {"backend": "transformers"}))
     assert document["layout"] is document["training"] is document["memory"] is None
     assert "megatron only" in document["unknown"]["training"]
 
@@ -129,12 +124,9 @@ def keys(content: object) -> set[str]:
 
 def test_every_key_of_the_document_is_described() -> None:
     made = recipe(num_train_epochs=1, save_total_limit=2)
-    document = plan_document.document(build(job(recipe=made, data=PAIRS)))
-    described = set(re.findall(r"\w+", plan_document.__doc__ or ""))
-    assert keys(document) <= described
-    assert json.dumps(document) == json.dumps(
-        plan_document.document(build(job(recipe=made, data=PAIRS)))
-    )
+    one, again = (document_of(recipe=made, data=PAIRS) for _ in range(2))
+    assert keys(one) <= set(re.findall(r"\w+", plan_document.__doc__ or ""))
+    assert json.dumps(one) == json.dumps(again)
 
 
 def test_a_stop_ends_a_step_and_writes_a_checkpoint() -> None:
@@ -143,10 +135,8 @@ def test_a_stop_ends_a_step_and_writes_a_checkpoint() -> None:
     seconds = plan.footprint.saved / 0.8e9
     assert plan.stop_seconds == plan.speed.step_seconds + seconds
     written = plan_document.document(plan)["footprint"]
-    assert (written["save_seconds"], written["stop_seconds"]) == (
-        round(seconds),
-        round(plan.stop_seconds),
-    )
+    assert written["save_seconds"] == round(seconds)
+    assert written["stop_seconds"] == round(plan.stop_seconds)
 
 
 def test_work_that_a_cut_loses_is_the_steps_between_two_checkpoints() -> None:

@@ -19,15 +19,12 @@ def recipe(**args: Any) -> Recipe:
 
 def steps(data: Data | None, **args: Any) -> int | None:
     made = recipe(**args)
-    found = run_length.predict_run_length(
-        made, parse_training(made, nodes=1, gpus_per_node=1), data
-    )
+    training = parse_training(made, nodes=1, gpus_per_node=1)
+    found = run_length.predict_run_length(made, training, data)
     return None if found is None else found.steps
 
 
 PAIRS = Data(pairs=40_000, tokens=2048, source="test")
-
-
 ONCE = Data(pairs=40_000, tokens=2048, again=512, source="test")
 LONG = Data(pairs=1280, tokens=16_000, source="test")
 IN_PACKS = {"num_train_epochs": 1, "packing": True}
@@ -96,17 +93,13 @@ def test_a_microbatch_is_a_pack_or_its_pairs() -> None:
     assert run_length.microbatch_tokens(plain, None) == 0
     packed = replace(plain, packing=True)
     assert run_length.microbatch_tokens(packed, PAIRS) == 2 * PACKED * 8192
-    assert (
-        run_length.microbatch_tokens(replace(packed, packing_length=4096), None)
-        == 2 * PACKED * 4096
-    )
+    short = replace(packed, packing_length=4096)
+    assert run_length.microbatch_tokens(short, None) == 2 * PACKED * 4096
 
 
 def test_attention_sees_one_text_and_never_more_than_the_limit() -> None:
     plain = parse_training(recipe(), nodes=1, gpus_per_node=1)
-    assert run_length.s_eff(plain, PAIRS) == run_length.LENGTH_SPREAD_RATIO * 1024
+    spread = run_length.LENGTH_SPREAD_RATIO
+    assert run_length.s_eff(plain, PAIRS) == spread * 1024
     assert run_length.s_eff(plain, Data(pairs=1, tokens=90_000, source="test")) == 8192
-    assert (
-        run_length.s_eff(replace(plain, pairs=False), PAIRS)
-        == run_length.LENGTH_SPREAD_RATIO * 2048
-    )
+    assert run_length.s_eff(replace(plain, pairs=False), PAIRS) == spread * 2048

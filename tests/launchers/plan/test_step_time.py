@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config.gpu_models import GPU_MODELS
-from launchers.plan import memory
-from launchers.plan import traffic as traffic
+from launchers.plan import memory, traffic
 from launchers.plan.layout import Layout
 from launchers.plan.parameters import Shard, shards
 from launchers.plan.run_length import PACKED, duration, per_step
@@ -33,13 +32,17 @@ def first(layout: Layout) -> Shard:
 
 
 def test_a_pack_sends_90_gb_in_a_node_51_over_two_and_67_mb_each_way_between_stages() -> None:
-    one, two = (Layout(nodes=n, gpus_per_node=8, ep=8 * n) for n in (1, 2))
-    near, far = (traffic.experts(QWEN, job(of), first(of), 8192 * 8) for of in (one, two))
+    near, far = (sent_by(Layout(nodes=n, gpus_per_node=8, ep=8 * n)) for n in (1, 2))
     assert near.inside / 1e9 == pytest.approx(90, rel=0.01) and near.across == 0
     assert far.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)  # of each GPU
     staged = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
     sent = traffic.pipeline(QWEN, job(staged), 8192).across / 8
     assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
+
+
+def sent_by(layout: Layout, **fields: Any) -> traffic.Traffic:
+    """Return what 8 ranks' packs of 8192 tokens send between experts."""
+    return traffic.experts(QWEN, job(layout, **fields), first(layout), 8192 * 8)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +62,14 @@ def test_gathered_tokens_are_sent_once(ep: int, sent: float, gathered: float) ->
 def test_nodes_of_one_nvlink_domain_send_nothing_across() -> None:
     plain = Layout(nodes=4, gpus_per_node=4, ep=8, pp=2)
     joined = replace(plain, nvlink=72)
-    apart, inside = (
-        traffic.experts(QWEN, job(layout), first(layout), 8192 * 8) for layout in (plain, joined)
-    )
+    apart, inside = sent_by(plain), sent_by(joined)
     assert apart.across > 0 and inside.across == 0 and inside.inside > apart.inside
     assert traffic.pipeline(QWEN, job(joined), 8192).across == 0
 
 
 def test_what_leaves_a_domain_is_shared_by_its_nodes() -> None:
     wide = Layout(nodes=32, gpus_per_node=4, ep=128)
-    plain, joined = (
-        traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
-        for layout in (wide, replace(wide, nvlink=64))
-    )
+    plain, joined = sent_by(wide), sent_by(replace(wide, nvlink=64))
     assert joined.across == pytest.approx(plain.across * 64 / 124)
 
 
@@ -176,11 +174,11 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
 def waited(packing_length: int, **fields: Any) -> tuple[float, float]:
     """Return seconds of a step on 2 GPUs, and by a host that takes no time."""
     training = job(Layout(nodes=1, gpus_per_node=2, ep=2), packing_length=packing_length, **fields)
-    paces = (PACE, replace(PACE, host=0.0, idle=0.0))
-    return tuple(  # type: ignore[return-value]
-        predict(QWEN, training, GPU_MODELS["h200"], IB, 1024, pace=pace).step_seconds
-        for pace in paces
-    )
+    steps = [
+        predict(QWEN, training, GPU_MODELS["h200"], IB, 1024, pace=pace)
+        for pace in (PACE, replace(PACE, host=0.0, idle=0.0))
+    ]
+    return steps[0].step_seconds, steps[1].step_seconds
 
 
 def test_the_host_costs_time_only_where_it_is_slower_than_the_gpu() -> None:

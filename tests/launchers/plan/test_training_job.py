@@ -7,12 +7,12 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.flags import installed
 from launchers.plan.training_job import _CHOICES, _FLAGS, _SIZES, Training, parse
-from tests.launchers.recipes import plain
+from tests.launchers.recipes import plain, recipe
 from tests.launchers.training_environment import needs_training, swift_classes
 
 
-def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
-    return parse(plain(task=task, **args), nodes=nodes, gpus_per_node=8)
+def read(task: str = "rlhf", **args: Any) -> Training:
+    return parse(plain(task=task, **args), nodes=1, gpus_per_node=8)
 
 
 @needs_training
@@ -31,18 +31,7 @@ def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
 
 
 def test_the_two_node_recipe() -> None:
-    training = read(
-        nodes=2,
-        tensor_model_parallel_size=4,
-        pipeline_model_parallel_size=2,
-        expert_model_parallel_size=8,
-        sequence_parallel=True,
-        packing=True,
-        max_length=8192,
-        global_batch_size=128,
-        recompute_granularity="full",
-        recompute_method="uniform",
-    )
+    training = parse(recipe(), nodes=2, gpus_per_node=8)
     assert (training.layout.world, training.layout.dp, training.microbatches) == (16, 2, 64)
     assert (training.recompute, training.recompute_method) == ("full", "uniform")
     assert (training.pairs, training.reference, training.sequence_parallel) == (True, True, True)

@@ -1,5 +1,6 @@
 """Facts that the reference's numbers depend on, and facts that they do not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,17 @@ def same_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_identity, "identity", lambda *_, **__: dict(found))
 
 
-@pytest.mark.usefixtures("same_code")
-def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
-    def name(**changed: Any) -> str:
-        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, MACHINE))
+Name = Callable[..., str]
 
+
+@pytest.fixture
+def name(tmp_path: Path) -> Name:
+    """Return the name of a store with changed arguments."""
+    return lambda **changed: store_name(facts_of(arguments(tmp_path, **changed), tmp_path, MACHINE))
+
+
+@pytest.mark.usefixtures("same_code")
+def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path, name: Name) -> None:
     base = name()
     assert base == name(output_dir="/elsewhere", lr=1e-6, pipeline_model_parallel_size=4)
     other = tmp_path / "other.jsonl"
@@ -86,33 +93,26 @@ def test_added_facts_are_all_but_the_first_stores_had(tmp_path: Path) -> None:
     assert set(ADDED) < set(facts)
 
 
-def test_our_own_plugin_changes_no_pair(tmp_path: Path) -> None:
-    given = [
-        arguments(tmp_path, external_plugins=plugins)
-        for plugins in ([], [str(external_plugins.PLUGIN)])
-    ]
-    assert len({store_name(facts_of(each, tmp_path, MACHINE)) for each in given}) == 1
+def test_our_own_plugin_changes_no_pair(name: Name) -> None:
+    assert name() == name(external_plugins=[str(external_plugins.PLUGIN)])
 
 
-def test_a_module_next_to_a_plugin_is_part_of_it(tmp_path: Path) -> None:
+def test_a_module_next_to_a_plugin_is_part_of_it(tmp_path: Path, name: Name) -> None:
     plugin = tmp_path / "code" / "data.py"
     plugin.parent.mkdir()
     plugin.write_text("import rows\n")
-    given = arguments(tmp_path, external_plugins=[str(plugin)])
-    seen = []
+    seen = set()
     for text in ("1\n", "2\n"):
         (plugin.parent / "rows.py").write_text(text)
-        seen.append(store_name(facts_of(given, tmp_path, MACHINE)))
-    assert seen[0] != seen[1]
+        seen.add(name(external_plugins=[str(plugin)]))
+    assert len(seen) == 2
 
 
-def test_the_columns_of_custom_datasets_are_part_of_it(tmp_path: Path) -> None:
-    info = tmp_path / "info.json"
-    given = arguments(tmp_path, custom_dataset_info=[str(info)])
-    seen = {store_name(facts_of(arguments(tmp_path), tmp_path, MACHINE))}
+def test_the_columns_of_custom_datasets_are_part_of_it(tmp_path: Path, name: Name) -> None:
+    info, seen = tmp_path / "info.json", {name()}
     for columns in ("query", "prompt"):
         info.write_text(f'[{{"dataset_path": "pairs.jsonl", "columns": {{"{columns}": "q"}}}}]')
-        seen.add(store_name(facts_of(given, tmp_path, MACHINE)))
+        seen.add(name(custom_dataset_info=[str(info)]))
     assert len(seen) == 3
 
 
@@ -142,15 +142,12 @@ def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> N
     assert digest_of(weights, 100) != base
 
 
-def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
-    odd, seen = tmp_path / "a#1.jsonl", []
+def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path, name: Name) -> None:
+    odd, seen = tmp_path / "a#1.jsonl", set()
     for text in ("1", "2"):
         odd.write_text(text)
-        seen += [
-            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, MACHINE))
-            for given in (str(odd), f"{odd}#7")
-        ]
-    assert len(set(seen)) == 4
+        seen |= {name(dataset=[given]) for given in (str(odd), f"{odd}#7")}
+    assert len(seen) == 4
 
 
 def test_only_a_cache_below_a_folder_is_left_out(tmp_path: Path) -> None:
@@ -182,6 +179,5 @@ def test_models_that_differ_between_the_samples_have_other_download_digests(tmp_
 
 def test_differences_are_reported_by_name() -> None:
     assert differences({"a": "1"}, {"a": "1"}) == ""
-    assert (
-        differences({"a": "1"}, {"b": "2"}) == "a was 1 and is not given, b was not given and is 2"
-    )
+    said = "a was 1 and is not given, b was not given and is 2"
+    assert differences({"a": "1"}, {"b": "2"}) == said

@@ -18,12 +18,17 @@ from tests.launchers.reference.references import MACHINE, arguments
 ONE: Pairs = {b"1" * 16: (-1.0, -2.0)}
 
 
-def run_of(tmp_path: Path) -> Path:
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
     return tmp_path / "w" / "runs" / "one"
 
 
-def test_a_fresh_run_begins_a_store_and_continues_with_parts(tmp_path: Path) -> None:
-    home, args = run_of(tmp_path), arguments(tmp_path)
+@pytest.fixture
+def args(tmp_path: Path) -> Any:
+    return arguments(tmp_path)
+
+
+def test_a_fresh_run_begins_a_store_and_continues_with_parts(home: Path, args: Any) -> None:
     first = open_store(home, args, 0, MACHINE)
     assert (first.complete, first.pairs, first.folder.parent) == (False, {}, stores(home))
     store.add_part(first.folder, ONE)
@@ -39,56 +44,52 @@ def finish(home: Path, args: Any) -> Opened:
     return done
 
 
-def test_the_run_notes_what_its_pass_took(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
-    finish(home, arguments(tmp_path))
+def test_the_run_notes_what_its_pass_took(home: Path, args: Any) -> None:
+    finish(home, args)
     note = recorded(home)
     assert (note["from"], note["seconds"], note["pairs"], note["tokens"]) == ("pass", 2.0, 1, 1000)
     assert note["tokens_per_second_per_gpu"] == 125.0
 
 
-def test_another_run_finds_the_store(tmp_path: Path) -> None:
-    args = arguments(tmp_path)
-    finish(run_of(tmp_path), args)
-    other = run_of(tmp_path).with_name("two")
+def test_another_run_finds_the_store(home: Path, args: Any) -> None:
+    finish(home, args)
+    other = home.with_name("two")
     opened = open_store(other, args, 0, MACHINE)
     record(other, opened)
     assert (opened.complete, opened.source, opened.pairs) == (True, "store", ONE)
     assert (recorded(other)["from"], recorded(other)["seconds"]) == ("store", 2.0)
 
 
-def test_a_resumed_run_reads_the_store_and_keeps_its_note(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
-    finish(home, arguments(tmp_path))
+def test_a_resumed_run_reads_the_store_and_keeps_its_note(
+    tmp_path: Path, home: Path, args: Any
+) -> None:
+    finish(home, args)
     opened = open_store(home, arguments(tmp_path, mcore_model="/w/checkpoint-3"), 3, MACHINE)
     record(home, opened)
     assert opened.pairs == ONE
     assert recorded(home)["from"] == "pass"
 
 
-def test_a_resumed_run_without_a_whole_store_gets_a_remedy(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
-    begun = open_store(home, arguments(tmp_path), 0, MACHINE)
+def test_a_resumed_run_without_a_whole_store_gets_a_remedy(home: Path, args: Any) -> None:
+    begun = open_store(home, args, 0, MACHINE)
     store.add_part(begun.folder, ONE)
     with pytest.raises(LaunchError) as reported:
-        open_store(home, arguments(tmp_path), 3, MACHINE)
+        open_store(home, args, 3, MACHINE)
     for word in ("has done 3 steps", str(begun.folder), "is incomplete", "online", "checkpoints"):
         assert word in str(reported.value)
     assert reported.value.code == Exit.CONFIG
 
 
-def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
-    finish(home, arguments(tmp_path))
+def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path, home: Path, args: Any) -> None:
+    finish(home, args)
     finish(home.with_name("two"), arguments(tmp_path, max_length=4096))
     with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; revert"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
 
 
 def test_other_code_begins_another_store_and_a_resumed_run_keeps_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    home: Path, args: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    home, args = run_of(tmp_path), arguments(tmp_path)
     done = finish(home, args)
     monkeypatch.setenv("DPO_LAUNCHER_DIGEST", "of the next release")
     assert open_store(home.with_name("two"), args, 0, MACHINE).folder != done.folder
@@ -97,8 +98,7 @@ def test_other_code_begins_another_store_and_a_resumed_run_keeps_its_own(
     assert "launcher was" in caplog.text
 
 
-def test_a_torn_note_counts_as_none(tmp_path: Path) -> None:
-    home = run_of(tmp_path)
+def test_a_torn_note_counts_as_none(home: Path) -> None:
     home.mkdir(parents=True)
     (home / run_store.RECORD).write_text('{"from": ')
     assert recorded(home) == {}
@@ -108,19 +108,18 @@ OLD = {"torch", "GPU", "tensor_model_parallel_size"}
 """Facts that an older launcher did not record."""
 
 
-def make_old(home: Path, done: Opened) -> None:
-    facts = {name: fact for name, fact in done.facts.items() if name not in OLD}
-    folder = done.folder.with_name(store_name(facts))
-    done.folder.rename(folder)
-    record(home, replace(done, facts=facts, folder=folder))
-
-
 def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    home: Path,
+    args: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(LOG, "propagate", True)
-    home, args = run_of(tmp_path), arguments(tmp_path)
-    make_old(home, finish(home, args))
+    done = finish(home, args)
+    facts = {name: fact for name, fact in done.facts.items() if name not in OLD}
+    folder = done.folder.rename(done.folder.with_name(store_name(facts)))
+    record(home, replace(done, facts=facts, folder=folder))
     opened = open_store(home, args, 3, MACHINE)
     assert (opened.complete, opened.source, opened.pairs) == (True, "store", ONE)
     record(home, opened)
@@ -137,9 +136,8 @@ def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
 
 
 def test_a_resume_under_another_version_is_refused_unless_the_recipe_allows_it(
-    tmp_path: Path,
+    home: Path, args: Any
 ) -> None:
-    home, args = run_of(tmp_path), arguments(tmp_path)
     done = finish(home, args)
     other = replace(MACHINE, versions={**MACHINE.versions, "torch": "2.12.0"})
     with pytest.raises(LaunchError, match=r"torch was 2\.11\.0 and is 2\.12\.0") as refusal:

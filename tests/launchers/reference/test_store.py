@@ -1,7 +1,7 @@
 """The store of reference log-probabilities: what survives kills, torn files and second writers."""
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -90,11 +90,8 @@ def test_two_writers_at_once_leave_a_whole_store(folder: Path) -> None:
             store.read_parts(folder)
 
     owns = [n.to_bytes(16, "big") for n in range(100, 104)]
-    writers = [threading.Thread(target=write, args=(own,)) for own in owns]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(write, owns))
     whole = store.read(folder)
     assert whole is not None
     found, cost = whole
