@@ -71,7 +71,7 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"save_safetensors": True}, {"merge_lora": True}])
-def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(given: dict[str, bool]) -> None:
+def test_a_save_of_an_adapter_holds_training_for_what_it_gathers(given: dict[str, Any]) -> None:
     files, lora = files_of(tuner_type="lora", **given), training(tuner_type="lora")
     assert files.copied == 14 * whole(MODEL_CONFIG, lora) // 16
     gathered = 2 * whole(MODEL_CONFIG, lora, IN_PEFT)
@@ -108,7 +108,7 @@ def test_an_adapters_checkpoint_holds_nothing_of_the_model(exact: bool) -> None:
     [({}, "last", 1), ({"merge_lora": True}, "every", 3), ({"merge_lora": False}, "never", 0)],
 )
 def test_the_models_that_an_adapter_is_merged_into_need_room(
-    merge: dict[str, bool], merges: str, models: int
+    merge: dict[str, Any], merges: str, models: int
 ) -> None:
     files = files_of(tuner_type="lora", save_total_limit=2, **merge)
     assert files.merges == merges

@@ -40,9 +40,9 @@ def test_a_pack_sends_90_gb_in_a_node_51_over_two_and_67_mb_each_way_between_sta
     assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
 
 
-def sent_by(layout: Layout, **fields: Any) -> traffic.Traffic:
-    """Return what 8 ranks' packs of 8192 tokens send between experts."""
-    return traffic.experts(QWEN, job(layout, **fields), first(layout), 8192 * 8)
+def sent_by(layout: Layout) -> traffic.Traffic:
+    """Return what packs of 8 ranks with 8192 tokens each send between experts."""
+    return traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
 
 
 @pytest.mark.parametrize(
