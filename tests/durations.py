@@ -128,7 +128,6 @@ class Durations:
         self._lines = too_long(found, budgets)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the files that are too long."""
         if self._lines:
             advice = "shorten them, or write `make durations` if the time is well spent"
             terminalreporter.section(f"over their budget of tests/durations.json: {advice}")

@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -12,13 +13,8 @@ from scripts import cli
 from scripts.helm import ROOT
 
 LISTED = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-FILES = {
-    path
-    for path in subprocess.run(
-        LISTED, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    if (ROOT / path).exists()
-}
+LISTING = subprocess.run(LISTED, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+FILES = {path for path in LISTING.splitlines() if (ROOT / path).exists()}
 PAGES = sorted(path for path in FILES if path.endswith(".md"))
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):.* ## ", Path(ROOT, "Makefile").read_text(), re.M))
 VERBS: dict[str, typer.core.TyperCommand] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
@@ -27,14 +23,8 @@ FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 LIBRARY = "chart/charts/library"
 FOUND_FROM = (
-    "",
-    "launchers",
-    "scripts",
-    "chart",
-    "tests",
-    "values",
-    LIBRARY,
-    f"{LIBRARY}/templates",
+    *("", "launchers", "scripts", "chart", "tests", "values"),
+    *(LIBRARY, f"{LIBRARY}/templates"),
 )
 """Folders to which a path in a README may be relative, in addition to the README's own."""
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
@@ -102,29 +92,22 @@ def test_links_to_a_section_lead_to_a_heading(page: str) -> None:
     assert [(str(path), to) for path, to in targets if to not in anchors(path)] == []
 
 
+def missing(page: str, named: Iterable[str]) -> list[str]:
+    """Return the names that lead to no file from a page or a folder of ``FOUND_FROM``."""
+    bases = (PurePosixPath(page).parent, *FOUND_FROM)
+    return [n for n in named if not any(str(PurePosixPath(base, n)) in FILES for base in bases)]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_source_files_that_are_named_exist(page: str) -> None:
     named = [n for n in CODE.findall((ROOT / page).read_text()) if PATH.fullmatch(n)]
-    own = str(PurePosixPath(page).parent)
-    missing = [
-        name
-        for name in named
-        if not name.startswith(UPSTREAM)
-        and not any(str(PurePosixPath(base, name)) in FILES for base in (own, *FOUND_FROM))
-    ]
-    assert missing == []
+    assert missing(page, (name for name in named if not name.startswith(UPSTREAM))) == []
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if PurePosixPath(p).name.startswith("README")])
 def test_files_that_a_readme_names_exist(page: str) -> None:
-    own = str(PurePosixPath(page).parent)
     named = {n for n in CODE.findall((ROOT / page).read_text()) if NAMED.fullmatch(n)} - WRITTEN
-    missing = [
-        name
-        for name in sorted(named)
-        if not any(str(PurePosixPath(base, name)) in FILES for base in (own, *FOUND_FROM))
-    ]
-    assert missing == []
+    assert missing(page, sorted(named)) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,10 +37,6 @@ def is_key(path: str) -> bool:
     return True
 
 
-def has_test(file: Path, test: str) -> bool:
-    return re.search(rf"^def {re.escape(test)}\(", file.read_text("utf-8"), re.M) is not None
-
-
 def exists(name: str) -> bool:
     """Return whether a make target, a verb, a key of the values, a file or a test is there."""
     kind, _, rest = name.partition(" ")
@@ -49,7 +44,8 @@ def exists(name: str) -> bool:
     if rest:
         return kind in known and known[kind](rest)
     path, _, test = name.partition("::")
-    return (ROOT / path).exists() and (not test or has_test(ROOT / path, test))
+    file, found = ROOT / path, re.compile(rf"^def {re.escape(test)}\(", re.M)
+    return file.exists() and (not test or found.search(file.read_text("utf-8")) is not None)
 
 
 def test_each_feature_has_one_row() -> None:

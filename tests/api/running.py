@@ -1,15 +1,13 @@
 """A comparison with a chart without the launcher's code, a renderer and an API server."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from scripts import archive
 from tests.api import server
 from tests.api.compare import Comparison
 from tests.chart import renderer
-from tests.chart.helm import CHART, KUBERNETES
+from tests.chart.helm import KUBERNETES, stubbed
 
 NEEDED = (
     *(server.BUILT.bin / name for name in ("etcd", "renderer")),
@@ -24,25 +22,18 @@ WORKERS = 3
 @contextmanager
 def comparison(folder: Path) -> Iterator[Comparison]:
     """Start what a comparison needs, below an empty folder; end it with the block."""
-    chart, schemas, home = folder / "chart", folder / "schemas", folder / "api"
-    shutil.copytree(CHART, chart)
-    for place in archive.PLACES:
-        (chart / place).write_bytes(b"stub")
+    chart, schemas, home = stubbed(folder / "chart"), folder / "schemas", folder / "api"
     schemas.mkdir()
     home.mkdir()
     for kind in server.PATHS:  # the server judges, not the renderer
         (schemas / f"{kind}.json").write_text("{}", encoding="utf-8")
     with server.start(home) as api, ExitStack() as stack:
+        enter = stack.enter_context
         workers = [
-            (
-                stack.enter_context(renderer.start(KUBERNETES, schemas)),
-                stack.enter_context(api.again()),
-            )
-            for _ in range(WORKERS)
+            (enter(renderer.start(KUBERNETES, schemas)), enter(api.again())) for _ in range(WORKERS)
         ]
         yield Comparison(chart=chart, workers=workers)
 
 
 def missing() -> list[str]:
-    """Return the programs that are not built."""
     return [path.name for path in NEEDED if not path.exists()]

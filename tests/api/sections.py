@@ -49,11 +49,8 @@ def _volumes(parts: Parts) -> Document:
 
 def _mounts(parts: Parts) -> Document:
     volumes: list[Document] = [{"name": name, "emptyDir": {}} for name in ("one", "two")]
-    return {"extraVolumes": volumes, "extraVolumeMounts": parts.some(_mount(parts))}
-
-
-def _mount(parts: Parts) -> Callable[[], Document]:
-    return lambda: parts.of("VolumeMount")
+    mounts = parts.some(lambda: parts.of("VolumeMount"))
+    return {"extraVolumes": volumes, "extraVolumeMounts": mounts}
 
 
 def _env(parts: Parts) -> Document:
@@ -74,8 +71,12 @@ def _resources(parts: Parts) -> Document:
     return {key: sides if key == "resources" else {"resources": sides}}
 
 
-def _list(key: str, name: str) -> Callable[[Parts], Document]:
-    return lambda parts: {key: parts.some(lambda: parts.of(name))}
+def _one(key: str, name: str) -> Callable[[Parts], Document]:
+    return lambda parts: {key: parts.of(name)}
+
+
+def _list(key: str, name: str, most: int = 2) -> Callable[[Parts], Document]:
+    return lambda parts: {key: parts.some(lambda: parts.of(name), most)}
 
 
 def _network_policy(parts: Parts) -> Document:
@@ -87,10 +88,8 @@ def _network_policy(parts: Parts) -> Document:
 def _service_account(parts: Parts) -> Document:
     annotations = {parts.pick(LABELS): parts.pick((("a", "b c"), (LONG, "")))}
     name = parts.pick((("", "a", "a.b"), TEXTS))
-    return {
-        "serviceAccount": {"create": True, "annotations": annotations},
-        "serviceAccountName": name,
-    }
+    account = {"create": True, "annotations": annotations}
+    return {"serviceAccount": account, "serviceAccountName": name}
 
 
 def _pod_spec(parts: Parts) -> Document:
@@ -274,8 +273,11 @@ def _place_volumes(pod: Document, values: Document) -> None:
     pod["spec"]["containers"][0]["volumeMounts"] += values["extraVolumeMounts"]
 
 
-def _place_security(pod: Document, values: Document) -> None:
-    pod["spec"]["containers"][0]["securityContext"] = values["securityContext"]
+def _in_container(key: str) -> Callable[[Document, Document], None]:
+    def place(pod: Document, values: Document) -> None:
+        pod["spec"]["containers"][0][key] = values[key]
+
+    return place
 
 
 def _place_pod_security(pod: Document, values: Document) -> None:
@@ -287,10 +289,6 @@ def _place_env(pod: Document, values: Document) -> None:
         {"name": name, **(value if isinstance(value, dict) else {"value": str(value)})}
         for name, value in values["extraEnv"].items()
     ]
-
-
-def _place_env_from(pod: Document, values: Document) -> None:
-    pod["spec"]["containers"][0]["envFrom"] = values["envFrom"]
 
 
 def _place_claims(pod: Document, values: Document) -> None:
@@ -312,14 +310,10 @@ def _in_metadata(key: str, field: str) -> Callable[[Document, Document], None]:
 
 
 SECTIONS: Mapping[str, Section] = {
-    "affinity": Section(
-        draw=lambda parts: {"affinity": parts.of("Affinity")}, place=_in_spec("affinity")
-    ),
+    "affinity": Section(draw=_one("affinity", "Affinity"), place=_in_spec("affinity")),
     "env": Section(draw=_env, place=_place_env),
-    "dnsConfig": Section(
-        draw=lambda parts: {"dnsConfig": parts.of("PodDNSConfig")}, place=_in_spec("dnsConfig")
-    ),
-    "envFrom": Section(draw=_list("envFrom", "EnvFromSource"), place=_place_env_from),
+    "dnsConfig": Section(draw=_one("dnsConfig", "PodDNSConfig"), place=_in_spec("dnsConfig")),
+    "envFrom": Section(draw=_list("envFrom", "EnvFromSource"), place=_in_container("envFrom")),
     "extraInitContainers": Section(draw=_extra_init_containers),
     "extraObjects": Section(draw=_extra_objects),
     "hostAliases": Section(draw=_list("hostAliases", "HostAlias"), place=_in_spec("hostAliases")),
@@ -332,15 +326,13 @@ SECTIONS: Mapping[str, Section] = {
         draw=_labels("nodeSelector", LABEL_VALUES), place=_in_spec("nodeSelector")
     ),
     "podAnnotations": Section(
-        draw=_pod_annotations,
-        place=_in_metadata("podAnnotations", "annotations"),
+        draw=_pod_annotations, place=_in_metadata("podAnnotations", "annotations")
     ),
     "podLabels": Section(
         draw=_labels("podLabels", LABEL_VALUES), place=_in_metadata("podLabels", "labels")
     ),
     "podSecurityContext": Section(
-        draw=lambda parts: {"podSecurityContext": parts.of("PodSecurityContext")},
-        place=_place_pod_security,
+        draw=_one("podSecurityContext", "PodSecurityContext"), place=_place_pod_security
     ),
     "podSpec": Section(draw=_pod_spec, place=_place_pod_spec),
     "resourceClaims": Section(
@@ -349,15 +341,13 @@ SECTIONS: Mapping[str, Section] = {
     "resources": Section(draw=_resources),
     "role": Section(draw=_role),
     "securityContext": Section(
-        draw=lambda parts: {"securityContext": parts.of("SecurityContext")},
-        place=_place_security,
+        draw=_one("securityContext", "SecurityContext"), place=_in_container("securityContext")
     ),
     "serviceAccount": Section(draw=_service_account),
     "single keys": Section(draw=single_keys.draw),
     "tmp": Section(draw=lambda parts: {"tmp": {"sizeLimit": parts.quantity()}}),
     "tolerations": Section(
-        draw=lambda parts: {"tolerations": parts.some(lambda: parts.of("Toleration"), 3)},
-        place=_in_spec("tolerations"),
+        draw=_list("tolerations", "Toleration", most=3), place=_in_spec("tolerations")
     ),
     "topologySpreadConstraints": Section(
         draw=_list("topologySpreadConstraints", "TopologySpreadConstraint")

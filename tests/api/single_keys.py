@@ -5,25 +5,19 @@ from typing import Any
 
 from tests.api.parts import LABEL_VALUES, LABELS, NAMES, TEXTS, Parts, Pool
 from tests.chart.helm import Document
+from tests.chart.test_values import nested
 
 DEVICES: Pool = (
     ("rdma/hca", "nvidia.com/gpu", "example.com/nic"),
     (
-        "gpu",
-        "kubernetes.io/gpu",
-        "a.kubernetes.io/x",
-        "requests.example.com/x",
-        "a..b/nic",
-        "hugepages-2Mi",
-        "Example.com/nic",
-        "rdma/",
-        "a" * 60 + "/" + "b" * 64,
-        "a" * 64 + ".com/x",
-        ".".join(["a" * 60] * 5) + "/x",
+        *("gpu", "kubernetes.io/gpu", "a.kubernetes.io/x", "requests.example.com/x", "a..b/nic"),
+        *("hugepages-2Mi", "Example.com/nic", "rdma/", "a" * 60 + "/" + "b" * 64),
+        *("a" * 64 + ".com/x", ".".join(["a" * 60] * 5) + "/x"),
     ),
 )
 QUEUES: Pool = (("team-a", "a"), (*TEXTS, "a.b", "a" * 63))
 KEYS: Pool = (("key", "token.txt"), TEXTS)
+COUNTS: Pool = ((1, 8), (0, "1", 1.5))
 IMAGES: Pool = (("example.com/a", "busybox"), (*TEXTS, "a//b", "A/b", "a:5000/b"))
 SIZES: Pool = (("1Gi", "64Gi", "512Mi"), ("0", "1", "1m", "1K", "-1Gi", "1e3", "0.5", 1, 1.5))
 PATHS: Pool = (("/workspace", "/data/a"), TEXTS)
@@ -35,15 +29,7 @@ def draw(parts: Parts) -> Document:
 
 def _at(path: str, value: Callable[[Parts], Any]) -> Callable[[Parts], Document]:
     """Return the draw of a layer with a value at a path such as ``kueue.queue``."""
-
-    def drawn(parts: Parts) -> Document:
-        made: Any = value(parts)
-        for name in reversed(path.split(".")):
-            made = {name: made}
-        found: Document = made
-        return found
-
-    return drawn
+    return lambda parts: nested(path, value(parts))
 
 
 def _one(pool: Pool) -> Callable[[Parts], Any]:
@@ -67,11 +53,6 @@ def _topology(parts: Parts) -> Document:
     return {"kueue": {"queue": "team-a", "topology": topology}}
 
 
-def _network_resources(parts: Parts) -> Document:
-    made: Document = {"resources": {parts.pick(DEVICES): parts.pick(((1, 8), (0, "1", 1.5)))}}
-    return {"network": made}
-
-
 _DRAWN: tuple[Callable[[Parts], Document], ...] = (
     _at("image.pullSecrets", _list(NAMES)),
     _at("image.repository", _one(IMAGES)),
@@ -80,7 +61,7 @@ _DRAWN: tuple[Callable[[Parts], Document], ...] = (
     _at("kueue.queue", _one(QUEUES)),
     lambda parts: {"kueue": {"queue": "team-a", "priorityClass": parts.pick(QUEUES)}},
     _topology,
-    _network_resources,
+    _at("network.resources", lambda parts: {parts.pick(DEVICES): parts.pick(COUNTS)}),
     _at("network.annotations", _map(LABELS, LABEL_VALUES)),
     _at("network.capabilities", _list((("IPC_LOCK", "SYS_NICE"), ("", "ipc_lock", "CAP_A")))),
     _at("secrets.hf", lambda parts: {"existingSecret": parts.pick(NAMES), "key": parts.pick(KEYS)}),

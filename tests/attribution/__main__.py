@@ -45,7 +45,6 @@ def matrix(judged: Sequence[Judged]) -> Table:
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """Sum up a part of the corpus in a line."""
     right = sum(each.is_right for each in judged)
     restarted = sum(each.restarts_user_error for each in judged)
     ended = sum(each.ends_for_good for each in judged)

@@ -86,13 +86,11 @@ class Judged:
 
     @property
     def is_right(self) -> bool:
-        """Return whether class, exit code and cascade are as labelled."""
         expected = (self.case.failure_class, self.case.code, self.case.cascade)
         return (self.failure_class, self.code, self.cascade) == expected
 
     @property
     def restarts_user_error(self) -> bool:
-        """Return whether an error that only the user can correct would be restarted."""
         return self.case.code in USER and self.code not in USER
 
     @property

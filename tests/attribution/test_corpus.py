@@ -18,19 +18,8 @@ TRACE = (
 )
 UNSEEN = ("fresh", "second")
 """Parts that were collected after the patterns, for which no pattern was written since."""
-OF_THE_USER = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-    }
-)
+_NAMES = "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS ENOENT ENOTDIR EISDIR"
+OF_THE_USER = frozenset(getattr(errno, name) for name in _NAMES.split())
 """Errors of the system that a restart does not cure: no space, no rights, no such file."""
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from scripts import archive
 from tests.chart.helm import CHART, ROOT
+from tests.chart.upgrades import reading
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +17,9 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CHART, folder / "chart")
     archive.build(folder)
     return folder / "chart"
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chart whose look-up reads a file, see ``upgrades.py``."""
+    return reading(tmp_path_factory.mktemp("upgrade") / "chart")

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 import scripts.helm
+from scripts import archive
 from scripts.dev import pod_schema
 from scripts.manifest import LOADER
 from tests.chart import renderer
@@ -51,6 +52,14 @@ STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
 
 class Refused(Exception):
     """Helm refused the values; the text is what a user sees."""
+
+
+def stubbed(folder: Path) -> Path:
+    """Copy the chart to a folder, with a stub in place of the launcher's archive."""
+    shutil.copytree(CHART, folder)
+    for place in archive.PLACES:
+        (folder / place).write_bytes(b"stub")
+    return folder
 
 
 def find(name: str) -> str | None:

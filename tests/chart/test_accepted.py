@@ -101,9 +101,12 @@ def test_objects_of_one_name_in_two_namespaces() -> None:
     assert other in render(BASE, {"extraObjects": [other]})
 
 
-@pytest.mark.parametrize(
-    "tag", ["main-20250601", "nightly-2025.01.02", "dev-0abc123", "stable-25.01", "v1.2.3-main.4"]
+TAGS = (
+    "main-20250601 nightly-2025.01.02 dev-0abc123 stable-25.01 v1.2.3-main.4 v1-latest-2 headless"
 )
+
+
+@pytest.mark.parametrize("tag", TAGS.split())
 def test_a_tag_that_names_one_build_stays(tag: str) -> None:
     image = {"repository": "example.com/a", "tag": tag}
     given = {"image": image, "extraInitContainers": [{"name": "a", "image": f"r:5000/b:{tag}"}]}

@@ -35,7 +35,6 @@ def resource() -> Document:
 
 @lru_cache(maxsize=1)
 def schema() -> Document:
-    """Return the schema of JobSet's CRD with unknown fields refused."""
     return closed_schema(resource(), "v1alpha2")
 
 

@@ -58,7 +58,6 @@ ONE_OF_EACH: dict[str, tuple[Document, str]] = {
 
 
 def lines(*layers: Document) -> tuple[str, set[str]]:
-    """Return what Helm and the judge print, and the path and id of each line of the judge."""
     values = merged(*layers)
     said = judged.lines(values)
     text = "\n".join((rejected(values), "said by the judge:", *(f"- {line}" for line in said)))

@@ -11,7 +11,7 @@ from scripts import archive
 from scripts.manifest import read_yaml
 from tests.chart import judged
 from tests.chart.helm import CHART, LIBRARY, STAGED, Document, Refused, merged, rejected, template
-from tests.chart.test_values import SCHEMA, VALUES, nested
+from tests.chart.test_values import SCHEMA, VALUES
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -34,13 +34,6 @@ def test_relations_are_refused_by_the_schema_of_each_helm_with_their_paths(helm:
     found = set(re.findall(r"at '/([^']+)'", rejected(merged(layer), helm=helm)))
     paths = "gpusPerNode kueue/topology/mode workspace/emptyDir code/url tolerations/0/value"
     assert found >= {*paths.split(), "extraEnv/OMP_NUM_THREADS", "podSpec/hostIPC"}
-
-
-@pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_a_null_is_the_default_in_relations_too(helm: str) -> None:
-    paths = "kueue.queue stages.placement stages.train.skip monitoring.port restarts.max"
-    layers = (nested(path.split("."), None) for path in paths.split())
-    assert template(merged(*layers), helm=helm) == template(merged(), helm=helm)
 
 
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])

@@ -5,7 +5,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from launchers.system.process import kill_descendants
-from scripts import archive
 from scripts.helm import Release
 from tests.chart import helm
 from tests.chart.helm import BY_SCHEMA, CHART, Refused, merged, objects, template
@@ -97,10 +95,7 @@ def test_it_refuses_a_release_name_as_helm_does(name: str) -> None:
 def test_a_fault_of_the_chart_reads_the_same_also_after_a_sound_chart(
     file: str, before: str, after: str, tmp_path: Path
 ) -> None:
-    faulty = tmp_path / "chart"
-    shutil.copytree(CHART, faulty)
-    for place in archive.PLACES:
-        (faulty / place).write_bytes(b"stub")
+    faulty = helm.stubbed(tmp_path / "chart")
     assert said(merged(), chart=faulty) == said(merged(), chart=faulty, helm="helm")
     text = (faulty / file).read_text(encoding="utf-8")
     assert before in text

@@ -13,7 +13,6 @@ CLASHING = {"name": "restart-agent", "image": "a:v1"}
 
 
 def containers(values: Document) -> tuple[Document, Document]:
-    """Return the agent and the launcher of the gang's pods."""
     spec = pod(render(values))
     return spec["initContainers"][-1], spec["containers"][0]
 

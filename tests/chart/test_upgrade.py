@@ -7,18 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.chart.helm import CHART, Document, kind, merged, objects, template
-from tests.chart.upgrades import changes, put, reading, render, upgrade
+from tests.chart.upgrades import changes, put, render, upgrade
 
 QUEUED: Document = {"kueue": {"queue": "gpu", "priorityClass": "low"}, "ttlSecondsAfterFinished": 9}
 CLAIM: Document = {"workspace": {"existingClaim": None, "pvc": {"size": "2Gi"}}}
 ARGS: Document = {"recipe": {"args": {"lr": 5e-6, "seed": 7}}}
 OTHER: Document = {"image": {"tag": "other"}}
-
-
-@pytest.fixture(scope="module")
-def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chart whose look-up reads a file."""
-    return reading(tmp_path_factory.mktemp("upgrade") / "chart")
 
 
 def test_the_same_values_pass(chart: Path) -> None:

@@ -5,16 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.chart.helm import Document
-from tests.chart.upgrades import changes, put, reading, upgrade
+from tests.chart.upgrades import changes, put, upgrade
 
 CLAIM: Document = {"workspace": {"existingClaim": None, "pvc": {"size": "2Gi"}}}
 STARTED = ", and the run has started"
-
-
-@pytest.fixture(scope="module")
-def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chart whose look-up reads a file."""
-    return reading(tmp_path_factory.mktemp("upgrade") / "chart")
 
 
 @pytest.mark.parametrize(

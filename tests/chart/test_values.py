@@ -48,17 +48,9 @@ def test_the_schema_is_a_draft_07_schema_with_local_references_only() -> None:
     assert all(reference.startswith("#/") for reference in references)
 
 
-def test_every_key_is_described_and_every_level_is_closed() -> None:
+def test_every_key_is_described() -> None:
     assert [path for path, schema in KEYS.items() if not schema.get("description")] == []
-    levels = [(p, s) for p, s in KEYS.items() if "properties" in s and p not in FREE]
-    assert len(levels) > 30
-    assert [p for p, schema in levels if schema.get("additionalProperties") is not False] == []
-    assert SCHEMA["additionalProperties"] is False
-
-
-def test_every_key_of_values_yaml_is_in_the_schema() -> None:
-    given = {p for p, _ in walk(VALUES) if p and "[" not in p}
-    assert given <= set(KEYS)
+    assert len(LEVELS) > 30
 
 
 def test_every_key_of_the_schema_is_shown_in_values_yaml() -> None:
@@ -100,19 +92,20 @@ def test_every_key_that_a_template_reads_is_in_the_schema() -> None:
 @pytest.mark.parametrize("path", LEVELS)
 def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
     with pytest.raises(Refused, match="typo"):
-        template(merged(nested([*filter(None, path.split(".")), "typo"], 1)))
+        template(merged(nested(f"{path}.typo".lstrip("."), 1)))
 
 
 def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
     texts = {p for p, s in KEYS.items() if set(s.get("type", ())) == {"string", "null"}}
     assert len(texts) > 20
-    said = judged.lines(merged(*(nested(path.split("."), 12) for path in texts)))
+    said = judged.lines(merged(*(nested(path, 12) for path in texts)))
     found = [line.partition(":")[0] for line in said if line.endswith(" [number-unquoted]")]
     assert set(found) == texts and len(found) == len(texts)
 
 
-def nested(path: list[str], value: object) -> Document:
-    for key in reversed(path):
+def nested(path: str, value: object) -> Document:
+    """Return values with one at a path such as ``kueue.queue``; those given without a path."""
+    for key in reversed(path.split(".") if path else []):
         value = {key: value}
     assert isinstance(value, dict)
     return value

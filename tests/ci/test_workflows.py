@@ -34,9 +34,8 @@ def jobs() -> list[tuple[str, Workflow]]:
 
 def combinations() -> list[dict[str, str]]:
     strategy = dict(jobs())["e2e.kind"]["strategy"]
-    return [
-        {key: str(value) for key, value in row.items()} for row in strategy["matrix"]["include"]
-    ]
+    rows = strategy["matrix"]["include"]
+    return [{key: str(value) for key, value in row.items()} for row in rows]
 
 
 def actionlint(folder: Path) -> tuple[int, str]:
@@ -108,9 +107,8 @@ def test_every_job_ends_and_only_a_release_writes() -> None:
         assert 0 < job["timeout-minutes"] <= 90, name
     assert {name: job["permissions"] for name, job in jobs() if "permissions" in job} == writers
     assert all(read(file)["permissions"] == {"contents": "read"} for file in FILES)
-    assert [file.stem for file in FILES if "tags" in (read(file)["on"].get("push") or {})] == [
-        "release"
-    ]
+    tagged = [file.stem for file in FILES if "tags" in (read(file)["on"].get("push") or {})]
+    assert tagged == ["release"]
 
 
 def test_a_release_signs_by_digest_what_was_built_from_the_tag() -> None:

@@ -17,11 +17,8 @@ PROGRAMS = ControlPlane(layout=LAYOUT).programs
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_program_listens_anywhere_but_on_the_clusters_own_bridge(name: str) -> None:
     words = [str(word) for word in PROGRAMS[name].argv]
-    text = (
-        " ".join(words)
-        + coredns.corefile(LAYOUT)
-        + json.dumps(managers.outside_config(LAYOUT, "kueue"))
-    )
+    outside = json.dumps(managers.outside_config(LAYOUT, "kueue"))
+    text = " ".join(words) + coredns.corefile(LAYOUT) + outside
     assert "0.0.0.0" not in text
     assert "127.0.0.1" not in text
     listening = [word for word in words if "bind-address" in word or "listen-" in word]

@@ -14,9 +14,8 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def test_keys_are_for_root_only_and_kueue_finds_its_own_copy(layout: Layout) -> None:
-    keys = [*layout.pki.glob("*.key"), credentials.webhook_certificates(layout) / "tls.key"]
+    copied = credentials.webhook_certificates(layout)
+    keys = [*layout.pki.glob("*.key"), copied / "tls.key"]
     assert len(keys) == 4
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
-    assert (credentials.webhook_certificates(layout) / "tls.crt").read_bytes() == (
-        layout.pki / "server.crt"
-    ).read_bytes()
+    assert (copied / "tls.crt").read_bytes() == (layout.pki / "server.crt").read_bytes()

@@ -83,15 +83,10 @@ def test_kind_reads_the_configuration_and_misses_the_engine_only(tmp_path: Path)
     def stderr_of(content: dict[str, Any]) -> str:
         file = tmp_path / "config.yaml"
         file.write_text(json.dumps(content), encoding="utf-8")
-        argv = [str(PROGRAM), "create", "cluster", "--config", str(file), "--kubeconfig"]
+        argv = [str(PROGRAM), "create", "cluster", "--config", str(file)]
+        argv += ["--kubeconfig", str(tmp_path / "kubeconfig")]
         nothing = {"PATH": str(tmp_path), "KIND_EXPERIMENTAL_PROVIDER": "docker"}
-        done = subprocess.run(
-            [*argv, str(tmp_path / "kubeconfig")],
-            env=nothing,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = subprocess.run(argv, env=nothing, capture_output=True, text=True, timeout=60)
         assert done.returncode != 0
         return done.stderr
 

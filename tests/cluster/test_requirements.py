@@ -94,22 +94,16 @@ def test_a_port_on_an_address_of_its_own_is_no_conflict() -> None:
 
 
 def test_only_the_clusters_ports_matter() -> None:
-    found = [
-        conflicts.Listener(protocol="tcp", port=6443, inode="0"),
-        conflicts.Listener(protocol="udp", port=6443, inode="0"),
-        conflicts.Listener(protocol="tcp", port=22, inode="0"),
-        conflicts.Listener(protocol="udp", port=53, inode="0"),
-    ]
+    found = [conflicts.Listener(protocol="tcp", port=port, inode="0") for port in (6443, 22)]
+    found += [conflicts.Listener(protocol="udp", port=port, inode="0") for port in (6443, 53)]
     first, second = conflicts.taken_ports(found)
     assert first.startswith("tcp port 6443 is taken on all addresses by ")
     assert second.startswith("udp port 53 is taken")
 
 
 def test_cgroups_of_either_version_do() -> None:
-    assert requirements.no_cgroups(V1, lambda folder: True, lambda folder: set()) == []
-    assert (
-        requirements.no_cgroups(V2, lambda folder: True, lambda folder: set(requirements.V2)) == []
-    )
+    assert requirements.no_cgroups(V1, lambda _: True, lambda _: set()) == []
+    assert requirements.no_cgroups(V2, lambda _: True, lambda _: set(requirements.V2)) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +148,6 @@ def test_without_a_cluster_the_command_to_start_one_is_named(tmp_path: Path) -> 
 
 
 def test_a_folder_with_mounts_in_it_is_never_removed() -> None:
-    mounts = (
-        "/dev/a / ext4 rw 0 0\ntmpfs /x/run/nodes/node-1 tmpfs rw 0 0\ntmpfs /x/runs t rw 0 0\n"
-    )
+    places = ("/dev/a / ext4", "tmpfs /x/run/nodes/node-1 tmpfs", "tmpfs /x/runs t")
+    mounts = "".join(f"{place} rw 0 0\n" for place in places)
     assert cluster.mounts_below(mounts, Path("/x/run")) == ["/x/run/nodes/node-1"]

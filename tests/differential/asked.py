@@ -43,18 +43,9 @@ def start(folder: Path) -> Iterator[Oracle]:
     }
     command = [str(PYTHON), str(Path(__file__).with_name("oracle.py"))]
     log = folder / "oracle.log"
-    with (
-        log.open("w") as errors,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
-            cwd=folder,
-        ) as process,
-    ):
+    given: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    given |= {"env": environment, "cwd": folder}
+    with log.open("w") as errors, subprocess.Popen(command, stderr=errors, **given) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
             ready = process.stdout.readline()

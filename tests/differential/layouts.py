@@ -66,12 +66,12 @@ def models(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def maybe(values: st.SearchStrategy[Any], often: int = 3) -> st.SearchStrategy[Any]:
-    """Draw None mostly."""
     return st.one_of(*[st.none()] * often, values)
 
 
 BOOLEAN = st.booleans()
 DTYPE = st.sampled_from(("fp32", "fp16", "bf16", "fp8"))
+MODULE = st.sampled_from(("core_attn", "mlp", "moe", "moe_act", "layernorm", "shared_experts"))
 FLAGS: dict[str, st.SearchStrategy[Any]] = {
     "sequence_parallel": st.sampled_from((True,) * 9 + (False,)),
     "virtual_pipeline_model_parallel_size": maybe(st.integers(1, 6)),
@@ -83,15 +83,7 @@ FLAGS: dict[str, st.SearchStrategy[Any]] = {
     "recompute_granularity": maybe(st.sampled_from(("full", "selective", "none"))),
     "recompute_method": maybe(st.sampled_from(("uniform", "block"))),
     "recompute_num_layers": maybe(st.integers(1, 6)),
-    "recompute_modules": maybe(
-        st.lists(
-            st.sampled_from(("core_attn", "mlp", "moe", "moe_act", "layernorm", "shared_experts")),
-            min_size=1,
-            max_size=3,
-            unique=True,
-        ),
-        6,
-    ),
+    "recompute_modules": maybe(st.lists(MODULE, min_size=1, max_size=3, unique=True), 6),
     "optimizer": maybe(st.sampled_from(("adam", "sgd")), 8),
     "use_distributed_optimizer": maybe(BOOLEAN, 8),
     "use_precision_aware_optimizer": maybe(BOOLEAN),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from lsprotocol import types
@@ -54,12 +53,7 @@ class Editor:
         self._client.initialized(types.InitializedParams())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.wait_for(self._client.shutdown_async(None), SECONDS)
         self._client.exit(None)
         await self._client.stop()  # type: ignore[no-untyped-call]
@@ -88,9 +82,8 @@ class Editor:
         end = types.Position(line=len(lines) - 1, character=len(lines[-1]))
         document = types.TextDocumentIdentifier(uri=path.as_uri())
         wanted = types.CompletionParams(text_document=document, position=end)
-        answer = await asyncio.wait_for(
-            self._client.text_document_completion_async(wanted), SECONDS
-        )
+        offers = self._client.text_document_completion_async(wanted)
+        answer = await asyncio.wait_for(offers, SECONDS)
         items = answer.items if isinstance(answer, types.CompletionList) else answer or []
         return {item.label: _text(item.documentation) for item in items}
 
@@ -100,12 +93,8 @@ class Editor:
         before = text[: text.index(word)].split("\n")
         position = types.Position(line=len(before) - 1, character=len(before[-1]) + 1)
         document = types.TextDocumentIdentifier(uri=path.as_uri())
-        answer = await asyncio.wait_for(
-            self._client.text_document_hover_async(
-                types.HoverParams(text_document=document, position=position)
-            ),
-            SECONDS,
-        )
+        wanted = types.HoverParams(text_document=document, position=position)
+        answer = await asyncio.wait_for(self._client.text_document_hover_async(wanted), SECONDS)
         return "" if answer is None else _text(answer.contents)
 
 

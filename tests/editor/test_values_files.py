@@ -88,9 +88,8 @@ def test_every_flag_that_a_user_may_set_is_offered_with_its_description(backend:
     users = {*one["flags"]["common"], *one["flags"]["rlhf"]} - others
     assert users - labels.keys() == set()
     assert not others & labels.keys()
-    assert {name: labels[name] for name in users & DESCRIBED.keys()} == {
-        name: DESCRIBED[name] for name in users & DESCRIBED.keys()
-    }
+    described = users & DESCRIBED.keys()
+    assert {n: labels[n] for n in described} == {n: DESCRIBED[n] for n in described}
 
 
 def test_every_key_is_offered_with_its_description() -> None:

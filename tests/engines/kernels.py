@@ -36,21 +36,9 @@ def _note(lists: Sequence[Sequence[Any]]) -> None:
     )
 
 
-def _update(
-    grad: Any,
-    weight: Any,
-    first: Any,
-    second: Any,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    step: int,
-    mode: int,
-    bias_correction: int,
-    decay: float,
-) -> Any:
+def _update(grad: Any, weight: Any, first: Any, second: Any, *numbers: Any) -> Any:
     """Return the new fp32 weight; the moments are updated in place."""
+    lr, beta1, beta2, eps, step, mode, bias_correction, decay = numbers
     assert mode == 1, "AdamW alone"
     grad = grad.float()
     one = beta1 * first.float() + (1 - beta1) * grad

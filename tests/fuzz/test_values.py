@@ -41,10 +41,6 @@ def disagreement(refusal: str, values: Document) -> str:
     return f"the judge {'accepts' if is_refused else 'refuses'} {values}: {refusal}"
 
 
-def named(layer: Document) -> str:
-    return str(layer)[:60]
-
-
 def kind_of(refusal: str) -> str:
     if not refusal:
         return "rendered"
@@ -73,7 +69,7 @@ def test_any_values_render_or_are_refused_in_our_words(
     assert all(shares[kind] > least[kind] for kind in least), shares
 
 
-@pytest.mark.parametrize("layer", SOUND, ids=named)
+@pytest.mark.parametrize("layer", SOUND, ids=lambda layer: str(layer)[:60])
 def test_each_sound_setting_renders(layer: Document, renderer: Renderer, chart: Path) -> None:
     answer = renderer.ask(merged(layer), chart)
     assert (answer.refusal, mistakes(answer, layer, chart)) == ("", [])

@@ -8,81 +8,25 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.chart.helm import Document, merged
-from tests.chart.test_values import KEYS, SCHEMA, SUBCHARTS
+from tests.chart.test_values import KEYS, SCHEMA, SUBCHARTS, nested
 from tests.fuzz.layers import SOUND
 
 Values = st.SearchStrategy[Any]
 
 WORDS = (
-    "",
-    "x",
-    "1",
-    "yes",
-    "null",
-    "~",
-    "a b",
-    "/x",
-    "../a",
-    "-u",
-    "# no",
-    "a: b",
-    "- a",
-    "&a *a",
-    "{{ fail }}",
-    "{{ .Values }}",
-    "%s",
-    "'",
-    '"',
-    "a\nb",
-    "a\tb",
-    "é",
-    "\u202e",
-    "\x7f",
-    "0x10",
-    "1e400",
-    "12_000",
-    "012",
-    "hf://a/b@c#9",
-    "jobs",
-    "ReadWriteOnce",
-    "/a/",
-    "file:///a",
-    "a" * 300,
-    "!!binary x",
-    "|",
-    ">-",
+    *("", "x", "1", "yes", "null", "~", "a b", "/x", "../a", "-u", "# no", "a: b", "- a"),
+    *("&a *a", "{{ fail }}", "{{ .Values }}", "%s", "'", '"', "a\nb", "a\tb", "é", "\u202e"),
+    *("\x7f", "0x10", "1e400", "12_000", "012", "hf://a/b@c#9", "jobs", "ReadWriteOnce"),
+    *("/a/", "file:///a", "a" * 300, "!!binary x", "|", ">-"),
 )
 HUGE = (10**12, 2**63, -(2**63), 10**30, 1e308, 5e-324, -1, 0, 2.5, 999999, 1_000_000, True)
 NESTED: tuple[Any, ...] = (
-    [],
-    [None],
-    ["x"],
-    [{}],
-    [[[]]],
-    {},
-    {"a": None},
-    {"x": {"y": [1]}},
-    {"name": "x"},
-    {"valueFrom": {}},
-    {"": 1},
-    {"é\n": 1},
-    {"A_TOKEN": 1},
-    [{"name": "shm"}],
-    {"add": None},
-    {"a" * 400: "x"},
-    {"cpu": 3, "memory": None},
-    {"rdma/x": 1.5},
-    {"lr": {"a": []}},
-    {"lr": [1, 5e-7, True]},
-    {"tensor_model_parallel_size": 999999},
-    {"--": ""},
-    {"--lr": 1},
-    {"global_batch_size": [1]},
-    {"micro_batch_size": None},
-    {"capabilities": None},
-    {"capabilities": {"add": ["X"]}},
-    {"runAsUser": 0},
-    {"privileged": True, "runAsUser": None},
+    *([], [None], ["x"], [{}], [[[]]], {}, {"a": None}, {"x": {"y": [1]}}, {"name": "x"}),
+    *({"valueFrom": {}}, {"": 1}, {"é\n": 1}, {"A_TOKEN": 1}, [{"name": "shm"}], {"add": None}),
+    *({"a" * 400: "x"}, {"cpu": 3, "memory": None}, {"rdma/x": 1.5}, {"lr": {"a": []}}),
+    *({"lr": [1, 5e-7, True]}, {"tensor_model_parallel_size": 999999}, {"--": ""}, {"--lr": 1}),
+    *({"global_batch_size": [1]}, {"micro_batch_size": None}, {"capabilities": None}),
+    *({"capabilities": {"add": ["X"]}}, {"runAsUser": 0}, {"privileged": True, "runAsUser": None}),
     ["ReadWriteOncePod"],
 )
 ODD: Values = st.one_of(*(st.sampled_from(some) for some in (WORDS, HUGE, NESTED)), st.none())
@@ -157,22 +101,15 @@ _KINDS: dict[str, Callable[[Document, str], Values]] = {
 }
 
 
-def nest(path: str, value: Any) -> Document:
-    for key in reversed(path.split(".") if path else []):
-        value = {key: value}
-    result: Document = value
-    return result
-
-
 # Helm reads values of subcharts before the schema, and refuses a null in its words.
 OWN = {path: schema for path, schema in KEYS.items() if path.partition(".")[0] not in SUBCHARTS}
 PATHS = st.sampled_from(sorted(OWN))
 LEVELS = st.sampled_from(sorted(["", *(p for p in OWN if "properties" in OWN[p])]))
-ONE_KEY = PATHS.flatmap(lambda p: valid(OWN[p], name=p).map(lambda v: nest(p, v)))
+ONE_KEY = PATHS.flatmap(lambda p: valid(OWN[p], name=p).map(lambda v: nested(p, v)))
 MISTAKE = st.one_of(
-    st.tuples(PATHS, ODD).map(lambda pair: nest(*pair)),
-    PATHS.map(lambda path: nest(path, None)),
-    st.tuples(LEVELS, NAMES, ODD).map(lambda drawn: nest(drawn[0], {drawn[1]: drawn[2]})),
+    st.tuples(PATHS, ODD).map(lambda pair: nested(*pair)),
+    PATHS.map(lambda path: nested(path, None)),
+    st.tuples(LEVELS, NAMES, ODD).map(lambda drawn: nested(drawn[0], {drawn[1]: drawn[2]})),
 )
 
 

@@ -19,14 +19,8 @@ FORMS = re.compile(
 TORN = ("%!", "<no value>", "<nil>", "map[")
 """Marks that Go prints for a value that a template did not expect."""
 SIGNS_OF_A_PANIC = (
-    "error calling",
-    "nil pointer",
-    "wrong type",
-    "YAML parse error",
-    "can't evaluate",
-    "invalid value",
-    "error converting YAML",
-    "panic",
+    *("error calling", "nil pointer", "wrong type", "YAML parse error", "can't evaluate"),
+    *("invalid value", "error converting YAML", "panic"),
 )
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")
@@ -38,22 +32,17 @@ def mistakes(answer: Answer, values: Mapping[str, Any], chart: Path) -> list[str
 
     What the API would refuse of manifests, the values' judge must say.
     """
-    found = list(answer.broken)
+    found, given = list(answer.broken), json.dumps(values)
     if answer.refusal:
-        if OURS not in answer.refusal and BY_SCHEMA not in answer.refusal:
+        is_ours = OURS in answer.refusal
+        if not is_ours and BY_SCHEMA not in answer.refusal:
             found.append(f"refused in words that are not ours: {answer.refusal}")
-        found += [
-            f"a panic: {answer.refusal}" for s in SIGNS_OF_A_PANIC if _says(answer, s, values)
-        ]
-        said = (
-            answer.refusal
-            if OURS in answer.refusal
-            else "\n".join(judged.lines(values, chart=chart))
-        )
+        signs = [sign for sign in SIGNS_OF_A_PANIC if sign in answer.refusal and sign not in given]
+        found += [f"a panic: {answer.refusal}"] * len(signs)
+        said = answer.refusal if is_ours else "\n".join(judged.lines(values, chart=chart))
         found += [] if said else [f"the judge accepts what Helm refuses: {answer.refusal}"]
         found += [f"a regular expression: {line}" for line in with_forms(said, values)]
         return found
-    given = json.dumps(values)
     found += [
         f"{torn!r} is in the manifests"
         for torn in TORN
@@ -71,10 +60,6 @@ def with_forms(refusal: str, values: Mapping[str, Any]) -> list[str]:
     given = json.dumps(values)
     found = ((line, FORMS.search(line)) for line in refusal.splitlines())
     return [line for line, match in found if match and match[0] not in given]
-
-
-def _says(answer: Answer, sign: str, values: Mapping[str, Any]) -> bool:
-    return sign in answer.refusal and sign not in json.dumps(values)
 
 
 def refused_by_the_api(objects: list[Document]) -> Iterator[str]:

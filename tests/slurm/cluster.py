@@ -79,15 +79,10 @@ class Slurm:
     env: dict[str, str]
 
     def call(self, *words: str, **change: str) -> str:
-        program = str(find(words[0]))
         inside = ["nsenter", f"--target={self.pid}", "--mount", "--net", "--pid"]
-        done = subprocess.run(
-            [*inside, program, *words[1:]],
-            env={**self.env, **change},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = [*inside, str(find(words[0])), *words[1:]]
+        env = {**self.env, **change}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -115,13 +110,9 @@ def running(folder: Path) -> Iterator[Slurm]:
     }
     program = PROGRAM.format(folder=folder, **{name: find(name) for name in DAEMONS})
     namespaces = ["--mount", "--propagation=private", "--net", "--pid", "--fork", "--mount-proc"]
+    command = ["unshare", *namespaces, "--kill-child", "sh", "-ec", program]
     with (folder / "daemons.log").open("w") as log:
-        cluster = subprocess.Popen(
-            ["unshare", *namespaces, "--kill-child", "sh", "-ec", program],
-            env=env,
-            stdout=log,
-            stderr=log,
-        )
+        cluster = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         yield _ready(cluster, env, folder)
     finally:

@@ -49,7 +49,6 @@ def wait_for(holds: Callable[[], bool], what: Callable[[], str]) -> None:
 
 
 def submit(slurm: Slurm, output: Path, **env: str) -> str:
-    """Submit the script; return the number of the job."""
     script = str(ROOT / "scripts" / "slurm" / "dpo.sbatch")
     options = ("--parsable", "--nodes=2", f"--output={output}", f"--chdir={ROOT}")
     return slurm.call("sbatch", *options, script, **env).strip()
