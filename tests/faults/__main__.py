@@ -65,12 +65,9 @@ def is_runnable(fault: Fault) -> bool:
 def run(fault: Fault, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         case = [sys.executable, "-m", "tests.faults.case", fault.name, str(seed), folder]
+        words = [*ISOLATED.split(), IN_ISOLATION, *case] if is_root() else case
         process = subprocess.Popen(
-            [*([*ISOLATED.split(), IN_ISOLATION] if is_root() else ()), *case],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
             output, errors = process.communicate(timeout=fault.seconds + KILL_SECONDS)
@@ -89,13 +86,11 @@ def run(fault: Fault, seed: int) -> dict[str, Any]:
 def run_test(fault: Fault, seed: int) -> dict[str, Any]:
     """Run the test of tests/e2e that shows a fault of a cluster; its assertions judge."""
     begun = time.monotonic()
-    words = ["-m", "pytest", "-q", "-n0", "--timeout", "900", str(fault.inject["test"])]
+    words = [sys.executable, "-m", "pytest", "-q", "-n0", "--timeout", "900"]
+    words.append(str(fault.inject["test"]))
     env = {**os.environ, chance.VARIABLE: str(seed)}
-    done = subprocess.run(
-        [sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True
-    )
-    passed = done.returncode == 0
-    expect = fault.expect
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+    passed, expect = done.returncode == 0, fault.expect
     return {
         "name": fault.name,
         "seed": seed,

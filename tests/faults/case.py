@@ -89,7 +89,8 @@ class Case:
                 self.inject[part] = {**self.inject[part], **chosen}
         self.chance, self.sign = chance, folder / "sign"
         if "size" in self.inject:
-            _mount(folder / "workspace", self.inject["size"])
+            (folder / "workspace").mkdir(parents=True)
+            _mount(folder / "workspace", f"size={self.inject['size']},mode=777")
         self.gang = Gang(folder, nodes=fault.nodes)
         self.gang.variables = {
             "FAULT_TRAIN": json.dumps(self.inject.get("train", {})),
@@ -111,7 +112,6 @@ class Case:
     def _prepare_sources(self) -> None:
         sources = self.gang.folder / "sources"
         for name, text in self.inject.get("source", {}).items():
-            self._note()
             if text is None:
                 (sources / name).unlink()
             elif isinstance(text, dict):
@@ -119,10 +119,9 @@ class Case:
             else:
                 (sources / name).write_text(text)
         self.gang.write_recipe(**self.inject.get("recipe", {}))
-        if "env" in self.inject or "rank_1" in self.inject:
+        if {"source", "env", "rank_1", "calls"} & self.inject.keys():
             self._note()
         if "calls" in self.inject:
-            self._note()
             module = [sys.executable, "-m", "tests.faults.syscalls", *self.inject["calls"]]
             self.gang.wrapper = tuple(module)
 
@@ -200,7 +199,8 @@ class Case:
         elif "successor" in self.inject:
             self._replace_the_leader()
         else:
-            _hide(self.gang.folder / "workspace")
+            # what is not open is away
+            _mount(self.gang.folder / "workspace", "ro")
 
     def _replace_the_leader(self) -> None:
         """Pause rank 0's pod, let other launchers of the run end it, and continue the pod."""
@@ -231,9 +231,8 @@ class Case:
             sign.write(f"{time.time()}\n")
 
     def _rows(self) -> list[Row]:
-        path = self.gang.run / "metrics.jsonl"
         try:
-            lines = path.read_text().splitlines()
+            lines = (self.gang.run / "metrics.jsonl").read_text().splitlines()
         except OSError:
             return []
         return list(reader.of_kind(lines, Row))
@@ -244,18 +243,17 @@ class Case:
     def _result(self, end: str, orphans: int, seconds: float) -> Result:
         gang = self.gang
         root = (gang.ends[-1] if end == "failed" else gang.ends[0]) if gang.ends else None
-        restarts = gang.counted + gang.free
         message: Mapping[str, Any] = root.message if root else {}
         kinds = {(False, False): "none", (True, False): "counted", (False, True): "free"}
         kind = kinds.get((gang.counted > 0, gang.free > 0), "mixed")
         if end == "failed" and gang.counted > MAX_RESTARTS:
             kind = "all"
-        outcome = {"done": "resumed" if restarts else "unaffected"}.get(end, end)
+        ended_well = "resumed" if gang.counted + gang.free else "unaffected"
         injected = float(self.sign.read_text().split()[0]) if self.sign.exists() else None
         found = Result(
             name=self.fault.name,
             seed=self.seed,
-            outcome=outcome,
+            outcome=ended_well if end == "done" else end,
             code=root.code if root else None,
             failure_class=str(message.get("class", "")),
             id=str(message.get("id", "")),
@@ -324,15 +322,9 @@ def state_of(run: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
-def _mount(folder: Path, size: str) -> None:
-    folder.mkdir(parents=True)
-    options = f"size={size},mode=777"
+def _mount(folder: Path, options: str) -> None:
+    """Mount an empty file system in memory over a folder."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
-
-
-def _hide(folder: Path) -> None:
-    """Mount an empty read-only folder over the workspace: what is not open is away."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], check=True)
 
 
 def _orphans(earlier: Collection[int]) -> int:

@@ -42,7 +42,6 @@ def truncate(folder: Path, chance: random.Random) -> None:
 
 
 def empty(folder: Path, chance: random.Random) -> None:
-    """Leave a file without content."""
     _file(folder, chance).write_bytes(b"")
 
 
@@ -57,13 +56,11 @@ def unseal(folder: Path, chance: random.Random) -> None:
 
 
 def tear_seal(folder: Path, chance: random.Random) -> None:
-    """Cut the manifest."""
     path = folder / checkpoint.COMPLETE
     path.write_text(path.read_text()[: chance.randrange(1, path.stat().st_size - 4)])
 
 
 def foreign_step(folder: Path, chance: random.Random) -> None:
-    """Give it the manifest of another step."""
     path = folder / checkpoint.COMPLETE
     path.write_text(json.dumps(json.loads(path.read_text()) | {"step": 3}))
 

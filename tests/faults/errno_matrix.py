@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,6 @@ from rich.table import Table
 from launchers.exits import USER, Exit, LaunchError
 from launchers.storage import disk
 from launchers.system import lookup
-from launchers.upstream import code_identity
 from launchers.upstream.record import LAUNCHER
 from tests.faults.operations import OPERATIONS, Operation
 
@@ -96,28 +95,22 @@ class Seam:
             "rename": ("os.rename", "os.replace"),
             "fsync": ("os.fsync", "os.fdatasync"),
         }
-        with mock.patch.multiple(lookup, monotonic=CLOCK.now, sleep=CLOCK.sleep):
-            patches: list[Any] = [
-                mock.patch(name, partial(self._through, call, _function(name)))
-                for call, names in calls.items()
-                for name in names
-            ]
+        with ExitStack() as stack:
+            stack.enter_context(mock.patch.multiple(lookup, monotonic=CLOCK.now, sleep=CLOCK.sleep))
             # outside of the folder, and half of the time
-            patches.append(
-                mock.patch.object(code_identity, "identity", lambda *_, **__: {LAUNCHER: ""})
-            )
-            patches.append(mock.patch("time.sleep", partial(CLOCK.sleep)))
-            patches.append(mock.patch("time.monotonic", partial(CLOCK.now)))
-            patches.append(mock.patch("os.open", partial(self._through, "create", os.open)))
-            for name in ("io.open", "builtins.open"):
-                patches.append(mock.patch(name, partial(self._open, open)))
-            for each in patches:
-                each.start()
-            try:
-                yield
-            finally:
-                for each in reversed(patches):
-                    each.stop()
+            replaced: dict[str, Any] = {
+                "launchers.upstream.code_identity.identity": lambda *_, **__: {LAUNCHER: ""},
+                "time.sleep": partial(CLOCK.sleep),
+                "time.monotonic": partial(CLOCK.now),
+                "os.open": partial(self._through, "create", os.open),
+            }
+            for call, names in calls.items():
+                for name in names:
+                    replaced[name] = partial(self._through, call, _function(name))
+            replaced |= dict.fromkeys(("io.open", "builtins.open"), partial(self._open, open))
+            for name, function in replaced.items():
+                stack.enter_context(mock.patch(name, function))
+            yield
 
     def _through(self, call: str, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
         self.meet(call, given[0] if given else ".")
@@ -156,7 +149,6 @@ class _Unreadable:
         """Do nothing: the file is closed."""
 
     def fail(self, *_: object) -> bytes:
-        """Fail as the kernel did."""
         raise self.error
 
     read = readline = seek = fileno = fail

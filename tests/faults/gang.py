@@ -4,12 +4,12 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import STDOUT, Popen
 from typing import Any
 
 from launchers.exits import FREE, USER
@@ -43,7 +43,7 @@ class Gang(Pods):
     rank_variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()
     """Program before the launcher, such as one that lets system calls fail."""
-    pods: list[subprocess.Popen[str]] = field(default_factory=list)
+    pods: list[Popen[str]] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
     counted: int = 0
     free: int = 0
@@ -55,21 +55,15 @@ class Gang(Pods):
     def start_all(self) -> None:
         self.pods = [self._start(rank) for rank in range(self.nodes)]
 
-    def _start(self, rank: int) -> subprocess.Popen[str]:
+    def _start(self, rank: int) -> Popen[str]:
         self.log(rank).unlink(missing_ok=True)
         own = {**self.variables, **self.rank_variables.get(rank, {})}
         env = self.env(rank, **{"DPO_GRACE_SECONDS": str(GRACE_SECONDS), **own})
         env["PYTHONPATH"] = f"{TRAINER}:{ROOT}:{FAKES}"
         env["HOME"] = str(self.folder)
+        words = [*self.wrapper, sys.executable, "-m", "launchers", "run"]
         with self.output(rank).open("a") as log:
-            return subprocess.Popen(
-                [*self.wrapper, sys.executable, "-m", "launchers", "run"],
-                cwd=self.folder,
-                env=env,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            return Popen(words, cwd=self.folder, env=env, stdout=log, stderr=STDOUT, text=True)
 
     def output(self, rank: int) -> Path:
         return self.folder / f"pod-{rank}.log"
@@ -110,8 +104,7 @@ class Gang(Pods):
 
     def _note(self, rank: int) -> None:
         code = self.pods[rank].returncode
-        code = code if code >= 0 else 128 - code
-        self.ends.append(End(code=code, at=time.time(), message={}))
+        self.ends.append(End(code=code if code >= 0 else 128 - code, at=time.time(), message={}))
 
     def _explain(self) -> None:
         """Add the message of the pod that names the cause: a cascade only names another pod."""
@@ -135,9 +128,9 @@ class Gang(Pods):
 
     def _restarts(self) -> bool:
         code = self.ends[-1].code
-        if code in {int(each) for each in USER}:
+        if code in USER:
             return False
-        if code in {int(each) for each in FREE}:
+        if code in FREE:
             self.free += 1
             return self.free <= MAX_RESTARTS
         self.counted += 1
@@ -150,7 +143,7 @@ class Gang(Pods):
                 pod.wait()
 
 
-def signal_pod(pod: subprocess.Popen[str], name: str) -> None:
+def signal_pod(pod: Popen[str], name: str) -> None:
     """Send a signal to a pod's launcher; if it dies of it, all processes of the pod do.
 
     The launcher is process 1 of its container, with which the kernel ends all others.

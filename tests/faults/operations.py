@@ -70,10 +70,8 @@ def saved(work: Workspace, step: int) -> Path:
 def made(folder: Path, name: str = "file", inputs: Mapping[str, object] | None = None) -> Marker:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text("content")
-    found = Marker(
-        inputs=marker.plain(inputs or IDENTITY),
-        manifest=manifest.digest_folder(folder, (marker.NAME,)),
-    )
+    digests = manifest.digest_folder(folder, (marker.NAME,))
+    found = Marker(inputs=marker.plain(inputs or IDENTITY), manifest=digests)
     marker.write(folder, found)
     return found
 
@@ -88,16 +86,13 @@ def read_marker(root: Path) -> Act:
 
 
 def read_up_to_date(root: Path) -> Act:
-    made(root / "models" / "m")
+    place = root / "models" / "m"
+    made(place)
 
-    def act() -> object:
-        def never(folder: Path) -> None:
-            raise AssertionError("made again")
+    def never(folder: Path) -> None:
+        raise AssertionError("made again")
 
-        place = root / "models" / "m"
-        return output.produce("test", "m", place, IDENTITY, never, skip=False, holder="h").state
-
-    return act
+    return lambda: output.produce("t", "m", place, IDENTITY, never, skip=False, holder="h").state
 
 
 def read_skipped(root: Path) -> Act:
@@ -257,10 +252,9 @@ def hold_lock(root: Path) -> Act:
 
 
 def use_in_place(root: Path) -> Act:
-    place = root / "data"
-    place.mkdir()
-    (place / "pairs.jsonl").write_text("{}\n")
-    source = parse_source(f"file://{place}", "recipe.dataset")
+    (root / "data").mkdir()
+    (root / "data" / "pairs.jsonl").write_text("{}\n")
+    source = parse_source(f"file://{root / 'data'}", "recipe.dataset")
     local_files.use_in_place(source, root / "home", holder="h")
     return lambda: local_files.use_in_place(source, root / "home", holder="h").digest
 

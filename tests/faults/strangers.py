@@ -19,7 +19,6 @@ RETRY_SECONDS = 0.02
 
 
 def garbage(sock: socket.socket) -> None:
-    """Send bytes that are not a message."""
     sock.sendall(bytes(range(256)) * 16)
 
 

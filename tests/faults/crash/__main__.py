@@ -99,23 +99,15 @@ def main(words: list[str] | None = None) -> int:
     logging.disable(logging.CRITICAL)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
-        results = [
-            crash(
-                each,
-                options.points // len(ALL),
-                options.seed,
-                Path(root),
-                ignores_fsync=options.without_fsync,
-            )
-            for each in ALL
-        ]
-    total = Result(
-        scenario="all",
-        events=sum(each.events for each in results),
-        points=sum(each.points for each in results),
-        broken=sum(each.broken for each in results),
-        seconds=round(sum(each.seconds for each in results), 1),
-    )
+        each_points = options.points // len(ALL)
+        given = (each_points, options.seed, Path(root))
+        results = [crash(each, *given, ignores_fsync=options.without_fsync) for each in ALL]
+    sums = {
+        name: sum(getattr(each, name) for each in results)
+        for name in ("events", "points", "broken", "seconds")
+    }
+    total = Result(scenario="all", **sums)
+    total.seconds = round(total.seconds, 1)
     show([*results, total])
     if options.results:
         document = {"seed": options.seed, "scenarios": [asdict(e) for e in [*results, total]]}
@@ -128,13 +120,8 @@ def show(results: list[Result]) -> None:
     console = Console(width=120)
     table = Table("scenario", "file operations", "crash points", "broken promises", "seconds")
     for each in results:
-        table.add_row(
-            each.scenario,
-            str(each.events),
-            str(each.points),
-            str(each.broken),
-            str(each.seconds),
-        )
+        counts = (each.events, each.points, each.broken, each.seconds)
+        table.add_row(each.scenario, *map(str, counts))
     console.print(table)
     for each in results:
         for example in each.examples:

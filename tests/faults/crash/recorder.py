@@ -21,8 +21,6 @@ Directory = dict[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Changes between two events."""
-
     entries: tuple[tuple[int, str, int | None], ...]
     """Directory, name, and the inode that the name has now; None if it has none."""
     data: tuple[tuple[int, bytes], ...]

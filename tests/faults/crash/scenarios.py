@@ -8,15 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from launchers.stages import resume
-from launchers.storage import (
-    checkpoint,
-    disk,
-    manifest,
-    marker,
-    node_disk,
-    output,
-    retention,
-)
+from launchers.storage import checkpoint, disk, manifest, marker, node_disk, output, retention
 from launchers.storage.lock import Lock
 from launchers.system.atomic_file import flush, replace
 from tests.faults.crash.recorder import Recording
@@ -38,7 +30,6 @@ class Scenario:
 
 
 def require(holds: bool, what: str) -> None:
-    """Raise a ``Violation`` unless it holds."""
     if not holds:
         raise Violation(what)
 
@@ -52,10 +43,7 @@ def content(step: int, name: str, version: int = 1) -> bytes:
 
 
 SHARDS = (
-    "iter/__0_0.distcp",
-    "iter/__1_0.distcp",
-    "iter/.metadata",
-    "iter/common.pt",
+    *("iter/__0_0.distcp", "iter/__1_0.distcp", "iter/.metadata", "iter/common.pt"),
     "model.safetensors",
 )
 
@@ -96,8 +84,7 @@ def whole_by_sizes(root: Path, promises: Promises) -> None:
 
     A folder that is not sealed is known to be this run's: a later rotation deletes it.
     """
-    found = checkpoint.newest(root)
-    _judge(found, promises)
+    _judge(checkpoint.newest(root), promises)
     for folder in checkpoint.folders(root):
         require(not checkpoint.foreign(folder), f"{folder.name} has lost its mark")
 
@@ -171,11 +158,11 @@ def disks_of_nodes(root: Path, record: Recording) -> None:
 
 def whole_from_disks(root: Path, promises: Promises) -> None:
     """Complete what both nodes have, as the launchers do; all files are of one save."""
-    checkpoints = root / "checkpoints"
-    found = _finished(root, checkpoints)
+    found = _finished(root)
     _judge(found, promises)
-    for rank in (0, 1) if found is not None else ():
-        assert found is not None
+    if found is None:
+        return
+    for rank in (0, 1):
         near = node_disk.nearest(root / f"disk-{rank}", found, 10).path
         files = [(near / name).read_bytes() for name in SHARDS]
         saves = [[content(found.step, name, version) for name in SHARDS] for version in (1, 2)]
@@ -185,17 +172,16 @@ def whole_from_disks(root: Path, promises: Promises) -> None:
 def whole_without_a_node(root: Path, promises: Promises) -> None:
     """Lose a node with its disk: what is complete on the workspace is there, the rest given up."""
     disk.remove(root / "disk-1")
-    found = _finished(root, root / "checkpoints")
-    _judge(found, {"step": promises.get("sealed")})
+    _judge(_finished(root), {"step": promises.get("sealed")})
 
 
-def _finished(root: Path, checkpoints: Path) -> checkpoint.Checkpoint | None:
+def _finished(root: Path) -> checkpoint.Checkpoint | None:
     """Copy what the disks have to the workspace; return the checkpoint that a start chooses."""
     for rank in (0, 1):
-        node_disk.push(root / f"disk-{rank}", checkpoints)
+        node_disk.push(root / f"disk-{rank}", root / "checkpoints")
     with patch.object(node_disk, "VISIBLE_SECONDS", 0):
-        node_disk.finish(checkpoints)
-    return resume.choose(checkpoints, seconds=10)
+        node_disk.finish(root / "checkpoints")
+    return resume.choose(root / "checkpoints", seconds=10)
 
 
 # Outputs of stages: made, made anew from other inputs, repaired.
@@ -213,8 +199,7 @@ def _make(version: int) -> Callable[[Path], None]:
 
 
 def _produce(root: Path, version: int) -> None:
-    path = root / "models" / "m"
-    inputs = {"version": version}
+    path, inputs = root / "models" / "m", {"version": version}
     output.produce("download", "m", path, inputs, _make(version), skip=False, holder="crash")
 
 

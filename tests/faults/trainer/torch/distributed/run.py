@@ -55,7 +55,6 @@ def launchers_board() -> StepBoard:
 
 
 def main() -> None:
-    """Parse torchrun's arguments and train."""
     options = torchrun_arguments.parse()
     logs = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
     logs.mkdir(parents=True)
@@ -111,7 +110,6 @@ class Node:
         self.act("end", step)
 
     def load(self, folder: Path) -> tuple[int, str]:
-        """Read step and state from this rank's shard."""
         step = checkpoint.step_of(folder)
         return step, (folder / SHARD.format(step, self.rank)).read_text()
 
