@@ -6,6 +6,7 @@ from typing import Any
 from tests.field.case import KEPT, TEXTS, WHOLE, Case
 from tests.field.rows import (
     COUNT,
+    CSV,
     asked,
     bad,
     folder_of,
@@ -13,8 +14,11 @@ from tests.field.rows import (
     lines,
     pair,
     parquet,
+    part,
     raw,
     several,
+    sides,
+    table,
     talk,
     text_of,
     texts,
@@ -22,8 +26,10 @@ from tests.field.rows import (
     zipped,
 )
 
-CSV = "query,response,rejected_response\n"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+MEDIA, README = "refused dataset-media", "refused dataset-readme"
+MAPPED = {"chosen": "response", "rejected": "rejected_response"}
+INPUT = {"type": "input_text", "text": "how"}
 CONFIG = """---
 configs:
 - config_name: default
@@ -44,28 +50,18 @@ def columns(file: str = "pairs.jsonl", **more: Any) -> Any:
     return lines(lambda n: pair(n, **more), file)
 
 
-def with_parts(*parts: dict[str, Any]) -> Any:
-    """Return the writer of pairs whose prompt has parts."""
-    return lines(
-        lambda n: {
-            "messages": [turn("user", [*parts]), turn("assistant", good(n))],
-            "rejected_response": bad(n),
-        }
-    )
-
-
 def spoken(user: str, assistant: str) -> Any:
     """Return the writer of conversations with these roles."""
     return lines(
         lambda n: {
-            side: [turn(user, asked(n)), turn(assistant, text(n))]
-            for side, text in (("chosen", good), ("rejected", bad))
+            side: [{**asks, "role": user}, {**answers, "role": assistant}]
+            for side, (asks, answers) in sides(n).items()
         }
     )
 
 
-def table(row: Any, head: str = CSV) -> Any:
-    return raw("pairs.csv", (head + "".join(row(n) + "\n" for n in range(COUNT))).encode())
+def readme(text: str) -> Any:
+    return raw("README.md", text.encode())
 
 
 def of_folder(*writers: Any, name: str = "") -> Any:
@@ -86,11 +82,7 @@ COLUMNS = (
 FOLDERS = (
     ("a license next to the rows", KEPT, (lines(pair), raw("LICENSE.txt", b"free"))),
     ("an empty file next to the rows", KEPT, (lines(pair), raw("z.jsonl", b""))),
-    (
-        "a folder of images",
-        "refused dataset-media",
-        (lines(pair), raw("1.png", b""), raw("2.png", b"")),
-    ),
+    ("a folder of images", MEDIA, (lines(pair), raw("1.png", b""), raw("2.png", b""))),
     (
         "splits of two formats",
         "refused dataset-formats-differ",
@@ -99,32 +91,20 @@ FOLDERS = (
     (
         "a README with a test split alone",
         "refused dataset-no-train",
-        (lines(pair, "a.jsonl"), raw("README.md", CONFIG.encode())),
+        (lines(pair, "a.jsonl"), readme(CONFIG)),
     ),
-    (
-        "a README without a column",
-        "refused dataset-readme",
-        (lines(pair), raw("README.md", INFO.encode())),
-    ),
-    ("a README with the rows", KEPT, (lines(pair), raw("README.md", SPLITS.encode()))),
-    (
-        "a README with other rows",
-        "refused dataset-readme",
-        (lines(pair, count=7), raw("README.md", SPLITS.encode())),
-    ),
+    ("a README without a column", README, (lines(pair), readme(INFO))),
+    ("a README with the rows", KEPT, (lines(pair), readme(SPLITS))),
+    ("a README with other rows", README, (lines(pair, count=7), readme(SPLITS))),
     (
         "a README with fewer splits",
-        "refused dataset-readme",
-        (
-            lines(pair, "train.jsonl"),
-            lines(pair, "test.jsonl"),
-            raw("README.md", SPLITS.encode()),
-        ),
+        README,
+        (lines(pair, "train.jsonl"), lines(pair, "test.jsonl"), readme(SPLITS)),
     ),
     ("a zip file", KEPT, (raw("pairs.zip", zipped("pairs.jsonl", text_of(pair))),)),
     ("a zip file of one", KEPT, (raw("pairs.jsonl.zip", zipped("pairs.jsonl", text_of(pair))),)),
-    ("a tar file", "refused dataset-media", (raw("pairs.tar", bytes(10240)),)),
-    ("a file of XML", "refused dataset-media", (raw("a.xml", b"<a/>"),)),
+    ("a tar file", MEDIA, (raw("pairs.tar", bytes(10240)),)),
+    ("a file of XML", MEDIA, (raw("a.xml", b"<a/>"),)),
     ("a workbook", "refused dataset-suffix", (raw("pairs.xlsx", b"PK"),)),
     (
         "an empty file of train",
@@ -135,11 +115,7 @@ FOLDERS = (
 CASES = (
     *(case(what, f"refused {id}", columns(**more)) for what, id, more in COLUMNS),
     *(case(what, right, of_folder(*writers)) for what, right, writers in FOLDERS),
-    case(
-        "rows as jsonl and as parquet",
-        TEXTS,
-        of_folder(lines(pair), parquet(texts)),
-    ),
+    case("rows as jsonl and as parquet", TEXTS, of_folder(lines(pair), parquet(texts))),
     case(
         "a folder with a script",
         "refused dataset-script",
@@ -177,13 +153,13 @@ CASES = (
         "an image's bytes in a content",
         "refused dataset-image",
         parquet(
-            lambda n: {
-                "messages": [
+            lambda n: pair(
+                n,
+                messages=[
                     turn("user", [{"type": "image", "image": {"bytes": PNG, "path": "a"}}]),
-                    turn("assistant", [{"type": "text", "text": good(n)}]),
+                    turn("assistant", [part(good(n))]),
                 ],
-                "rejected_response": bad(n),
-            }
+            )
         ),
     ),
     case(
@@ -192,12 +168,7 @@ CASES = (
     case(
         "thinking next to the answer",
         "warned dataset-reasoning",
-        lines(
-            lambda n: {
-                "messages": [turn("user", asked(n)), turn("assistant", good(n), thinking="so")],
-                "rejected_response": bad(n),
-            }
-        ),
+        lines(lambda n: pair(n, messages=talk(n, good(n), thinking="so"))),
     ),
     case("a name with brackets", "refused dataset-path", lines(pair, "a [v2].jsonl")),
     case("a pointer of git-lfs", "refused dataset-lfs-pointer", raw("a.jsonl", POINTER)),
@@ -212,28 +183,21 @@ CASES = (
         "refused dataset-no-answer",
         lines(
             lambda n: {
-                "messages": [turn("user", asked(n)), turn("assistant", good(n), loss=True)],
-                "rejected_messages": [
-                    turn("user", asked(n)),
-                    turn("assistant", bad(n), loss=False),
-                ],
+                "messages": talk(n, good(n), loss=True),
+                "rejected_messages": talk(n, bad(n), loss=False),
             }
         ),
     ),
-    case(
-        "empty answers",
-        "refused dataset-empty-answer",
-        lines(lambda n: {**texts(n), "chosen": " \n"}),
-    ),
+    case("empty answers", "refused dataset-empty-answer", lines(lambda n: texts(n, chosen=" \n"))),
     case(
         "one empty answer of 40",
         "warned dataset-empty-answer",
-        lines(lambda n: {**texts(n), **({"chosen": ""} if n == 3 else {})}, count=40),
+        lines(lambda n: texts(n, chosen="" if n == 3 else good(n)), count=40),
     ),
     case(
         "parts that ms-swift writes as their name",
         "refused dataset-part",
-        with_parts({"type": "input_text", "text": "how"}),
+        lines(lambda n: pair(n, messages=[turn("user", [INPUT]), turn("assistant", good(n))])),
     ),
     case("capital roles", WHOLE, spoken("User", "Assistant")),
     case("the roles human and ai", WHOLE, spoken("human", "ai")),
@@ -242,8 +206,7 @@ CASES = (
         WHOLE,
         lines(
             lambda n: {
-                side: [turn("developer", "be terse"), *talk(n, text(n))]
-                for side, text in (("chosen", good), ("rejected", bad))
+                side: [turn("developer", "be terse"), *turns] for side, turns in sides(n).items()
             }
         ),
     ),
@@ -266,7 +229,7 @@ CASES = (
         "names with capitals and a map",
         KEPT,
         lines(lambda n: {"Prompt": asked(n), "Chosen": good(n), "Rejected": bad(n)}),
-        columns={"chosen": "response", "rejected": "rejected_response"},
+        columns=MAPPED,
     ),
     case(
         "images in parquet",
@@ -274,9 +237,9 @@ CASES = (
         parquet(
             lambda n: {
                 "images": [{"bytes": PNG, "path": f"{n}.png"}],
-                "prompt": [turn("user", [{"type": "image"}, {"type": "text", "text": asked(n)}])],
-                "chosen": [turn("assistant", [{"type": "text", "text": good(n)}])],
-                "rejected": [turn("assistant", [{"type": "text", "text": bad(n)}])],
+                "prompt": [turn("user", [{"type": "image"}, part(asked(n))])],
+                "chosen": [turn("assistant", [part(good(n))])],
+                "rejected": [turn("assistant", [part(bad(n))])],
             }
         ),
     ),
@@ -288,34 +251,23 @@ CASES = (
     case(
         "one null answer of 40",
         "warned dataset-no-rejected",
-        lines(lambda n: {**texts(n), **({"rejected": None} if n == 3 else {})}, count=40),
+        lines(lambda n: texts(n, rejected=None if n == 3 else bad(n)), count=40),
     ),
     case(
         "transcripts as prompts",
         "warned dataset-markers",
         lines(lambda n: {**texts(n), "prompt": f"\n\nHuman: {asked(n)}\n\nAssistant:"}),
-        columns={"chosen": "response", "rejected": "rejected_response"},
+        columns=MAPPED,
     ),
     case(
         "a loss_scale as text",
         "refused dataset-row-form",
-        lines(
-            lambda n: {
-                "messages": [turn("user", asked(n)), turn("assistant", good(n), loss_scale="1")],
-                "rejected_response": bad(n),
-            }
-        ),
+        lines(lambda n: pair(n, messages=talk(n, good(n), loss_scale="1"))),
     ),
     case(
         "answers that begin with the prompt",
         "warned dataset-prompt-twice",
-        lines(
-            lambda n: {
-                "prompt": asked(n),
-                "chosen": f"{asked(n)} {good(n)}",
-                "rejected": f"{asked(n)} {bad(n)}",
-            }
-        ),
+        lines(lambda n: texts(n, chosen=f"{asked(n)} {good(n)}", rejected=f"{asked(n)} {bad(n)}")),
     ),
     case(
         "conversations with the chosen answer next to both",

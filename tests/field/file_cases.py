@@ -18,6 +18,7 @@ from tests.field.rows import (
     raw,
     several,
     shared,
+    table,
     talk,
     text_of,
     texts,
@@ -25,6 +26,7 @@ from tests.field.rows import (
 )
 
 listed = json.dumps([pair(n) for n in range(COUNT)]).encode()
+HH = lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl")
 TABLE: Table = {
     ("D37", "pairs.jsonl.gz", "refused dataset-suffix"): raw(
         "pairs.jsonl.gz", gzip.compress(text_of(pair))
@@ -60,9 +62,7 @@ TABLE: Table = {
         "pairs.json", b"\n" + listed
     ),
     ("D38", "a folder whose splits are not called train", "refused dataset-no-train"): parquet(
-        pair,
-        "data/train_prefs-00000-of-00001.parquet",
-        "data/test_prefs-00000-of-00001.parquet",
+        pair, "data/train_prefs-00000-of-00001.parquet", "data/test_prefs-00000-of-00001.parquet"
     ),
     ("D38", "a folder with train and test", KEPT): folder_of(
         several(lines(pair, "train.jsonl"), lines(pair, "test.jsonl"))
@@ -79,16 +79,10 @@ TABLE: Table = {
         "train-00000.parquet",
         "train-00001.parquet",
     ),
-    ("D41", "a repository with subsets", "refused dataset-subset"): folder_of(
-        lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
-        "hh-rlhf",
-    ),
-    ("D41", "one subset of it", "kept by transcripts"): folder_of(
-        lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl"),
-        "helpful-base",
-    ),
+    ("D41", "a repository with subsets", "refused dataset-subset"): folder_of(HH, "hh-rlhf"),
+    ("D41", "one subset of it", "kept by transcripts"): folder_of(HH, "helpful-base"),
     ("D45", "think in chosen only", KEPT): lines(
-        lambda n: {**pair(n), "messages": talk(n, f"<think>\nso\n</think>\n\n{good(n)}")}
+        lambda n: pair(n, messages=talk(n, f"<think>\nso\n</think>\n\n{good(n)}"))
     ),
     ("", "TRL's explicit prompt", "kept by prompt and answers as turns"): lines(
         lambda n: {
@@ -114,16 +108,8 @@ TABLE: Table = {
     ("", "prompts that differ", "refused dataset-sides-differ"): lines(
         lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n + 1, bad(n))}
     ),
-    ("", "csv", KEPT): raw(
-        "pairs.csv",
-        b"query,response,rejected_response\n"
-        + b"".join(f"{asked(n)},{good(n)},{bad(n)}\n".encode() for n in range(COUNT)),
-    ),
-    ("", "csv of numbers", "refused dataset-content"): raw(
-        "pairs.csv",
-        b"query,response,rejected_response\n"
-        + b"".join(f"{asked(n)},{good(n)},{n}\n".encode() for n in range(COUNT)),
-    ),
+    ("", "csv", KEPT): table(lambda n: f"{asked(n)},{good(n)},{bad(n)}"),
+    ("", "csv of numbers", "refused dataset-content"): table(lambda n: f"{asked(n)},{good(n)},{n}"),
     ("", "rows under a key", "refused dataset-wrapped"): raw(
         "pairs.json", json.dumps({"data": [pair(n) for n in range(COUNT)]}).encode()
     ),

@@ -5,7 +5,7 @@
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -14,13 +14,14 @@ from rich.table import Table
 from scripts.plan.inputs import known_models
 from tests.attribution.corpus import load
 from tests.field import judges
-from tests.field.judges import MOE, Outcome, alone, checked, fetched, rendered, ruled, sized, why
+from tests.field.judges import Judge, Outcome, alone, checked, fetched, rendered, ruled, sized, why
 from tests.scripts.observe.planted import pending, suspended, view
 from tests.scripts.why.admission import LATE, admitted
 
-SIZES = known_models()[MOE]
+SIZES = known_models()[judges.MOE]
 BILLIONS = "30.5"
 LEVEL = "couldn't assign flavors to pod set node: no topology domains at level: example.com/rack"
+OTHER_SIZES = "65 config.json of the model: num_experts_per_tok has 2 different sizes"
 BAD = {
     ("M1", "a file of the index is missing"): ("model-shard-missing", judges.one),
     ("M4", "a cut file"): ("model-file-cut", judges.cut),
@@ -32,8 +33,13 @@ BAD = {
 UNTIED = {"tie_word_embeddings": False}
 
 
+def of(table: Mapping[tuple[str, str, str], Judge]) -> Iterator[Outcome]:
+    """Yield cases by id, what they are and the right outcome."""
+    for (id, what, right), judge in table.items():
+        yield Outcome(id=id, what=what, right=right, judge=judge)
+
+
 def models() -> Iterator[Outcome]:
-    """Yield the cases of model folders, downloads and sizes."""
     for backend in ("megatron", "transformers"):
         for (id, what), (right, change) in BAD.items():
             right, judge = f"65 model {right}", checked(change, backend)
@@ -47,77 +53,64 @@ def models() -> Iterator[Outcome]:
         yield Outcome(id="M13", what=f"no number of layers, {backend}", right=right, judge=unsized)
         yield Outcome(id="M0", what=f"a whole model, {backend}", right="accepted", judge=whole)
     shards = ("model-1.safetensors", "model-2.safetensors")
-    for id, what, right, judge in (
-        ("M9", "gpt_oss, packing", "template-packing", rendered(template="gpt_oss", packing=True)),
-        (
-            "M9",
-            "gpt-oss without a template",
-            "template-packing",
-            ruled({}, architectures=["GptOssForCausalLM"]),
-        ),
-        ("M10", "original/", " ".join(shards), fetched(*shards, "original/a.safetensors")),
-        ("M12", "odd names", "a.safetensors", fetched("a.safetensors")),
-        ("M13", "layers for MTP", f"{BILLIONS} num_mtp_modules", sized(**SIZES, num_mtp_modules=1)),
-        ("M15", "llm_config", BILLIONS, sized(llm_config=SIZES)),
-        ("M15", "thinker_config", BILLIONS, sized(thinker_config={"text_config": SIZES})),
-        ("M15", "equal sizes", BILLIONS, sized(**{**SIZES, "num_experts_per_tok": [8] * 48})),
-        (
-            "M15",
-            "other sizes",
-            "65 config.json of the model: num_experts_per_tok has 2 different sizes",
-            sized(**{**SIZES, "num_experts_per_tok": [4, 8]}),
-        ),
-        (
-            "M16",
-            "images, reference once",
-            "precomputed-multimodal",
-            ruled({"recipe.reference": "precomputed"}, vision_config={"depth": 1}),
-        ),
-        ("M17", "65 GiB published, length not given", "fits", judges.fits(None)),
-        ("M17", "65 GiB published, 1,200 tokens", "fits", judges.fits(1200)),
-    ):
-        yield Outcome(id=id, what=what, right=right, judge=judge)
+    yield from of(
+        {
+            ("M9", "gpt_oss, packing", "template-packing"): rendered(
+                template="gpt_oss", packing=True
+            ),
+            ("M9", "gpt-oss without a template", "template-packing"): ruled(
+                {}, architectures=["GptOssForCausalLM"]
+            ),
+            ("M10", "original/", " ".join(shards)): fetched(*shards, "original/a.safetensors"),
+            ("M12", "odd names", "a.safetensors"): fetched("a.safetensors"),
+            ("M13", "layers for MTP", f"{BILLIONS} num_mtp_modules"): sized(
+                **SIZES, num_mtp_modules=1
+            ),
+            ("M15", "llm_config", BILLIONS): sized(llm_config=SIZES),
+            ("M15", "thinker_config", BILLIONS): sized(thinker_config={"text_config": SIZES}),
+            ("M15", "equal sizes", BILLIONS): sized(**SIZES | {"num_experts_per_tok": [8] * 48}),
+            ("M15", "other sizes", OTHER_SIZES): sized(**SIZES | {"num_experts_per_tok": [4, 8]}),
+            ("M16", "images, reference once", "precomputed-multimodal"): ruled(
+                {"recipe.reference": "precomputed"}, vision_config={"depth": 1}
+            ),
+            ("M17", "65 GiB published, length not given", "fits"): judges.fits(None),
+            ("M17", "65 GiB published, 1,200 tokens", "fits"): judges.fits(1200),
+        }
+    )
 
 
 def queues() -> Iterator[Outcome]:
-    """Yield the cases of `why`."""
     level = view(suspended(), workloads=[pending(LEVEL, "TopologyPlacementFailed")])
     late = view(suspended(), workloads=[admitted(LATE)])
-    for id, what, right, judge in (
-        (
-            "K1",
-            "no domains at level",
-            "topology-does-not-fit",
-            why(level, "no node", "label example.com/rack"),
-        ),
-        (
-            "K3",
-            "evicted, admission held",
-            "evicted-pods-ready-timeout",
-            why(judges.held(), "quota is still held", "start faster"),
-        ),
-        ("K4", "admitted for hours", "admitted-suspended", why(late, "log of its controller")),
-        (
-            "K5",
-            "MultiKueue",
-            "runs-elsewhere",
-            why(judges.elsewhere(), "cluster worker-1", "--context"),
-        ),
-    ):
-        yield Outcome(id=id, what=what, right=right, judge=judge)
+    yield from of(
+        {
+            ("K1", "no domains at level", "topology-does-not-fit"): why(
+                level, "no node", "label example.com/rack"
+            ),
+            ("K3", "evicted, admission held", "evicted-pods-ready-timeout"): why(
+                judges.held(), "quota is still held", "start faster"
+            ),
+            ("K4", "admitted for hours", "admitted-suspended"): why(late, "log of its controller"),
+            ("K5", "MultiKueue", "runs-elsewhere"): why(
+                judges.elsewhere(), "cluster worker-1", "--context"
+            ),
+        }
+    )
 
 
 def values() -> Iterator[Outcome]:
-    for id, what, right, judge in (
-        ("V1", "names of ms-swift 3", "flag-renamed", rendered(train_type="full", max_epochs=1)),
-        ("V2", "MASTER_ADDR by hand", "env-reserved", judges.with_env("MASTER_ADDR", "127.0.0.1")),
-        ("V3", "fp8 on A100", "format-gpu-model", judges.on_gpu("a100-80g", fp8_format="e4m3")),
-    ):
-        yield Outcome(id=id, what=what, right=right, judge=judge)
+    renamed = rendered(train_type="full", max_epochs=1)
+    by_hand = judges.with_env("MASTER_ADDR", "127.0.0.1")
+    yield from of(
+        {
+            ("V1", "names of ms-swift 3", "flag-renamed"): renamed,
+            ("V2", "MASTER_ADDR by hand", "env-reserved"): by_hand,
+            ("V3", "fp8 on A100", "format-gpu-model"): judges.on_gpu("a100-80g", fp8_format="e4m3"),
+        }
+    )
 
 
 def messages() -> Iterator[Outcome]:
-    """Yield the messages of the corpus of attribution that were reported."""
     for each in load():
         if each.part == "field":
             right = f"{each.failure_class} {int(each.code)}"

@@ -43,7 +43,6 @@ class Encoded:
 
 
 def main() -> None:
-    """Judge and encode each case."""
     from swift.model import get_model_processor
     from swift.template import get_template
     from swift.utils import get_logger
@@ -83,15 +82,8 @@ def _tried(
 
 def _judged(case: Case, paths: list[str]) -> tuple[str, str, list[Mapping[str, Any]]]:
     args: dict[str, Any] = {**case.args, **({"columns": case.columns} if case.columns else {})}
-    recipe = parse(
-        {
-            "backend": "transformers",
-            "task": "rlhf",
-            "model": "hf://o/m@v",
-            "args": args,
-            "dataset": [f"file://{path}" for path in paths],
-        }
-    )
+    document = {"backend": "transformers", "task": "rlhf", "model": "hf://o/m@v", "args": args}
+    recipe = parse({**document, "dataset": [f"file://{path}" for path in paths]})
     datasets = [
         dataset_check.Dataset(key=f"recipe.dataset[{n}]", path=Path(path))
         for n, path in enumerate(paths)

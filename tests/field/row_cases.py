@@ -9,6 +9,7 @@ from tests.field.rows import (
     TOOLS,
     asked,
     bad,
+    both,
     folder_of,
     good,
     lines,
@@ -16,6 +17,7 @@ from tests.field.rows import (
     openai,
     pair,
     parquet,
+    part,
     raw,
     several,
     sides,
@@ -28,9 +30,12 @@ from tests.field.rows import (
     whole,
 )
 
+MAPPED = {"chosen": "messages", "rejected": "rejected_messages"}
+BYE = turn("user", "bye")
+
 TABLE: Table = {
     ("", "a prompt in ChatML", "warned dataset-markers"): lines(
-        lambda n: {**pair(n), "messages": talk(n, good(n) + "<|im_end|>")}
+        lambda n: pair(n, messages=talk(n, good(n) + "<|im_end|>"))
     ),
     ("", "ms-swift's own form", KEPT): lines(pair),
     ("D1", "ultrafeedback_binarized as parquet", WHOLE): parquet(
@@ -58,26 +63,19 @@ TABLE: Table = {
         "kept by instruction, input and answers",
     ): lines(lambda n: texts(n, "instruction", input="x = 1", system="be terse")),
     ("D7", "rejected answers as a list of texts", "refused dataset-rejected-list"): lines(
-        lambda n: {**pair(n), "rejected_response": [bad(n), bad(n + 1)]}
+        lambda n: pair(n, rejected_response=[bad(n), bad(n + 1)])
     ),
     ("D11", "both sides as JSON text", "refused dataset-no-pairs"): lines(
         lambda n: {k: json.dumps({"messages": v}) for k, v in sides(n).items()}
     ),
     ("D12", "several turns and a system prompt", KEPT): lines(
-        lambda n: {
-            "messages": [*talk(n, "hm", SYSTEM), *talk(n + 1, good(n))],
-            "rejected_response": bad(n),
-        }
+        lambda n: pair(n, messages=[*talk(n, "hm", SYSTEM), *talk(n + 1, good(n))])
     ),
     ("D14", "a system column next to conversations", WHOLE): lines(
         lambda n: sides(n, system="be terse")
     ),
     ("D14", "tools that only the chosen side has", "refused dataset-sides-differ"): lines(
-        lambda n: {
-            "messages": talk(n, good(n)),
-            "rejected_messages": talk(n, bad(n)),
-            "tools": json.dumps(TOOLS),
-        }
+        lambda n: both(n, tools=json.dumps(TOOLS))
     ),
     ("D20", "a tool_call without arguments", "refused dataset-tool-call"): lines(
         lambda n: tools(n, turn("tool_call", json.dumps({"name": "clock"})), "tool_response")
@@ -89,38 +87,26 @@ TABLE: Table = {
     ),
     ("D22", "equal conversations", "refused dataset-same-answers"): lines(tied),
     ("D22", "one tie of 40", "warned dataset-same-answers"): lines(
-        lambda n: (
-            tied(n)
-            if n == 9
-            else {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))}
-        ),
-        count=40,
+        lambda n: tied(n) if n == 9 else both(n), count=40
     ),
     ("D23", "6 of 8 rows without a rejected answer", "refused dataset-rows-dropped"): lines(
-        lambda n: {**pair(n), "rejected_response": None if n < 6 else bad(n)}
+        lambda n: pair(n, rejected_response=None if n < 6 else bad(n))
     ),
     ("D23", "1 of 40 rows without a rejected answer", "warned dataset-no-rejected"): lines(
-        lambda n: {**pair(n), "rejected_response": None if n == 6 else bad(n)}, count=40
+        lambda n: pair(n, rejected_response=None if n == 6 else bad(n)), count=40
     ),
     ("D27", "numbers as content", "refused dataset-content"): lines(
-        lambda n: {**pair(n), "messages": talk(n, n)}
+        lambda n: pair(n, messages=talk(n, n))
     ),
     ("D29", "messages end with the user", "refused dataset-no-answer"): lines(
-        lambda n: {**pair(n), "messages": [*talk(n, good(n)), turn("user", "thanks")]}
+        lambda n: pair(n, messages=[*talk(n, good(n)), turn("user", "thanks")])
     ),
     ("D29", "both conversations end with the user", "refused dataset-no-answer"): lines(
-        lambda n: {
-            "messages": [*talk(n, good(n)), turn("user", "bye")],
-            "rejected_messages": [*talk(n, bad(n)), turn("user", "bye")],
-        }
+        lambda n: {side: [*turns, BYE] for side, turns in both(n).items()}
     ),
     ("D32", "two forms in one file", "refused dataset-rows-dropped"): lines(mixed),
     ("D32", "two forms in two files", "refused dataset-two-forms"): several(
-        lines(pair, "a.jsonl"),
-        lines(
-            lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))},
-            "b.jsonl",
-        ),
+        lines(pair, "a.jsonl"), lines(both, "b.jsonl")
     ),
     ("D34", "jsonl with a byte-order mark", KEPT): lines(pair, before="\ufeff"),
     ("D36", "a JSON list with a column of two types", KEPT): whole(
@@ -129,18 +115,10 @@ TABLE: Table = {
     ("D36", "CRLF", KEPT): raw("pairs.jsonl", text_of(pair).replace(b"\n", b"\r\n")),
     ("D36", "NaN", KEPT): lines(lambda n: pair(n, score=float("nan"))),
     ("D36", "rejected_response as text and as turns", KEPT): lines(
-        lambda n: (
-            pair(n) if n % 2 else {**pair(n), "rejected_response": [turn("assistant", bad(n))]}
-        )
+        lambda n: pair(n, rejected_response=bad(n) if n % 2 else [turn("assistant", bad(n))])
     ),
     ("D36", "parts as content", KEPT): lines(
-        lambda n: {
-            "messages": [
-                turn("user", [{"type": "text", "text": asked(n)}]),
-                turn("assistant", good(n)),
-            ],
-            "rejected_response": bad(n),
-        }
+        lambda n: pair(n, messages=[turn("user", [part(asked(n))]), turn("assistant", good(n))])
     ),
     ("D36", "history", KEPT): lines(
         lambda n: {
@@ -151,7 +129,7 @@ TABLE: Table = {
         }
     ),
     ("D36", "JSON text as messages", KEPT): lines(
-        lambda n: {**pair(n), "messages": json.dumps(talk(n, good(n)))}
+        lambda n: pair(n, messages=json.dumps(talk(n, good(n))))
     ),
 }
 CASES = (
@@ -161,14 +139,14 @@ CASES = (
         what="the same, columns that become one twice",
         right="refused dataset-columns-twice",
         write=parquet(lambda n: sides(n, messages=talk(n, good(n)))),
-        columns={"chosen": "messages", "rejected": "rejected_messages"},
+        columns=MAPPED,
     ),
     Case(
         id="D14",
         what="the same with a map of columns",
         right="refused dataset-sides-differ",
         write=lines(lambda n: sides(n, system="be terse")),
-        columns={"chosen": "messages", "rejected": "rejected_messages"},
+        columns=MAPPED,
     ),
     Case(
         id="D16",
@@ -190,14 +168,9 @@ CASES = (
         right="refused dataset-tool-turn",
         right_later="warned dataset-tool-turn-differs",
         write=lines(
-            lambda n: {
-                "messages": [
-                    turn("user", asked(n)),
-                    turn("tool", "seen"),
-                    turn("assistant", good(n)),
-                ],
-                "rejected_response": bad(n),
-            }
+            lambda n: pair(
+                n, messages=[turn("user", asked(n)), turn("tool", "seen"), *talk(n, good(n))[1:]]
+            )
         ),
     ),
 )

@@ -28,8 +28,12 @@ def turn(role: str, content: Any, **more: Any) -> Row:
     return {"role": role, "content": content, **more}
 
 
-def talk(n: int, answer: Any, *before: Row) -> list[Row]:
-    return [*before, turn("user", asked(n)), turn("assistant", answer)]
+def part(text: str) -> Row:
+    return {"type": "text", "text": text}
+
+
+def talk(n: int, answer: Any, *before: Row, **more: Any) -> list[Row]:
+    return [*before, turn("user", asked(n)), turn("assistant", answer, **more)]
 
 
 def shared(n: int, answer: str) -> list[Row]:
@@ -38,6 +42,10 @@ def shared(n: int, answer: str) -> list[Row]:
 
 def pair(n: int, **more: Any) -> Row:
     return {"messages": talk(n, good(n)), "rejected_response": bad(n), **more}
+
+
+def both(n: int, **more: Any) -> Row:
+    return {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n)), **more}
 
 
 def sides(n: int, **more: Any) -> Row:
@@ -71,25 +79,21 @@ def tools(n: int, call: Row, role: str = "tool", **more: Any) -> Row:
 
 
 def lines(
-    make: Callable[[int], Row | None],
-    name: str = "pairs.jsonl",
-    before: str = "",
-    count: int = COUNT,
+    make: Callable[[int], Any], name: str = "pairs.jsonl", before: str = "", count: int = COUNT
 ) -> Any:
-    def write(folder: Path) -> list[Path]:
-        text = "".join(json.dumps(make(n)) + "\n" for n in range(count))
-        (folder / name).write_text(before + text, encoding="utf-8")
-        return [folder / name]
+    text = before + "".join(json.dumps(make(n)) + "\n" for n in range(count))
+    return raw(name, text.encode())
 
-    return write
+
+CSV = "query,response,rejected_response\n"
+
+
+def table(row: Callable[[int], str], head: str = CSV) -> Any:
+    return raw("pairs.csv", (head + "".join(row(n) + "\n" for n in range(COUNT))).encode())
 
 
 def whole(make: Callable[[int], Any], name: str = "pairs.json") -> Any:
-    def write(folder: Path) -> list[Path]:
-        (folder / name).write_text(json.dumps([make(n) for n in range(COUNT)], indent=1))
-        return [folder / name]
-
-    return write
+    return raw(name, json.dumps([make(n) for n in range(COUNT)], indent=1).encode())
 
 
 def parquet(
@@ -147,13 +151,11 @@ def folder_of(writer: Any, name: str = "") -> Any:
 
 
 def tied(n: int) -> Row:
-    return {"messages": talk(n, good(n)), "rejected_messages": talk(n, good(n))}
+    return both(n, rejected_messages=talk(n, good(n)))
 
 
 def mixed(n: int) -> Row:
-    if n % 2:
-        return {"messages": talk(n, good(n)), "rejected_messages": talk(n, bad(n))}
-    return pair(n)
+    return both(n) if n % 2 else pair(n)
 
 
 def text_of(make: Callable[[int], Row]) -> bytes:

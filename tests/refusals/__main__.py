@@ -50,7 +50,6 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 
 def summary(verdicts: Sequence[Verdict], share: float, seconds: float) -> str:
-    """Sum up in a few lines."""
     counts = ", ".join(f"{where} {n}" for where, n in Counter(v.where for v in verdicts).items())
     late = [v for v in verdicts if v.where == "launcher"]
     slow = max(late or verdicts, key=lambda v: v.seconds)

@@ -31,6 +31,7 @@ from tests.refusals.cases import BEFORE, FOLDER, Case, load
 FILE = Path("values.yaml")
 ALONE, CHOSEN, GIVEN, LEFT = "applied alone", "a choice", "a value", "not by the values"
 OUTCOMES = (ALONE, CHOSEN, GIVEN, LEFT)
+SWITCH = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}
 FIXED = 0.95
 """Share of the cases that one fix has to free of their refusal."""
 EXAMPLE = re.compile(
@@ -38,23 +39,19 @@ EXAMPLE = re.compile(
 )
 """What a user may write by the words alone."""
 
-KINDS = (
-    ("quantity", "96Gi"),
-    ("unit", "96Gi"),
-    ("path", "/data/a"),
-    ("whole number", "1"),
-    ("number", "0.5"),
-    ("port", "21000"),
-    ("true or false", "true"),
-    ("list", "[]"),
-    ("map", "{}"),
-    ("", "a"),
-    ("", "a.example.com/b"),
-    ("", "{}"),
-    ("", "[]"),
-    ("", "2"),
-)
-"""A word of a remedy, and a value of that kind."""
+KINDS = {
+    "quantity": "96Gi",
+    "unit": "96Gi",
+    "path": "/data/a",
+    "whole number": "1",
+    "number": "0.5",
+    "port": "21000",
+    "true or false": "true",
+    "list": "[]",
+    "map": "{}",
+}
+"""A value of the kind that a word of a remedy names."""
+ANY = ("a", "a.example.com/b", "{}", "[]", "2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +74,6 @@ def answers() -> Mapping[str, Any]:
 
 
 def refused(case: Case, files: Files, folder: Path, is_planned: bool) -> Sequence[str]:
-    """Return the lines that refuse a case's values."""
     values = yaml.safe_load(files.texts[FILE])
     return planned.refusals(values, case.gpu, folder) if is_planned else judged.lines(values)
 
@@ -85,10 +81,8 @@ def refused(case: Case, files: Files, folder: Path, is_planned: bool) -> Sequenc
 def fix(case: Case, folder: Path) -> Result:
     """Try the choices of a case's own remedy until one frees it of its refusal."""
     files = Files(texts={FILE: yaml.safe_dump(merged(case.values), sort_keys=False)})
-    is_planned = False
-    lines = refused(case, files, folder, is_planned)
-    if not _own(case, lines):
-        is_planned = True
+    lines = refused(case, files, folder, is_planned=False)
+    if is_planned := not _own(case, lines):
         lines = refused(case, files, folder, is_planned)
     if not (own := _own(case, lines)):
         return Result(case=case, outcome=LEFT, why="its words hold no change")
@@ -137,7 +131,7 @@ def _values(case: Case, change: Change) -> list[Any]:
     words = str(change.value)
     found = [read(each) for each in EXAMPLE.findall(words)[:2]]
     found += [default] if (default := _default(path)) is not None else []
-    more = [text for sign, text in KINDS if sign in words or not sign]
+    more = [*(text for sign, text in KINDS.items() if sign in words), *ANY]
     return [*found, *(yaml.safe_load(each) for each in more)][:6]
 
 
@@ -189,12 +183,9 @@ def _plain(path: Any) -> str:
 
 def _form(value: Any) -> str:
     """Return a value without its form: type, case, blanks, the words of a switch."""
-    text = re.sub(r"\s", "", str(value)).lower()
-    text = text.removeprefix("cap_")
-    number = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}.get(
-        text, text
-    )
-    return str(int(number, 8)) if re.fullmatch("0[0-7]+", number) else number
+    text = re.sub(r"\s", "", str(value)).lower().removeprefix("cap_")
+    text = SWITCH.get(text, text)
+    return str(int(text, 8)) if re.fullmatch("0[0-7]+", text) else text
 
 
 def all_of(cases: Sequence[Case]) -> list[Result]:

@@ -25,8 +25,6 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The refusal of a case: by whom, its id, its text, and the time that it took."""
-
     case: Case
     where: str
     """As in ``cases.Where``, or ``nobody``."""
@@ -41,21 +39,18 @@ class Verdict:
     def mistakes(self) -> list[str]:
         """Return what differs from what the case says; empty if it is refused as it should be."""
         wanted, found = self.case, []
+        ids = sorted(each.id for each in self.refusals)
         if self.where != wanted.where:
             found.append(f"refused by {self.where}, not by {wanted.where}")
         if (wanted.id, wanted.path) not in [(each.id, each.path) for each in self.refusals]:
             seen = ", ".join(f"{each.id} at {each.path!r}" for each in self.refusals)
             found.append(f"no refusal {wanted.id} at {wanted.path!r}, but {seen or 'none'}")
-        elif (ids := sorted(each.id for each in self.refusals)) != sorted(
-            (wanted.id, *wanted.also)
-        ):
+        elif ids != sorted((wanted.id, *wanted.also)):
             found.append(f"refusals {ids}, not {wanted.id} and {wanted.also}")
         if wanted.code is not None and self.code != wanted.code:
             found.append(f"exit code {self.code}, not {int(wanted.code)}")
         if self.where == "launcher" and self.code not in USER:
-            found.append(
-                f"exit code {self.code} is not a user's error: Kubernetes would restart it"
-            )
+            found.append(f"exit code {self.code} is no user's error: Kubernetes would restart it")
         if self.where == "launcher" and self.seconds > LIMIT:
             found.append(f"took {self.seconds:.1f} s of {LIMIT:.0f}")
         return found
@@ -85,22 +80,19 @@ def judge(case: Case, folder: Path) -> Verdict:
             code=int(bool(lines)),
         )
     end = pod.run(case, manifests, folder)
-    where = "nobody" if end.code in (Exit.OK, None) else "launcher"
-    code = -1 if end.code is None else end.code
     return Verdict(
         case=case,
-        where=where,
+        where="nobody" if end.code in (Exit.OK, None) else "launcher",
         refusals=printed.by_launcher(end.termination, folder),
         text=end.text,
         seconds=end.seconds,
-        code=code,
+        code=-1 if end.code is None else end.code,
     )
 
 
 def _refused_by_helm(case: Case, values: Document, text: str, begin: float) -> Verdict:
-    own = printed.by_helm(text)
+    own, spent = printed.by_helm(text), time.monotonic() - begin
     where = "chart" if own else "schema" if BY_SCHEMA in text else "helm"
-    spent = time.monotonic() - begin
     lines = judged.lines(values)
     found = printed.by_plan(lines)
     # of what the templates refuse, Helm alone prints the same

@@ -12,18 +12,12 @@ from scripts.plan.command import Request, run
 
 
 def refusals(values: Mapping[str, Any], gpu: str, folder: Path) -> list[str]:
-    """Return why a plan can't be; an empty list if it can.
-
-    Args:
-        values: what the user wrote.
-        gpu: the GPU model, or an empty text.
-        folder: where the values file goes.
-    """
+    """Return why a plan of a values file in a folder can't be, on a GPU model if one is named."""
     file = folder / "values.yaml"
     file.write_text(json.dumps(values), encoding="utf-8")
     said = StringIO()
-    console = Console(file=said, width=200)
-    code = run(Request(run="run", files=[file], gpu=gpu, as_json=True), console)
+    request = Request(run="run", files=[file], gpu=gpu, as_json=True)
+    code = run(request, Console(file=said, width=200))
     found: list[str] = json.loads(said.getvalue())["refusals"]
     assert (code == 1) == bool(found)
     return found

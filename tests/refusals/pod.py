@@ -35,13 +35,12 @@ SMALL: Document = {
 """A run of one pod on CPU: what a case of the launcher is laid over."""
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 _TENSORS = '{"wte.weight":{"dtype":"BF16","shape":[0,8],"data_offsets":[0,0]}}'
-_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+_SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    "vocab_size",
+)
 FILES: dict[str, Any] = {
-    "model/config.json": {
-        "model_type": "qwen3",
-        **dict.fromkeys(_SIZES, 8),
-        "intermediate_size": 8,
-    },
+    "model/config.json": {"model_type": "qwen3", **dict.fromkeys(_SIZES, 8)},
     "model/model.safetensors": chr(len(_TENSORS)) + 7 * "\0" + _TENSORS,
     "model/tokenizer.json": {"model": {}},
     "pairs.jsonl": [{**PAIR, "rejected_response": "bad"}] * 40,
@@ -62,8 +61,8 @@ class End:
 
 def placed(case: Case, folder: Path) -> Document:
     """Return the values of a launcher's case with its workspace in a folder."""
-    values = merged(SMALL, case.values)
-    found: Document = json.loads(json.dumps(values).replace("{workspace}", str(folder / "ws")))
+    text = json.dumps(merged(SMALL, case.values)).replace("{workspace}", str(folder / "ws"))
+    found: Document = json.loads(text)
     return found
 
 

@@ -33,18 +33,12 @@ def by_plan(lines: Sequence[str]) -> tuple[Refused, ...]:
 
 
 def by_launcher(termination: Mapping[str, Any], folder: Path) -> tuple[Refused, ...]:
-    """Read a termination message.
-
-    Args:
-        termination: the message; empty if there is none.
-        folder: of the case; its name is left out of the wording.
-    """
+    """Read a termination message, empty if there is none; the case's folder is left out of it."""
     if not termination:
         return ()
     ids = termination["id"].split(",")
     cause = termination["cause"].replace(str(folder), "{folder}")
-    several = by_plan(cause.split(" | "))
-    if several:
+    if several := by_plan(cause.split(" | ")):
         return several
     key = _KEY.match(cause)
     path = key["path"] if key else ""
