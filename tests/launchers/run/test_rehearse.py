@@ -56,15 +56,7 @@ def test_the_second_attempt_resumes_and_reports_each_figure(
     )
     failed = {id for id, figure in figures.items() if figure["verdict"] == "fail"}
     assert failed - {"host-memory"} == {"export"}  # the host's memory is that of this machine
-    assert figures.keys() == {
-        "resume",
-        "host-memory",
-        "speed",
-        "save",
-        "grace",
-        "disk",
-        "export",
-    }
+    assert figures.keys() == {"resume", "host-memory", "speed", "save", "grace", "disk", "export"}
     assert found["unknown"].keys() == {"gpu-memory", "load", "evaluation"}
     measured = found["measured"]
     assert (measured["killed_rank"], measured["resumed_from"]) == (1, 2)

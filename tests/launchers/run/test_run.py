@@ -24,20 +24,10 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
     progress = pods.progress()
     assert progress["state"] == "succeeded"
     states = {name: s["state"] for name, s in progress["stages"].items()}
-    assert states == {
-        "clone": "skipped",
-        "download": "done",
-        "convert": "skipped",
-        "train": "done",
-    }
+    assert states == {"clone": "skipped", "download": "done", "convert": "skipped", "train": "done"}
     assert progress["stages"]["convert"]["why"] == "backend transformers reads the downloaded model"
     exported = sorted(p.name for p in (pods.run / "export").iterdir())
-    assert exported == [
-        ".complete.json",
-        "config.json",
-        "model.safetensors",
-        "statement.json",
-    ]
+    assert exported == [".complete.json", "config.json", "model.safetensors", "statement.json"]
     for rank in (0, 1):
         words = pods.argv(rank)
         assert words[words.index("--node-rank") + 1] == str(rank)

@@ -193,11 +193,7 @@ def test_sigterm_ends_it_at_once(pods: Pods) -> None:
             Exit.UNAVAILABLE,
             "not started",
         ),
-        (
-            lambda pods: (pods.folder / "release").unlink(),
-            Exit.OK,
-            "no record of the Helm release",
-        ),
+        (lambda pods: (pods.folder / "release").unlink(), Exit.OK, "no record of the Helm release"),
     ],
     ids=["later release", "another recipe", "torn progress", "no record"],
 )

@@ -13,16 +13,7 @@ from launchers.stages.download import download
 from launchers.storage import marker, output
 from tests.launchers.fake_hub import COMMIT, FakeHub
 from tests.launchers.pods import Pods
-from tests.launchers.sources import (
-    CANARY,
-    MODEL,
-    PAIRS,
-    get,
-    local_model,
-    model_at,
-    refused,
-    tree,
-)
+from tests.launchers.sources import CANARY, MODEL, PAIRS, get, local_model, model_at, refused, tree
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
 

@@ -13,15 +13,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.git_server import repository
-from tests.launchers.sources import (
-    MODEL,
-    ROOT,
-    WEIGHTS,
-    get,
-    local_model,
-    model_at,
-    tree,
-)
+from tests.launchers.sources import MODEL, ROOT, WEIGHTS, get, local_model, model_at, tree
 from tests.launchers.waiting import eventually
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])

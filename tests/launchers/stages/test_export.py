@@ -67,9 +67,7 @@ def exported(work: Workspace) -> dict[str, str]:
     return {str(p.relative_to(work.export)): p.read_text() for p in files}
 
 
-def test_the_export_of_a_merged_adapter_is_the_model_and_the_adapter(
-    tmp_path: Path,
-) -> None:
+def test_the_export_of_a_merged_adapter_is_the_model_and_the_adapter(tmp_path: Path) -> None:
     there = exported(adapted(tmp_path))
     assert there == {
         **{name: f"checkpoint-7-merged {name}" for name in WHOLE},

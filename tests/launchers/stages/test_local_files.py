@@ -8,16 +8,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
 from launchers.storage.visible import await_outputs
-from tests.launchers.sources import (
-    CONFIG,
-    MODEL,
-    PAIRS,
-    get,
-    local_model,
-    model_at,
-    refused,
-    tree,
-)
+from tests.launchers.sources import CONFIG, MODEL, PAIRS, get, local_model, model_at, refused, tree
 
 
 def test_files_from_elsewhere_are_copied_once(tmp_path: Path, work: Workspace) -> None:

@@ -53,10 +53,7 @@ def half_rotated(folder: Path) -> None:
     ],
 )
 def test_a_damaged_one_is_named_and_the_one_before_is_chosen(
-    work: Workspace,
-    caplog: pytest.LogCaptureFixture,
-    damage: Callable[[Path], None],
-    id: str,
+    work: Workspace, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], id: str
 ) -> None:
     older, newer = sealed(work, 5), sealed(work, 10)
     damage(newer.path)

@@ -284,10 +284,7 @@ def play(seed: int, folder: Path) -> Result:
         progress = world.run()
         held = progress.held
     given = scenario.budget
-    over = [
-        world.held - given.gpu_minutes * 60 / scenario.gpus,
-        clock.now - given.by,
-    ]
+    over = [world.held - given.gpu_minutes * 60 / scenario.gpus, clock.now - given.by]
     found = progress.training
     hours: Callable[[float], float] = lambda seconds: seconds * scenario.gpus / 3600  # noqa: E731
     said = {n: found.get(f"{n}_seconds", 0.0) for n in ("trained", "lost", "evaluation")}

@@ -11,14 +11,7 @@ from launchers.exits import Exit
 from launchers.gang.protocol import Message, PeerLoss, end_message
 from launchers.stop.agreement import Answer, StopAgreement, decide
 from launchers.stop.watch import StopOnRequest
-from launchers.system.step_board import (
-    NOWHERE,
-    Phase,
-    Reading,
-    StepBoard,
-    end_of_save,
-    end_of_step,
-)
+from launchers.system.step_board import NOWHERE, Phase, Reading, StepBoard, end_of_save, end_of_step
 from tests.launchers.gang.test_barrier import led, started
 from tests.launchers.waiting import eventually
 

@@ -37,10 +37,7 @@ def start(program: str) -> subprocess.Popen[str]:
 
 def unblocked(program: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
 
 

@@ -144,10 +144,7 @@ def test_no_hook_of_a_plugin_hides_an_uncaught_exception(tmp_path: Path, hook: s
 def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     environment = {name: "" for name in (features.VARIABLE,)}
     done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
-    assert done.stdout.splitlines() == [
-        "callbacks",
-        modules(),
-    ]
+    assert done.stdout.splitlines() == ["callbacks", modules()]
 
 
 def refusal(tmp_path: Path, names: str) -> str:
