@@ -1,11 +1,16 @@
+from collections.abc import Mapping
+
 from launchers.config.workspace import Workspace
 from launchers.storage.checkpoint import Checkpoint, seal
 
+WEIGHTS = "model.safetensors"
 
-def sealed(work: Workspace, step: int) -> Checkpoint:
-    """Make the complete checkpoint of a step, with one file of weights."""
+
+def sealed(work: Workspace, step: int, files: Mapping[str, str] | None = None) -> Checkpoint:
+    """Make the complete checkpoint of a step, with one file of weights or the given ones."""
     folder = work.checkpoints / f"checkpoint-{step}"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"w")
+    for name, text in ({WEIGHTS: "w"} if files is None else files).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
     seal(folder, step)
     return Checkpoint(path=folder, step=step)

@@ -10,7 +10,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.logs import LOG
 from launchers.stages.attempt import decide_start, keep_identity, next_attempt, settle
-from launchers.storage.checkpoint import FEATURES, seal
+from launchers.storage.checkpoint import FEATURES
 from launchers.upstream import record, source
 from launchers.upstream import table as patch_table
 from tests.launchers.models import load_model_config
@@ -46,22 +46,18 @@ def test_checkpoints_of_unknown_inputs_are_not_resumed(work: Workspace) -> None:
 @pytest.fixture
 def saved(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Save a checkpoint with a record; return the installed versions, which a test may change."""
-    installed = {name: "1.0" for name in record.PACKAGES}
+    installed = dict.fromkeys(record.PACKAGES, "1.0")
     monkeypatch.setattr(source, "version", lambda package: installed[package])
-    sealed(work, 5)
-    folder = work.checkpoints / "checkpoint-5"
     document = {"patches": {}, "versions": record.versions("abc")}
-    (folder / FEATURES).write_text(json.dumps(document))
-    seal(folder, 5)
+    sealed(work, 5, {"model.safetensors": "w", FEATURES: json.dumps(document)})
     return installed
 
 
 def decide(work: Workspace, *, allow: bool = False) -> int | None:
     """Decide about a start of the run; return the step it resumes from."""
     env = {"DPO_WORKSPACE": str(work.root), "DPO_RUN": work.run, "DPO_GPUS_PER_NODE": "0"}
-    settings = from_env(env)
     recipe = replace(RECIPE, allow_version_change=allow)
-    resume = decide_start(settings, recipe, {"model": "m"}).attempt.resume
+    resume = decide_start(from_env(env), recipe, {"model": "m"}).attempt.resume
     return None if resume is None else resume.step
 
 

@@ -31,15 +31,9 @@ def test_every_kind_of_ref_is_checked_out(
     run(remote, "tag", "v1")
     run(remote, "tag", "--annotate", "v1a", "--message", "x")
     repository(remote, {"a.py": "2"})
-    refs = {
-        "branch": "main",
-        "tag": "v1",
-        "annotated": "v1a",
-        "full": first,
-        "short": first[:8],
-        "refs": "refs/tags/v1",
-    }
-    outcome = get(f"{server.url}/team/code", refs[kind], work)
+    refs = {"branch": "main", "tag": "v1", "annotated": "v1a", "refs": "refs/tags/v1"}
+    ref = {**refs, "full": first, "short": first[:8]}[kind]
+    outcome = get(f"{server.url}/team/code", ref, work)
     assert outcome.state == "done"
     assert (outcome.path / "a.py").read_text() == ("2" if kind == "branch" else "1")
     there = marker.read(outcome.path)
@@ -84,9 +78,7 @@ def test_a_new_run_gets_the_branch_as_it_is_and_an_older_run_keeps_its_commit(
     assert again.state == "up to date" and old in again.why
     caplog.clear()
     warn_if_moved(Code(url=url, ref="main", secret=None), old)
-    assert "code.ref has moved" in caplog.text
-    assert old in caplog.text
-    assert new in caplog.text
+    assert all(each in caplog.text for each in ("code.ref has moved", old, new))
 
 
 @pytest.mark.parametrize("kind", ["branch", "tag", "annotated", "short", "nowhere"])
@@ -152,9 +144,8 @@ def test_a_run_that_began_with_the_shared_clone_keeps_it(remote: Path, work: Wor
     assert clone_path(code, work, skip=True) == shared
     keep_identity(work, {f"clone {code.url}@main": "digest"})
     assert clone_path(code, work) == shared
-    assert clone_path(code, replace(work, run="other")) == work.home.with_name("other") / "code" / (
-        slug(code)
-    )
+    other = replace(work, run="other")
+    assert clone_path(code, other) == other.own_code(slug(code))
     commit = repository(remote, {"a": "1"})
     pinned = [get(code.url, commit, replace(work, run=name)).path for name in ("one", "two")]
     assert pinned[0] == pinned[1]
@@ -229,8 +220,7 @@ def test_the_right_token_opens_a_private_repository_and_is_nowhere_to_be_seen(
     outcome = get(f"{server.url}/team/code", "main", work, secret_of(tmp_path, token=f"{CANARY}\n"))
     assert outcome.state == "done"
     texts = [p.read_bytes() for p in work.root.rglob("*") if p.is_file()]
-    assert texts
-    assert not any(CANARY.encode() in text for text in texts)
+    assert texts and not any(CANARY.encode() in text for text in texts)
     assert CANARY not in caplog.text + " ".join(server.seen)
 
 
@@ -270,5 +260,4 @@ def test_ssh_gets_the_key_with_a_mode_that_it_accepts(
     assert ("UserKnownHostsFile" in seen) == bool(hosts)
     assert CANARY not in seen
     key = (tmp_path / "seen.key").read_text()
-    assert key.startswith("-rw-------")
-    assert key.endswith(f"KEY {CANARY}\n")
+    assert key.startswith("-rw-------") and key.endswith(f"KEY {CANARY}\n")

@@ -38,21 +38,21 @@ def test_the_marker_remembers_the_commit(hub: FakeHub, work: Workspace) -> None:
     assert there is not None and there.made["commit"] == COMMIT
     assert there.inputs == {"source": "hf://o/m@main"}
     resolved = [s for s in hub.seen if "/resolve/" in s]
-    assert resolved
-    assert all(f"/resolve/{COMMIT}/" in s for s in resolved)
+    assert resolved and all(f"/resolve/{COMMIT}/" in s for s in resolved)
 
 
 @pytest.mark.parametrize("dataset", ["hf://o/d@main", "ms://o/d@master"])
 def test_a_dataset_is_a_folder_or_the_file_that_is_named(
     dataset: str, hub: FakeHub, work: Workspace
 ) -> None:
-    _, whole = get("hf://o/m@main", work, dataset)
-    assert tree(whole.path / "d") == {"data/pairs.jsonl": PAIRS}
-    _, one = get("hf://o/m@main", work, f"{dataset}/data/pairs.jsonl#5")
-    assert (one.path / "pairs.jsonl").read_bytes() == PAIRS
-    assert sorted(p.name for p in one.path.iterdir()) == [marker.NAME, "pairs.jsonl"]
-    _, folder = get("hf://o/m@main", work, f"{dataset}/data")
-    assert tree(folder.path / "data") == {"pairs.jsonl": PAIRS}
+    def got(part: str = "") -> Path:
+        return get("hf://o/m@main", work, dataset + part)[1].path
+
+    assert tree(got() / "d") == {"data/pairs.jsonl": PAIRS}
+    one = got("/data/pairs.jsonl#5")
+    assert (one / "pairs.jsonl").read_bytes() == PAIRS
+    assert sorted(p.name for p in one.iterdir()) == [marker.NAME, "pairs.jsonl"]
+    assert tree(got("/data") / "data") == {"pairs.jsonl": PAIRS}
 
 
 def test_data_in_the_clone_only_has_to_exist(tmp_path: Path, work: Workspace) -> None:
@@ -80,8 +80,7 @@ def test_skip_trusts_and_checks_that_it_is_there(hub: FakeHub, work: Workspace) 
 
 def test_a_bad_source_is_refused_before_anything_is_fetched(hub: FakeHub, work: Workspace) -> None:
     error = refused("hf://o/m@main", work, "s3://bucket/x")
-    assert error.code == Exit.CONFIG
-    assert "recipe.dataset[0]" in error.cause
+    assert error.code == Exit.CONFIG and "recipe.dataset[0]" in error.cause
     assert hub.seen == []
 
 
@@ -89,8 +88,7 @@ def test_a_partial_folder_is_not_taken_for_an_output(hub: FakeHub, work: Workspa
     hub.faults = {"model.safetensors": ["401"]}
     assert refused("hf://o/m@main", work).code == Exit.AUTH
     home = work.model(parse_source("hf://o/m@main", "recipe.model").slug)
-    assert output.partial_path(home).exists()
-    assert not home.exists()
+    assert output.partial_path(home).exists() and not home.exists()
 
 
 def test_data_that_git_lfs_did_not_fetch_is_bad_data(work: Workspace) -> None:
@@ -124,5 +122,4 @@ def test_a_command_ends_with_the_code_and_one_line_and_no_traceback(
     assert done.returncode == code
     last = done.stdout.strip().splitlines()[-1]
     assert f"ERROR rank=0 run ended code={int(code)} stage=download cause=" in last
-    assert " remedy=" in last
-    assert "Traceback" not in done.stdout + done.stderr
+    assert " remedy=" in last and "Traceback" not in done.stdout + done.stderr

@@ -17,31 +17,37 @@ from tests.launchers.sources import MODEL, ROOT, WEIGHTS, get, local_model, mode
 from tests.launchers.waiting import eventually
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
-
-
 SCRIPT = """
 import sys
 from pathlib import Path
 from launchers.stages.download import download
 from launchers.config.workspace import Workspace
-print("begin", flush=True)
 download(sys.argv[2], (), Workspace(root=Path(sys.argv[1]), run="r"), None, skip=False, holder="t")
 """
+STOPPED = (
+    f"from launchers.system.process import raise_on_signals\nraise_on_signals(print)\n{SCRIPT}"
+)
 
 
-@pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
-def test_a_killed_download_continues_where_it_was(
-    model: str, hub: FakeHub, work: Workspace
-) -> None:
-    hub.faults = {"model.safetensors": ["slow"]}
+def begun(script: str, model: str, hub: FakeHub, work: Workspace) -> subprocess.Popen[bytes]:
+    """Start a script; return once it has asked for the weights."""
     child = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(work.root), model],
+        [sys.executable, "-c", script, str(work.root), model],
         cwd=ROOT,
         env={**os.environ, "HF_HUB_DISABLE_XET": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     assert eventually(lambda: hub.gets("model.safetensors"))
+    return child
+
+
+@HUBS
+def test_a_killed_download_continues_where_it_was(
+    model: str, hub: FakeHub, work: Workspace
+) -> None:
+    hub.faults = {"model.safetensors": ["slow"]}
+    child = begun(SCRIPT, model, hub, work)
     time.sleep(0.4)
     child.kill()
     child.wait()
@@ -51,11 +57,6 @@ def test_a_killed_download_continues_where_it_was(
     assert list(work.root.rglob("*.partial")) == []
 
 
-STOPPED = (
-    f"from launchers.system.process import raise_on_signals\nraise_on_signals(print)\n{SCRIPT}"
-)
-
-
 @HUBS
 def test_a_stopped_download_ends_soon_and_gives_its_lock_back(
     model: str, hub: FakeHub, work: Workspace
@@ -63,13 +64,7 @@ def test_a_stopped_download_ends_soon_and_gives_its_lock_back(
     hub.repos["models/o/m"]["model.safetensors"] = bytes(3_000_000)
     hub.faults = {"model.safetensors": ["slow"] * 9}
     hub.pause = 1.0
-    child = subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(work.root), model],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    assert eventually(lambda: hub.gets("model.safetensors"))
+    child = begun(STOPPED, model, hub, work)
     child.terminate()
     assert child.wait(timeout=3) != 0
     assert list(work.root.glob("*/*.lock*")) == []

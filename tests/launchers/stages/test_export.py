@@ -16,8 +16,10 @@ from launchers.metrics import rows, writer
 from launchers.metrics.rows import Row
 from launchers.stages.export import export, is_exported, link_or_copy, serve_command
 from launchers.storage.checkpoint import merged, seal
+from tests.launchers.stages.checkpoints import sealed
 
-INPUTS = {"recipe": "d1", "download m": "d2"}
+INPUTS = {"recipe": "d1", "download m": "d2", "flags": ("a", "b")}
+"""JSON has no tuples: inputs compare as they read back."""
 LAST = Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={})
 BEST = dataclasses.replace(LAST, export="best")
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
@@ -29,11 +31,7 @@ LEFT_OUT = ("features.json", "optimizer.pt", "trainer_state.json", RANDOM, "trai
 def work(tmp_path: Path) -> Workspace:
     """Return a run with one complete checkpoint of Megatron."""
     work = Workspace(root=tmp_path, run="r")
-    folder = work.checkpoints / "checkpoint-7"
-    (folder / "iter_0000007").mkdir(parents=True)
-    for name in (*KEPT, *LEFT_OUT, "iter_0000007/__0_0.distcp"):
-        (folder / name).write_text(name)
-    seal(folder, 7)
+    sealed(work, 7, {name: name for name in (*KEPT, *LEFT_OUT, "iter_0000007/__0_0.distcp")})
     return work
 
 
@@ -68,8 +66,7 @@ def exported(work: Workspace) -> dict[str, str]:
 
 
 def test_the_export_of_a_merged_adapter_is_the_model_and_the_adapter(tmp_path: Path) -> None:
-    there = exported(adapted(tmp_path))
-    assert there == {
+    assert exported(adapted(tmp_path)) == {
         **{name: f"checkpoint-7-merged {name}" for name in WHOLE},
         **{f"adapter/{name}": f"checkpoint-7 {name}" for name in ADAPTER},
     }
@@ -86,8 +83,10 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
     with pytest.raises(LaunchError, match="checkpoint-7-merged") as damaged:
         export(work, LAST, INPUTS, holder="pod")
-    assert damaged.value.code == Exit.INPUT_MISSING
-    assert damaged.value.id == "export-merged-incomplete"
+    assert (damaged.value.code, damaged.value.id) == (
+        Exit.INPUT_MISSING,
+        "export-merged-incomplete",
+    )
     assert not work.export.exists()
 
 
@@ -104,19 +103,13 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
 )
 def test_the_export_names_no_plugin_of_the_launcher(work: Workspace, own: list[str]) -> None:
     folder = work.checkpoints / "checkpoint-7"
-    arguments = {
-        "lr": 1e-4,
-        "external_plugins": [*own, "/w/code/plugins/pairs.py"],
-        "callbacks": ["seal", "mine", "metrics"],
-    }
+    arguments = {"lr": 1e-4, "callbacks": ["seal", "mine", "metrics"]}
+    arguments |= {"external_plugins": [*own, "/w/code/plugins/pairs.py"]}
     (folder / "args.json").write_text(json.dumps(arguments))
     seal(folder, 7)
     export(work, LAST, INPUTS, holder="pod")
-    assert json.loads((work.export / "args.json").read_text()) == {
-        "lr": 1e-4,
-        "external_plugins": ["/w/code/plugins/pairs.py"],
-        "callbacks": ["mine"],
-    }
+    theirs = {"callbacks": ["mine"], "external_plugins": ["/w/code/plugins/pairs.py"]}
+    assert json.loads((work.export / "args.json").read_text()) == {"lr": 1e-4, **theirs}
     assert json.loads((folder / "args.json").read_text()) == arguments
 
 
@@ -147,10 +140,7 @@ def test_files_are_copied_where_links_cannot_be(
 
 def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> None:
     work = Workspace(root=tmp_path, run="r")
-    folder = work.checkpoints / "checkpoint-7"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    seal(folder, 7)
+    sealed(work, 7, {"config.json": "{}"})
     with pytest.raises(LaunchError, match="checkpoint-7 has no safetensors") as missing:
         export(work, LAST, INPUTS, holder="pod")
     assert missing.value.code == Exit.INPUT_MISSING
@@ -184,35 +174,25 @@ def test_changed_weights_are_left_where_only_an_earlier_checkpoint_could_replace
     assert is_exported(work, LAST, INPUTS)
 
 
-def test_inputs_compare_as_they_read_back(work: Workspace) -> None:
-    export(work, LAST, {"flags": ("a", "b")}, holder="pod")
-    assert is_exported(work, LAST, {"flags": ("a", "b")})
-
-
 def evaluated(work: Workspace, losses: dict[int, float], saved: tuple[int, ...]) -> None:
     for step, loss in losses.items():
         values = {"loss": loss, "rewards/accuracies": 1 - loss / 2}
         one = Evaluation(step=step, total=9, attempt=1, time=0.0, seconds=1.0, values=values)
         writer.append(work.metrics, evaluations.line(one))
     for step in saved:
-        folder = work.checkpoints / f"checkpoint-{step}"
-        folder.mkdir(parents=True)
-        (folder / "model.safetensors").write_text(str(step))
-        seal(folder, step)
+        sealed(work, step, {"model.safetensors": str(step)})
 
 
-@pytest.mark.parametrize(
-    ("args", "step"), [({}, "4"), ({"metric_for_best_model": "rewards/accuracies"}, "4")]
-)
+@pytest.mark.parametrize("args", [{}, {"metric_for_best_model": "rewards/accuracies"}])
 def test_the_best_checkpoint_is_the_one_whose_evaluation_is_best(
-    tmp_path: Path, args: dict[str, str], step: str
+    tmp_path: Path, args: dict[str, str]
 ) -> None:
     work = Workspace(root=tmp_path, run="r")
     # 5 was not saved; 2 is worse, 8 the last
     evaluated(work, {0: 0.1, 2: 0.6, 4: 0.3, 5: 0.2, 8: 0.5}, saved=(2, 4, 8))
     recipe = dataclasses.replace(BEST, args=dict(args))
     export(work, recipe, INPUTS, holder="pod")
-    assert (work.export / "model.safetensors").read_text() == step
+    assert (work.export / "model.safetensors").read_text() == "4"
     assert is_exported(work, recipe, INPUTS)
     assert not is_exported(work, LAST, INPUTS)  # a run may export again, without training again
     export(work, LAST, INPUTS, holder="pod")

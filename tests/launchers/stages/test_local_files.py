@@ -32,8 +32,7 @@ def test_a_copy_follows_its_source_s_content_and_not_its_times(
     assert get(url, work)[0].state == "up to date"
     (there / "config.json").write_bytes(CONFIG[::-1])
     second = get(url, work)[0]
-    assert second.state == "done"
-    assert second.digest != first.digest
+    assert second.state == "done" and second.digest != first.digest
     assert tree(model_at(url, work))["config.json"] == CONFIG[::-1]
 
 
@@ -45,8 +44,7 @@ def test_the_links_of_a_hub_s_cache_are_copied_as_files(tmp_path: Path, work: Wo
     url = f"file://{snapshot}"
     get(url, work)
     copied = model_at(url, work) / "config.json"
-    assert not copied.is_symlink()
-    assert copied.read_bytes() == CONFIG
+    assert not copied.is_symlink() and copied.read_bytes() == CONFIG
 
 
 def test_files_of_the_workspace_are_used_in_place_with_a_digest_of_their_content(
@@ -100,6 +98,5 @@ def test_a_link_that_leads_nowhere_is_a_missing_input_with_its_name(
     (there / "weights.safetensors").symlink_to("../../blobs/0123")
     with pytest.raises(LaunchError, match="blobs/0123") as missing:
         get(f"file://{there}", work)
-    assert missing.value.code == Exit.INPUT_MISSING
-    assert missing.value.id == "source-link-broken"
+    assert (missing.value.code, missing.value.id) == (Exit.INPUT_MISSING, "source-link-broken")
     assert str(there / "weights.safetensors") in missing.value.cause

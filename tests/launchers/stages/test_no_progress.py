@@ -82,8 +82,7 @@ def test_gpu_memory_at_the_same_step_twice_in_a_row_is_a_user_error() -> None:
     again = failed(GPU_MEMORY, resumed=30, saved=30, logged=33)
     assert decide(out) is None
     error = decide(out, failed(PREEMPTED, resumed=30, saved=30, logged=31), again)
-    assert error is not None
-    assert (error.code, error.id) == (Exit.OUT_OF_MEMORY, "gpu-memory-again")
+    assert error and (error.code, error.id) == (Exit.OUT_OF_MEMORY, "gpu-memory-again")
     assert decide(out, replace(again, logged=34)) is None
     assert decide(out, replace(again, ends=(KILLED,))) is None
 
@@ -123,9 +122,9 @@ def test_the_history_is_read_from_the_files_of_the_attempts(work: Workspace) -> 
     attempt_record.end(work, work.attempts / "3", 0, LaunchError(Exit.DATA, "c", "r", id="j"))
     (work.attempts / "notes").mkdir()
     sealed(work, 13)
-    end = End(rank=1, code=1, failure_class="host-memory", id="i", cause="killed", remedy="r")
+    end = replace(KILLED, id="i", remedy="r", stage="train")
     refused = End(rank=0, code=65, failure_class="data", id="j", cause="c", remedy="r")
-    end, refused = (replace(each, stage="train") for each in (end, refused))
+    refused = replace(refused, stage="train")
     assert attempt_record.history(work) == [
         AttemptRecord(number=1, resumed=0, saved=10, logged=12),
         AttemptRecord(number=2, resumed=10, saved=13, logged=13, ends=(end,)),

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,68 +12,51 @@ from launchers.exits import Exit, LaunchError
 from launchers.stages.attempt_record import begin
 from launchers.stages.resume import choose, verify_share
 from launchers.storage import checkpoint
-from tests.launchers.stages.checkpoints import sealed
+from tests.launchers.stages.checkpoints import WEIGHTS, sealed
 
 
-def cut(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"")
+def leave(file: Path, content: bytes | None) -> None:
+    """Write a file anew, or remove it."""
+    file.unlink() if content is None else file.write_bytes(content)
 
 
-def flip(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"v")
-
-
-def unseal(folder: Path) -> None:
-    (folder / checkpoint.COMPLETE).unlink()
-
-
-def tear_seal(folder: Path) -> None:
-    (folder / checkpoint.COMPLETE).write_text('{"step": 10, "files": {')
-
-
-def of_another_step(folder: Path) -> None:
-    document = json.loads((folder / checkpoint.COMPLETE).read_text())
-    (folder / checkpoint.COMPLETE).write_text(json.dumps(document | {"step": 11}))
-
-
-def half_rotated(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [text for text in caplog.messages if "checkpoint not chosen" in text]
 
 
 @pytest.mark.parametrize(
-    ("damage", "id"),
+    ("name", "content", "id"),
     [
-        (cut, "checkpoint-file"),
-        (half_rotated, "checkpoint-file"),
-        (unseal, "checkpoint-unsealed"),
-        (tear_seal, "checkpoint-seal"),
-        (of_another_step, "checkpoint-step"),
-        (flip, "checkpoint-damaged"),
+        (WEIGHTS, b"", "checkpoint-file"),
+        (WEIGHTS, None, "checkpoint-file"),
+        (checkpoint.COMPLETE, None, "checkpoint-unsealed"),
+        (checkpoint.COMPLETE, b'{"step": 10, "files": {', "checkpoint-seal"),
+        (
+            checkpoint.COMPLETE,
+            b'{"step": 11, "files": {"model.safetensors": 1}}',
+            "checkpoint-step",
+        ),
+        (WEIGHTS, b"v", "checkpoint-damaged"),
     ],
+    ids=["cut", "half rotated", "unsealed", "torn seal", "of another step", "flipped"],
 )
 def test_a_damaged_one_is_named_and_the_one_before_is_chosen(
-    work: Workspace, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], id: str
+    work: Workspace, caplog: pytest.LogCaptureFixture, name: str, content: bytes | None, id: str
 ) -> None:
     older, newer = sealed(work, 5), sealed(work, 10)
-    damage(newer.path)
+    leave(newer.path / name, content)
     assert choose(work.checkpoints, seconds=10) == older
-    (line,) = [r.getMessage() for r in caplog.records if "checkpoint not chosen" in r.getMessage()]
+    (line,) = reasons(caplog)
     assert f"id={id}" in line and "name=checkpoint-10" in line
-    assert choose(work.checkpoints, seconds=0) == older or damage is flip
-
-
-def test_a_damaged_one_is_not_chosen_again_until_it_is_saved_anew(work: Workspace) -> None:
-    older, newer = sealed(work, 5), sealed(work, 10)
-    flip(newer.path)
-    choose(work.checkpoints, seconds=10)
-    assert choose(work.checkpoints, seconds=0) == older
+    assert choose(work.checkpoints, seconds=0) == older  # also one whose content was not read again
+    (newer.path / WEIGHTS).write_bytes(b"w")
     checkpoint.seal(newer.path, 10)
     assert choose(work.checkpoints, seconds=10) == newer
 
 
 def test_another_rank_that_finds_damage_ends_the_attempt(work: Workspace) -> None:
     older, newer = sealed(work, 5), sealed(work, 10)
-    flip(newer.path)
+    (newer.path / WEIGHTS).write_bytes(b"v")
     verify_share(newer, 10, rank=1, nodes=2, attempt=1)  # rank 0's share has the only chunk
     with pytest.raises(LaunchError) as caught:
         verify_share(newer, 10, rank=0, nodes=2, attempt=1)
@@ -82,11 +64,15 @@ def test_another_rank_that_finds_damage_ends_the_attempt(work: Workspace) -> Non
     assert checkpoint.newest(work.checkpoints) == older
 
 
-def test_a_checkpoint_of_an_older_launcher_has_no_digests_and_is_chosen(work: Workspace) -> None:
-    only = sealed(work, 5)
+@pytest.mark.parametrize("lacks", [["digests"], ["run", "inputs"]])
+def test_a_checkpoint_of_a_launcher_that_noted_less_is_chosen(
+    work: Workspace, lacks: list[str]
+) -> None:
+    only = sealed(run_of(work), 5)
     document = json.loads((only.path / checkpoint.COMPLETE).read_text())
-    del document["digests"]
-    (only.path / checkpoint.COMPLETE).write_text(json.dumps(document))
+    assert (document["run"], document["inputs"]["recipe"]) == (work.run, "a")
+    kept = {key: value for key, value in document.items() if key not in lacks}
+    (only.path / checkpoint.COMPLETE).write_text(json.dumps(kept))
     assert choose(work.checkpoints, seconds=10) == only
 
 
@@ -137,7 +123,7 @@ def test_a_checkpoint_of_another_run_gives_way_to_the_runs_own(
     own = sealed(run_of(work), 5)
     copied(run_of(replace(work, run="other"), recipe), work)
     assert choose(work.checkpoints, seconds=10) == own
-    (line,) = [r.getMessage() for r in caplog.records if "checkpoint not chosen" in r.getMessage()]
+    (line,) = reasons(caplog)
     assert "id=checkpoint-foreign" in line and f'cause="{cause}"' in line
 
 
@@ -160,12 +146,3 @@ def test_a_run_whose_folder_was_moved_to_another_name_is_the_same_run(work: Work
     shutil.rmtree(work.attempts)
     with pytest.raises(LaunchError):
         choose(work.checkpoints, seconds=10)
-
-
-def test_a_checkpoint_of_a_launcher_that_noted_no_run_is_chosen(work: Workspace) -> None:
-    found = sealed(run_of(work), 5)
-    seal = found.path / checkpoint.COMPLETE
-    document = json.loads(seal.read_text())
-    assert document.pop("run") == work.run and document.pop("inputs")["recipe"] == "a"
-    seal.write_text(json.dumps(document))
-    assert choose(work.checkpoints, seconds=10) == found

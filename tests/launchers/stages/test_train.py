@@ -57,17 +57,24 @@ def test_the_counter_of_the_oom_killer_classifies_a_sigkill(
     assert (error.code, error.id, error.failure_class) == (Exit.PEER, id, failure_class)
 
 
+@pytest.fixture
+def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that waits for a peer's cause."""
+
+    def wait(peers: object, seconds: float) -> bool:
+        raise AssertionError(seconds)
+
+    monkeypatch.setattr("threading.Event.wait", wait)
+
+
+@pytest.mark.usefixtures("no_wait")
 @pytest.mark.parametrize(
     ("code", "oom_kills", "id"),
     [(-9, 0, "killed-by-other"), (-9, 1, "killed-for-memory"), (-11, None, "ended-by-signal")],
 )
 def test_a_torchrun_that_was_killed_itself_waits_for_no_culprit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, oom_kills: int | None, id: str
+    tmp_path: Path, code: int, oom_kills: int | None, id: str
 ) -> None:
-    def wait(peers: object, seconds: float) -> bool:
-        raise AssertionError(seconds)
-
-    monkeypatch.setattr("threading.Event.wait", wait)
     ranks = logs(tmp_path, "")
     error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills, code=code)
     assert (error.code, error.id) == (Exit.PEER, id)
@@ -126,8 +133,7 @@ def test_an_end_without_an_exception_says_where_to_look(
 ) -> None:
     monkeypatch.setattr("launchers.stages.train.SIGNLESS_SECONDS", 0.01)
     error = _failure(logs(tmp_path, "no exception"), PeerMonitor(), started=True)
-    assert error.code == Exit.PEER
-    assert str(tmp_path / "node-0") in error.remedy
+    assert error.code == Exit.PEER and str(tmp_path / "node-0") in error.remedy
 
 
 def test_an_end_without_a_sign_of_a_peer_is_reported_in_seconds(
@@ -157,13 +163,8 @@ def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_p
     assert _failure(ranks, peers, started=True, code=1).cause == "rank 3 ended: out of disk"
 
 
-def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wait(peers: object, seconds: float) -> bool:
-        raise AssertionError(seconds)
-
-    monkeypatch.setattr("threading.Event.wait", wait)
+@pytest.mark.usefixtures("no_wait")
+def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(tmp_path: Path) -> None:
     error = _failure(tmp_path / "away" / "node-0", PeerMonitor(), started=False, code=1)
     assert (error.code, error.id) == (Exit.IO, "workspace-away")
     assert error.failure_class == FailureClass.STORAGE
