@@ -35,10 +35,10 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
     def on_train_begin(self) -> None:
         """Begin the file, and count what the trainer reads from now on."""
         self.tokens = self.squares = self.sequences = 0
-        inner = self.trainer._prepare_batch
+        inner, model = self.trainer._prepare_batch, self.trainer.unwrapped_models[0]
 
         def prepare(data: dict[str, Any], vp_stage: int | None = None) -> Any:
-            if not vp_stage:
+            if not vp_stage and model.training:  # not the pairs by which an export is compared
                 self.count(data)
             return inner(data, vp_stage)
 
