@@ -12,6 +12,7 @@ import yaml
 
 from launchers.preflight.gang_probes import free_port
 from tests.launchers import model_folder, warm
+from tests.launchers.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
@@ -92,18 +93,48 @@ class Pods:
         started = [self.start(rank, **change) for rank in range(self.nodes)]
         return [end(pod) for pod in started]
 
+    def ended(self, *codes: int, **change: str) -> list[str]:
+        """Run all pods to their ends, with these exit codes (by default 0); return the outputs."""
+        ends = self.all(**change)
+        assert [code for code, _ in ends] == list(codes or [0] * self.nodes), ends
+        return [output for _, output in ends]
+
+    def alone(self, command: str, code: int = 0, /, **change: str) -> str:
+        """Run a command as rank 0 to its end, with this exit code; return the output."""
+        found, output = end(self.start(0, command, **change))
+        assert found == code, output
+        return output
+
+    def files(self, name: str, number: int = 2) -> list[Path]:
+        """Wait until the attempts have so many files of a name; return them, sorted."""
+        attempts = self.run / "attempts"  # folders of the preflight next to it come and go
+        assert eventually(lambda: len([*attempts.rglob(name)]) >= number, 60), f"no {name}"
+        return sorted(attempts.rglob(name))
+
     def message(self, rank: int) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self.log(rank).read_text())
-        return parsed
+        return read(self.log(rank))
+
+    def record(self, attempt: int, rank: int = 0) -> dict[str, Any]:
+        """Return how a rank has ended an attempt."""
+        return read(self.run / "attempts" / str(attempt) / f"termination-{rank}.json")
 
     def progress(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads((self.run / "progress.json").read_text())
-        return parsed
+        return read(self.run / "progress.json")
 
     def argv(self, rank: int, attempt: int = 1) -> list[str]:
         folder = self.run / "attempts" / str(attempt) / f"node-{rank}"
         words: list[str] = json.loads(next(folder.rglob("argv.json")).read_text())
         return words
+
+    def flag(self, name: str, rank: int = 0, attempt: int = 1) -> str:
+        """Return the value of a flag of torchrun or of the training."""
+        words = self.argv(rank, attempt)
+        return words[words.index(f"--{name}") + 1]
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def end(pod: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:

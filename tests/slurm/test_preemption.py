@@ -9,7 +9,7 @@ import pytest
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from scripts.helm import ROOT
-from tests.launchers.run.test_stop import STEPS, Trained, short_sources
+from tests.launchers.run.trained import STEPS, Trained, short_sources
 from tests.launchers.training_environment import PYTHON
 from tests.slurm import cluster
 from tests.slurm.cluster import Slurm

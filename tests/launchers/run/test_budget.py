@@ -16,24 +16,22 @@ def test_a_spent_budget_exports_the_last_checkpoint_of_all_ranks_and_a_larger_on
 ) -> None:
     pods.train = "0.1:save,1.1:hang"
     by = datetime.fromtimestamp(datetime.now(UTC).timestamp() + 6, UTC).isoformat()
-    ends = pods.all(DPO_BUDGET_BY=by)
-    assert [code for code, _ in ends] == [0, 0], ends
-    assert "training ended early" in ends[0][1] and "training ended early" in ends[1][1]
+    outputs = pods.ended(DPO_BUDGET_BY=by)
+    assert all("training ended early" in output for output in outputs)
     progress = pods.progress()
     assert progress["state"] == "succeeded" and progress["why"] == "budget.by"
     assert (pods.run / "export" / "model.safetensors").exists()
-    assert [code for code, _ in pods.all(DPO_BUDGET_BY=by)] == [0, 0]
+    pods.ended(DPO_BUDGET_BY=by)
     assert not (pods.run / "attempts" / "2").exists()  # this budget is spent
     assert pods.progress()["held_seconds"] > progress["held_seconds"] > 3
-    assert [code for code, _ in pods.all(DPO_BUDGET_GPU_MINUTES="99")] == [0, 0]
+    pods.ended(DPO_BUDGET_GPU_MINUTES="99")
     assert "--resume_from_checkpoint" in pods.argv(0, attempt=2)
     assert pods.progress()["why"] == ""
 
 
 def test_a_budget_that_ends_before_the_first_checkpoint_is_a_user_error(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:hang")
-    [(code, output)] = pods.all(DPO_BUDGET_BY="2026-01-01T00:00:00Z")
-    assert code == Exit.CONFIG, output
+    pods.ended(Exit.CONFIG, DPO_BUDGET_BY="2026-01-01T00:00:00Z")
     assert pods.message(0)["id"] == "budget-no-checkpoint"
     assert not (pods.run / "export").exists()
 
@@ -43,12 +41,11 @@ def test_a_start_that_was_killed_counts_until_its_last_write(tmp_path: Path) -> 
     pods.run.mkdir(parents=True)
     killed = {"held_seconds": 3595.0, "state": "running"}
     (pods.run / "progress.json").write_text(json.dumps(killed))
-    [(code, output)] = pods.all(DPO_BUDGET_GPU_MINUTES="60")
-    assert code == Exit.CONFIG, output  # 3,595 s and 10 s: nothing is left to train
-    assert pods.progress()["held_seconds"] >= 3605
+    pods.ended(Exit.CONFIG, DPO_BUDGET_GPU_MINUTES="60")
+    assert pods.progress()["held_seconds"] >= 3605  # and 10 s: nothing is left to train
     pods.train = "0:succeed"
-    [(code, output)] = pods.all(DPO_BUDGET_GPU_MINUTES="120")
-    assert code == 0 and pods.progress()["held_seconds"] > 3605, output
+    pods.ended(DPO_BUDGET_GPU_MINUTES="120")
+    assert pods.progress()["held_seconds"] > 3605
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,7 @@ def test_a_file_that_the_clone_does_not_have(
     pods = Pods(tmp_path, nodes=1)
     args: dict[str, Any] = {"external_plugins": "plugins/pairs.py", flag: given}
     pods.write_recipe(args={"tuner_type": "full", **args})
-    [(status, output)] = pods.all(**code)
-    assert status == Exit.INPUT_MISSING, output
+    pods.ended(Exit.INPUT_MISSING, **code)
     message = pods.message(0)
     assert (message["stage"], message["id"]) == ("clone", "code-file-missing")
     assert message["cause"] == f"recipe.args.{flag}: the clone has no file {missing!r}"
@@ -43,9 +42,7 @@ def test_training_gets_held_out_rows_of_the_clone(code: dict[str, str], tmp_path
     pods = Pods(tmp_path, nodes=1)
     args = {"external_plugins": "plugins/pairs.py", "val_dataset": "data/val.jsonl#9"}
     pods.write_recipe(args={"tuner_type": "full", **args})
-    [(status, output)] = pods.all(**code)
-    assert status == Exit.OK, output
-    argv = pods.argv(0)
-    held_out = Path(argv[argv.index("--val_dataset") + 1])
+    pods.ended(**code)
+    held_out = Path(pods.flag("val_dataset"))
     assert held_out.name == "val.jsonl#9"
     assert (held_out.parent / "val.jsonl").is_file()

@@ -14,9 +14,9 @@ from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Message, StartMessage
 from launchers.run import run as running
-from launchers.storage.checkpoint import seal
 from launchers.storage.visible import await_outputs
 from tests.launchers.recipes import plain
+from tests.launchers.stages.checkpoints import sealed
 
 
 class Stub:
@@ -52,12 +52,8 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
     assert Stub.last.left == [Exit.CONFIG]
 
 
-def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(tmp_path: Path) -> None:
-    work = Workspace(root=tmp_path, run="r")
-    folder = work.checkpoints / "checkpoint-5"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"w")
-    seal(folder, 5)
+def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(work: Workspace) -> None:
+    folder = sealed(work, 5).path
     found = running._await_checkpoint(work, "checkpoint-5", timeout=0)
     assert found is not None and found.step == 5
     (folder / "model.safetensors").write_bytes(b"")

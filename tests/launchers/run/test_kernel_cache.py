@@ -4,34 +4,26 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launchers.config.settings import Settings, from_env
-from launchers.preflight.nvidia_smi import Gpu, Smi
+from launchers.preflight.nvidia_smi import parse_smi
 from launchers.run import kernel_archive, kernel_cache
 from launchers.run.kernel_archive import NAMES, contents, publish, seed
-from launchers.run.kernel_cache import KernelKey, folder_name, variables
+from launchers.run.kernel_cache import KernelKey, Kernels, folder_name, variables
+from tests.launchers.preflight import nvidia_smi
 from tests.launchers.training_environment import PYTHON, needs_training
 
 NAME = NAMES[0]
 FACTS = KernelKey(
     gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={"torch": "2.11.0"}
 )
-GPU = Gpu(
-    index=0,
-    name="NVIDIA H200",
-    uuid="GPU-0",
-    bus="00",
-    memory_mib=1,
-    used_mib=0,
-    uncorrected=0,
-    faults=(),
-    slowed=(),
-)
-SMI = Smi(driver="580", cuda="13.0", gpus=(GPU,))
+SMI = parse_smi(nvidia_smi.answer([nvidia_smi.gpu(0)], driver="580"))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +143,11 @@ def test_a_restart_knows_which_sizes_vary(tmp_path: Path) -> None:
 
 
 def test_packages_without_bytecode_get_a_place_for_it() -> None:
-    made = variables(Path("/l"), {}, run="r", warm=True, cores=8, nproc=4, bytecode=False)
+    given: dict[str, Any] = {"run": "r", "warm": True, "cores": 8, "nproc": 4}
+    made = variables(Path("/l"), {}, **given, bytecode=False)
     assert made["PYTHONPYCACHEPREFIX"] == "/l/bytecode"
     assert made["PYTHONDONTWRITEBYTECODE"] == ""
-    assert "PYTHONPYCACHEPREFIX" not in variables(
-        Path("/l"), {}, run="r", warm=True, cores=8, nproc=4
-    )
+    assert "PYTHONPYCACHEPREFIX" not in variables(Path("/l"), {}, **given)
 
 
 def test_bytecode_of_an_older_release_is_not_executed(tmp_path: Path) -> None:
@@ -169,10 +160,11 @@ def test_bytecode_of_an_older_release_is_not_executed(tmp_path: Path) -> None:
         seed([archive], folder)
         known = contents(folder)
         env = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-        env["PYTHONDONTWRITEBYTECODE"] = ""
         words = [sys.executable, "-c", "import module"]
         for _ in range(2):
-            ran = subprocess.check_output(words, cwd=module.parent, env=env, text=True)
+            ran = subprocess.check_output(
+                words, cwd=module.parent, env=env | {"PYTHONDONTWRITEBYTECODE": ""}, text=True
+            )
             seen.append(ran.strip())
         publish(folder, archive, known, "pod")
     assert seen == ["1", "1", "2", "2"]
@@ -230,18 +222,12 @@ def test_what_both_archives_hold_is_written_once(tmp_path: Path) -> None:
     assert sorted(contents(two)) == ["triton/A", "triton/B"]
 
 
-def test_first_and_last_node_fill_one_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
+def test_first_and_last_node_fill_one_cache(tmp_path: Path, start: Callable[..., Kernels]) -> None:
     for rank in range(3):
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"node-{rank}"))
-        of = settings(tmp_path / "w", NODE_RANK=str(rank), NNODES="3")
-        found = kernel_cache.kernels(of, SMI, {})
+        found = start(f"node-{rank}", NODE_RANK=str(rank), NNODES="3")
         kernel(Path(found.env["TRITON_CACHE_DIR"]), f"of-{rank}")
         found.save()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "later"))
-    later = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
+    later = start("later")
     assert sorted(p.name for p in Path(later.env["TRITON_CACHE_DIR"]).iterdir()) == ["of-0", "of-2"]
 
 
@@ -270,18 +256,27 @@ def settings(workspace: Path, **change: str) -> Settings:
     return from_env(env | place | change)
 
 
-def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "first"))
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kernels]:
+    """The kernels before a start of the run on a node, whose packages have bytecode."""
     monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
-    cold = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
+
+    def started(node: str, **change: str) -> Kernels:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / node))
+        return kernel_cache.kernels(settings(tmp_path / "w", **change), SMI, {})
+
+    return started
+
+
+def test_a_start_after_a_start_is_warm(tmp_path: Path, start: Callable[..., Kernels]) -> None:
+    cold = start("first")
     assert "TORCH_WARM_POOL" not in cold.env
     assert cold.env["TORCH_COMPILE_JOB_ID"] == "r"
     kernel(Path(cold.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
     cold.save()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "second"))
     [kept] = (tmp_path / "w" / "cache" / "jit").iterdir()
     os.utime(kept, (0, 0))
-    warm = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
+    warm = start("second")
     assert kept.stat().st_mtime > 0  # unused entries are recognised by their age
     assert warm.env["TORCH_WARM_POOL"] == "0"
     assert (Path(warm.env["TRITON_CACHE_DIR"]) / "ABC/k.cubin").exists()
@@ -326,12 +321,10 @@ def test_the_setting_and_a_run_without_gpus_keep_nothing(tmp_path: Path) -> None
 
 
 def test_a_workspace_that_takes_nothing_costs_the_cache_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, start: Callable[..., Kernels], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     (tmp_path / "w").write_text("no folder")
-    found = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
+    found = start("tmp")
     if found.env:
         kernel(Path(found.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
     found.save()
@@ -340,5 +333,4 @@ def test_a_workspace_that_takes_nothing_costs_the_cache_only(
 
 def test_the_key_names_the_gpu_and_the_software() -> None:
     facts = kernel_cache.key_of_node(SMI)
-    assert facts.gpu == "NVIDIA H200"
-    assert folder_name(facts).startswith("nvidia-h200-")
+    assert facts.gpu == "NVIDIA H200" and folder_name(facts).startswith("nvidia-h200-")

@@ -1,27 +1,21 @@
 """Runs that fail again and again, as a JobSet restarts them."""
 
-import json
 from pathlib import Path
 
 from launchers.exits import Exit
-from tests.launchers.pods import Pods, end
-
-
-def alone(pods: Pods) -> tuple[int, str]:
-    return end(pods.start(0))
+from tests.launchers.pods import Pods
 
 
 def record(pods: Pods, attempt: int, rank: int = 0) -> tuple[int, str, str]:
-    path = pods.run / "attempts" / str(attempt) / f"termination-{rank}.json"
-    found = json.loads(path.read_text())
+    found = pods.record(attempt, rank)
     return found["code"], found["class"], found["id"]
 
 
 def test_a_run_that_fails_three_times_at_the_same_step_ends_for_good(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:kill:11")
-    assert [alone(pods)[0] for _ in range(3)] == [Exit.PEER] * 3
-    code, output = alone(pods)
-    assert code == Exit.NO_PROGRESS, output
+    for _ in range(3):
+        pods.ended(Exit.PEER)
+    pods.ended(Exit.NO_PROGRESS)
     message = pods.message(0)
     assert (message["code"], message["class"], message["id"]) == (93, "unknown", "no-progress")
     assert "SIGSEGV" in message["cause"]
@@ -31,7 +25,7 @@ def test_a_run_that_fails_three_times_at_the_same_step_ends_for_good(tmp_path: P
     assert (progress["state"], progress["code"]) == ("failed", 93)
 
     pods.train = ""  # a person has corrected the cause
-    assert alone(pods)[0] == Exit.OK
+    pods.ended()
 
 
 def test_the_record_of_an_attempt_names_the_rank_that_ended_first(tmp_path: Path) -> None:

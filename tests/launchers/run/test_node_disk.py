@@ -9,7 +9,6 @@ import pytest
 from launchers.storage import checkpoint
 from tests.launchers.pods import Pods, end
 from tests.launchers.storage.test_node_disk import Run
-from tests.launchers.waiting import eventually
 
 STEP = 6
 
@@ -26,11 +25,13 @@ class Disks(Pods):
         found.disks = [self.folder / f"node-{rank}" / "r" for rank in (0, 1)]
         return found
 
-    def resumed(self, rank: int, attempt: int) -> Path | None:
-        """Return what an attempt has resumed from."""
-        words = self.argv(rank, attempt=attempt)
-        flag = "--resume_from_checkpoint"
-        return Path(words[words.index(flag) + 1]) if flag in words else None
+    def have_resumed(self, attempt: int) -> bool:
+        """Return whether an attempt has read each node's disk."""
+        return all(
+            self.flag("resume_from_checkpoint", rank, attempt)
+            == str(disk / "resume" / f"checkpoint-{STEP}")
+            for rank, disk in enumerate(self.checkpoints.disks)
+        )
 
 
 @pytest.fixture
@@ -44,22 +45,15 @@ def write(pods: Disks) -> None:
     (folder / "config.json").write_text("{}")
 
 
-def cut(pods: Disks) -> None:
-    """Leave a run that has ended in the copy of a checkpoint."""
+def test_new_pods_complete_it_and_read_their_disks(pods: Disks) -> None:
+    """The first ones have ended in the copy of a checkpoint."""
     pods.train = "0:kill:9,1:hang"
-    assert [code for code, _ in pods.all()] == [1, 1]
+    pods.ended(1, 1)
     write(pods)
     pods.train = ""
-
-
-def test_new_pods_complete_it_and_read_their_disks(pods: Disks) -> None:
-    cut(pods)
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
-    for rank in (0, 1):
-        seen = pods.resumed(rank, 2)
-        assert seen == pods.checkpoints.disks[rank] / "resume" / f"checkpoint-{STEP}"
-    assert "checkpoint completed from the nodes' disks" in ends[0][1]
+    outputs = pods.ended()
+    assert pods.have_resumed(2)
+    assert "checkpoint completed from the nodes' disks" in outputs[0]
     found = checkpoint.newest(pods.checkpoints.checkpoints)
     assert found is not None and found.step == STEP
     assert not any(disk.exists() for disk in pods.checkpoints.disks)  # the run is over
@@ -68,13 +62,10 @@ def test_new_pods_complete_it_and_read_their_disks(pods: Disks) -> None:
 def test_the_same_pods_complete_it(pods: Disks) -> None:
     pods.train = "0.1:hang,1.1:hang"
     started = [pods.start(rank, DPO_RESTARTS_IN_PLACE="1") for rank in (0, 1)]
-    attempt = pods.run / "attempts" / "1"
-    assert eventually(lambda: len([*attempt.rglob("pid")]) == 2, 60)
+    torchruns = pods.files("pid")
     write(pods)
-    [torchrun] = (attempt / "node-1").rglob("pid")
+    [torchrun] = [each for each in torchruns if "node-1" in each.parts]
     os.kill(int(torchrun.read_text()), signal.SIGKILL)
     ends = [end(pod) for pod in started]
     assert [code for code, _ in ends] == [0, 0], ends
-    for rank in (0, 1):
-        seen = pods.resumed(rank, 2)
-        assert seen == pods.checkpoints.disks[rank] / "resume" / f"checkpoint-{STEP}"
+    assert pods.have_resumed(2)

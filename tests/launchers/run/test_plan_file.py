@@ -10,12 +10,12 @@ from launchers.exits import Exit, LaunchError
 from launchers.gang.protocol import Hello
 from launchers.inputs.paths import inputs_of
 from launchers.plan import document
-from launchers.plan.model_config import parse_config
+from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.plan.plan import build, job_of
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
 from scripts.plan.inputs import known_models
-from tests.launchers import model_folder
+from tests.launchers import model_folder, pods
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
@@ -37,17 +37,25 @@ def env(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def lay_model(settings: Settings, made: Recipe) -> Path:
+def lay_model(settings: Settings, made: Recipe, **change: Any) -> Path:
     model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps(CONFIG))
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text(json.dumps({**CONFIG, **change}))
     return model
 
 
-def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
-    plan_file.record(settings, made, inputs_of(settings, made), env)
-    found: dict[str, Any] = json.loads(settings.launch.work.plan.read_text())
-    return found
+def recorded(
+    settings: Settings, made: Recipe, env: dict[str, str], seen: ModelConfig | None = None
+) -> float | None:
+    """Record the plan; return the room that its checkpoints need."""
+    return plan_file.record(settings, made, inputs_of(settings, made), env, seen)
+
+
+def written(
+    settings: Settings, made: Recipe, env: dict[str, str], seen: ModelConfig | None = None
+) -> dict[str, Any]:
+    recorded(settings, made, env, seen)
+    return pods.read(settings.launch.work.plan)
 
 
 def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) -> None:
@@ -59,15 +67,9 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
     after = written(settings, made, env)
     assert after["memory"]["total_gib"] > 0
     assert after["speed"]["step_seconds"] > 0
-    assert after["gang"] == {
-        "nodes": 2,
-        "gpus_per_node": 8,
-        "world_size": 16,
-        "card": "a100-80g",
-        "network": "NET/IB",
-        "network_gbs": 20.0,
-        "network_assumed": False,
-    }
+    shape = {"nodes": 2, "gpus_per_node": 8, "world_size": 16, "card": "a100-80g"}
+    network = {"network": "NET/IB", "network_gbs": 20.0, "network_assumed": False}
+    assert after["gang"] == shape | network
     assert [file.name for file in settings.launch.work.home.iterdir()] == ["plan.json"]
 
 
@@ -75,14 +77,14 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
     env: dict[str, str],
 ) -> None:
     settings, made = from_env(env), recipe(save_total_limit="2")
-    assert plan_file.record(settings, made, inputs_of(settings, made), env) is None
+    assert recorded(settings, made, env) is None
     lay_model(settings, made)
-    whole = plan_file.record(settings, made, inputs_of(settings, made), env)
+    whole = recorded(settings, made, env)
     assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
     old = settings.launch.work.checkpoints / "checkpoint-1" / "model.safetensors"
     old.parent.mkdir(parents=True)
     old.write_bytes(bytes(1000))
-    assert plan_file.record(settings, made, inputs_of(settings, made), env) == whole - 1000
+    assert recorded(settings, made, env) == whole - 1000
     own = Hello.of_run(settings, made)
     with pytest.raises(LaunchError, match="needed by the checkpoints") as refused:
         Preflight(settings, "megatron", own, env).space(10**18)
@@ -99,9 +101,7 @@ def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
     rooms = []
     for merge in ({}, {"merge_lora": True}, {"merge_lora": False}):
         made = recipe(save_total_limit="2", tuner_type="lora", **merge)
-        settings = from_env(env)
-        inputs = inputs_of(settings, made)
-        rooms.append(plan_file.record(settings, made, inputs, env, seen))
+        rooms.append(recorded(from_env(env), made, env, seen))
     last, every, never = (room or 0 for room in rooms)
     model = 2 * seen.parameters
     assert last - never == model
@@ -114,15 +114,11 @@ def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
     env: dict[str, str],
 ) -> None:
     settings, made = from_env(env), recipe()
-    plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
-    before = json.loads(settings.launch.work.plan.read_text())
+    before = written(settings, made, env, parse_config(CONFIG))
     assert before["memory"]["total_gib"] > 0
     assert before["model"]["source"] == f"config.json of {made.model}"
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
-    plan_file.record(settings, made, inputs_of(settings, made), env, parse_config(CONFIG))
-    after = json.loads(settings.launch.work.plan.read_text())
+    model = lay_model(settings, made, num_hidden_layers=24)
+    after = written(settings, made, env, parse_config(CONFIG))
     assert after["model"]["source"] == str(model / "config.json")
     assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
 
@@ -132,54 +128,41 @@ def test_a_plan_is_written_again_only_if_it_has_changed(
 ) -> None:
     caplog.set_level("INFO")
     settings, made = from_env(env), recipe()
-    model = lay_model(settings, made)
-    inputs, sizes = inputs_of(settings, made), parse_config(CONFIG)
-    rooms = {plan_file.record(settings, made, inputs, env, seen) for seen in (None, sizes)}
+    lay_model(settings, made)
+    rooms = {recorded(settings, made, env, seen) for seen in (None, parse_config(CONFIG))}
     assert caplog.text.count("plan written") == len(rooms) == 1
-    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
-    plan_file.record(settings, made, inputs_of(settings, made), env)
+    lay_model(settings, made, num_hidden_layers=24)
+    recorded(settings, made, env)
     assert caplog.text.count("plan written") == 2
 
 
 def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made).model
-    model.mkdir(parents=True)
-    (model / "config.json").write_text("{")
+    (lay_model(settings, made) / "config.json").write_text("{")
     assert "config.json" in written(settings, made, env)["unknown"]["memory"]
 
 
+@pytest.mark.parametrize("change", [{}, {"DPO_NETWORK_FLOOR_GBS": "fast"}], ids=["file", "other"])
 def test_a_plan_that_cannot_be_written_is_a_warning(
-    env: dict[str, str], caplog: pytest.LogCaptureFixture
+    env: dict[str, str], change: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = from_env(env)
-    settings.launch.work.home.parent.mkdir(parents=True)
-    settings.launch.work.home.write_text("no folder")
-    made = recipe()
-    plan_file.record(settings, made, inputs_of(settings, made), env)
-    assert "plan not written" in caplog.text
-
-
-def test_any_other_fault_is_a_warning_too(
-    env: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    settings, made = from_env(env), recipe()
-    inputs = inputs_of(settings, made)
-    plan_file.record(settings, made, inputs, env | {"DPO_NETWORK_FLOOR_GBS": "fast"})
+    if not change:
+        settings.launch.work.home.parent.mkdir(parents=True)
+        settings.launch.work.home.write_text("no folder")
+    recorded(settings, recipe(), env | change)
     assert "plan not written" in caplog.text
 
 
 def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
-    pods = Pods(tmp_path)
+    run = Pods(tmp_path)
     model_folder.write(tmp_path / "sources" / "model", {"embed": bytes(16)}, **CONFIG)
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
-    plan = json.loads((pods.run / "plan.json").read_text())
+    outputs = run.ended()
+    plan = pods.read(run.run / "plan.json")
     assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (document.VERSION, "r", 2)
     assert "megatron only" in plan["unknown"]["memory"]
     assert plan["model"]["layers"] == 48  # it was not there before the download
-    assert "plan written" in ends[0][1]
-    assert "plan written" not in ends[1][1]
+    assert ["plan written" in output for output in outputs] == [True, False]
 
 
 def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:

@@ -7,43 +7,34 @@ from launchers.run import prefetch
 from launchers.run.prefetch import prefetching, weights
 from tests.launchers.waiting import eventually
 
+ONE, TWO = "model-00001.safetensors", "model-00002.safetensors"
+
 
 def test_what_training_reads_is_asked_for_in_its_order(tmp_path: Path) -> None:
-    for name in ("model-00002.safetensors", "model-00001.safetensors", "config.json"):
+    for name in (TWO, ONE, "config.json"):
         (tmp_path / name).touch()
-    assert [p.name for p in weights(tmp_path)] == [
-        "model-00001.safetensors",
-        "model-00002.safetensors",
-    ]
+    assert [p.name for p in weights(tmp_path)] == [ONE, TWO]
     (tmp_path / "iter_0000005").mkdir()
     (tmp_path / "iter_0000005" / "__0_0.distcp").touch()
     assert [p.name for p in weights(tmp_path)] == ["__0_0.distcp"]
 
 
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> list[tuple[str, int]]:
+@pytest.mark.parametrize(
+    ("share", "wanted"), [(0.5, [(ONE, 2), (TWO, 1)]), (0.0, [])], ids=["all", "no memory"]
+)
+def test_weights_are_asked_for_where_the_node_has_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, wanted: list[tuple[str, int]]
+) -> None:
     seen: list[tuple[str, int]] = []
     done = threading.Event()
     monkeypatch.setattr(prefetch, "MEMORY_SHARE", share)
-    monkeypatch.setattr(
-        prefetch, "_request", lambda path, size, ended: seen.append((path.name, size))
-    )
+    monkeypatch.setattr(prefetch, "_request", lambda path, size, _: seen.append((path.name, size)))
     monkeypatch.setattr("launchers.logs.info", lambda *_, **__: done.set())
-    (tmp_path / "model-00001.safetensors").write_bytes(b"12")
-    (tmp_path / "model-00002.safetensors").write_bytes(b"3")
+    (tmp_path / ONE).write_bytes(b"12")
+    (tmp_path / TWO).write_bytes(b"3")
     with prefetching([tmp_path]):
         assert done.wait(10)
-    return seen
-
-
-def test_all_weights_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = [("model-00001.safetensors", 2), ("model-00002.safetensors", 1)]
-    assert asked(tmp_path, monkeypatch, 0.5) == wanted
-
-
-def test_a_node_without_memory_asks_for_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert asked(tmp_path, monkeypatch, 0.0) == []
+    assert seen == wanted
 
 
 def test_the_file_is_asked_for_in_pieces_until_training_ends(

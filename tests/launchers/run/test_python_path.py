@@ -1,11 +1,9 @@
 """`code.pythonPath`: training imports from folders of the clone before the image's packages."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import clone_path, importable, inputs_of, slug
 from tests.launchers.git_server import repository
-from tests.launchers.pods import FAKES, ROOT, Pods
+from tests.launchers.pods import FAKES, ROOT, Pods, read
 
 NAMES = ("src", "third_party/megatron")
 
@@ -29,22 +27,18 @@ def url(tmp_path: Path) -> str:
 
 
 def code(url: str, *names: str) -> dict[str, str]:
-    return {
-        "DPO_CODE_URL": url,
-        "DPO_CODE_REF": url and "main",
-        "DPO_CODE_PYTHONPATH": ":".join(names),
-    }
+    ref = {"DPO_CODE_REF": url and "main", "DPO_CODE_PYTHONPATH": ":".join(names)}
+    return {"DPO_CODE_URL": url, **ref}
 
 
 def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1)
-    [(status, output)] = pods.all(**code(url, *NAMES))
-    assert status == Exit.OK, output
+    pods.ended(**code(url, *NAMES))
     settings = from_env(pods.env(0, **code(url, *NAMES)))
     clone = clone_path(settings.stages.code, settings.launch.work)
     assert clone is not None
     [noted] = (pods.run / "attempts").rglob("env.json")
-    env: dict[str, Any] = json.loads(noted.read_text())
+    env = read(noted)
     expected = [str(ROOT), *(str(clone / name) for name in NAMES), str(ROOT), str(FAKES)]
     assert env["PYTHONPATH"].split(":") == expected
     command = [sys.executable, "-c", "import colorsys; print(colorsys.patched)"]
@@ -70,8 +64,7 @@ def test_train_imports_from_the_shared_clone_if_the_run_has_no_other(
 
 def test_a_folder_that_the_code_does_not_have_is_refused(url: str, tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1)
-    [(status, _)] = pods.all(**code(url, "lib"))
-    assert status == Exit.INPUT_MISSING
+    pods.ended(Exit.INPUT_MISSING, **code(url, "lib"))
     assert "has no folder 'lib'" in pods.message(0)["cause"]
 
 

@@ -15,7 +15,7 @@ from launchers.exits import Exit
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
 from scripts.manifest import read_yaml
-from tests.launchers.run.test_stop import Trained, short_sources, stopped
+from tests.launchers.run.trained import Trained, short_sources, stopped
 from tests.launchers.training_environment import PYTHON, needs_training
 
 OVERLAY = Path(__file__).with_name("recipes_on_cpu.yaml")
@@ -41,15 +41,13 @@ FILES = [
 def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
     made = short_sources(tmp_path_factory.mktemp("sources"))
     pairs = [json.loads(line) for line in made.pairs.read_text().splitlines()[:16]]
+    question, answer = {"role": "user"}, {"role": "assistant"}
     rows = [
         {
-            "messages": [
-                {"role": "user", "content": str(pair["prompt"])},
-                {"role": "assistant", "content": str(pair["chosen"])},
-            ],
+            "messages": [{**question, "content": p["prompt"]}, {**answer, "content": p["chosen"]}],
             "label": number % 2 == 0,
         }
-        for number, pair in enumerate(pairs)
+        for number, p in enumerate(pairs)
     ]
     made.pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return made

@@ -1,6 +1,5 @@
 """Restarts in place: real launchers, with a fake torchrun that fails."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,15 +12,12 @@ from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.run.restart import is_allowed
 from tests.attribution.corpus import load
 from tests.launchers.pods import Pods, end
-from tests.launchers.processes import is_running
+from tests.launchers.processes import commands, is_running
 from tests.launchers.waiting import eventually
 
 IN_PLACE = {
-    FailureClass.NETWORK,
-    FailureClass.HANG,
-    FailureClass.GPU_MEMORY,
-    FailureClass.UNKNOWN,
-    FailureClass.INFRA,
+    *(FailureClass.NETWORK, FailureClass.HANG, FailureClass.INFRA),
+    *(FailureClass.GPU_MEMORY, FailureClass.UNKNOWN),
 }
 """Classes of failures that may pass in the same pods."""
 GLOO = "RuntimeError: gloo: Connection closed by peer"
@@ -44,21 +40,19 @@ def attempts(pods: Pods) -> list[int]:
 
 
 def record(pods: Pods, attempt: int, rank: int) -> tuple[int, str]:
-    path = pods.run / "attempts" / str(attempt) / f"termination-{rank}.json"
-    found = json.loads(path.read_text())
+    found = pods.record(attempt, rank)
     return found["code"], found["id"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_is_a_new_attempt_in_the_same_pods(pods: Lasting, rank: int) -> None:
     pods.train = f"{rank}.1:kill:9,{1 - rank}.1:hang"
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
+    outputs = pods.ended()
     assert attempts(pods) == [1, 2]
     assert record(pods, 1, rank) == (1, "killed-by-other")
     assert record(pods, 1, 1 - rank) == (1, "ended-for-peer")
     assert not list((pods.run / "attempts" / "2").glob("termination-*"))
-    assert all("restart in place attempt=2" in output for _, output in ends)
+    assert all("restart in place attempt=2" in output for output in outputs)
     assert not pods.log(0).exists() and not pods.log(1).exists()
     progress = pods.progress()
     assert (progress["state"], progress["attempt"]) == ("succeeded", 2)
@@ -79,8 +73,7 @@ def test_a_failure_is_announced_before_the_failed_processes_have_ended(
     pods.train = f"{rank}.1:report,{1 - rank}.1:hang"
     started = [pods.start(each) for each in (0, 1)]
     attempt = pods.run / "attempts" / "1"
-    assert eventually(lambda: len([*attempt.rglob("pid")]) == 2, 60)
-    found = {int(p.parts[-5][-1]): p for p in attempt.rglob("pid")}
+    found = {int(p.parts[-5][-1]): p for p in pods.files("pid")}
     own, peer = (int(found[each].read_text()) for each in (rank, 1 - rank))
     ended: dict[str, float] = {}
     with Path(f"/proc/{own}/fd/1").open("wb"):
@@ -104,12 +97,10 @@ def test_a_restart_resumes_from_the_newest_checkpoint_and_counts_anew_after_one(
     """Four failures, each after a higher checkpoint, with at most one restart in a row."""
     numbers = range(1, 5)
     pods.train = ",".join(f"0.{n}:save,1.{n}:late-kill:9" for n in numbers)
-    ends = pods.all(DPO_RESTARTS_IN_PLACE="1")
-    assert [code for code, _ in ends] == [0, 0], ends
+    pods.ended(DPO_RESTARTS_IN_PLACE="1")
     assert attempts(pods) == [1, 2, 3, 4, 5]
     for number in numbers:
-        words = pods.argv(1, attempt=number + 1)
-        resumed = words[words.index("--resume_from_checkpoint") + 1]
+        resumed = pods.flag("resume_from_checkpoint", 1, attempt=number + 1)
         assert resumed.endswith(f"checkpoint-{3 * number}")
     assert len(pods.progress()["restarts_in_place"]) == 4
 
@@ -117,10 +108,7 @@ def test_a_restart_resumes_from_the_newest_checkpoint_and_counts_anew_after_one(
 def test_after_the_last_restart_in_place_the_pods_end_as_ever(pods: Lasting) -> None:
     pods.train = "1:kill:9,0:hang"
     began = time.monotonic()
-    leader, culprit = (
-        pods.start(0, DPO_RESTARTS_IN_PLACE="1"),
-        pods.start(1, DPO_RESTARTS_IN_PLACE="1"),
-    )
+    leader, culprit = (pods.start(rank, DPO_RESTARTS_IN_PLACE="1") for rank in (0, 1))
     code, output = end(culprit)
     assert leader.poll() is None  # Kubernetes must see the culprit's code first
     assert (end(leader)[0], code) == (Exit.PEER, Exit.PEER)
@@ -133,9 +121,9 @@ def test_after_the_last_restart_in_place_the_pods_end_as_ever(pods: Lasting) -> 
 
 def test_the_last_attempt_without_progress_is_left_to_new_pods(pods: Lasting) -> None:
     pods.train = "1:kill:9,0:hang"
-    assert [code for code, _ in pods.all()] == [Exit.PEER, Exit.PEER]
+    pods.ended(Exit.PEER, Exit.PEER)
     assert attempts(pods) == [1, 2]
-    assert [code for code, _ in pods.all()] == [Exit.NO_PROGRESS, Exit.PEER]
+    pods.ended(Exit.NO_PROGRESS, Exit.PEER)
     assert record(pods, 3, 1) == (1, "killed-by-other")
     assert record(pods, 4, 0) == (93, "no-progress")
 
@@ -145,8 +133,7 @@ def test_a_user_error_wins_over_the_restart_that_a_cascade_asks_for(
     pods: Lasting, culprit: int
 ) -> None:
     pods.train = f"{1 - culprit}:fail:{GLOO},{culprit}:late-fail:ValueError: bad layout"
-    codes = [code for code, _ in pods.all()]
-    assert codes[culprit] == Exit.CONFIG and codes[1 - culprit] == Exit.PEER
+    pods.ended(*((Exit.PEER, Exit.CONFIG) if culprit else (Exit.CONFIG, Exit.PEER)))
     assert attempts(pods) == [1]
     assert "bad layout" in pods.message(1 - culprit)["cause"]
     assert pods.progress()["code"] == Exit.CONFIG
@@ -154,7 +141,7 @@ def test_a_user_error_wins_over_the_restart_that_a_cascade_asks_for(
 
 def test_a_gang_in_which_all_ends_look_like_cascades_restarts(pods: Lasting) -> None:
     pods.train = f"0.1:fail:{GLOO},1.1:fail:{GLOO}"
-    assert [code for code, _ in pods.all()] == [0, 0]
+    pods.ended()
     assert attempts(pods) == [1, 2]
 
 
@@ -180,8 +167,7 @@ def test_sigterm_during_a_restart_ends_all_pods_as_a_preemption(
 def test_a_pod_lost_during_a_restart_ends_the_others(pods: Lasting) -> None:
     leader, peer = restarting(pods)
     peer.kill()
-    code, output = end(leader)
-    assert code == Exit.PEER, output
+    assert end(leader)[0] == Exit.PEER
     assert "its connection failed" in pods.message(0)["cause"]
     assert attempts(pods) == [1]
 
@@ -191,16 +177,9 @@ def test_rank_0_lost_during_a_restart_ends_the_others(pods: Lasting) -> None:
     leader.kill()
     assert end(peer)[0] == Exit.PEER
     assert "rank 0 ended" in pods.message(1)["cause"]
-    for path in Path("/proc").glob("[0-9]*/cmdline"):  # of the killed pod: the kubelet's part
-        if str(pods.folder).encode() in _bytes(path):
-            os.kill(int(path.parent.name), signal.SIGKILL)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    for pid, words in commands():  # of the killed pod: the kubelet's part
+        if str(pods.folder) in words:
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_rank_that_fails_after_rank_0_has_finished_is_not_restarted(pods: Lasting) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from launchers.system.process import descendants
 from scripts.demo.sources import Sources
-from tests.launchers.run.test_stop import STEPS, Trained, short_sources, stopped
+from tests.launchers.run.trained import STEPS, Trained, stopped
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
@@ -20,14 +19,8 @@ SAVES = 3
 """Steps between two checkpoints."""
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    return short_sources(tmp_path_factory.mktemp("sources"))
-
-
 def written(pods: Trained) -> list[Row]:
-    lines = (pods.run / "metrics.jsonl").read_text().splitlines()
-    return list(reader.of_kind(lines, Row))
+    return list(reader.read(pods.run / "metrics.jsonl", Row))
 
 
 def losses(pods: Trained) -> list[tuple[int, float]]:
@@ -37,7 +30,7 @@ def losses(pods: Trained) -> list[tuple[int, float]]:
 def train_undisturbed(folder: Path, given: Sources) -> list[tuple[int, float]]:
     """Train to the end; return the loss of each step."""
     pods = Trained(folder, given=given, args={"save_steps": SAVES})
-    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
+    pods.complete()
     assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
     return losses(pods)
 
@@ -58,19 +51,16 @@ def worker(launcher: int) -> int:
     raise AssertionError("no training process")
 
 
-def kill(launcher: subprocess.Popen[str]) -> None:
-    os.kill(worker(launcher.pid), signal.SIGKILL)
-
-
 def by_step(pods: Trained) -> dict[int, float]:
     """Return the losses of the run as it stands; a step that was repeated has its last one."""
     return dict(losses(pods))
 
 
 def reached(pods: Trained, attempt: int, step: int) -> bool:
-    if not (pods.run / "metrics.jsonl").exists():
-        return False
-    return any(row.attempt == attempt and row.step >= step for row in written(pods))
+    file = pods.run / "metrics.jsonl"
+    return file.exists() and any(
+        row.attempt == attempt and row.step >= step for row in written(pods)
+    )
 
 
 def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
@@ -80,7 +70,7 @@ def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
     started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
     pods.wait_for(lambda: (pods.signs / f"save-{2 * SAVES}-0").exists(), "second save")
     assert checkpoint.read_checkpoint(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
-    kill(started[0])
+    os.kill(worker(started[0].pid), signal.SIGKILL)
     assert stopped(pods, started) == [0, 0], pods.said()
     assert [row.step for row in written(pods) if row.attempt == 2][0] == SAVES + 1
     assert by_step(pods) == dict(undisturbed)

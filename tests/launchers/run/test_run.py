@@ -1,26 +1,17 @@
 """Whole runs of real launcher processes; only torch and ms-swift are fakes."""
 
-import json
 import signal
 import time
 from pathlib import Path
 
 from launchers.exits import Exit
-from tests.launchers.pods import Pods, end
-from tests.launchers.processes import is_running
-from tests.launchers.waiting import eventually
-
-
-def wait_for(pods: Pods, name: str, ranks: int = 2) -> list[Path]:
-    attempts = pods.run / "attempts"  # folders of the preflight beside it come and go
-    assert eventually(lambda: len([*attempts.rglob(name)]) >= ranks)
-    return sorted(attempts.rglob(name))
+from tests.launchers.pods import Pods, end, read
+from tests.launchers.processes import commands, is_running
 
 
 def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
-    assert "gang started" in ends[0][1] and "train start attempt=1" in ends[1][1]
+    leader, other = pods.ended()
+    assert "gang started" in leader and "train start attempt=1" in other
     progress = pods.progress()
     assert progress["state"] == "succeeded"
     states = {name: s["state"] for name, s in progress["stages"].items()}
@@ -29,34 +20,33 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
     exported = sorted(p.name for p in (pods.run / "export").iterdir())
     assert exported == [".complete.json", "config.json", "model.safetensors", "statement.json"]
     for rank in (0, 1):
-        words = pods.argv(rank)
-        assert words[words.index("--node-rank") + 1] == str(rank)
-        model = words[words.index("--model") + 1]
-        assert model == words[words.index("--ref_model") + 1]
+        assert pods.flag("node-rank", rank) == str(rank)
+        model = pods.flag("model", rank)
+        assert model == pods.flag("ref_model", rank)
         assert (Path(model) / "config.json").exists()
 
 
 def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
     pods.all()
     assert pods.progress()["attempt"] == 1
-    ends = pods.all()
+    outputs = pods.ended()
     assert pods.progress()["attempt"] == 1
-    assert [code for code, _ in ends] == [0, 0], ends
     states = {name: s["state"] for name, s in pods.progress()["stages"].items()}
     assert states["download"] == states["train"] == "up to date"
-    assert "train skipped" in ends[1][1]
+    assert "train skipped" in outputs[1]
     assert not (pods.run / "attempts" / "2").exists()
 
 
 def test_an_early_stop_is_exported_with_a_warning(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:early")
-    [(code, output)] = pods.all()
-    assert code == 0 and 'training ended early why="early stop" step=3 planned=9' in output, output
+    [output] = pods.ended()
+    assert 'training ended early why="early stop" step=3 planned=9' in output
     assert (pods.run / "export" / "model.safetensors").exists()
 
 
 def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods) -> None:
-    pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
+    cause = "ValueError: heads must be divisible"
+    pods.train = f"1:fail:{cause},0:hang"
     begin = time.monotonic()
     leader, culprit = pods.start(0), pods.start(1)
     second, _ = end(culprit)
@@ -64,20 +54,15 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
     first, log = end(leader)
     assert (first, second) == (Exit.PEER, Exit.CONFIG)
     assert time.monotonic() - begin < 20
-    assert "rank 1 (r-node-0-1) ended: ValueError: heads must be divisible" in log
-    assert pods.message(1) == {
-        "code": 78,
-        "class": "user",
-        "stage": "train",
-        "rank": 1,
-        "step": None,
-        "cause": "ValueError: heads must be divisible",
-        "remedy": "correct the recipe or plugin: a restart would fail again before the first step",
-        "id": "recipe-or-plugin",
-    }
+    assert f"rank 1 (r-node-0-1) ended: {cause}" in log
+    message = pods.message(1)
+    remedy = "correct the recipe or plugin: a restart would fail again before the first step"
+    assert (message.pop("cause"), message.pop("remedy")) == (cause, remedy)
+    end_of = {"code": 78, "class": "user", "id": "recipe-or-plugin"}
+    assert message == {**end_of, "stage": "train", "rank": 1, "step": None}
     assert pods.message(0)["code"] == 1
-    assert pods.progress()["state"] == "failed"
-    assert pods.progress()["code"] == 78  # of the run: no restart follows
+    found = pods.progress()
+    assert (found["state"], found["code"]) == ("failed", 78)  # of the run: no restart follows
 
 
 def test_the_user_error_of_another_rank_is_the_runs_end_also_when_rank_0_is_stopped(
@@ -98,7 +83,7 @@ def test_the_user_error_of_another_rank_is_the_runs_end_also_when_rank_0_is_stop
 def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     pods.train = "0:orphan,1:orphan"
     started = [pods.start(rank) for rank in (0, 1)]
-    orphans = [int(p.read_text()) for p in wait_for(pods, "orphan")]
+    orphans = [int(path.read_text()) for path in pods.files("orphan")]
     assert all(is_running(pid) for pid in orphans)
     begin = time.monotonic()
     started[1].send_signal(signal.SIGTERM)
@@ -112,31 +97,19 @@ def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
 def test_a_trainer_that_ignores_sigterm_and_has_nothing_to_save_is_killed(tmp_path: Path) -> None:
     pods = Pods(tmp_path, nodes=1, train="0:deaf")
     pod = pods.start(0)
-    wait_for(pods, "deaf", ranks=1)
+    pods.files("deaf", 1)
     begin = time.monotonic()
     pod.send_signal(signal.SIGINT)
     assert end(pod)[0] == Exit.TERMINATED
     assert time.monotonic() - begin < 10
     assert pods.message(0)["code"] == Exit.TERMINATED
-    assert not [pid for pid in pids() if str(tmp_path) in _command(pid)]
-
-
-def pids() -> list[int]:
-    return [int(p.name) for p in Path("/proc").glob("[0-9]*")]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
+    assert not [pid for pid, words in commands() if str(tmp_path) in words]
 
 
 def test_an_unknown_flag_fails_at_once_on_every_rank(pods: Pods) -> None:
     pods.write_recipe(args={"learning_rte": "1e-3"})
     begin = time.monotonic()
-    ends = pods.all()
-    assert [code for code, _ in ends] == [Exit.CONFIG, Exit.CONFIG]
+    pods.ended(Exit.CONFIG, Exit.CONFIG)
     assert time.monotonic() - begin < 15
     assert "learning_rate" in pods.message(0)["cause"]
     progress = pods.progress()
@@ -157,16 +130,14 @@ def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:
     one = pods.start(0, DPO_GANG_DEADLINE="1")
     two = pods.start(1, DPO_RECIPE=str(other))
     code, output = end(two)
-    assert code == Exit.CONFIG
-    assert "another recipe or launcher" in output
+    assert code == Exit.CONFIG and "another recipe or launcher" in output
     assert "id=gang-refused" in output
     one.send_signal(signal.SIGTERM)
     assert end(one)[0] == Exit.TERMINATED
 
 
 def test_a_stage_on_its_own_needs_no_gang(pods: Pods) -> None:
-    code, output = end(pods.start(0, "download"))
-    assert code == 0, output
+    pods.alone("download")
     progress = pods.progress()
     assert (progress["state"], progress["stages"]["download"]["state"]) == ("running", "done")
     assert list((pods.folder / "workspace" / "models").rglob("config.json"))
@@ -174,32 +145,24 @@ def test_a_stage_on_its_own_needs_no_gang(pods: Pods) -> None:
 
 def test_a_stage_on_its_own_refuses_what_cannot_work(pods: Pods) -> None:
     pods.write_recipe(args={"learning_rte": "1e-3"})
-    code, output = end(pods.start(0, "download"))
-    assert code == Exit.CONFIG, output
+    pods.alone("download", Exit.CONFIG)
     assert not list((pods.folder / "workspace").rglob("config.json"))
     assert (pods.progress()["state"], pods.progress()["code"]) == ("failed", Exit.CONFIG)
 
 
 def test_check_prints_the_command_and_trains_nothing(pods: Pods) -> None:
-    code, output = end(pods.start(0, "check"))
-    assert code == 0, output
-    assert "check passed world_size=2" in output
-    assert "--learning_rate 1e-3" in output
+    output = pods.alone("check")
+    assert "check passed world_size=2" in output and "--learning_rate 1e-3" in output
     assert not (pods.folder / "workspace").exists()
 
 
 def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
-    code, output = end(pods.start(0, "trian"))
-    assert code == Exit.USAGE
-    assert "run|clone|download|convert|train|check|" in output
+    assert "run|clone|download|convert|train|check|" in pods.alone("trian", Exit.USAGE)
 
 
 def test_secrets_reach_no_training_process_and_no_file(pods: Pods) -> None:
-    ends = pods.all(HF_TOKEN="hf_CANARY", MODELSCOPE_API_TOKEN="ms_CANARY")
-    assert [code for code, _ in ends] == [0, 0]
-    assert not any("CANARY" in output for _, output in ends)
+    outputs = pods.ended(HF_TOKEN="hf_CANARY", MODELSCOPE_API_TOKEN="ms_CANARY")
+    assert not any("CANARY" in output for output in outputs)
     for file in pods.folder.rglob("*"):
-        if file.is_file():
-            assert b"CANARY" not in file.read_bytes(), file
-    env = json.loads(next(pods.run.rglob("env.json")).read_text())
-    assert env["HF_HUB_OFFLINE"] == "1"
+        assert not file.is_file() or b"CANARY" not in file.read_bytes(), file
+    assert read(next(pods.run.rglob("env.json")))["HF_HUB_OFFLINE"] == "1"

@@ -30,18 +30,13 @@ def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_training(pods: Pods) -> None:
-    attempts = pods.run / "attempts"
-    assert eventually(lambda: [*attempts.rglob("argv.json")]), "the first start does not train"
-
-
 @pytest.mark.parametrize("together", [True, False])
 def test_the_second_start_is_refused_with_the_name_of_the_first(pods: Pods, together: bool) -> None:
     starts = [start_on_bare_host(pods, "host-a")]
     if not together:
-        wait_for_training(pods)
+        pods.files("argv.json", 1)
     starts.append(start_on_bare_host(pods, "host-b"))
-    wait_for_training(pods)
+    pods.files("argv.json", 1)
     assert eventually(lambda: any(each.poll() is not None for each in starts))
     second, first = sorted(starts, key=lambda each: each.poll() is None)
     code, output = end(second)
@@ -59,7 +54,7 @@ def test_the_second_start_is_refused_with_the_name_of_the_first(pods: Pods, toge
 
 def test_a_start_after_a_killed_one_does_not_wait(pods: Pods) -> None:
     first = start_on_bare_host(pods, "host-a")
-    wait_for_training(pods)
+    pods.files("argv.json", 1)
     first.kill()
     end(first)
     assert list(pods.run.glob("run.lock"))

@@ -15,6 +15,7 @@ import pytest
 from launchers.exits import Exit
 from launchers.system.process import descendants
 from tests.launchers.pods import Pods, end
+from tests.launchers.processes import commands
 
 SILENT = Path(__file__).with_name("silent_dns.py")
 SOON = 2.0
@@ -111,7 +112,7 @@ def test_while_git_hangs(pods: Pods, silent: str, command: str) -> None:
     read_until(pod, "clone start")
     time.sleep(0.5)
     ends_at_once(pod)
-    assert not [p for p in processes() if silent in p]
+    assert not [words for _, words in commands() if silent in words]
 
 
 @pytest.mark.parametrize("hub, endpoint", [("hf", "HF_ENDPOINT"), ("ms", "MODELSCOPE_ENDPOINT")])
@@ -132,13 +133,3 @@ def test_while_another_holds_the_lock(pods: Pods, silent: str) -> None:
     read_until(pod, "lock waiting")
     ends_at_once(pod, signal.SIGINT)
     ends_at_once(holder)
-
-
-def processes() -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found

@@ -20,16 +20,11 @@ from tests.launchers.run.test_restart_trained import (
     train_undisturbed,
     written,
 )
-from tests.launchers.run.test_stop import LONG, Trained, short_sources, stopped
+from tests.launchers.run.trained import LONG, Trained, stopped
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(1800)]
 RESTARTS = {"DPO_RESTARTS_IN_PLACE": "1", "DPO_STANDBY": "1"}
-
-
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    return short_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +128,7 @@ def test_sigterm_saves_and_ends_while_a_standby_waits(tmp_path: Path, given: Sou
 def test_a_run_that_completes_leaves_no_standby(
     tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]]
 ) -> None:
-    args = {"save_steps": SAVES}
-    pods = Trained(tmp_path, given=given, args=args, slow={"STEP": 0.5})
+    pods = Trained(tmp_path, given=given, args={"save_steps": SAVES}, slow={"STEP": 0.5})
     launchers = started(pods)
     wait_until_ready(pods)
     [[first], [second]] = [agents(each) for each in launchers]

@@ -12,7 +12,7 @@ from launchers.exits import Exit
 from scripts.observe.workspace import read_run
 from scripts.report import reading
 from tests.launchers import model_folder
-from tests.launchers.pods import PAIR, Pods, end
+from tests.launchers.pods import PAIR, Pods
 
 LEFT = Path(__file__).with_name("left_by_0.1.0.yaml")
 BARE = {"SKIP_PREFLIGHT": "1", "SKIP_CONVERT": "1", "DPO_GPUS_PER_NODE": "0"}
@@ -43,19 +43,16 @@ def test_its_files_are_read(pods: Pods) -> None:
 
 
 def test_it_resumes_from_its_checkpoint(pods: Pods) -> None:
-    [(status, output)] = pods.all(SKIP_DOWNLOAD="1")
-    assert status == Exit.OK, output
-    argv = pods.argv(0, attempt=2)
+    pods.ended(SKIP_DOWNLOAD="1")
     checkpoint = pods.run / "checkpoints" / "checkpoint-3"
-    assert argv[argv.index("--resume_from_checkpoint") + 1] == str(checkpoint)
+    assert pods.flag("resume_from_checkpoint", attempt=2) == str(checkpoint)
     assert pods.progress()["state"] == "succeeded"
 
 
 def test_it_is_still_known_by_its_recipe(pods: Pods) -> None:
     document = yaml.safe_load((pods.folder / "recipe.yaml").read_text(encoding="utf-8"))
     pods.write_recipe(**{**document, **CHANGED})
-    [(status, output)] = pods.all(SKIP_DOWNLOAD="1")
-    assert status == Exit.CONFIG
+    [output] = pods.ended(Exit.CONFIG, SKIP_DOWNLOAD="1")
     assert "id=run-changed" in output
 
 
@@ -82,16 +79,14 @@ def test_all_ranks_compute_prompts_as_the_run_began(tmp_path: Path, began: bool 
         pods.run.mkdir(parents=True)
         (pods.run / "inputs.json").write_text(json.dumps({"recipe": recipe.identity}))
     pods.train = "0.1:save,1.1:late-kill:9"
-    first = pods.all(**BARE)
+    pods.all(**BARE)
     seen = pods.progress()["prompts"]
     pods.train = ""
-    ends = pods.all(**BARE)
-    assert [code for code, _ in ends] == [0, 0], (first, ends)
+    pods.ended(**BARE)
     rule = "computed twice: not measured with an unknown GPU (set gpuModel)"
     record = f"computed {'once' if began else 'twice'}: as the run began"
     assert [seen, pods.progress()["prompts"]] == [rule if began is None else record, record]
     files = sorted(pods.run.glob("attempts/*/node-*/none_x/attempt_0/0/env.json"))
     names = [json.loads(file.read_text())["DPO_FEATURES"].split(",") for file in files]
     assert [("prompt_once" in each) for each in names] == [bool(began)] * 4
-    code, output = end(pods.start(0, "verify", **BARE))
-    assert code == 0, output
+    pods.alone("verify", **BARE)

@@ -42,13 +42,17 @@ def ended(pods: Pods) -> Pods:
     return pods
 
 
-def start(pods: Pods, deadline: int = 1, **change: str) -> subprocess.Popen[str]:
-    env = {"DPO_TEST_DEADLINE": str(deadline), "DPO_RELEASE_RECORD": str(pods.folder / "release")}
-    return pods.start(0, "verify", **env, **change)
+def options(pods: Pods, deadline: int) -> dict[str, str]:
+    record = pods.folder / "release"
+    return {"DPO_TEST_DEADLINE": str(deadline), "DPO_RELEASE_RECORD": str(record)}
 
 
-def verify(pods: Pods, deadline: int = 1, **change: str) -> tuple[int, str]:
-    return end(start(pods, deadline, **change))
+def start(pods: Pods, deadline: int) -> subprocess.Popen[str]:
+    return pods.start(0, "verify", **options(pods, deadline))
+
+
+def verify(pods: Pods, code: Exit = Exit.OK, /, **change: str) -> str:
+    return pods.alone("verify", code, **options(pods, 1) | change)
 
 
 def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
@@ -60,20 +64,17 @@ def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
 def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     (pods.folder / "sources" / "pairs.jsonl").write_text(PAIR * 4)
     pods.write_recipe(export="best", args={"tuner_type": "full", "split_dataset_ratio": "0.5"})
-    path = pods.run / "metrics.jsonl"
     one = Evaluation(step=3, total=3, attempt=1, time=0.0, seconds=1.0, values={"loss": 0.4})
-    writer.append(path, evaluations.line(one))
-    assert pods.all()[0][0] == 0
-    code, output = verify(pods)
-    assert code == Exit.OK, output
+    writer.append(pods.run / "metrics.jsonl", evaluations.line(one))
+    pods.ended()
+    verify(pods)
 
 
 def test_a_run_that_succeeded_is_proved_and_its_evaluations_are_reported(ended: Pods) -> None:
     one = {"step": 3, "loss": 0.4, "accuracy": 0.9, "margin": 1.5}
     held_out = {"first": {**one, "step": 0}, "last": one, "best": one, "by": "loss"}
     rewrite(ended, lambda d: d.update(training={"held_out": held_out}))
-    code, output = verify(ended)
-    assert code == Exit.OK, output
+    output = verify(ended)
     assert "run verified" in output
     assert f"export={ended.run / 'export'} files=3 bytes=" in output
     assert "held out, first evaluation step=0 loss=0.4 accuracy=0.9 margin=1.5" in output
@@ -91,22 +92,21 @@ def test_it_waits_for_the_end(pods: Pods) -> None:
 
 
 def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
-    assert pods.all()[0][0] == 0
+    pods.ended()
     time.sleep(3)  # a little more than what the clocks may differ by
     install(pods, time.time())
-    assert verify(pods)[0] == Exit.UNAVAILABLE
-    assert pods.all()[0][0] == 0
+    verify(pods, Exit.UNAVAILABLE)
+    pods.ended()
     assert pods.progress()["stages"]["train"]["state"] == "up to date"
-    assert verify(pods)[0] == Exit.OK
+    verify(pods)
 
 
 def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
     pods.train = "0:fail:ValueError: heads must be divisible"
-    assert pods.all()[0][0] == Exit.CONFIG
+    pods.ended(Exit.CONFIG)
     begin = time.monotonic()
-    code, output = verify(pods, deadline=30)
+    output = verify(pods, Exit.CONFIG, DPO_TEST_DEADLINE="30")
     assert time.monotonic() - begin < 10
-    assert code == Exit.CONFIG
     assert "run r failed in train with exit code 78: ValueError: heads must be div" in output
     assert "correct the recipe or plugin" in output
     assert "heads must be divisible" in pods.message(0)["cause"]
@@ -114,9 +114,8 @@ def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
 
 def test_a_fault_may_be_fixed_by_a_restart(pods: Pods) -> None:
     pods.train = "0:kill:9"
-    assert pods.all()[0][0] == Exit.PEER
-    code, output = verify(pods)
-    assert code == Exit.UNAVAILABLE
+    pods.ended(Exit.PEER)
+    output = verify(pods, Exit.UNAVAILABLE)
     assert "failed in train with exit code 1: a training process was killed by SIGKILL" in output
     assert "the JobSet restarts it" in output
     waiting = start(pods, deadline=30)
@@ -129,18 +128,15 @@ def test_a_run_under_way_is_reported_with_its_step(ended: Pods) -> None:
     rewrite(ended, lambda d: d.update(state="running", stage="train"))
     row = json.dumps({"loss": 1, "global_step/max_steps": "34/107"})
     (ended.run / "checkpoints" / "logging.jsonl").write_text(row + "\n")
-    code, output = verify(ended)
-    assert code == Exit.UNAVAILABLE
+    output = verify(ended, Exit.UNAVAILABLE)
     assert "run r after 1 s: in train, step 34" in output
     assert "test.deadlineSeconds" in output
 
 
 @pytest.mark.parametrize("damage", ["remove", "truncate", "content", "marker", "recipe"])
 def test_an_export_that_is_not_what_the_run_left_is_no_proof(ended: Pods, damage: str) -> None:
-    weights, marker = (
-        ended.run / "export" / "model.safetensors",
-        ended.run / "export/.complete.json",
-    )
+    marker = ended.run / "export" / ".complete.json"
+    weights = marker.with_name("model.safetensors")
     if damage in ("remove", "truncate", "content"):
         weights.unlink()
     if damage in ("truncate", "content"):
@@ -151,21 +147,19 @@ def test_an_export_that_is_not_what_the_run_left_is_no_proof(ended: Pods, damage
         document = json.loads(marker.read_text())
         document["inputs"]["recipe"] = "other"
         marker.write_text(json.dumps(document))
-    code, output = verify(ended)
-    assert code == (Exit.INPUT_MISSING if damage in ("marker", "recipe") else Exit.IO)
-    assert "run verified" not in output
+    code = Exit.INPUT_MISSING if damage in ("marker", "recipe") else Exit.IO
+    assert "run verified" not in verify(ended, code)
 
 
 def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
-    assert pods.all(SKIP_TRAIN="1")[0][0] == 0
-    code, output = verify(pods, SKIP_TRAIN="1")
-    assert code == Exit.OK, output
-    assert "run verified: SKIP_TRAIN=1 outputs=2" in output
+    skip = {"SKIP_TRAIN": "1"}
+    pods.ended(**skip)
+    assert "run verified: SKIP_TRAIN=1 outputs=2" in verify(pods, **skip)
     [model] = (pods.folder / "workspace" / "models").rglob("model.safetensors")
     model.unlink()
-    assert verify(pods, SKIP_TRAIN="1")[0] == Exit.IO
+    verify(pods, Exit.IO, **skip)
     next((pods.folder / "workspace" / "models").rglob(".complete.json")).unlink()
-    assert verify(pods, SKIP_TRAIN="1")[0] == Exit.INPUT_MISSING
+    verify(pods, Exit.INPUT_MISSING, **skip)
 
 
 def test_sigterm_ends_it_at_once(pods: Pods) -> None:
@@ -201,5 +195,4 @@ def test_only_a_success_of_this_release_counts(
     ended: Pods, change: Callable[[Pods], object], code: Exit, said: str
 ) -> None:
     change(ended)
-    status, output = verify(ended)
-    assert status == code and said in output, output
+    assert said in verify(ended, code)
