@@ -12,15 +12,9 @@ def test_without_settings_everything_is_checked() -> None:
 
 
 def test_settings_are_read() -> None:
-    env = {
-        "DPO_GPU_MODEL": "h200",
-        "DPO_PREFLIGHT_SKIP": "pairs,disk",
-        "DPO_PREFLIGHT_NODE_FLOOR": "187.5",
-        "DPO_PREFLIGHT_STRICT": "1",
-        "DPO_NETWORK_FLOOR_GBS": "20",
-        "DPO_NETWORK_TRANSPORT": "NET/IB",
-    }
-    found = from_env(env)
+    env = {"DPO_GPU_MODEL": "h200", "DPO_PREFLIGHT_SKIP": "pairs,disk", "DPO_PREFLIGHT_STRICT": "1"}
+    env |= {"DPO_PREFLIGHT_NODE_FLOOR": "187.5", "DPO_NETWORK_FLOOR_GBS": "20"}
+    found = from_env(env | {"DPO_NETWORK_TRANSPORT": "NET/IB"})
     assert (found.gpu, found.node_floor, found.network_floor) == (GPU_MODELS["h200"], 187.5, 20.0)
     assert (found.strict, found.transport) == (True, "NET/IB")
     assert [check for check in CHECKS if not found.wants(check)] == ["disk", "pairs"]

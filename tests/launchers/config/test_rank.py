@@ -28,12 +28,6 @@ def test_every_pod_of_a_jobset_has_its_own_rank(jobs: int, completions: int) -> 
     assert ranks == list(range(jobs * completions))
 
 
-def test_a_jobset_pod_takes_its_rank_from_the_downward_api() -> None:
-    place = place_of(JOBSET)
-    assert (place.rank, place.nodes, place.source) == (1, 2, "JobSet")
-    assert (place.master_addr, place.master_port) == ("r-node-0-0.r", 29500)
-
-
 def test_a_bare_host_gives_its_rank_itself() -> None:
     env = {"NODE_RANK": "3", "NNODES": "4", "MASTER_ADDR": "host0", "MASTER_PORT": "1234"}
     place = place_of(env)
@@ -89,6 +83,8 @@ OPEN_MPI = of("""
 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1
 OMPI_COMM_WORLD_LOCAL_RANK=0 MASTER_ADDR=h0
 """)
+MPIRUNS_STEP = of("SLURM_NODEID=0 SLURM_STEP_NODELIST=gpu08 SLURM_JOB_NUM_NODES=2")
+"""Slurm's variables where mpirun starts its daemon, a step of one node on each of the others."""
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
 SLURM = of("""
 SLURM_NODEID=1 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=gpu[07-08] SLURM_LOCALID=0
@@ -99,6 +95,7 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
 @pytest.mark.parametrize(
     ("env", "source", "master", "port"),
     [
+        (JOBSET, "JobSet", "r-node-0-0.r", 29500),
         (TORCHRUN, "torchrun", "h0", 29501),  # the outer torchrun listens on 29500
         (PYTORCHJOB, "PyTorchJob", "job-master-0", 23456),
         (PYTORCHJOB | {"WORLD_SIZE": "16"}, "PyTorchJob", "job-master-0", 23456),
@@ -109,13 +106,7 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
         (OPEN_MPI, "MPI", "h0", 29500),
         (MPICH, "MPI", "h0", 29500),
         (SLURM | {"PMI_RANK": "1", "PMI_SIZE": "2"}, "Slurm", "gpu07", 29500),
-        # mpirun starts its daemon in a step of one node on each of the others
-        (
-            OPEN_MPI | of("SLURM_NODEID=0 SLURM_STEP_NODELIST=gpu08 SLURM_JOB_NUM_NODES=2"),
-            "MPI",
-            "h0",
-            29500,
-        ),
+        (OPEN_MPI | MPIRUNS_STEP, "MPI", "h0", 29500),
         (DLC | {"MASTER_ADDR": "fd00::1"}, "RANK", "fd00::1", 23456),
     ],
 )
@@ -172,11 +163,7 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"RANK": "0", "WORLD_SIZE": "1", "DPO_NODES": "2"}, "launch-conflict", "DPO_NODES=2, and"),
         (DLC | {"DPO_NODES": "4"}, "launch-conflict", "DPO_NODES=4, and RANK states 2 nodes"),
         (of("NNODES=1 NODE_RANK=0 DPO_NODES=2"), "launch-conflict", "NODE_RANK states"),
-        (
-            of("RANK=0 WORLD_SIZE=1 SLURM_NNODES=2"),
-            "launch-conflict",
-            "S=2, and RANK states 1 node",
-        ),
+        (of("RANK=0 WORLD_SIZE=1 SLURM_NNODES=2"), "launch-conflict", "S=2, and RANK states 1"),
         (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
         (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),
         (TORCHRUN | {"LOCAL_WORLD_SIZE": "8"}, "launch-several-per-node", "LOCAL_WORLD_SIZE=8"),

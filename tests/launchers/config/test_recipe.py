@@ -32,10 +32,8 @@ def test_equal_recipes_have_equal_digests_in_any_order() -> None:
 
 
 def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
-    plain, online, once = (
-        parse(RECIPE | given)
-        for given in ({}, {"reference": "online"}, {"reference": "precomputed"})
-    )
+    plain = parse(RECIPE)
+    online, once = (parse(RECIPE | {"reference": each}) for each in ("online", "precomputed"))
     assert plain.digest == online.digest != once.digest
     assert (plain.reference, once.reference) == ("online", "precomputed")
 
@@ -43,9 +41,8 @@ def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
 def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect() -> None:
     packed, rewards = {"packing": True}, {"packing": True, "rlhf_type": "rm"}
     for args, differ in ((packed, True), (rewards, False), ({}, False)):
-        equal, by_pack = (
-            parse(RECIPE | {"args": args} | given) for given in ({}, {"pairWeights": "pack"})
-        )
+        equal = parse(RECIPE | {"args": args})
+        by_pack = parse(RECIPE | {"args": args, "pairWeights": "pack"})
         assert equal.weighs_pairs_equally == differ and not by_pack.weighs_pairs_equally
         assert (equal.digest != by_pack.digest) == differ
     assert not parse(RECIPE | {"task": "sft", "args": packed}).weighs_pairs_equally
@@ -123,14 +120,12 @@ def test_a_wrong_recipe_is_refused_by_key(change: dict[str, Any], named: str) ->
     assert refusal.value.code == Exit.CONFIG
 
 
-def test_a_missing_file_says_which_setting_names_it(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="set DPO_RECIPE"):
-        load(tmp_path / "recipe.yaml")
-
-
-def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="Is a directory") as refusal:
-        load(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "says"), [("recipe.yaml", "set DPO_RECIPE"), ("", "Is a directory")]
+)
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, name: str, says: str) -> None:
+    with pytest.raises(LaunchError, match=says) as refusal:
+        load(tmp_path / name)
     assert refusal.value.code == Exit.CONFIG
 
 

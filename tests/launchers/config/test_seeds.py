@@ -25,11 +25,7 @@ def test_a_start_has_its_outcome(start: dict[str, Any]) -> None:
         return
     settings = from_env(env)
     launch, place = settings.launch, settings.launch.place
-    assert start["place"] == {
-        "nodes": place.nodes,
-        "rank": place.rank,
-        "gpus": launch.gpus_per_node,
-        "master": f"{place.master_addr}:{place.master_port}",
-    }
+    found = {"nodes": place.nodes, "rank": place.rank, "gpus": launch.gpus_per_node}
+    assert start["place"] == found | {"master": f"{place.master_addr}:{place.master_port}"}
     if "DPO_RECIPE" in env:
         assert load(ROOT / settings.stages.recipe).backend == "transformers"

@@ -30,10 +30,8 @@ def test_a_standby_needs_restarts_in_place() -> None:
 
 
 def test_the_gang_leaves_its_port_to_a_starter_that_gives_it_to_torchrun() -> None:
-    assert [from_env(ENV | {"MASTER_PORT": p}).gang.port for p in ("29400", "29500")] == [
-        29401,
-        29400,
-    ]
+    assert from_env(ENV | {"MASTER_PORT": "29400"}).gang.port == 29401
+    assert from_env(ENV | {"MASTER_PORT": "29500"}).gang.port == 29400
 
 
 def test_each_stage_has_a_skip_switch() -> None:

@@ -22,10 +22,8 @@ PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobS
 def test_torchrun_is_static_and_never_restarts() -> None:
     words = torchrun(PLACE, nproc=8, log_dir=Path("/l"), python="py", program=["x.py", "--lr", "1"])
     text = " ".join(words)
-    assert text.startswith(
-        "py -m torch.distributed.run --nnodes 2 --nproc-per-node 8 --node-rank 1"
-    )
-    assert "--max-restarts 0" in text
+    begin = "py -m torch.distributed.run --nnodes 2 --nproc-per-node 8 --node-rank 1"
+    assert text.startswith(begin) and "--max-restarts 0" in text
     assert "rdzv" not in text
     assert words[-3:] == ["x.py", "--lr", "1"]
 
@@ -88,6 +86,9 @@ def test_saves_by_time_unless_the_recipe_has_steps(backend: Backend) -> None:
         assert features.environment(given, on_cpu=False)[features.SAVE_VARIABLE] == "0"
 
 
+KEPT = ("/abs/val.jsonl#5", "my-pairs#20", "org/v1.json-pairs")
+
+
 @pytest.mark.parametrize(
     ("flag", "given", "resolved"),
     [
@@ -105,11 +106,7 @@ def test_saves_by_time_unless_the_recipe_has_steps(backend: Backend) -> None:
         ("accelerator_config", "conf/accelerate.json", "/w/code/conf/accelerate.json"),
         ("accelerator_config", '{"even_batches": false}', '{"even_batches": false}'),
         ("val_dataset", "data/val.jsonl", "/w/code/data/val.jsonl"),
-        (
-            "val_dataset",
-            ["data/val.csv#500", "/abs/val.jsonl#5", "my-pairs#20", "org/v1.json-pairs"],
-            ["/w/code/data/val.csv#500", "/abs/val.jsonl#5", "my-pairs#20", "org/v1.json-pairs"],
-        ),
+        ("val_dataset", ["data/val.csv#500", *KEPT], ["/w/code/data/val.csv#500", *KEPT]),
         ("columns", "conf/columns.json", "/w/code/conf/columns.json"),
         ("columns", '{"text": "a/b"}', '{"text": "a/b"}'),
         ("device_map", "auto", "auto"),
@@ -129,9 +126,8 @@ def test_files_of_the_training_code_are_found_in_the_clone(
     "flag", ["custom_register_path", "custom_dataset_info", "columns", "accelerator_config"]
 )
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
-    with pytest.raises(
-        LaunchError, match=rf"recipe\.args\.{flag}: 'x\.json' is a relative path"
-    ) as refusal:
+    says = rf"recipe\.args\.{flag}: 'x\.json' is a relative path"
+    with pytest.raises(LaunchError, match=says) as refusal:
         code_files.resolved({flag: "x.json"}, None)
     assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "plugin-no-clone")
 

@@ -29,13 +29,11 @@ def broken(**changes: Any) -> list[tuple[str, str]]:
     return [(each.id, each.path.removeprefix("recipe.args.")) for each in refusals]
 
 
+ONE_TEXT = {"recipe__task": "sft", "rlhf_type": None}
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"micro_batch_size": 2},
-        {"recipe__task": "sft", "packing_length": 8192, "rlhf_type": None},
-    ],
+    "changes", [{}, {"micro_batch_size": 2}, {**ONE_TEXT, "packing_length": 8192}]
 )
 def test_what_fits_is_not_refused(changes: dict[str, Any]) -> None:
     assert [each for each in broken(**changes) if each[0].startswith("gather-")] == []
@@ -51,17 +49,11 @@ def test_what_fits_is_not_refused(changes: dict[str, Any]) -> None:
         ({"rlhf_type": "kto"}, "gather-rlhf-type", DISPATCHER),
         ({"mtp_num_layers": 1}, "gather-mtp", DISPATCHER),
         ({"moe_shared_expert_overlap": True}, "gather-shared-expert-overlap", DISPATCHER),
+        ({**ONE_TEXT, "packing_length": 8191}, "gather-row-length", "max_length"),
     ],
 )
 def test_what_does_not_is_refused(changes: dict[str, Any], id: str, path: str) -> None:
     assert (id, path) in broken(**changes)
-
-
-def test_rows_of_one_text_need_no_more_than_their_own_length() -> None:
-    said = broken(recipe__task="sft", rlhf_type=None, packing_length=8191)
-    assert [each for each in said if each[0].startswith("gather-")] == [
-        ("gather-row-length", "max_length")
-    ]
 
 
 @pytest.mark.parametrize(

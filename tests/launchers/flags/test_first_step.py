@@ -27,10 +27,8 @@ def recipe(args: dict[str, Any], **fields: Any) -> Recipe:
         ({**LORA, "mcore_adapter": "/a", "mcore_ref_adapter": "/a", "adapters": ["/b"]}, {}),
         ({}, {"backend": "transformers"}),
         ({"ld_alpha": 1.0}, {"backend": "transformers"}),
-        (
-            {"neftune_noise_alpha": 0, "loss_type": ["sigmoid", "hinge"]},
-            {"backend": "transformers"},
-        ),
+        ({"neftune_noise_alpha": 0}, {"backend": "transformers"}),
+        ({"loss_type": ["sigmoid", "hinge"]}, {"backend": "transformers"}),
         ({"moe_expert_capacity_factor": 1.5}, {}),  # the same tokens are dropped online
     ],
 )

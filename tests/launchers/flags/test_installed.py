@@ -75,13 +75,12 @@ def test_the_megatron_flags_hold_what_the_recipes_use(classes: installed.Classes
     assert 350 < len(read) < 500
     expected = {
         "rlhf_type": "dpo",
-        "tensor_model_parallel_size": 1,
         "finetune": True,
-        "expert_tensor_parallel_size": 1,
         "save_steps": 500,
         "truncation_strategy": None,
     }
-    assert {name: read[name] for name in expected} == expected
+    expected |= {"tensor_model_parallel_size": 1, "expert_tensor_parallel_size": 1}
+    assert expected.items() <= read.items()
 
 
 @pytest.mark.skipif(
@@ -148,9 +147,8 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
-    found = installed.check_flags(
-        ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
-    )
+    given = ["save_interval", "lrr", "lr", "load"]
+    found = installed.check_flags(given, {"lr", "save_steps"}, RENAMED["megatron"])
     assert [(each.id, each.path) for each in found] == [
         ("flag-renamed", "recipe.args.load"),
         ("flag-unknown", "recipe.args.lrr"),
@@ -195,30 +193,25 @@ def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
 )
 @needs_training
 def test_advice_names_what_was_meant_or_nothing(backend: str, name: str, says: str) -> None:
-    classes = swift_classes()
-    flags = {
-        each: installed.flags(classes, entries["rlhf"])
-        for each, entries in installed.ENTRIES.items()
-    }
+    entries = installed.ENTRIES.items()
+    flags = {each: installed.flags(swift_classes(), of["rlhf"]) for each, of in entries}
     known = flags.pop(backend)
     [found] = installed.check_flags([name], known, RENAMED[backend], flags)
     assert found.says.endswith(says) or says in found.says.partition(";")[2]
 
 
 @pytest.mark.parametrize(
-    ("backend", "name"),
+    ("backend", "names"),
     [
-        *(("megatron", name) for name in ("mtp", "neftune", "train_batch_size", "exp_name")),
-        ("megatron", "use_loss_scale"),
-        *(("transformers", name) for name in ("ds_config", "adapter_path")),
-        *(("transformers", name) for name in ("revision", "mcore_adapters", "train_iter")),
+        ("megatron", "exp_name mtp neftune train_batch_size use_loss_scale"),
+        ("transformers", "adapter_path ds_config mcore_adapters revision train_iter"),
     ],
 )
 @needs_training
-def test_a_name_of_another_meaning_is_not_advised(backend: str, name: str) -> None:
+def test_a_name_of_another_meaning_is_not_advised(backend: str, names: str) -> None:
     known = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
-    [found] = installed.check_flags([name], known, RENAMED[backend])
-    assert found.says == "ms-swift has no such flag"
+    found = installed.check_flags(names.split(), known, RENAMED[backend])
+    assert [each.says for each in found] == ["ms-swift has no such flag"] * 5
 
 
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:

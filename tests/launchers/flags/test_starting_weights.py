@@ -45,7 +45,7 @@ def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
 
 EXACT = {"finetune": "false", "no_load_optim": "false"}
 LORA, GIVEN = recipe(tuner_type="lora"), recipe(adapters=["/w/a"])
-WEIGHTS = recipe(no_save_optim=True)
+WEIGHTS, OTHER = recipe(no_save_optim=True), recipe("transformers", tuner_type="full")
 PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
 
 
@@ -72,22 +72,11 @@ PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_a
             for mcore in (None, MCORE)
             for absent in ("mcore_adapter", "mcore_model")
         ),
-        (
-            recipe("transformers", tuner_type="full"),
-            None,
-            False,
-            {"resume_from_checkpoint": "*", "model": MODEL},
-            "",
-        ),
+        (OTHER, None, False, {"resume_from_checkpoint": "*", "model": MODEL}, ""),
     ],
 )
 def test_weights_of_a_start_and_of_a_resume(
-    tmp_path: Path,
-    of: Recipe,
-    mcore: Path | None,
-    state: bool | None,
-    wanted: dict[str, Any],
-    absent: str,
+    tmp_path: Path, of: Recipe, mcore: Path | None, state: Any, wanted: dict[str, Any], absent: str
 ) -> None:
     resume = None if state is None else saved(tmp_path, state=state)
     found = flags(of, mcore=mcore, resume=resume)

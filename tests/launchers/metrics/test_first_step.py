@@ -19,9 +19,8 @@ from launchers.metrics.first_step import (
 )
 
 LN2 = math.log(2)
-EQUAL = FirstStep(
-    loss=LN2, margin=0.0, chosen=-314.0, rejected=-250.0, chosen_reward=0.0, rejected_reward=0.0
-)
+LOGS = {"chosen": -314.0, "rejected": -250.0, "chosen_reward": 0.0, "rejected_reward": 0.0}
+EQUAL = FirstStep(loss=LN2, margin=0.0, **LOGS)
 DPO = Loss(beta=0.1)
 
 
@@ -90,15 +89,6 @@ def test_a_loss_that_is_not_finite_is_left_to_the_check_of_gradients() -> None:
     assert judge(step, DPO, "model") is None
 
 
-def at(chosen: float, rejected: float, beta: float = 0.1) -> FirstStep:
-    """Return a first step of equal texts by a policy whose reference gives these numbers."""
-    rewards = [beta * (a - b) for a, b in ((EQUAL.chosen, chosen), (EQUAL.rejected, rejected))]
-    margin = rewards[0] - rewards[1]
-    return replace(
-        EQUAL, margin=margin, chosen_reward=rewards[0], rejected_reward=rewards[1], loss=0.5
-    )
-
-
 @pytest.mark.parametrize(
     ("source", "chosen", "rejected", "side"),
     [
@@ -112,7 +102,9 @@ def at(chosen: float, rejected: float, beta: float = 0.1) -> FirstStep:
     ],
 )
 def test_the_side_that_moved(source: Reference, chosen: float, rejected: float, side: str) -> None:
-    step = at(chosen, rejected)
+    """Of a policy whose reference gives these numbers for equal texts."""
+    one, other = DPO.beta * (EQUAL.chosen - chosen), DPO.beta * (EQUAL.rejected - rejected)
+    step = replace(EQUAL, margin=one - other, chosen_reward=one, rejected_reward=other, loss=0.5)
     assert moved(step, DPO, source) == side
     error = judge(step, DPO, source)
     assert error is not None and error.cause.startswith(f"the {side} moved")

@@ -28,10 +28,8 @@ def test_the_error_is_a_users_and_names_rank_step_and_file() -> None:
     assert (error.code, error.id) == (Exit.DATA, "value-not-finite")
     assert error.code in USER
     assert error.failure_class == FailureClass.MODEL
-    assert error.cause == (
-        "Inf in the loss on rank 5 at step 31, rows 2 of the tokenised training dataset "
-        "(written to /w/not-finite-5.jsonl)"
-    )
+    said = "Inf in the loss on rank 5 at step 31, rows 2 of the tokenised training dataset"
+    assert error.cause == f"{said} (written to /w/not-finite-5.jsonl)"
 
 
 def test_many_rows_are_counted_and_those_of_a_stream_are_not_known() -> None:

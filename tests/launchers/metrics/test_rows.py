@@ -32,21 +32,15 @@ def test_what_is_no_number_is_null() -> None:
     assert json.loads(text)["grad_norm"] is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"step": "3"},
-        {"seconds": 0},
-        {"seconds": math.nan},
-        {"total": None},
-        {"data_seconds": []},
-        {"tokens": 10**400},
-    ],
-)
-def test_a_row_that_no_step_can_leave_is_passed_over(change: dict[str, object]) -> None:
+NEVER = [("step", "3"), ("seconds", 0), ("seconds", math.nan), ("total", None)]
+NEVER += [("data_seconds", []), ("tokens", 10**400)]
+
+
+@pytest.mark.parametrize(("name", "value"), NEVER)
+def test_a_row_that_no_step_can_leave_is_passed_over(name: str, value: object) -> None:
     document = json.loads(rows.line(row(3)))
     assert reader.parse(json.dumps(document)) is not None
-    assert reader.parse(json.dumps(document | change)) is None
+    assert reader.parse(json.dumps(document | {name: value})) is None
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5))
@@ -94,7 +88,6 @@ def test_a_disk_that_fails_costs_rows_and_not_the_training(tmp_path: Path) -> No
 
 
 def test_the_files_place_is_the_runs_home_or_the_trainers_output() -> None:
-    assert metrics_file.path({"DPO_RUN_FOLDER": "/w/runs/r"}, "/o") == Path(
-        "/w/runs/r/metrics.jsonl"
-    )
+    own = metrics_file.path({"DPO_RUN_FOLDER": "/w/runs/r"}, "/o")
+    assert own == Path("/w/runs/r/metrics.jsonl")
     assert metrics_file.path({}, "/o") == Path("/o/metrics.jsonl")

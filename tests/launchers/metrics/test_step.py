@@ -18,18 +18,13 @@ from tests.launchers.models import load_model_config
 
 QWEN = load_model_config("Qwen3-30B-A3B")
 DPO: dict[str, Any] = {"rlhf_type": "dpo", "tuner_type": "full"}
+BLOCK = DPO | {"recompute_granularity": "full", "recompute_method": "block"}
 
 
 def row(model: Model | None, tokens: int, s_eff: float, seconds: float, world: int) -> Row:
-    shared = Shared(
-        tokens=tokens,
-        squares=tokens * s_eff,
-        sequences=tokens // 100,
-        data_seconds=0.5,
-        allocated=2.0**31,
-        reserved=2.0**32,
-        token_balance=1.01,
-    )
+    memory = {"allocated": 2.0**31, "reserved": 2.0**32}
+    of_tokens = {"squares": tokens * s_eff, "token_balance": 1.01, "data_seconds": 0.5}
+    shared = Shared(tokens=tokens, sequences=tokens // 100, **memory, **of_tokens)
     clock = Clock(step=1, total=2, attempt=1, time=0.0, seconds=seconds, other_seconds=0.0)
     return step.row(Step(clock=clock, world=world, shared=shared), model)
 
@@ -71,22 +66,8 @@ def test_a_row_is_the_offline_formula() -> None:
         (DPO | {"tuner_type": "lora"}, False, 3, 0),
         (DPO | {"recompute_granularity": "selective"}, False, 4, 0),
         (DPO | {"recompute_granularity": "full", "recompute_method": "uniform"}, True, 3, 1),
-        (
-            DPO
-            | {"recompute_granularity": "full", "recompute_method": "block"}
-            | {"recompute_num_layers": 6, "pipeline_model_parallel_size": 2},
-            False,
-            4,
-            0.25,
-        ),
-        (
-            DPO
-            | {"recompute_granularity": "full", "recompute_method": "block"}
-            | {"recompute_num_layers": 60},
-            False,
-            4,
-            1,
-        ),
+        (BLOCK | {"recompute_num_layers": 6, "pipeline_model_parallel_size": 2}, False, 4, 0.25),
+        (BLOCK | {"recompute_num_layers": 60}, False, 4, 1),
     ],
 )
 def test_passes_of_a_job(args: Any, precomputed: bool, passes: float, again: float) -> None:
@@ -101,11 +82,9 @@ def test_kto_has_flops_where_it_has_no_kl_rows(tmp_path: Path) -> None:
     sizes |= {"intermediate_size": 128, "vocab_size": 100}
     (tmp_path / "config.json").write_text(json.dumps(sizes))
     args = {"rlhf_type": "kto", "model_dir": str(tmp_path)}
-    found = [
-        metrics_model.found(SimpleNamespace(**args, calculate_KL=kl), 1, "", precomputed=False)
-        for kl in (True, False)
-    ]
-    assert [each is None for each in found] == [True, False]
+    for kl in (True, False):
+        given = SimpleNamespace(**args, calculate_KL=kl)
+        assert (metrics_model.found(given, 1, "", precomputed=False) is None) == kl
 
 
 def test_a_gpu_model_that_is_not_listed_has_no_mfu() -> None:

@@ -2,6 +2,7 @@ import pickle
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,7 @@ def judged(text: str, *, started: bool) -> Verdict:
 @pytest.mark.parametrize("prefix", ["", "[rank3]: "])
 @pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
 def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
-    error = LaunchError(
-        code, "/w/rows: a is missing here, and not on rank 0", "look at it", id="i-d"
-    )
+    error = LaunchError(code, "/w/rows: a is missing here", "look at it", id="i-d")
     printed = "".join(traceback.format_exception(error)).splitlines()
     found = judged("".join(f"{prefix}{line}\n" for line in printed), started=True)
     assert found.code == code
@@ -32,9 +31,7 @@ def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, cod
 
 
 @pytest.mark.parametrize("given", [FailureClass.MODEL, None])
-def test_the_class_of_an_error_of_our_own_is_read_from_its_traceback(
-    given: FailureClass | None,
-) -> None:
+def test_the_class_of_an_error_of_our_own_is_read_from_its_traceback(given: Any) -> None:
     error = LaunchError(Exit.DATA, "NaN in the loss", "x", id="i", failure_class=given)
     found = judged("".join(traceback.format_exception(error)), started=True)
     assert found.failure_class == (given or FailureClass.DATA)
@@ -186,10 +183,8 @@ def test_the_most_frequent_error_among_the_rows_is_named_with_its_count() -> Non
     rows = [ROW.format(error=each) for each in ("KeyError: 'a'", *["AssertionError: content"] * 3)]
     log = "".join(rows) + END.format(error="ValueError: Unknown split x")
     found = judged(log, started=False)
-    assert found.cause == (
-        "ValueError: Unknown split x; of 4 rows whose error was logged 3 failed with "
-        "AssertionError: content"
-    )
+    most = "of 4 rows whose error was logged 3 failed with AssertionError: content"
+    assert found.cause == f"ValueError: Unknown split x; {most}"
     later = verdict(log, started=True)
     assert later is not None and "rows" not in later.cause
 

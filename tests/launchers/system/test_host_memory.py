@@ -18,6 +18,8 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 STAT = "anon 1\nshmem 7\nactive_file 50\ninactive_file 140\nslab_reclaimable 10\nslab 30\n"
 V1_STAT = "inactive_file 1\ntotal_active_file 120\ntotal_inactive_file 80\n"
+V1_FILES = {"usage_in_bytes": "500", "limit_in_bytes": "800", "stat": V1_STAT}
+"""Version 1 of cgroups has other names."""
 
 
 @pytest.mark.parametrize(
@@ -28,14 +30,7 @@ V1_STAT = "inactive_file 1\ntotal_active_file 120\ntotal_inactive_file 80\n"
         # without a smaller limit the host's memory is the limit
         ("0::/a", "a/", {"current": "500\n", "max": "max"}, 1_024_000, 500),
         ("0::/a", "a/", {"current": "500\n", "max": "99999999"}, 1_024_000, 500),
-        # version 1 of cgroups has other names
-        (
-            "4:memory:/pod\n0::/",
-            "memory/",
-            {"usage_in_bytes": "500", "limit_in_bytes": "800", "stat": V1_STAT},
-            800,
-            300,
-        ),
+        ("4:memory:/pod\n0::/", "memory/", V1_FILES, 800, 300),
     ],
 )
 def test_use_and_limit_of_a_container(
@@ -58,15 +53,9 @@ MOUNTS = (
 def test_files_on_each_tmpfs_count_and_are_named_up_to_the_shared_memory(
     tmp_path: Path, shared: int, files: int
 ) -> None:
-    write(
-        tmp_path,
-        {
-            "proc/self/cgroup": "4:memory:/pod\n",
-            "proc/self/mountinfo": MOUNTS,
-            "sys/fs/cgroup/memory/pod/memory.usage_in_bytes": "500",
-            "sys/fs/cgroup/memory/pod/memory.stat": f"shmem 1\ntotal_shmem {shared}\n",
-        },
-    )
+    pod = "sys/fs/cgroup/memory/pod/memory"
+    write(tmp_path, {"proc/self/cgroup": "4:memory:/pod\n", "proc/self/mountinfo": MOUNTS})
+    write(tmp_path, {f"{pod}.usage_in_bytes": "500", f"{pod}.stat": f"total_shmem {shared}\n"})
     held = {"/dev/shm": 30, "/my workspace": 300, "/models": 300}
     found = host_memory.read(tmp_path, lambda mount: held[str(mount)])
     assert found == HostMemory(used=500, limit=None, files=files)

@@ -1,40 +1,41 @@
 from pathlib import Path
 
+import pytest
+
 from launchers.system.host_memory import oom_kills
+from tests.launchers.system.test_host_memory import write
 
 EVENTS = "low 0\nhigh 0\nmax 7\noom 3\noom_kill {}\noom_group_kill 0\n"
 CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"
+OF_HOST = {"memory.events": EVENTS.format(9)}
+OF_HOST |= {"a.slice/run.service/memory.events": EVENTS.format(1)}
+OF_POD = {"memory/memory.oom_control": CONTROL.format(4)}
+OF_POD |= {"memory/kubepods/pod1/memory.oom_control": CONTROL.format(5)}
+V1 = "4:memory:/kubepods/pod1\n3:cpu,cpuacct:/\n0::/\n"
 
 
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def test_a_container_of_cgroup_v2_has_its_counter_at_the_mount_point(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "0::/\n")
-    write(tmp_path / "sys/fs/cgroup/memory.events", EVENTS.format(2))
-    assert oom_kills(tmp_path) == 2
-
-
-def test_a_process_of_a_host_has_its_counter_in_its_own_cgroup(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "0::/system.slice/run.service\n")
-    write(tmp_path / "sys/fs/cgroup/system.slice/run.service/memory.events", EVENTS.format(1))
-    write(tmp_path / "sys/fs/cgroup/memory.events", EVENTS.format(9))
-    assert oom_kills(tmp_path) == 1
-
-
-def test_cgroup_v1_counts_in_memory_oom_control(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "4:memory:/kubepods/pod1\n3:cpu,cpuacct:/\n0::/\n")
-    control = tmp_path / "sys/fs/cgroup/memory/memory.oom_control"
-    write(control, CONTROL.format(4))
-    assert oom_kills(tmp_path) == 4  # a container sees its own cgroup as the root
-    write(control.parent / "kubepods/pod1/memory.oom_control", CONTROL.format(5))
-    assert oom_kills(tmp_path) == 5
-
-
-def test_without_a_counter_nothing_is_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cgroup", "counters", "kills"),
+    [
+        ("0::/\n", {"memory.events": EVENTS.format(2)}, 2),
+        (
+            "0::/a.slice/run.service\n",
+            {
+                "a.slice/run.service/memory.events": EVENTS.format(1),
+                "memory.events": EVENTS.format(9),
+            },
+            1,
+        ),
+        (V1, {"memory/memory.oom_control": CONTROL.format(4)}, 4),
+        (V1, OF_POD, 5),
+        ("0::/\nmalformed\n", {"memory.events": "max 7\n"}, None),
+    ],
+    ids=["v2 in a container", "v2 on a host", "v1 in a container", "v1", "before Linux 4.19"],
+)
+def test_the_counter_of_the_own_cgroup(
+    tmp_path: Path, cgroup: str, counters: dict[str, str], kills: int | None
+) -> None:
     assert oom_kills(tmp_path) is None
-    write(tmp_path / "proc/self/cgroup", "0::/\nmalformed\n")
-    write(tmp_path / "sys/fs/cgroup/memory.events", "max 7\n")  # before Linux 4.19
-    assert oom_kills(tmp_path) is None
+    files = {f"sys/fs/cgroup/{name}": text for name, text in counters.items()}
+    write(tmp_path, {"proc/self/cgroup": cgroup, **files})
+    assert oom_kills(tmp_path) == kills

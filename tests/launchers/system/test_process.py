@@ -10,6 +10,7 @@ from launchers.system import process
 from launchers.system.process import Child
 from tests.launchers.waiting import eventually
 
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
 NAP = [sys.executable, "-c", "import time; print('napping', flush=True); time.sleep(60)"]
 
 
@@ -48,14 +49,9 @@ def test_a_wake_ends_the_wait_but_not_the_child(tmp_path: Path) -> None:
 
 def test_a_child_that_says_it_has_failed_is_not_waited_for(tmp_path: Path) -> None:
     """Also if it ignores SIGTERM, as Python does while it exits."""
-    slow = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('a' * 9000, flush=True); time.sleep(0.3); print('failed', flush=True);"
-        "time.sleep(60)"
-    )
-    child = Child(
-        [sys.executable, "-c", slow], dict(os.environ), tmp_path / "log", lambda t: b"failed" in t
-    )
+    slow = DEAF + "print('a' * 9000, flush=True); time.sleep(0.3); print('failed', flush=True);"
+    words = [sys.executable, "-c", f"{slow} time.sleep(60)"]
+    child = Child(words, dict(os.environ), tmp_path / "log", lambda text: b"failed" in text)
     until_written(tmp_path / "log", "a")
     assert child.poll() is None
     begin = time.monotonic()
@@ -66,10 +62,7 @@ def test_a_child_that_says_it_has_failed_is_not_waited_for(tmp_path: Path) -> No
 
 
 def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('deaf', flush=True); time.sleep(60)"
-    )
+    deaf = DEAF + "print('deaf', flush=True); time.sleep(60)"
     child = started(tmp_path / "log", [sys.executable, "-c", deaf])
     until_written(tmp_path / "log", "deaf")
     begin = time.monotonic()
