@@ -72,9 +72,8 @@ def test_a_wrong_token_is_an_auth_error_that_names_the_secret(
         monkeypatch.setenv(name, token)
     error = refused(model, work)
     assert error.code == Exit.AUTH
-    assert (
-        f"secrets.{'hf' if model.startswith('hf') else 'modelscope'}.existingSecret" in error.remedy
-    )
+    secret = "hf" if model.startswith("hf") else "modelscope"
+    assert f"secrets.{secret}.existingSecret" in error.remedy
     assert len(hub.seen) < 4, "an auth error is not tried again"
 
 
@@ -181,19 +180,17 @@ def test_a_file_that_is_no_index_leaves_nothing_out(
     assert {"b.safetensors", "model.safetensors"} <= tree(model_at("hf://o/m@main", work)).keys()
 
 
-def test_a_model_without_safetensors_keeps_its_other_weights() -> None:
-    files = tuple(
-        HubFile(path=p, size=1, digest="", digest_type="none") for p in ("a.bin", "config.json")
-    )
-    model = parse_source("hf://o/m@main", "recipe.model")
-    assert select_files(Listing(commit="", files=files), model, "model") == files
+def listed(*names: str) -> Listing:
+    files = (HubFile(path=name, size=1, digest="", digest_type="none") for name in names)
+    return Listing(commit="", files=tuple(files))
 
 
-def test_a_dataset_keeps_every_file() -> None:
-    names = ("a.bin", "b.safetensors")
-    files = tuple(HubFile(path=p, size=1, digest="", digest_type="none") for p in names)
-    data = parse_source("hf://o/d@main", "recipe.dataset[0]")
-    assert select_files(Listing(commit="", files=files), data, "dataset") == files
+def test_a_model_without_safetensors_and_a_dataset_keep_every_file() -> None:
+    source, found = parse_source("hf://o/m@main", "recipe.model"), listed("a.bin", "config.json")
+    assert select_files(found, source, "model") == found.files
+    source = parse_source("hf://o/d@main", "recipe.dataset[0]")
+    found = listed("a.bin", "b.safetensors")
+    assert select_files(found, source, "dataset") == found.files
 
 
 def test_only_the_corrupt_file_of_a_model_is_fetched_again(hub: FakeHub, work: Workspace) -> None:
@@ -205,31 +202,19 @@ def test_only_the_corrupt_file_of_a_model_is_fetched_again(hub: FakeHub, work: W
     assert len(hub.gets("model.safetensors")) == before
 
 
+OUTSIDE = ["../../../runs/dpo-7/export/model.safetensors", "sub/../../x", "./x", "sub//x", "/etc/x"]
+OUTSIDE += ["", "..\\x", "C:/x", "c:x", "a\nb", "\ud800", "config.json/x"]
+
+
 @pytest.mark.parametrize("hub_name", ["hf", "ms"])
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["../../../runs/dpo-7/export/model.safetensors"],
-        ["sub/../../x"],
-        ["./x"],
-        ["sub//x"],
-        ["/etc/x"],
-        [""],
-        ["..\\x"],
-        ["C:/x"],
-        ["c:x"],
-        ["a\nb"],
-        ["\ud800"],
-        ["config.json/x"],
-    ],
-)
+@pytest.mark.parametrize("name", OUTSIDE)
 def test_a_name_that_is_no_path_below_the_repository_is_refused(
-    hub_name: str, names: list[str], hub: FakeHub, work: Workspace
+    hub_name: str, name: str, hub: FakeHub, work: Workspace
 ) -> None:
     victim = work.root / "runs" / "dpo-7" / "export" / "model.safetensors"
     victim.parent.mkdir(parents=True)
     victim.write_text("weights of another run")
-    hub.repos["models/o/m"] |= dict.fromkeys(names, b"evil")
+    hub.repos["models/o/m"][name] = b"evil"
     revision = "main" if hub_name == "hf" else "master"
     with pytest.raises(LaunchError) as caught:
         get(f"{hub_name}://o/m@{revision}", work)
@@ -242,17 +227,13 @@ def test_a_name_that_is_no_path_below_the_repository_is_refused(
 def test_a_listing_that_holds_nul_or_one_name_twice_is_refused() -> None:
     for names in (["a\0b"], ["a", "a"]):
         with pytest.raises(LaunchError) as caught:
-            Listing(
-                commit="",
-                files=tuple(HubFile(path=n, size=1, digest="", digest_type="none") for n in names),
-            )
+            listed(*names)
         assert caught.value.id == "hub-file-name"
 
 
 def test_ordinary_names_of_repositories_are_accepted() -> None:
     names = ("a b/数据 1.jsonl", ".gitattributes", "..data/x", "a/...", "xy:z", "a.partial", "é")
-    files = tuple(HubFile(path=p, size=1, digest="", digest_type="none") for p in names)
-    assert Listing(commit="", files=files).files == files
+    assert tuple(file.path for file in listed(*names).files) == names
 
 
 @pytest.mark.parametrize("link", ["sub", ""])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.preflight.gang_probes import free_port
 from launchers.progress import prometheus
 from launchers.progress.exporter import exporting
 
@@ -32,11 +33,6 @@ LINE = re.compile(
     r"# (?:HELP|TYPE) dpo_\w+ .+"
     r"|dpo_[a-z_]+\{(?:\w+=\"(?:[^\"\\\n]|\\[\"\\n])*\",?)+\} -?[\d.]+(?:e[+-]?\d+)?"
 )
-
-
-def free_port() -> int:
-    with socket.create_server(("", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @contextmanager

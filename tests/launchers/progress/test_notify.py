@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -87,9 +86,13 @@ def settings(folder: Path, **changes: str) -> Settings:
     return from_env({**given, "DPO_GPUS_PER_NODE": "0", **changes})
 
 
+def progress_of(known: Settings) -> Progress:
+    return Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+
+
 def run(known: Settings, error: BaseException | None = None) -> None:
     """Let a run go through its states, and end with an error if one is given."""
-    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+    progress = progress_of(known)
     with notifying(known.launch, known.reports), reporting(progress):
         progress.begin("train")
         progress.mark("gang")
@@ -194,12 +197,10 @@ def test_bad_tls_is_not_retried(
 
 
 def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
-    known = settings(tmp_path, DPO_WEBHOOK_WAIT="1")
-    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
     with receiving(Receiver()) as server:
-        reports = replace(known.reports, webhook_url=server.url)
-        with notifying(known.launch, reports):
-            progress.begin("train")
+        known = settings(tmp_path, DPO_WEBHOOK_WAIT="1", DPO_WEBHOOK_URL=server.url)
+        with notifying(known.launch, known.reports):
+            progress_of(known).begin("train")
             assert eventually(lambda: server.bodies, 60)
             time.sleep(0.5)
         [body] = server.bodies
@@ -207,12 +208,10 @@ def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_the_state_of_an_earlier_attempt_is_not_sent(tmp_path: Path) -> None:
-    known = settings(tmp_path)
-    progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
-    progress.finish("failed", "old", 1)
     with receiving(Receiver()) as server:
-        reports = replace(known.reports, webhook_url=server.url)
-        with notifying(known.launch, reports):
+        known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
+        progress_of(known).finish("failed", "old", 1)
+        with notifying(known.launch, known.reports):
             time.sleep(0.3)
     assert server.bodies == []
 
@@ -221,10 +220,10 @@ def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_pat
     """The launcher of the lost node has left progress.json as of a run that trains."""
     with receiving(Receiver()) as server:
         known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
-        lost = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+        lost = progress_of(known)
         lost.begin("train")
         lost.begin_training(2)
-        progress = Progress(path=known.launch.work.progress, run=known.launch.run, digest="d")
+        progress = progress_of(known)
         with notifying(known.launch, known.reports), reporting(progress):
             progress.begin("train")
             progress.begin_training(3)
@@ -235,10 +234,8 @@ def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_pat
             time.sleep(0.3)  # several looks: a restart in the same pods is not sent
             progress.end("done")
             progress.finish("succeeded")
-    assert [(each["reason"], each["attempt"]) for each in server.bodies] == [
-        ("Training", 3),
-        ("Succeeded", 4),
-    ]
+    said = [(each["reason"], each["attempt"]) for each in server.bodies]
+    assert said == [("Training", 3), ("Succeeded", 4)]
     assert server.bodies[0]["text"].endswith("attempt 3; rank 0 of the attempt before was lost")
 
 
@@ -265,13 +262,9 @@ def test_events_are_written_on_the_jobset(tmp_path: Path, monkeypatch: pytest.Mo
     [body] = server.bodies
     assert server.paths == ["/api/v1/namespaces/team-a/events"]
     assert server.tokens == ["Bearer abc"]
-    assert body["involvedObject"] == {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "name": "r",
-        "namespace": "team-a",
-        "uid": "uid-1",
-    }
+    place = {"namespace": "team-a", "name": "r", "uid": "uid-1"}
+    kind = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    assert body["involvedObject"] == kind | place
     assert (body["reason"], body["type"]) == ("Failed", "Warning")
     assert len(body["message"]) == 1024
 
@@ -285,16 +278,16 @@ def test_without_an_account_the_run_continues(
     assert "event not sent cause=FileNotFoundError" in caplog.text
 
 
+TRAINS = {"state": "running", "stage": "train"}
+
+
 @pytest.mark.parametrize(
     ("progress", "reason"),
     [
         ({"state": "running", "stage": "download"}, None),
-        ({"state": "running", "stage": "train"}, None),
-        ({"state": "running", "stage": "train", "phases": {"gang": 1.0}}, "Training"),
-        (
-            {"state": "running", "stage": "train", "restarts_in_place": [{"why": "rank 1: NaN"}]},
-            "Training",
-        ),
+        (TRAINS, None),
+        (TRAINS | {"phases": {"gang": 1.0}}, "Training"),
+        (TRAINS | {"restarts_in_place": [{"why": "rank 1: NaN"}]}, "Training"),
         ({"state": "failed", "code": 143, "why": "SIGTERM"}, "Interrupted"),
         ({"state": "failed", "code": 1}, "Failed"),
         ({"state": "succeeded", "training": None}, "Succeeded"),

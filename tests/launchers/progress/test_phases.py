@@ -89,9 +89,8 @@ def test_the_start_is_reported_once_the_first_step_is_seen(
 def test_after_a_restart_in_place_the_phases_begin_with_the_failure(tmp_path: Path) -> None:
     of = progress(tmp_path)
     of.restart(2, failed=200.0, why="rank 1: killed")
-    assert of.restarts == [
-        {"attempt": 2, "why": "rank 1: killed", "failed": 200.0, "seconds": None}
-    ]
+    begun = {"attempt": 2, "why": "rank 1: killed", "failed": 200.0, "seconds": None}
+    assert of.restarts == [begun]
     with following(of, tmp_path, 1, lambda: None):
         training(tmp_path, imports=210.0, first_step=212.5, second_step=213.0)
     found = json.loads(of.path.read_text())
@@ -99,23 +98,16 @@ def test_after_a_restart_in_place_the_phases_begin_with_the_failure(tmp_path: Pa
     assert (found["attempt"], found["restarts_in_place"][0]["seconds"]) == (2, 12.5)
 
 
-def test_a_training_that_ends_after_its_first_step_keeps_its_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("phase", "kept"), [("first_step", [1]), ("imports", [])])
+def test_a_training_that_ends_keeps_its_kernels_after_its_first_step(
+    tmp_path: Path, phase: str, kept: list[int]
+) -> None:
     saved: list[int] = []
     of = progress(tmp_path)
     with pytest.raises(KeyError), following(of, tmp_path, 1, lambda: saved.append(1)):
-        training(tmp_path, first_step=120.0)
+        training(tmp_path, **{phase: 120.0})
         raise KeyError
-    assert saved == [1]
-    assert reported(of.path)["first_step"] == 120.0
-
-
-def test_a_training_without_a_step_keeps_nothing(tmp_path: Path) -> None:
-    saved: list[int] = []
-    of = progress(tmp_path)
-    with following(of, tmp_path, 1, lambda: saved.append(1)):
-        training(tmp_path, imports=120.0)
-    assert not saved
-    assert reported(of.path)["imports"] == 120.0
+    assert saved == kept and reported(of.path)[phase] == 120.0
 
 
 def test_the_last_node_follows_its_own_rank(tmp_path: Path) -> None:

@@ -18,8 +18,17 @@ def read(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_the_file_follows_the_stages_in_their_order(tmp_path: Path) -> None:
-    progress = Progress(path=tmp_path / "runs" / "r" / "progress.json", run="r", digest="d")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "r" / "progress.json"
+
+
+def progress_at(path: Path) -> Progress:
+    return Progress(path=path, run="r", digest="d")
+
+
+def test_the_file_follows_the_stages_in_their_order(path: Path) -> None:
+    progress = progress_at(path)
     progress.begin("download")
     assert read(progress.path)["stages"]["download"]["state"] == "running"
     progress.end("done")
@@ -32,8 +41,8 @@ def test_the_file_follows_the_stages_in_their_order(tmp_path: Path) -> None:
     assert document["state"] == "succeeded"
 
 
-def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
-    progress = Progress(path=tmp_path / "progress.json", run="r", digest="d")
+def test_a_failure_ends_the_stage_that_was_under_way(path: Path) -> None:
+    progress = progress_at(path)
     progress.begin("clone")
     progress.end("done")
     progress.begin("download")
@@ -41,23 +50,19 @@ def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
     document = read(progress.path)
     assert (document["state"], document["code"]) == ("failed", 66)
     assert (document["why"], document["digest"]) == ("404 for hf://o/m", "d")
-    stages = document["stages"]
-    assert stages["clone"]["state"] == "done"
-    assert (stages["download"]["state"], stages["download"]["why"]) == (
-        "failed",
-        "404 for hf://o/m",
-    )
+    clone, download = document["stages"]["clone"], document["stages"]["download"]
+    assert clone["state"] == "done"
+    assert (download["state"], download["why"]) == ("failed", "404 for hf://o/m")
 
 
-def test_an_interrupted_start_keeps_the_state_of_training(tmp_path: Path) -> None:
-    path = tmp_path / "progress.json"
-    first = Progress(path=path, run="r", digest="d")
+def test_an_interrupted_start_keeps_the_state_of_training(path: Path) -> None:
+    first = progress_at(path)
     first.begin_training(2)
     first.training = {"step": 30, "loss": 0.5}
     first.finish("succeeded")
-    Progress(path=path, run="r", digest="d").begin("download")  # and is killed
-    Progress(path=path, run="r", digest="d").finish("failed", "404 for hf://o/m", 66)
-    again = Progress(path=path, run="r", digest="d")
+    progress_at(path).begin("download")  # and is killed
+    progress_at(path).finish("failed", "404 for hf://o/m", 66)
+    again = progress_at(path)
     again.finish("succeeded")
     found = read(path)
     assert (found["attempt"], found["training"]) == (2, {"step": 30, "loss": 0.5})
@@ -66,10 +71,10 @@ def test_an_interrupted_start_keeps_the_state_of_training(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["[]", '{"training": 1, "attempt": "x"}', '{"attempt": null}'])
-def test_another_ones_file_is_no_training(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "progress.json"
+def test_another_ones_file_is_no_training(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True)
     path.write_text(text)
-    Progress(path=path, run="r", digest="d").begin("clone")
+    progress_at(path).begin("clone")
     assert (read(path)["attempt"], read(path)["training"]) == (0, {})
 
 
@@ -79,7 +84,7 @@ def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Progress:
     monkeypatch.setattr(module, "LOOKUP_SECONDS", 0.2)
     lease = RunLease(tmp_path / "away" / "run.lock", "t")
     monkeypatch.setenv(run_lease.VARIABLE, str(lease))
-    return Progress(path=tmp_path / "progress.json", run="r", digest="d")
+    return progress_at(tmp_path / "progress.json")
 
 
 def test_a_lock_that_cannot_be_read_hides_no_failure(unknown: Progress) -> None:

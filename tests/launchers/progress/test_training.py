@@ -14,50 +14,43 @@ from launchers.metrics import writer
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
 from launchers.progress.training import Tail, Timeline, log_held_out, summarising
+from tests.launchers.waiting import eventually
+
+SPEED: dict[str, Any] = {"tokens_per_second_per_gpu": 5000.0, "mfu": 0.15, "data_seconds": 0.1}
 
 
 def text(step: int, attempt: int = 1, seconds: float = 2.0) -> str:
     values = {"loss": 0.6, "rewards/margins": 0.4, "rewards/accuracies": 0.75}
-    row = Row(
-        step=step,
-        total=100,
-        attempt=attempt,
-        time=0.0,
-        seconds=seconds,
-        data_seconds=0.1,
-        tokens_per_second_per_gpu=5000.0,
-        mfu=0.15,
-        values=values,
-    )
-    return metrics.line(row)
+    at: dict[str, Any] = {"step": step, "total": 100, "attempt": attempt}
+    return metrics.line(Row(**at, time=0.0, seconds=seconds, values=values, **SPEED))
 
 
-def wait_for(path: Path, step: int) -> dict[str, Any]:
-    stop = time.monotonic() + 10
-    while time.monotonic() < stop:
-        found: dict[str, Any] = json.loads(path.read_text())["training"] if path.exists() else {}
-        if found.get("step") == step:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"no step {step}")
+@pytest.fixture
+def progress(tmp_path: Path) -> Progress:
+    return Progress(path=tmp_path / "p.json", run="r", digest="d")
 
 
-def test_training_is_reported_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
-    rows, progress = (
-        tmp_path / "metrics.jsonl",
-        Progress(path=tmp_path / "p.json", run="r", digest="d"),
-    )
+def reported(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())["training"] if path.exists() else {}
+    return found
+
+
+def test_training_is_reported_while_it_runs_and_at_its_end(
+    tmp_path: Path, progress: Progress
+) -> None:
+    rows = tmp_path / "metrics.jsonl"
     with summarising(progress, rows, every=0.05):
         writer.append(rows, text(1, seconds=30.0))
         writer.append(rows, text(2))
         writer.append(rows, text(3))
-        found = wait_for(progress.path, 3)
+        assert eventually(lambda: reported(progress.path).get("step") == 3)
+        found = reported(progress.path)
         writer.append(rows, text(4))
     assert found["eta_seconds"] == 97 * 2.0  # the first, slow step does not count
     assert (found["loss"], found["margin"], found["accuracy"]) == (0.6, 0.4, 0.75)
     assert (found["tokens_per_second_per_gpu"], found["mfu"]) == (5000.0, 0.15)
     assert found["data_share"] == 0.05
-    assert json.loads(progress.path.read_text())["training"]["step"] == 4
+    assert reported(progress.path)["step"] == 4
 
 
 def test_goodput_counts_no_step_twice_and_the_time_of_all_attempts() -> None:
@@ -69,8 +62,7 @@ def test_goodput_counts_no_step_twice_and_the_time_of_all_attempts() -> None:
     assert (found["step"], found["attempt"], found["goodput"]) == (3, 2, 6 / 20)
 
 
-def test_before_the_first_step_nothing_is_reported(tmp_path: Path) -> None:
-    progress = Progress(path=tmp_path / "p.json", run="r", digest="d")
+def test_before_the_first_step_nothing_is_reported(tmp_path: Path, progress: Progress) -> None:
     with summarising(progress, tmp_path / "metrics.jsonl", every=0.01):
         time.sleep(0.05)
     assert not progress.path.exists()
@@ -78,13 +70,11 @@ def test_before_the_first_step_nothing_is_reported(tmp_path: Path) -> None:
 
 
 def test_no_row_of_the_file_ends_a_run_that_has_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, progress: Progress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer.append(tmp_path / "metrics.jsonl", text(1))
     monkeypatch.setattr(Timeline, "summary", lambda *given: 1 / 0)
-    with summarising(
-        Progress(path=tmp_path / "p.json", run="r", digest="d"), tmp_path / "metrics.jsonl"
-    ):
+    with summarising(progress, tmp_path / "metrics.jsonl"):
         pass
 
 
@@ -131,15 +121,12 @@ def test_evaluations_are_reported_and_logged(caplog: pytest.LogCaptureFixture) -
     assert found["step"] == 2
     with caplog.at_level("INFO"):
         log_held_out(found)
-    assert "held out, best evaluation step=1 loss=0.4 accuracy=0.8 margin=0.1 by=loss" in (
-        caplog.text
-    )
-
-
-def test_a_run_without_evaluations_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    timeline = Timeline()
-    timeline.add([text(1)])
-    found = timeline.summary(10.0, 0.0)
+    said = "held out, best evaluation step=1 loss=0.4 accuracy=0.8 margin=0.1 by=loss"
+    assert said in caplog.text
+    caplog.clear()
+    without = Timeline()
+    without.add([text(1)])
+    found = without.summary(10.0, 0.0)
     assert found["held_out"] is None
     with caplog.at_level("INFO"):
         log_held_out(found)

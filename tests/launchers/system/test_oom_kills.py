@@ -18,14 +18,7 @@ V1 = "4:memory:/kubepods/pod1\n3:cpu,cpuacct:/\n0::/\n"
     ("cgroup", "counters", "kills"),
     [
         ("0::/\n", {"memory.events": EVENTS.format(2)}, 2),
-        (
-            "0::/a.slice/run.service\n",
-            {
-                "a.slice/run.service/memory.events": EVENTS.format(1),
-                "memory.events": EVENTS.format(9),
-            },
-            1,
-        ),
+        ("0::/a.slice/run.service\n", OF_HOST, 1),
         (V1, {"memory/memory.oom_control": CONTROL.format(4)}, 4),
         (V1, OF_POD, 5),
         ("0::/\nmalformed\n", {"memory.events": "max 7\n"}, None),
