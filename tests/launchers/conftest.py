@@ -46,12 +46,8 @@ def calm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calm: None) -> Iterator[FakeHub]:
     with serve() as state:
-        for name in (
-            "HF_TOKEN",
-            "MODELSCOPE_API_TOKEN",
-            "HF_HUB_OFFLINE",
-            "HUGGING_FACE_HUB_TOKEN",
-        ):
+        tokens = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "MODELSCOPE_API_TOKEN")
+        for name in (*tokens, "HF_HUB_OFFLINE"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HF_ENDPOINT", state.url)
         monkeypatch.setenv("MODELSCOPE_ENDPOINT", state.url)

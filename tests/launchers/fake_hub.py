@@ -123,19 +123,13 @@ class Answer:
             return None
         if files is None or self.query.get("Revision") not in self.hub.revisions:
             return self.send(404, {"Code": 10010205001, "Message": "not found", "Success": False})
-        entries = [
-            {
-                "Path": path,
-                "Name": path.rpartition("/")[2],
-                "Size": len(content),
-                "Sha256": hashlib.sha256(content).hexdigest(),
-                "Type": "blob",
-            }
-            for path, content in files.items()
-        ]
-        if int(self.query.get("PageNumber", "1")) > 1:
-            entries = []
-        data = {"Files": entries, "TotalCount": len(files)}
+        entries = []
+        for path, content in files.items():
+            entry = {"Path": path, "Name": path.rpartition("/")[2], "Type": "blob"}
+            digest = hashlib.sha256(content).hexdigest()
+            entries.append({**entry, "Size": len(content), "Sha256": digest})
+        is_first = int(self.query.get("PageNumber", "1")) == 1
+        data = {"Files": entries if is_first else [], "TotalCount": len(files)}
         return self.send(200, {"Code": 200, "Success": True, "Data": data, **data})
 
     def file(self, repo: str, path: str) -> None:

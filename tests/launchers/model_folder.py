@@ -9,16 +9,9 @@ from launchers.plan.model_config import text_config
 
 HIDDEN, VOCABULARY, LAYERS = 8, 16, 2
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "hidden_size": HIDDEN,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "vocab_size": VOCABULARY,
-    "tie_word_embeddings": True,
-}
+CONFIG: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
+CONFIG |= {"hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": 2}
+CONFIG |= {"intermediate_size": 16, "vocab_size": VOCABULARY, "tie_word_embeddings": True}
 TOKENIZER = '{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}}'
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -36,8 +36,5 @@ def ids(file: Path) -> Iterator[str]:
             given = [keyword.value for keyword in node.keywords if keyword.arg == "id"]
             if isinstance(node.func, ast.Name) and node.func.id in takes_id:
                 given += node.args[:1]
-            yield from (
-                value.value
-                for value in given
-                if isinstance(value, ast.Constant) and isinstance(value.value, str)
-            )
+            values = (each.value for each in given if isinstance(each, ast.Constant))
+            yield from (value for value in values if isinstance(value, str))

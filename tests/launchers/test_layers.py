@@ -152,8 +152,5 @@ def imports() -> Iterator[tuple[str, str]]:
                 full = [f"{node.module}.{alias.name}" for alias in node.names]
                 yield from ((importer, n if n in known else str(node.module)) for n in full)
             elif isinstance(node, ast.ImportFrom) and node.module == "launchers":
-                yield from (
-                    (importer, f"launchers.{alias.name}")
-                    for alias in node.names
-                    if f"launchers.{alias.name}" in known
-                )
+                full = [f"launchers.{alias.name}" for alias in node.names]
+                yield from ((importer, name) for name in full if name in known)

@@ -30,34 +30,21 @@ SIZES = (1, 5, 2, 7, 3)
 """Pairs of each held-out pack: four make two rounds of both replicas, the last one is left out."""
 
 
+UNSET = dict.fromkeys(("num_train_epochs", "mtp_num_layers", "dsa_indexer_loss_coeff"))
+UNSET["virtual_pipeline_model_parallel_size"] = None
+OFF = dict.fromkeys(("train_dataloader_shuffle", "data_sharding", "group_by_length"), False)
+OFF |= dict.fromkeys(("dataloader_persistent_workers", "greater_is_better"), False)
+OFF |= dict.fromkeys(("is_multimodal", "overlap_grad_reduce", "overlap_param_gather"), False)
+OFF["nccl_comm_warmup"] = False
+
+
 def made(cls: Any, upstream: Any, home: Path, **changed: Any) -> Any:
     """Return a trainer, the same on both ranks, whose checkpoint says it has done no step."""
     args = options(home, **changed)
-    more: dict[str, Any] = {
-        "eval_iters": -1,
-        "num_microbatches": 3,
-        "global_batch_size": 6,
-        "train_iters": 9,
-        "num_train_epochs": None,
-        "save_strategy": "steps",
-        "mtp_num_layers": None,
-        "virtual_pipeline_model_parallel_size": None,
-        "dsa_indexer_loss_coeff": None,
-        "dataloader_persistent_workers": False,
-        "train_dataloader_shuffle": False,
-        "data_seed": 42,
-        "data_sharding": False,
-        "group_by_length": False,
-        "rlhf_type": "dpo",
-        "metric_for_best_model": "loss",
-        "greater_is_better": False,
-        "is_multimodal": False,
-        "overlap_grad_reduce": False,
-        "overlap_param_gather": False,
-        "nccl_comm_warmup": False,
-        "num_generations": 1,
-    }
-    vars(args).update({**more, **changed})
+    sizes = {"eval_iters": -1, "num_microbatches": 3, "global_batch_size": 6, "train_iters": 9}
+    words = {"save_strategy": "steps", "rlhf_type": "dpo", "metric_for_best_model": "loss"}
+    numbers = {"data_seed": 42, "num_generations": 1}
+    vars(args).update({**UNSET, **OFF, **sizes, **words, **numbers, **changed})
     torch.manual_seed(5)
     run = trainer(cls, upstream, args)
     del run._all_reduce_metric

@@ -59,7 +59,8 @@ def test_caches_of_each_pods_own_are_a_warning_in_a_gang() -> None:
 def test_packages_that_the_backend_needs() -> None:
     newer = {"torch": "2.13.0+cu130", "ms-swift": "4.5.3"}
     trusted = {"megatron-core": ""}  # without a version
-    for change in ({}, newer, trusted):
+    first = {"megatron-core": "0.16.0rc1"}
+    for change in ({}, newer, trusted, first):
         assert versions({**MEGATRON, **change}, "megatron").state == "ok"
     found = versions({**MEGATRON, **newer, "ms-swift": "4.4.2"}, "megatron")
     assert "torch >= 2.6, < 2.12" in found.seen
@@ -70,6 +71,7 @@ def test_packages_that_the_backend_needs() -> None:
     ("package", "version", "words"),
     [
         ("megatron-core", "0.15.3", "megatron-core is 0.15.3; backend megatron requires"),
+        ("megatron-core", "0.20.0rc0", "megatron-core is 0.20.0rc0"),
         ("megatron-core", "0.20.0", "requires megatron-core >= 0.16, < 0.20"),
         ("torch", "2.12.0+cu130", "torch is 2.12.0+cu130"),  # each Megatron save would fail
         ("ms-swift", "3.12.5", "ms-swift is 3.12.5"),

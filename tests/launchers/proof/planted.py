@@ -69,16 +69,10 @@ def save() -> None:
     """A save in the background writes other numbers."""
 
     def copy(inner: Any, self: Any, files: Any, *given: Any) -> Any:
-        changed = [
-            (
-                *each[:3],
-                [
-                    (item, tensor + 1 if tensor.is_floating_point() else tensor)
-                    for item, tensor in each[3]
-                ],
-            )
-            for each in files
-        ]
+        changed = []
+        for *place, items in files:
+            more = [(item, each + 1 if each.is_floating_point() else each) for item, each in items]
+            changed.append((*place, more))
         return inner(self, changed, *given)
 
     wrapped("launchers.training.saving.background", "Writes", "copy", copy)
@@ -108,12 +102,11 @@ def weights() -> None:
 
 def filler() -> None:
     """Filler counts as text in the experts' balancing loss."""
-    wrapped(
-        "launchers.training.experts.filler_mask",
-        "",
-        "mask",
-        lambda inner, real, tokens, device: inner(tokens, tokens, device),
-    )
+
+    def all_of_it(inner: Any, real: Any, tokens: Any, device: Any) -> Any:
+        return inner(tokens, tokens, device)
+
+    wrapped("launchers.training.experts.filler_mask", "", "mask", all_of_it)
 
 
 def window() -> None:

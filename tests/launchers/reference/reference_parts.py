@@ -66,27 +66,14 @@ def collate(batch: list[Any]) -> dict[str, Any]:
 def options(home: Path, **changed: Any) -> Any:
     (home / "model").mkdir(parents=True, exist_ok=True)
     loss = {"beta": 0.1, "label_smoothing": 0.0, "f_divergence_type": "reverse_kl"}
-    given = {
-        **loss,
-        "loss_type": "sigmoid",
-        "reference_free": False,
-        "rpo_alpha": None,
-        "padding_free": True,
-        "context_parallel_size": 1,
-        "pipeline_model_parallel_size": 1,
-        "task_type": "causal_lm",
-        "rlhf_type": "dpo",
-        "tuner_type": "full",
-        "micro_batch_size": 1,
-        "seq_length": 64,
-        "dataloader_num_workers": 0,
-        "dataloader_pin_memory": False,
-        "dataloader_prefetch_factor": None,
-        "streaming": False,
-        "output_dir": str(home),
-        "model": str(home / "model"),
-        "ref_model": str(home / "model"),
-    }
+    loss |= {"loss_type": "sigmoid", "reference_free": False, "rpo_alpha": None}
+    task = {"task_type": "causal_lm", "rlhf_type": "dpo", "tuner_type": "full"}
+    sizes = dict.fromkeys(("context_parallel_size", "pipeline_model_parallel_size"), 1)
+    batch = {"micro_batch_size": 1, "seq_length": 64, "padding_free": True, "streaming": False}
+    loader = {"num_workers": 0, "pin_memory": False, "prefetch_factor": None}
+    loader = {f"dataloader_{name}": value for name, value in loader.items()}
+    model = dict.fromkeys(("model", "ref_model"), str(home / "model"))
+    given = {**loss, **task, **sizes, **batch, **loader, **model, "output_dir": str(home)}
     return SimpleNamespace(**{**given, **changed})
 
 

@@ -186,11 +186,10 @@ def test_what_the_models_sizes_rule_out_is_reported(
 
 def test_one_mistake_is_reported_once() -> None:
     assert reported(tp=2, ep=2) == ["moe-sequence-parallel"]
-    assert reported(tp=16, sp=True, model_config=_six()).count("kv-heads") == 1
-
-
-def _six() -> ModelConfig:
-    return ModelConfig(**{**vars(DENSE), "heads": 48, "kv_heads": 6, "ffn": 9600})
+    assert reported(None, tp=2, pp=2) == []  # without the model its rules are silent
+    assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
+    six = replace(DENSE, heads=48, kv_heads=6, ffn=9600)
+    assert reported(tp=16, sp=True, model_config=six).count("kv-heads") == 1
 
 
 def test_a_dense_model_needs_less() -> None:
@@ -208,18 +207,10 @@ def test_older_cores_recompute_layernorm_with_experts() -> None:
         assert reported(modules=["layernorm"], core=core, megatron_extra_kwargs=extra)
 
 
-def test_without_the_model_its_rules_are_silent() -> None:
-    assert reported(None, tp=2, pp=2) == []
-
-
 def test_positions_that_the_model_scales_are_not_too_many() -> None:
     scaled = replace(QWEN, scaled_positions=65536)
     assert "length-positions" not in warned(scaled, max_length=65536)
     assert "length-positions" in warned(scaled, max_length=65537)
-
-
-def test_values_that_are_not_sizes_are_reported_alone() -> None:
-    assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +293,7 @@ def test_what_divides_is_never_refused_for_the_model(tp: int, pp: int, ep: int, 
 
 @given(layers=st.integers(1, 99), pp=st.integers(2, 12), first=st.integers(1, 40))
 def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first: int) -> None:
-    model_config = ModelConfig(**{**vars(DENSE), "layers": layers})
+    model_config = replace(DENSE, layers=layers)
     refused = "pipeline-uneven" in reported(model_config, nodes=pp, pp=pp, first=first, gbs=8)
     layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
     try:

@@ -11,10 +11,8 @@ import pytest
 from launchers import PACKAGE
 from launchers.exits import Exit
 
-LOG = {
-    **{"path": "/w/a", "offset": 0, "tail": None, "pattern": None},
-    **{"limit": 10, "seconds": 1, "last": False},
-}
+LOG = {"path": "/w/a", "offset": 0, "tail": None, "pattern": None}
+LOG |= {"limit": 10, "seconds": 1, "last": False}
 SMALL = json.dumps({"limit": 10, "cut": 0, "patterns": [r".*\.json"]})
 
 

@@ -1,10 +1,12 @@
 """Every cache's key has the identity of the code that fills the cache."""
 
 import ast
+import json
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -94,12 +96,8 @@ def kernels(home: Path) -> object:
     return kernel_cache.PACKAGES, code_identity.installed(["pip"]), given["TORCH_EXTENSIONS_DIR"]
 
 
-KEYS: dict[str, Callable[[Path], object]] = {
-    "tokens": tokens,
-    "reference": reference,
-    "conversion": conversion,
-    "kernels": kernels,
-}
+KEYS: dict[str, Callable[[Path], object]] = {"tokens": tokens, "reference": reference}
+KEYS |= {"conversion": conversion, "kernels": kernels}
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYED.values())))
@@ -145,12 +143,10 @@ def test_code_is_known_by_its_contents_and_not_by_its_place(tmp_path: Path) -> N
 def test_code_that_cannot_be_read_is_no_missing_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scandir(path: object) -> Any:
-        raise OSError(5, "Input/output error", str(path))
-
     missing = {"PYTHONPATH": str(tmp_path / "none")}
     assert code_identity.identity((), env=missing)
-    monkeypatch.setattr("os.scandir", scandir)
+    error = OSError(5, "Input/output error")
+    monkeypatch.setattr("os.scandir", Mock(side_effect=error))
     with pytest.raises(OSError, match="Input/output error"):
         code_identity.identity((), env={"PYTHONPATH": str(tmp_path)})
 
@@ -168,9 +164,8 @@ def test_builds_of_one_version_differ_and_an_editable_one_is_read(
     for record in ("a.py,sha256=1,1", "a.py,sha256=2,1"):
         (info / "RECORD").write_text(record)
         seen.append(code_identity.identity(["fork"]))
-    (info / "direct_url.json").write_text(
-        f'{{"url": "file://{source}", "dir_info": {{"editable": true}}}}'
-    )
+    editable = {"url": f"file://{source}", "dir_info": {"editable": True}}
+    (info / "direct_url.json").write_text(json.dumps(editable))
     for text in ("1", "2"):
         (source / "a.py").write_text(text)
         seen.append(code_identity.identity(["fork"]))

@@ -33,10 +33,8 @@ def written(folder: Path) -> Digests:
 
 
 def test_the_installed_release_is_added(here: Digests, tmp_path: Path) -> None:
-    assert digests.write([OLD, NEW]) == [
-        "swift.a:new of ms-swift 4.7.0",
-        "swift.a:old of ms-swift 4.7.0",
-    ]
+    said = ["swift.a:new of ms-swift 4.7.0", "swift.a:old of ms-swift 4.7.0"]
+    assert digests.write([OLD, NEW]) == said
     read = written(tmp_path)["ms-swift"]["swift.a"]
     assert read == {"new": {"2" * 64: "4.7.0"}, "old": {"0" * 64: "4.4.1 to 4.6.0, 4.7.0"}}
     assert digests.write([OLD, NEW]) == [], "the same again adds nothing"

@@ -45,16 +45,11 @@ def test_the_modules_that_show_an_entry_exist() -> None:
 @pytest.fixture(scope="module")
 def sources() -> dict[str, str]:
     """Return the text of the launcher and of the tests, by kind."""
-    own = (each for each in launchers.PACKAGE.rglob("*.py"))
-    tests = (
-        each
-        for each in TESTS.rglob("*")
-        if each.suffix in (".py", ".yaml") and each != FILE and "golden" not in each.parts
-    )
-    return {
-        "launchers": "\n".join(each.read_text(encoding="utf-8") for each in own),
-        "tests": "\n".join(each.read_text(encoding="utf-8") for each in tests),
-    }
+    own = launchers.PACKAGE.rglob("*.py")
+    files = (each for each in TESTS.rglob("*") if each.suffix in (".py", ".yaml") and each != FILE)
+    tests = (each for each in files if "golden" not in each.parts)
+    read = {"launchers": own, "tests": tests}
+    return {k: "\n".join(each.read_text(encoding="utf-8") for each in v) for k, v in read.items()}
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda each: each["entry"][:50])

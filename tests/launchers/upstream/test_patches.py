@@ -49,14 +49,10 @@ def test_every_function_that_an_installation_replaces_is_declared(feature: Featu
     assert set(assigned(feature)) <= declared
 
 
-def test_the_walk_over_installations_sees_assignments() -> None:
-    assert {name for feature in FEATURES for name in assigned(feature)} >= {
-        "step",
-        "load_weights",
-        "get_grad_norm_fp32",
-        "_load_checkpoint",
-        "token_combine",
-    }
+def test_the_walks_over_modules_see_assignments_and_private_calls() -> None:
+    some = {"step", "load_weights", "get_grad_norm_fp32", "_load_checkpoint", "token_combine"}
+    assert {name for feature in FEATURES for name in assigned(feature)} >= some
+    assert {name for f in FEATURES for name in private_calls(f)} >= {"_save_checkpoint"}
 
 
 def test_sources_and_patches_name_the_same_functions() -> None:
@@ -78,10 +74,6 @@ def test_every_private_method_of_the_trainer_that_is_called_is_declared(feature:
     patch = BY_FEATURE.get(feature.name)
     declared = {f.name.rpartition(".")[2] for f in (patch.functions if patch else ())}
     assert set(private_calls(feature)) <= declared
-
-
-def test_the_walk_over_modules_sees_private_calls() -> None:
-    assert {name for f in FEATURES for name in private_calls(f)} >= {"_save_checkpoint"}
 
 
 @needs_releases

@@ -92,15 +92,11 @@ def test_the_table_of_an_image_needs_neither_settings_nor_packages(
 
 
 def test_the_table_imports_no_package_and_names_unknown_sources(tmp_path: Path) -> None:
-    fake_upstream.lay(
-        tmp_path,
-        {
-            "swift/megatron/utils/utils.py": "raise SystemExit\ndef get_packed_seq_params(): 1\n",
-            "swift/__init__.py": "raise SystemExit\n",
-            "torch/__init__.py": "raise SystemExit\n",
-        },
-    )
-    (tmp_path / "swift/__init__.py").write_text("raise SystemExit\n")
+    ends = "raise SystemExit\n"
+    utils = f"{ends}def get_packed_seq_params(): 1\n"
+    files = {"swift/megatron/utils/utils.py": utils, "torch/__init__.py": ends}
+    fake_upstream.lay(tmp_path, files)
+    (tmp_path / "swift/__init__.py").write_text(ends)
     program = "from launchers.command import main; main(['patches'], {})"
     printed = fake_upstream.run(tmp_path, program, torch=False)
     function = "swift.megatron.utils.utils:get_packed_seq_params"

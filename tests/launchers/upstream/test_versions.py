@@ -1,8 +1,7 @@
-"""Versions of upstream's packages are compared alike by rules, preflight and doctor."""
+"""Versions of upstream's packages: those of the preflight are in its own tests."""
 
 import pytest
 
-from launchers.preflight.pod_checks import versions
 from launchers.rules.table import rows
 from launchers.upstream.versions import parse_version
 
@@ -30,16 +29,3 @@ def test_a_pre_release_and_a_local_build_count_as_their_release(
 @pytest.mark.parametrize("text", ["4.6.0rc1", "4.6.0.dev0", "4.6"])
 def test_a_pre_release_has_the_rules_of_its_release(text: str) -> None:
     assert rows("megatron", text) == rows("megatron", "4.6.0") != rows("megatron", "4.4.2")
-
-
-def test_a_pre_release_of_the_first_unsupported_release_is_refused() -> None:
-    supported = {
-        "torch": "2.11.0+cu130",
-        "ms-swift": "4.4.1",
-        "megatron-core": "0.16.0rc1",
-        "mcore-bridge": "1.6.5",
-        "transformer-engine": "2.17.0",
-    }
-    assert versions(supported, "megatron").state == "ok"
-    beyond = versions({**supported, "megatron-core": "0.20.0rc0"}, "megatron")
-    assert beyond.state == "failed" and "megatron-core is 0.20.0rc0" in beyond.seen

@@ -70,9 +70,8 @@ def test_a_signal_ends_the_process(number: signal.Signals, tmp_path: Path) -> No
     code = f"import os, time; open(r'{tmp_path}/pid', 'w').write(f'{{os.getpid()}}\\n')"
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([warm.python(), "-c", f"{code}; time.sleep(100)"], env=env) as process:
-        assert eventually(
-            lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()[-1:] == "\n"
-        )
+        pid = tmp_path / "pid"
+        assert eventually(lambda: pid.exists() and pid.read_text()[-1:] == "\n")
         process.send_signal(number)
         assert process.wait(timeout=20) == -number
-    assert eventually(lambda: not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists())
+    assert eventually(lambda: not Path("/proc", pid.read_text().strip()).exists())
