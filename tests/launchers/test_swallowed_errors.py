@@ -16,10 +16,9 @@ ALLOWED: dict[str, str] = {
     "the error is passed on, or ends this process with its own code": """
         command.py:main gang/leader.py:Leader._serve gang/member.py:_introduce
         preflight/preflight.py:Preflight._door preflight/preflight.py:Preflight.answer
-        storage/lock.py:Lock._create storage/lock.py:await_chain
-        storage/run_lease.py:end system/lookup.py:certain system/retry.py:retry
-        system/threads.py:each.work system/threads.py:begin.work
-        reference/forward_pass.py:_from_rank_0
+        storage/lock.py:Lock._create storage/lock.py:await_chain storage/run_lease.py:end
+        system/lookup.py:certain system/retry.py:retry system/threads.py:each.work
+        system/threads.py:begin.work reference/forward_pass.py:_from_rank_0
         training/saving/background.py:Writes._run training/saving/write_process.py:serve
         rehearsal/load_export.py:main stages/export.py:link_or_copy proof/run.py:_rank
         preflight/probes.py:_lacks.tried
@@ -36,11 +35,10 @@ ALLOWED: dict[str, str] = {
         gang/handshake.py:Handshakes._accept gang/handshake.py:Handshakes._read
         gang/handshake.py:Handshakes._refuse hang/agreement.py:HangAgreement._gathered
         hang/agreement.py:HangAgreement._decide hang/agreement.py:_judged
-        gang/peer_monitor.py:PeerMonitor.send_keepalives.work
-        gang/peer_monitor.py:PeerMonitor.watch gang/protocol.py:Connection.close
-        preflight/gang_probes.py:PortProbe._serve preflight/gang_probes.py:PortProbe._tell
-        preflight/gang_probes.py:PortProbe.__exit__ progress/exporter.py:_server
-        progress/notify.py:event standby/message.py:Waiting._receive
+        gang/peer_monitor.py:PeerMonitor.send_keepalives.work gang/peer_monitor.py:PeerMonitor.watch
+        gang/protocol.py:Connection.close preflight/gang_probes.py:PortProbe._serve
+        preflight/gang_probes.py:PortProbe._tell preflight/gang_probes.py:PortProbe.__exit__
+        progress/exporter.py:_server progress/notify.py:event standby/message.py:Waiting._receive
         standby/standby.py:Standby._hand_over standby/agent.py:Worker.takes
     """,
     "evidence, reports and logs: they end nothing and decide nothing": """
@@ -49,28 +47,24 @@ ALLOWED: dict[str, str] = {
         hang/record.py:write hang/stacks.py:py_spy metrics/model.py:found
         metrics/writer.py:Writer._work preflight/report.py:Report.write
         preflight/collective.py:_phases preflight/worker.py:Worker.record
-        progress/notify.py:_Notifier.look
-        progress/phases.py:Marks.mark progress/phases.py:read progress/progress.py:quietly
-        progress/training.py:Tail.lines
+        progress/notify.py:_Notifier.look progress/phases.py:Marks.mark progress/phases.py:read
+        progress/progress.py:quietly progress/training.py:Tail.lines
         progress/training.py:summarising.work rehearsal/host_samples.py:sampling.work
         run/helm_release.py:installation_time run/plan_file.py:record run/plan_file.py:read_sizes
         stages/attempt_record.py:end storage/disk.py:size system/failures.py:tail
         system/log_periodically.py:log_periodically.report system/process.py:_copy
         progress/save_times.py:recorder.record training/saving/foreground.py:Parts.flush
-        training/saving/foreground.py:Parts._written
-        system/threads.py:repeat.work system/training_end.py:_away termination.py:write
-        training/collect/batch_rows.py:written training/packs/packing.py:_publish
-        training/tokens/cache.py:_count training/tokens/running.py:Running.restart
-        training/tokens/running.py:Running.add
-        stop/finished.py:_end stop/uncaught.py:_print
-        training/trackers.py:_wrapped.start training/trackers.py:_without_errors.logged
-        stages/clone.py:warn_if_moved
+        training/saving/foreground.py:Parts._written system/threads.py:repeat.work
+        system/training_end.py:_away termination.py:write training/collect/batch_rows.py:written
+        training/packs/packing.py:_publish training/tokens/cache.py:_count
+        training/tokens/running.py:Running.restart training/tokens/running.py:Running.add
+        stop/finished.py:_end stop/uncaught.py:_print training/trackers.py:_wrapped.start
+        training/trackers.py:_without_errors.logged stages/clone.py:warn_if_moved
     """,
     "what a person reads about a run: it names what could not be read": """
         state/command.py:main state/document.py:State.is_folder state/document.py:State.names
         state/document.py:State.text state/document.py:State._metrics state/document.py:holds
-        state/document.py:modified state/files.py:archive
-        state/contents.py:_is_run
+        state/document.py:modified state/files.py:archive state/contents.py:_is_run
     """,
     "a touch: its reader judges that it is missing": """
         hang/alive.py:beating hang/alive.py:_renew hang/workspace_watch.py:WorkspaceWatch._touch
@@ -87,12 +81,10 @@ ALLOWED: dict[str, str] = {
         system/host_memory.py:_on_tmpfs system/host_memory.py:_number system/host_memory.py:_stat
         system/host_memory.py:_meminfo system/host_memory.py:_resident
         system/host_memory.py:oom_kills system/host_memory.py:cgroup_folders
-        system/proc_stat.py:read_stat system/process.py:Child.end
-        state/stacks.py:_environ state/stacks.py:_held
-        standby/message.py:_set_oom_score standby/message.py:_oom_score_of
-        system/process.py:hide_variables
-        standby/message.py:outcome standby/standby.py:Standby._start
-        standby/worker.py:_holds_gpu
+        system/proc_stat.py:read_stat system/process.py:Child.end state/stacks.py:_environ
+        state/stacks.py:_held standby/message.py:_set_oom_score standby/message.py:_oom_score_of
+        system/process.py:hide_variables standby/message.py:outcome
+        standby/standby.py:Standby._start standby/worker.py:_holds_gpu
     """,
     "kept memory and caches: without them the same work is done again": """
         standby/kept_memory.py:KeptMemory.__init__ standby/kept_memory.py:kept_bytes

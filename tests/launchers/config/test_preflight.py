@@ -23,7 +23,7 @@ def test_settings_are_read() -> None:
 @pytest.mark.parametrize(
     ("env", "message", "id"),
     [
-        ({"DPO_GPU_MODEL": "a100"}, "'a100'", "gpu-model-unknown"),
+        ({"DPO_GPU_MODEL": "a100"}, "'a100' is unknown; use one of a100-40g", "gpu-model-unknown"),
         ({"DPO_PREFLIGHT_SKIP": "pair"}, "did you mean pairs?", "preflight-check-unknown"),
         ({"DPO_PREFLIGHT_NODE_FLOOR": "fast"}, "DPO_PREFLIGHT_NODE_FLOOR='fast'", "env-bandwidth"),
         ({"DPO_NETWORK_FLOOR_GBS": "-1"}, "DPO_NETWORK_FLOOR_GBS='-1'", "env-bandwidth"),

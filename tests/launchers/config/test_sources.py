@@ -135,12 +135,9 @@ def test_downloads_keep_the_name_that_ms_swift_knows_them_by() -> None:
     assert place("file:///other/pairs.jsonl#9").endswith("/pairs.jsonl")
 
 
-def test_files_of_the_workspace_are_used_where_they_are() -> None:
+def test_files_of_the_workspace_and_of_the_clone_are_used_where_they_are() -> None:
     assert place("file:///ws/runs/old/export", "model") == "/ws/runs/old/export"
     assert place("file:///wsx/export", "model") != "/wsx/export"
-
-
-def test_a_relative_path_is_inside_the_clone() -> None:
     assert place("data/x.parquet", clone=Path("/ws/code/c")) == "/ws/code/c/data/x.parquet"
 
 

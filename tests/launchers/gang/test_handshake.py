@@ -90,13 +90,15 @@ def test_10000_connections_delay_the_start_little_and_hold_few_resources() -> No
     assert seconds < 15
 
 
-@pytest.mark.parametrize(
-    "content", [b"\xff\xfe\n", b'{"hello": 3}\n', b"[" * 3000 + b"\n", b"x" * 5000, b"\n"]
-)
+NO_HELLOS = [b"\xff\xfe\n", b'{"hello": 3}\n', b"[" * 3000 + b"\n", b"x" * 5000, b"\n"]
+
+
+@pytest.mark.parametrize("content", [*NO_HELLOS, b"GET / HTTP/1.1\r\n\r\n"])
 def test_what_is_no_hello_closes_the_connection(content: bytes) -> None:
     with leading() as (leader, port), ExitStack() as stack:
         assert is_closed(connect(port, stack, content))
         assert seconds_to_start(leader, port) < 20
+        assert leader.peers.loss is None
 
 
 def test_a_silent_and_a_slow_connection_end_after_the_time_for_a_hello(

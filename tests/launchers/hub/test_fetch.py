@@ -13,18 +13,24 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub.client import HubFile, Listing
 from launchers.hub.fetch import select_files
 from launchers.storage import disk
-from tests.launchers.fake_hub import FakeHub
+from tests.launchers.fake_hub import FakeHub, Fault
 from tests.launchers.sources import CANARY, CONFIG, MODEL, get, model_at, refused, tree
 
 HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
 
 
 @HUBS
-@pytest.mark.parametrize("fault", ["500", "429", "cut"])
-def test_a_hub_that_stumbles_is_tried_again(
-    model: str, fault: str, hub: FakeHub, work: Workspace
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        *(("model.safetensors", fault) for fault in ("500", "429", "cut", "wrong")),
+        ("config.json", "wrong"),
+    ],
+)
+def test_a_hub_that_stumbles_or_sends_a_wrong_digest_is_tried_again(
+    model: str, name: str, fault: Fault, hub: FakeHub, work: Workspace
 ) -> None:
-    hub.faults = {"model.safetensors": [fault]}  # type: ignore[list-item]
+    hub.faults = {name: [fault]}
     assert get(model, work)[0].state == "done"
     assert tree(model_at(model, work)) == MODEL
 
@@ -40,16 +46,6 @@ def test_a_body_that_was_cut_off_is_gone_on_with(
     ranges = hub.gets("model.safetensors")
     assert ranges[-1].startswith("bytes=")
     assert int(ranges[-1].removeprefix("bytes=").partition("-")[0]) > 0
-
-
-@HUBS
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_a_wrong_digest_is_fetched_again_once(
-    model: str, name: str, hub: FakeHub, work: Workspace
-) -> None:
-    hub.faults = {name: ["wrong"]}
-    get(model, work)
-    assert tree(model_at(model, work)) == MODEL
 
 
 @HUBS
@@ -218,8 +214,7 @@ def test_a_name_that_is_no_path_below_the_repository_is_refused(
     revision = "main" if hub_name == "hf" else "master"
     with pytest.raises(LaunchError) as caught:
         get(f"{hub_name}://o/m@{revision}", work)
-    error = caught.value
-    assert (error.id, error.code) == ("hub-file-name", Exit.DATA)
+    assert (caught.value.id, caught.value.code) == ("hub-file-name", Exit.DATA)
     assert victim.read_text() == "weights of another run"
     assert not [get for get in hub.seen if "resolve" in get or "FilePath" in get]
 
@@ -242,16 +237,15 @@ def test_a_link_out_of_the_download_is_not_followed(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "tokenizer.json").write_text("the user's")
-    (elsewhere / "config.json").write_text("the user's")
+    for name in ("tokenizer.json", "config.json"):
+        (elsewhere / name).write_text("the user's")
     get("hf://o/m@main", work)
     model = model_at("hf://o/m@main", work)
     shutil.rmtree(model / link)
     (model / link).symlink_to(elsewhere)
     with pytest.raises(LaunchError) as caught:
         get("hf://o/m@main", work)
-    error = caught.value
-    assert (error.id, error.code) == ("output-link", Exit.CONFIG)
+    assert (caught.value.id, caught.value.code) == ("output-link", Exit.CONFIG)
     assert {path.read_text() for path in elsewhere.iterdir()} == {"the user's"}
 
 

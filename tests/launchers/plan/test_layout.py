@@ -10,12 +10,6 @@ from launchers.exits import LaunchError
 from launchers.plan.layout import Layout
 
 
-def test_replicas_of_the_two_node_run() -> None:
-    layout = Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8)
-    assert (layout.world, layout.dp, layout.edp) == (16, 2, 1)
-    assert layout.microbatches(128, 1) == 64
-
-
 @pytest.mark.parametrize(
     ("pp", "ends", "expected"),
     [

@@ -32,7 +32,8 @@ def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
 
 def test_the_two_node_recipe() -> None:
     training = parse(recipe(), nodes=2, gpus_per_node=8)
-    assert (training.layout.world, training.layout.dp, training.microbatches) == (16, 2, 64)
+    assert (training.layout.world, training.layout.dp, training.layout.edp) == (16, 2, 1)
+    assert training.microbatches == 64
     assert (training.recompute, training.recompute_method) == ("full", "uniform")
     assert (training.pairs, training.reference, training.sequence_parallel) == (True, True, True)
 

@@ -53,30 +53,30 @@ def test_held_down_clocks_are_a_warning() -> None:
     assert (found.state, "hw thermal slowdown" in found.seen) == ("warning", True)
 
 
-def test_too_few_gpus_are_the_nodes_fault() -> None:
-    [found] = present(gpus(gpu(0)), 2, None)
-    assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
-    assert found.seen == "1 x NVIDIA H200, but gpusPerNode is 2"
-    assert present((), 2, None)[0].seen == "no GPU, but gpusPerNode is 2"
+ONE, TWO = (gpu(0),), (gpu(0), gpu(1))
+MIXED = (gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3"))
+T4 = (gpu(0, product_name="Tesla T4"),)
 
 
-def test_another_gpu_model_than_the_values_name_is_the_users_mistake() -> None:
-    [found] = present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["a100-80g"])
-    assert (found.state, found.code) == ("failed", Exit.CONFIG)
-    assert found.remedy.startswith("set gpuModel: h200, or a nodeSelector")
-    [strange] = present(gpus(gpu(0, product_name="Tesla T4")), 1, GPU_MODELS["h200"])
-    assert strange.remedy.startswith('set gpuModel: ""')
-
-
-def test_two_gpu_models_in_one_pod_are_the_nodes_fault() -> None:
-    two = gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3"))
-    [found] = present(two, 2, GPU_MODELS["h200"])
-    assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
-
-
-def test_the_right_gpus_pass_and_more_of_them_are_a_warning() -> None:
-    assert present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["h200"])[0].state == "ok"
-    assert present(gpus(gpu(0), gpu(1)), 1, GPU_MODELS["h200"])[0].state == "warning"
+@pytest.mark.parametrize(
+    ("there", "wanted", "model", "state", "code", "says"),
+    [
+        (ONE, 2, "", "failed", Exit.PREFLIGHT, "1 x NVIDIA H200, but gpusPerNode is 2"),
+        ((), 2, "", "failed", Exit.PREFLIGHT, "no GPU, but gpusPerNode is 2"),
+        (TWO, 2, "a100-80g", "failed", Exit.CONFIG, "; set gpuModel: h200, or a nodeSelector"),
+        (T4, 1, "h200", "failed", Exit.CONFIG, '; set gpuModel: ""'),
+        (MIXED, 2, "h200", "failed", Exit.PREFLIGHT, ""),
+        (TWO, 2, "h200", "ok", None, ""),
+        (TWO, 1, "h200", "warning", None, ""),
+    ],
+)
+def test_the_gpus_of_a_pod_are_those_of_the_values(
+    there: tuple[str, ...], wanted: int, model: str, state: str, code: Exit | None, says: str
+) -> None:
+    """Fewer or other ones of a node are its fault; another GPU model is the user's mistake."""
+    [found] = present(gpus(*there), wanted, GPU_MODELS.get(model))
+    assert found.state == state and code in (None, found.code)
+    assert says in f"{found.seen}; {found.remedy}"
 
 
 def test_memory_that_is_taken_names_the_gpu() -> None:

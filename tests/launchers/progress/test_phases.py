@@ -47,11 +47,8 @@ def test_a_function_ends_a_phase_by_its_call_or_by_its_return(tmp_path: Path) ->
     assert "after" in read(tmp_path / "p.json")
 
 
-def test_a_full_disk_does_not_end_the_training(tmp_path: Path) -> None:
+def test_a_full_disk_ends_no_training_and_a_torn_file_is_no_phase(tmp_path: Path) -> None:
     Marks(tmp_path / "no" / "folder").mark("imports")
-
-
-def test_a_torn_file_is_no_phase(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('{"imports": 1')
     assert read(tmp_path / "p.json") == read(tmp_path / "missing") == {}
 

@@ -19,12 +19,9 @@ def test_another_token_or_label_is_another_pair(field: str) -> None:
     assert pair_id({**ROW, field: [*ROW[field][:-1], 99]}) != pair_id(ROW)
 
 
-def test_a_token_that_moves_from_one_text_to_the_next_is_another_pair() -> None:
+def test_a_token_that_moves_to_the_next_text_is_another_pair_and_other_keys_are_not() -> None:
     moved = dict(zip(FIELDS, ([5, 6], [7, -100, 6, 7], [5, 8], [-100, 8]), strict=True))
     assert pair_id(moved) != pair_id(ROW)
-
-
-def test_what_else_a_row_holds_does_not_matter() -> None:
     assert pair_id({**ROW, "chosen_length": [3], "lengths": [3, 2]}) == pair_id(ROW)
 
 
@@ -47,30 +44,23 @@ def test_every_sample_counts_once_and_all_ranks_go_alike(
     assert all(0 < len(batch) <= micro for share in shares for batch, _ in share)
 
 
-def test_a_fresh_policy_is_the_reference(tmp_path: Path) -> None:
-    assert policy_is_reference(arguments(tmp_path), 0)
-    assert policy_is_reference(arguments(tmp_path, ref_model=None), 0)
-    both = {"mcore_model": "/w/mcore/m", "mcore_ref_model": "/w/mcore/m"}
-    assert policy_is_reference(arguments(tmp_path, **both), 0)
-
-
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "steps", "is_reference"),
     [
-        {"model": "/w/runs/r/checkpoints/checkpoint-10"},
-        {"mcore_model": "/w/runs/r/checkpoints/checkpoint-10"},
-        {"mcore_model": "/w/checkpoint-10", "mcore_ref_model": "/w/mcore/m"},
-        {"mcore_ref_model": "/w/mcore/m"},
+        ({}, 0, True),
+        ({"ref_model": None}, 0, True),
+        ({"mcore_model": "/w/mcore/m", "mcore_ref_model": "/w/mcore/m"}, 0, True),
+        ({"model": "/w/runs/r/checkpoints/checkpoint-10"}, 0, False),
+        ({"mcore_model": "/w/runs/r/checkpoints/checkpoint-10"}, 0, False),
+        ({"mcore_model": "/w/checkpoint-10", "mcore_ref_model": "/w/mcore/m"}, 0, False),
+        ({"mcore_ref_model": "/w/mcore/m"}, 0, False),
+        ({}, 1, False),
     ],
 )
-def test_a_policy_from_a_checkpoint_is_not_the_reference(
-    tmp_path: Path, changed: dict[str, str]
+def test_a_fresh_policy_is_the_reference_and_that_of_a_checkpoint_is_not(
+    tmp_path: Path, changed: dict[str, Any], steps: int, is_reference: bool
 ) -> None:
-    assert not policy_is_reference(arguments(tmp_path, **changed), 0)
-
-
-def test_a_policy_that_has_stepped_is_not_the_reference(tmp_path: Path) -> None:
-    assert not policy_is_reference(arguments(tmp_path), 1)
+    assert policy_is_reference(arguments(tmp_path, **changed), steps) == is_reference
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,10 @@ def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_continues(pa
 
     run(path, go_on)
     assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "a"]
-
-
-def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> None:
     with pytest.raises(LaunchError):
-        run(path, failing(old="half"), {"v": 1})
-    run(path, writer(new="1"), {"v": 2})
-    assert not (path / "old").exists()
+        run(path, failing(old="half"), {"v": 2})
+    run(path, writer(new="1"), {"v": 3})  # not gone on with: its inputs are others
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "new"]
 
 
 def test_skip_trusts_what_is_there_and_keeps_the_digest_of_a_marker(path: Path) -> None:
@@ -86,16 +83,6 @@ def test_skip_of_what_is_not_there_names_the_setting_and_the_place(path: Path) -
     assert refusal == (Exit.INPUT_MISSING, "skipped-output-missing")
     assert caught.value.cause.startswith(f"SKIP_DOWNLOAD=1, but {path}")
     assert "stages.download.skip: false" in caught.value.remedy
-
-
-def test_the_user_s_own_files_under_the_final_name_are_never_removed(path: Path) -> None:
-    path.mkdir(parents=True)
-    (path / "precious").write_text("1")
-    with pytest.raises(LaunchError) as caught:
-        run(path, never)
-    assert caught.value.code == Exit.CONFIG
-    assert "stages.download.skip: true" in caught.value.remedy
-    assert (path / "precious").read_text() == "1"
 
 
 def test_what_make_has_verified_is_not_read_again(path: Path) -> None:
@@ -127,14 +114,15 @@ def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stage", "skip"), [("download", True), ("export", False)])
-def test_only_a_stage_can_be_skipped_to_use_an_existing_output(
+def test_the_users_own_files_under_the_final_name_are_kept_and_only_a_stage_is_skipped(
     path: Path, stage: str, skip: bool
 ) -> None:
     path.mkdir(parents=True)
-    (path / "mine").touch()
+    (path / "mine").write_text("1")
     with pytest.raises(LaunchError) as no:
         produce(stage, "m", path, {}, never, skip=False, holder="t")
-    assert (f"stages.{stage}.skip" in no.value.remedy) == skip
+    assert no.value.code == Exit.CONFIG and (path / "mine").read_text() == "1"
+    assert (f"stages.{stage}.skip: true" in no.value.remedy) == skip
     assert "remove it" in no.value.remedy
 
 

@@ -28,7 +28,9 @@ def recorded(workspace: Path, feature: str) -> None:
     proved.write({patch.name: judge(patch, "").digests}, [], {"DPO_WORKSPACE": str(workspace)})
 
 
-def test_a_proved_patch_is_installed_and_says_when_it_was_proved(workspace: Path) -> None:
+def test_a_proved_patch_is_installed_and_says_when_it_was_proved(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patch = BY_FEATURE["pair_weights"]
     assert judge(patch, "").state == "refused"
     recorded(workspace, "pair_weights")
@@ -36,15 +38,10 @@ def test_a_proved_patch_is_installed_and_says_when_it_was_proved(workspace: Path
     assert (found.state, found.is_installed, len(found.proved)) == ("proved", True, 10)
     assert f"proved on {found.proved}" in record.table([found])
     assert record.document([found])[patch.name]["proved"] == found.proved
-
-
-def test_a_training_process_finds_the_proof_by_its_run_folder(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recorded(workspace, "rank_order")
+    # a training process finds it by its run's folder
     monkeypatch.delenv("DPO_WORKSPACE")
     monkeypatch.setenv("DPO_RUN_FOLDER", str(workspace / "runs" / "one"))
-    assert judge(BY_FEATURE["rank_order"], "").state == "proved"
+    assert judge(patch, "").state == "proved"
 
 
 @pytest.mark.parametrize(
