@@ -69,10 +69,16 @@ def save() -> None:
     """A save in the background writes other numbers."""
 
     def copy(inner: Any, self: Any, files: Any, *given: Any) -> Any:
-        changed = []
-        for *place, items in files:
-            more = [(item, each + 1 if each.is_floating_point() else each) for item, each in items]
-            changed.append((*place, more))
+        changed = [
+            (
+                *each[:3],
+                [
+                    (item, tensor + 1 if tensor.is_floating_point() else tensor)
+                    for item, tensor in each[3]
+                ],
+            )
+            for each in files
+        ]
         return inner(self, changed, *given)
 
     wrapped("launchers.training.saving.background", "Writes", "copy", copy)
@@ -102,11 +108,12 @@ def weights() -> None:
 
 def filler() -> None:
     """Filler counts as text in the experts' balancing loss."""
-
-    def all_of_it(inner: Any, real: Any, tokens: Any, device: Any) -> Any:
-        return inner(tokens, tokens, device)
-
-    wrapped("launchers.training.experts.filler_mask", "", "mask", all_of_it)
+    wrapped(
+        "launchers.training.experts.filler_mask",
+        "",
+        "mask",
+        lambda inner, real, tokens, device: inner(tokens, tokens, device),
+    )
 
 
 def window() -> None:
