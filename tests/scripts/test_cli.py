@@ -3,20 +3,15 @@
 import io
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from launchers.exits import Exit, LaunchError
-from scripts import cli
 from scripts.helm import ROOT
 from scripts.plan import command as planning
-
-
-def end(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    return int(str(ended.value.code or 0))
+from tests.scripts.calling import Call
 
 
 @pytest.mark.parametrize(
@@ -27,20 +22,18 @@ def end(*words: str) -> int:
     ],
 )
 def test_what_the_machine_refuses_is_one_line(
-    error: Exception,
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     def full(request: planning.Request, console: Console, **_: bool) -> int:
         raise error
 
     monkeypatch.setattr(planning, "run", full)
-    assert end("plan") == code
-    assert capsys.readouterr().err == f"error: {error}\n"
+    assert call("plan") == (code, "", f"error: {error}\n")
 
 
-def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_bars_shows_question_marks(
+    monkeypatch: pytest.MonkeyPatch, call: Call
+) -> None:
     def draw(request: planning.Request, console: Console, **_: bool) -> int:
         console.print("63 of 79 GiB █░")
         return 0
@@ -48,7 +41,7 @@ def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.Monkey
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setattr(planning, "run", draw)
-    assert end("plan") == 0
+    assert call("plan").code == 0
     stream.seek(0)
     assert stream.read() == "63 of 79 GiB ??\n"
 
@@ -64,13 +57,9 @@ cli.main(["plan"])
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", MANY_LINES],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
+    pipes: Any = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    words = [sys.executable, "-c", MANY_LINES]
+    with subprocess.Popen(words, cwd=ROOT, text=True, **pipes) as running:
         assert running.stdout and running.stderr
         assert running.stdout.readline() == "line\n"
         running.stdout.close()
@@ -80,15 +69,9 @@ def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--tokens", "inf"), ("--tokens", "nan"), ("--tokens", "1e300"), ("--pairs", "9" * 30)],
-)
-def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) -> None:
-    assert end("plan", *words) == 2
-
-
-@pytest.mark.parametrize(
-    "words",
     [
+        *(("plan", "--tokens", number) for number in ("inf", "nan", "1e300")),
+        ("plan", "--pairs", "9" * 30),
         ("report", "a" * 5000, "--source", "mount"),
         ("bundle", "a" * 300, "--no-cluster"),
         ("report", "dpo", "--source", "mount", "--workspace", "w" * 300),
@@ -98,16 +81,16 @@ def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) ->
         ("status", "a" * 300),
         ("stop", "a" * 300),
     ],
-    ids=lambda words: f"{words[0]} {words[1][:3]}",
+    ids=lambda words: " ".join(word[:9] for word in words),
 )
-def test_a_path_or_name_that_is_too_long_is_a_wrong_argument(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_a_number_that_no_dataset_has_and_a_path_that_is_too_long_are_wrong_arguments(
+    words: tuple[str, ...], call: Call
 ) -> None:
-    assert end(*words) == 2
-    assert len(capsys.readouterr().err) < 1200
+    ended = call(*words)
+    assert ended.code == 2 and len(ended.err) < 1200
 
 
 @pytest.mark.parametrize("verb", [(), ("plan",)])
-def test_h_is_help(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert end(*verb, "-h") == 0
-    assert "Usage:" in capsys.readouterr().out
+def test_h_is_help(verb: tuple[str, ...], call: Call) -> None:
+    ended = call(*verb, "-h")
+    assert ended.code == 0 and "Usage:" in ended.out

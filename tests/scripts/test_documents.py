@@ -1,9 +1,6 @@
 """The document that each verb prints with `--json` is that of `scripts/documents.yaml`."""
 
-import copy
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +14,17 @@ from launchers.state.contents import is_name
 from scripts import cli
 from scripts.control import command as control
 from scripts.doctor import command as doctor
-from scripts.doctor.api import Api
-from scripts.doctor.findings import Report, fail, ok
+from scripts.doctor.findings import Finding, Report, fail, ok
 from scripts.helm import ROOT
 from scripts.manifest import read_yaml
 from scripts.plan import command as planning
 from scripts.submit import command as submit
+from tests.scripts.calling import Call, Ended
 from tests.scripts.control.test_removal import plant as plant_removable
 from tests.scripts.doctor.healthy import release
 from tests.scripts.export import exports
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspended
+from tests.scripts.observe.planted import condition, jobset, suspended
 from tests.scripts.observe.server import Cluster
 from tests.scripts.report.planted import plant
 
@@ -36,33 +33,25 @@ DOCUMENTS = CATALOGUE["documents"]
 OWN = {"plan", "local", "rehearse", "demo", "demo-clean"}
 """Verbs without a document here: `plan/document.py` has its own; the others print no state."""
 CLAIM = {"metadata": {"name": "training"}, "status": {"phase": "Bound"}}
+MISSING = fail("secret", "Secret hf", "does not exist", "create it")
+pytestmark = pytest.mark.usefixtures("api")
 
 
 def validate(verb: str, document: Any) -> None:
-    Draft7Validator({"definitions": CATALOGUE["definitions"], "allOf": [DOCUMENTS[verb]]}).validate(
-        document
-    )
+    schema = {"definitions": CATALOGUE["definitions"], "allOf": [DOCUMENTS[verb]]}
+    Draft7Validator(schema).validate(document)
 
 
-Said = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def said(api: Api, capsys: pytest.CaptureFixture[str]) -> Said:
-    """Run the command on the test's cluster; return its exit code and stdout."""
-
-    def run(*words: str) -> tuple[int, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main(words)
-        return int(str(ended.value.code or 0)), capsys.readouterr().out
-
-    return run
+def read(ended: Ended, verb: str, code: int = 0) -> Any:
+    """Return the document that a verb has printed."""
+    assert ended.code == code, ended
+    validate(verb, ended.document)
+    return ended.document
 
 
 @pytest.fixture
-def submitting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Report:
-    """A plan and a doctor that accept, and a Helm that does nothing; the doctor's report."""
+def submitting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Finding]:
+    """A plan and a doctor that accept, and a Helm that does nothing; the doctor's findings."""
     helm = tmp_path / "helm"
     helm.write_text("#!/bin/sh\nexit 0\n")
     helm.chmod(0o755)
@@ -71,7 +60,7 @@ def submitting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Report:
     monkeypatch.setattr(planning, "run", lambda request, console: console.print("(plan)") or 0)
     monkeypatch.setattr(doctor, "diagnose", lambda request: report)
     monkeypatch.setattr(submit, "find_helm", lambda: helm)
-    return report
+    return found
 
 
 def test_each_verb_has_a_document() -> None:
@@ -90,28 +79,21 @@ def test_each_verb_has_a_document() -> None:
 
 
 @pytest.mark.parametrize("verb", ["list", "status", "why"])
-def test_what_is_seen(verb: str, said: Said, cluster: Cluster) -> None:
+def test_what_is_seen(verb: str, call: Call, cluster: Cluster) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
-    words = [verb, "--json"] if verb == "list" else [verb, "dpo", "--json"]
-    code, output = said(*words)
-    assert code == 0
-    document = json.loads(output)
-    validate(verb, document)
-    shorter = copy.deepcopy(document)
-    shorter["schema"] = 2
+    document = read(call(verb, *() if verb == "list" else ("dpo",), "--json"), verb)
     with pytest.raises(ValidationError):
-        validate(verb, shorter)
+        validate(verb, {**document, "schema": 2})
     for field in document:
         with pytest.raises(ValidationError):
             validate(verb, {name: document[name] for name in document if name != field})
 
 
 @pytest.mark.parametrize("verb", ["list", "status", "why"])
-def test_the_start_of_a_run_that_waits(verb: str, said: Said, cluster: Cluster) -> None:
+def test_the_start_of_a_run_that_waits(verb: str, call: Call, cluster: Cluster) -> None:
     cluster.put(JOBSETS, suspended())
-    words = [verb, "--json"] if verb == "list" else [verb, "dpo", "--json", "--source", "api"]
-    _, output = said(*words)
-    document = json.loads(output)
+    words = () if verb == "list" else ("dpo", "--source", "api")
+    document = call(verb, "--json", *words).document
     validate(verb, document)
     found = document["runs"][0]["start"] if verb == "list" else document["start"]
     assert found["earliest"] is None and found["sentence"].startswith("No start is predicted: ")
@@ -120,36 +102,26 @@ def test_the_start_of_a_run_that_waits(verb: str, said: Said, cluster: Cluster) 
         validate(verb, document)
 
 
-def test_a_doctors_report(submitting: Report, said: Said) -> None:
-    code, output = said("doctor", "-f", "values.yaml", "--json")
-    assert code == 0
-    validate("doctor", json.loads(output))
+@pytest.mark.usefixtures("submitting")
+def test_a_doctors_report(call: Call) -> None:
+    read(call("doctor", "-f", "values.yaml", "--json"), "doctor")
 
 
-def test_an_export_is_signed_and_verified(tmp_path: Path, said: Said) -> None:
+def test_an_export_is_signed_and_verified(tmp_path: Path, call: Call) -> None:
     folder = str(exports.make(tmp_path / "w"))
     private, public = exports.key(tmp_path, "k")
-    code, output = said("sign", folder, "--key", str(private), "--json")
-    assert code == 0
-    validate("sign", json.loads(output))
-    code, output = said("card", folder, "--json")
-    assert code == 0
-    validate("card", json.loads(output))
+    read(call("sign", folder, "--key", str(private), "--json"), "sign")
+    read(call("card", folder, "--json"), "card")
     (Path(folder) / "config.json").unlink()
-    code, output = said("verify", folder, "--key", str(public), "--json")
-    assert code == 1
-    validate("verify", json.loads(output))
+    read(call("verify", folder, "--key", str(public), "--json"), "verify", 1)
 
 
-def test_logs_are_a_document_a_line(said: Said, cluster: Cluster) -> None:
+def test_logs_are_a_document_a_line(call: Call, cluster: Cluster) -> None:
     for rank in (0, 1):
-        made = pod(rank, RUNNING)
-        made["metadata"]["uid"] = f"u{rank}"
-        cluster.put(f"{CORE}/pods", made)
-        cluster.logs[made["metadata"]["name"]] = b'a "b" | c\n\xff\nloss 0.6\n'
-    code, output = said("logs", "dpo", "--all", "--json", "--grep", "a|loss")
-    assert code == 0
-    documents = [json.loads(line) for line in output.splitlines()]
+        cluster.log(rank, b'a "b" | c\n\xff\nloss 0.6\n')
+    ended = call("logs", "dpo", "--all", "--json", "--grep", "a|loss")
+    assert ended.code == 0
+    documents = [json.loads(line) for line in ended.out.splitlines()]
     for each in documents:
         validate("logs", each)
     assert sorted((each["rank"], each["line"]) for each in documents) == [
@@ -157,19 +129,15 @@ def test_logs_are_a_document_a_line(said: Said, cluster: Cluster) -> None:
     ]
 
 
-def test_stop_and_resume(said: Said, cluster: Cluster) -> None:
-    refused, output = said("stop", "dpo", "--json")
-    validate("an error", json.loads(output))
-    assert refused == 1 and "use --yes" in output, "a question has no place in a document"
+def test_stop_and_resume(call: Call, cluster: Cluster) -> None:
+    refused = read(call("stop", "dpo", "--json"), "an error", 1)
+    assert "use --yes" in refused["why"], "a question has no place in a document"
     assert cluster.changes == []
     for verb in ("stop", "resume"):
-        code, output = said(verb, "dpo", "--json", "--yes")
-        assert code == 0
-        document = json.loads(output)
-        validate(verb, document)
+        document = read(call(verb, "dpo", "--json", "--yes"), verb)
         assert [each["method"] for each in document["requests"]] == ["PATCH", "PATCH"]
         if verb == "stop":
-            again = json.loads(said(verb, "dpo", "--json")[1])
+            again = call(verb, "dpo", "--json").document
             validate(verb, again)
             assert again["requests"] == [], "it is stopped: there is nothing to confirm"
 
@@ -196,104 +164,67 @@ def test_stop_and_resume(said: Said, cluster: Cluster) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_an_error_is_a_document_too(
-    words: tuple[str, ...], code: int, why: str, said: Said
+    words: tuple[str, ...], code: int, why: str, call: Call
 ) -> None:
-    ended, output = said(*words, "--json")
-    document = json.loads(output)
-    assert ended == code
-    if why:
-        validate("an error", document)
-        assert why in document["why"]
-    else:
-        validate(words[0], document)
+    document = read(call(*words, "--json"), "an error" if why else words[0], code)
+    assert why in document.get("why", "")
 
 
 def test_rerun(
-    said: Said, cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = jobset(condition("Failed", "True", "x"), terminalState="Failed")
     cluster.put(JOBSETS, at(failed, workspace))
     monkeypatch.setattr(control, "installed", lambda api, run: release())
-    code, output = said("rerun", "dpo", "--json", "--yes")
-    assert code == 0
-    document = json.loads(output)
-    validate("rerun", document)
+    document = read(call("rerun", "dpo", "--json", "--yes"), "rerun")
     assert [each["method"] for each in document["requests"]] == ["DELETE", "POST"]
 
 
-def test_submit(
-    submitting: Report, said: Said, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submit(submitting: list[Finding], call: Call, cluster: Cluster) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     words = ("submit", "-f", "values.yaml", "--run", "dpo", "--json")
-    code, output = said(*words, "--dry-run")
-    dry = json.loads(output)
-    validate("submit", dry)
-    assert code == 0 and not dry["submitted"] and dry["command"] and not dry["states"]
-    code, output = said(*words)
-    done = json.loads(output)
-    validate("submit", done)
-    assert code == 0 and done["submitted"]
-    assert [each["kind"] for each in done["states"]] == ["running"]
-    missing = fail("secret", "Secret hf", "does not exist", "create it")
-    monkeypatch.setattr(doctor, "diagnose", lambda request: replace(submitting, findings=[missing]))
-    code, output = said(*words)
-    refused = json.loads(output)
-    validate("submit", refused)
-    assert (code, refused["refused"], refused["submitted"]) == (1, "doctor", False)
+    dry = read(call(*words, "--dry-run"), "submit")
+    assert not dry["submitted"] and dry["command"] and not dry["states"]
+    done = read(call(*words), "submit")
+    assert done["submitted"] and [each["kind"] for each in done["states"]] == ["running"]
+    submitting.append(MISSING)
+    refused = read(call(*words), "submit", 1)
+    assert (refused["refused"], refused["submitted"]) == ("doctor", False)
 
 
-def test_sweep(
-    submitting: Report, said: Said, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep(submitting: list[Finding], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = SimpleNamespace(duration=None, gpu=None), SimpleNamespace(refusals=())
     monkeypatch.setattr(planning, "predict", lambda request: (None, *plan))
     words = ("sweep", "-f", "values.yaml", "--vary", "recipe.args.beta=0.1,0.2", "--json")
-    code, output = said(*words, "--dry-run")
-    document = json.loads(output)
-    validate("sweep", document)
-    assert code == 0 and [each["run"] for each in document["runs"]] == [
-        "dpo-beta-0-1",
-        "dpo-beta-0-2",
-    ]
-    missing = fail("secret", "Secret hf", "does not exist", "create it")
-    monkeypatch.setattr(doctor, "diagnose", lambda request: replace(submitting, findings=[missing]))
-    code, output = said(*words, "--yes")
-    document = json.loads(output)
-    validate("sweep", document)
-    assert code == 1 and not any(each["accepted"] for each in document["runs"])
+    document = read(call(*words, "--dry-run"), "sweep")
+    assert [each["run"] for each in document["runs"]] == ["dpo-beta-0-1", "dpo-beta-0-2"]
+    submitting.append(MISSING)
+    document = read(call(*words, "--yes"), "sweep", 1)
+    assert not any(each["accepted"] for each in document["runs"])
     assert document["runs"][0]["says"] == "Secret hf: does not exist; create it"
-    assert said(*words)[0] == 1, "no question in a document"
+    assert call(*words).code == 1, "no question in a document"
 
 
-def test_clean(said: Said, tmp_path: Path) -> None:
+def test_clean(call: Call, tmp_path: Path) -> None:
     root = tmp_path / "held"
     plant_removable(root, "dpo-41")
     words = ("clean", "--workspace", str(root), "--json")
-    code, output = said(*words)
-    assert code == 0
-    validate("clean", json.loads(output))
-    code, output = said(*words, "dpo-41", "--yes")
-    assert code == 0
-    validate("clean RUN", json.loads(output))
+    read(call(*words), "clean")
+    read(call(*words, "dpo-41", "--yes"), "clean RUN")
 
 
-def test_report_and_bundle(said: Said, tmp_path: Path) -> None:
+def test_report_and_bundle(call: Call, tmp_path: Path) -> None:
     root = tmp_path / "written"
     plant(root, "dpo-41")
     where = ("dpo-41", "--workspace", str(root), "--source", "mount")
-    code, output = said("report", *where, "--json")
-    assert code == 0
-    document = json.loads(output)
-    validate("report", document)
-    assert output == said("report", *where, "-o", "json")[1]
+    ended = call("report", *where, "--json")
+    read(ended, "report")
+    assert ended.out == call("report", *where, "-o", "json").out
     (tmp_path / "a.jsonl").write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
-    document = json.loads(said("report", *where, "--json", "--data", str(tmp_path / "a.jsonl"))[1])
+    document = call("report", *where, "--json", "--data", str(tmp_path / "a.jsonl")).document
     validate("report", document)
     validate("data", document["data"])
     file = tmp_path / "made.tar.gz"
-    code, output = said("bundle", *where, "--no-cluster", "--json", "--file", str(file))
-    assert code == 0
-    packed = json.loads(output)
-    validate("bundle", packed)
+    words = ("bundle", *where, "--no-cluster", "--json", "--file", str(file))
+    packed = read(call(*words), "bundle")
     assert packed["file"] == str(file) and packed["bytes"] == file.stat().st_size

@@ -17,14 +17,8 @@ from tests.launchers.loopback import Silent, http_server
 from tests.scripts.kubeconfig import write
 
 HEAVY = (
-    "jsonschema",
-    "kubernetes_validate",
-    "kubernetes.dynamic",
-    "kubernetes.informer",
-    "oauthlib",
-    "requests_oauthlib",
-    "requests",
-    "websocket",
+    *("jsonschema", "kubernetes_validate", "kubernetes.dynamic", "kubernetes.informer"),
+    *("oauthlib", "requests_oauthlib", "requests", "websocket"),
 )
 """Modules that take as long to import as all others together."""
 CONNECT = """
@@ -34,15 +28,9 @@ api = connect(None, None)
 
 
 def printed(code: str, config: Path) -> str:
-    own = {"KUBECONFIG": str(config), "OAUTHLIB_INSECURE_TRANSPORT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = os.environ | {"KUBECONFIG": str(config), "OAUTHLIB_INSECURE_TRANSPORT": "1"}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -69,20 +57,14 @@ print(hasattr(kubernetes, "nothing"))
 import requests_oauthlib
 print(requests_oauthlib.OAuth2Session.__module__)
 """
-    assert printed(code, write(tmp_path, "http://127.0.0.1:9")).splitlines() == [
-        "Watch CoreV1Api",
-        "False",
-        "requests_oauthlib.oauth2_session",
-    ]
-
-
-def part_of(token: dict[str, float]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(token).encode()).decode().rstrip("=")
+    found = printed(code, write(tmp_path, "http://127.0.0.1:9")).splitlines()
+    assert found == ["Watch CoreV1Api", "False", "requests_oauthlib.oauth2_session"]
 
 
 def token_until(when: float) -> str:
     """A token of OpenID Connect; nothing checks its signature here."""
-    return f"e30.{part_of({'exp': int(when)})}.c2ln"
+    claims = json.dumps({"exp": int(when)}).encode()
+    return f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.c2ln"
 
 
 class Issuer(Silent):
@@ -104,12 +86,7 @@ class Issuer(Silent):
         self._say({**made, "id_token": self.fresh})
 
     def _say(self, content: dict[str, object]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.say(200, json.dumps(content).encode(), Content_Type="application/json")
 
 
 @pytest.fixture
@@ -125,10 +102,8 @@ def test_an_expired_token_of_openid_connect_is_replaced(issuer: str, tmp_path: P
     config = yaml.safe_load(file.read_text())
     own = {"idp-issuer-url": issuer, "client-id": "dpo", "client-secret": "s"}
     tokens = {"id-token": token_until(time.time() - 60), "refresh-token": "first"}
-    provider = {"name": "oidc", "config": own | tokens}
     for each in config["users"]:
-        each["user"] = {"auth-provider": provider}
+        each["user"] = {"auth-provider": {"name": "oidc", "config": own | tokens}}
     file.write_text(yaml.safe_dump(config))
-    code = f"{CONNECT}\nprint(api.get('/apis').status)"
-    assert printed(code, file) == "200"
+    assert printed(f"{CONNECT}\nprint(api.get('/apis').status)", file) == "200"
     assert Issuer.asked == [f"Bearer {Issuer.fresh}"]

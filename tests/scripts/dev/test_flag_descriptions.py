@@ -1,7 +1,6 @@
 """Descriptions of training flags: of flags that exist, and of all that values files set."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,13 +12,9 @@ from tests.chart.test_values_files import FILES
 DESCRIBED: dict[str, str] = read_yaml(DESCRIPTIONS)
 
 
-def backends() -> list[dict[str, Any]]:
-    return [backend for table in tables().values() for backend in table["backends"].values()]
-
-
 def test_each_description_is_of_a_flag_that_users_set() -> None:
     known, others = set[str](), set[str]()
-    for backend in backends():
+    for backend in (each for table in tables().values() for each in table["backends"].values()):
         known |= {name for names in backend["flags"].values() for name in names}
         others |= {*backend["launcherOwned"], *backend["secret"]}
     assert DESCRIBED.keys() <= known - others

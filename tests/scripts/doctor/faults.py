@@ -2,35 +2,40 @@
 
 from collections.abc import Callable
 
-from tests.scripts.doctor.healthy import HOST, named, node, secret
+from tests.scripts.doctor.healthy import BLOCK, HOST, named, node, secret
 from tests.scripts.doctor.plant import There, add, change, drop, status
 
 RDMA = "rdma/hca_shared_devices_a"
 HELM = {"owner": "helm", "status": "deployed"}
 GROUP = "spec/resourceGroups/0"
 TAINT = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
-DEAD = {
-    "kind": "Deployment",
-    "metadata": {
-        "name": "jobset-controller-manager",
-        "namespace": "jobset-system",
-        "labels": {"app.kubernetes.io/name": "jobset"},
-    },
-}
+DEAD = named("Deployment", "jobset-controller-manager")
+DEAD["metadata"] |= {"namespace": "jobset-system", "labels": {"app.kubernetes.io/name": "jobset"}}
 SMALL = {"spec": {"hard": {"requests.nvidia.com/gpu": "8"}}, "status": {"used": {}}}
+DRAIN, ONCE, PULL = "HoldAndDrain", "ReadWriteOnce", "image.pullSecrets"
+NOT_TAKEN = ("ClusterQueue gpu", "cluster-queue-namespace", "namespace team")
+QUOTA_SMALL = ("quota for node", "quota-too-small")
+NODES_FEW = ("nodes for node", "nodes-too-few")
 
 Fault = tuple[Callable[[There], None], tuple[str, ...], str, str, str]
 
 
-def fault(
-    plant: Callable[[There], None],
-    subject: str,
-    id: str,
-    fact: str = "",
-    sets: tuple[str, ...] = (),
-) -> Fault:
+def fault(plant: Callable[[There], None], subject: str, id: str, fact: str = "") -> Fault:
     """Return how a fault is planted, with which --set, and the finding that names a fact."""
-    return plant, sets, subject, id, fact
+    return plant, (), subject, id, fact
+
+
+def asked(sets: str, subject: str, id: str, fact: str = "") -> Fault:
+    """Return a fault of what the values ask for."""
+    return (lambda there: None), (sets,), subject, id, fact
+
+
+def queue(path: str, value: object) -> Callable[[There], None]:
+    return change("ClusterQueue", path, value)
+
+
+def claim(path: str, value: object) -> Callable[[There], None]:
+    return change("PersistentVolumeClaim", path, value)
 
 
 FAULTS: dict[str, Fault] = {
@@ -46,52 +51,28 @@ FAULTS: dict[str, Fault] = {
     ),
     "no cluster queue": fault(drop("ClusterQueue"), "ClusterQueue gpu", "cluster-queue-missing"),
     "cluster queue stopped": fault(
-        change("ClusterQueue", "spec/stopPolicy", "HoldAndDrain"),
-        "ClusterQueue gpu",
-        "cluster-queue-stopped",
-        "HoldAndDrain",
+        queue("spec/stopPolicy", "HoldAndDrain"), "ClusterQueue gpu", "cluster-queue-stopped", DRAIN
     ),
     "namespace not taken": fault(
-        change("ClusterQueue", "spec/namespaceSelector", {"matchLabels": {"team": "x"}}),
-        "ClusterQueue gpu",
-        "cluster-queue-namespace",
-        "namespace team",
+        queue("spec/namespaceSelector", {"matchLabels": {"team": "x"}}), *NOT_TAKEN
     ),
-    "no namespace taken": fault(
-        change("ClusterQueue", "spec/namespaceSelector", None),
-        "ClusterQueue gpu",
-        "cluster-queue-namespace",
-        "namespace team",
-    ),
-    "no priority": fault(
-        lambda there: None,
-        "priority class urgent",
-        "priority-missing",
-        sets=("kueue.priorityClass=urgent",),
-    ),
+    "no namespace taken": fault(queue("spec/namespaceSelector", None), *NOT_TAKEN),
+    "no priority": asked("kueue.priorityClass=urgent", "priority class urgent", "priority-missing"),
     "uncovered": fault(
-        change("ClusterQueue", f"{GROUP}/coveredResources", ["cpu", "memory", "nvidia.com/gpu"]),
-        "quota rdma/hca_shared_devices_a",
+        queue(f"{GROUP}/coveredResources", ["cpu", "memory", "nvidia.com/gpu"]),
+        f"quota {RDMA}",
         "quota-uncovered",
     ),
     "too little quota": fault(
-        change("ClusterQueue", f"{GROUP}/flavors/0/resources/2/nominalQuota", "8"),
-        "quota for node",
-        "quota-too-small",
+        queue(f"{GROUP}/flavors/0/resources/2/nominalQuota", "8"),
+        *QUOTA_SMALL,
         "nvidia.com/gpu 8 of 16",
     ),
     "flavor's taint": fault(
-        change("ResourceFlavor", "spec/nodeTaints", TAINT),
-        "quota for node",
-        "quota-too-small",
-        "taint gpu=yes:NoSchedule",
+        change("ResourceFlavor", "spec/nodeTaints", TAINT), *QUOTA_SMALL, "taint gpu=yes:NoSchedule"
     ),
-    "key is no level": fault(
-        lambda there: None,
-        "topology rack",
-        "topology-level-missing",
-        "cloud.provider.com/topology-block",
-        sets=("kueue.topology.key=rack",),
+    "key is no level": asked(
+        "kueue.topology.key=rack", "topology rack", "topology-level-missing", BLOCK
     ),
     "no topology": fault(
         change("ResourceFlavor", "spec/topologyName", None), "topology", "topology-none"
@@ -103,50 +84,28 @@ FAULTS: dict[str, Fault] = {
         "topology-nodes-too-few",
         "1 of 2 pods",
     ),
-    "racks too small": fault(
-        lambda there: there.extend([node("host-3", "rack-2"), node("host-4", "rack-2")]),
+    "racks too small": (
+        add(node("host-3", "rack-2"), node("host-4", "rack-2")),
+        ("kueue.topology.mode=required", "nodes=4"),
         "topology domain",
         "topology-domain-too-small",
         "2 of 4 pods",
-        sets=("kueue.topology.mode=required", "nodes=4"),
     ),
-    "too few nodes": fault(
-        drop("Node"), "nodes for node", "nodes-too-few", "1 of 2 pods on 1 nodes"
-    ),
+    "too few nodes": fault(drop("Node"), *NODES_FEW, "1 of 2 pods on 1 nodes"),
     "tainted node": fault(
-        change("Node", "spec/taints", TAINT),
-        "nodes for node",
-        "nodes-too-few",
-        "taint gpu=yes:NoSchedule",
+        change("Node", "spec/taints", TAINT), *NODES_FEW, "taint gpu=yes:NoSchedule"
     ),
-    "cordoned node": fault(
-        change("Node", "spec/unschedulable", True), "nodes for node", "nodes-too-few", "not ready"
-    ),
+    "cordoned node": fault(change("Node", "spec/unschedulable", True), *NODES_FEW, "not ready"),
     "no RDMA": fault(
-        change("Node", "status/allocatable", HOST | {RDMA: "0"}),
-        "nodes for node",
-        "nodes-too-few",
-        f"{RDMA} 0 of 1",
+        change("Node", "status/allocatable", HOST | {RDMA: "0"}), *NODES_FEW, f"{RDMA} 0 of 1"
     ),
-    "wrong nodeSelector": fault(
-        lambda there: None,
-        "nodes for node",
-        "nodes-too-few",
-        "nodeSelector",
-        sets=("nodeSelector.pool=a100",),
-    ),
+    "wrong nodeSelector": asked("nodeSelector.pool=a100", *NODES_FEW, "nodeSelector"),
     "no claim": fault(drop("PersistentVolumeClaim"), "claim training", "claim-missing"),
     "narrow claim": fault(
-        change("PersistentVolumeClaim", "status/accessModes", ["ReadWriteOnce"]),
-        "claim training",
-        "claim-not-shared",
-        "ReadWriteOnce",
+        claim("status/accessModes", [ONCE]), "claim training", "claim-not-shared", ONCE
     ),
     "unbound claim": fault(
-        change("PersistentVolumeClaim", "status/phase", "Pending"),
-        "claim training",
-        "claim-unbound",
-        "Pending",
+        claim("status/phase", "Pending"), "claim training", "claim-unbound", "Pending"
     ),
     "no secret": fault(drop("Secret"), "secret preferences-git", "secret-missing"),
     "no key": fault(
@@ -158,20 +117,10 @@ FAULTS: dict[str, Fault] = {
     "empty key": fault(
         change("Secret", "data/token", ""), "secret preferences-git", "secret-key-empty", "token"
     ),
-    "no hub token": fault(
-        lambda there: None,
-        "secret hub",
-        "secret-missing",
-        "env HF_TOKEN",
-        sets=("secrets.hf.existingSecret=hub",),
+    "no hub token": asked(
+        "secrets.hf.existingSecret=hub", "secret hub", "secret-missing", "env HF_TOKEN"
     ),
-    "no pull secret": fault(
-        lambda there: None,
-        "secret registry",
-        "pull-secret-missing",
-        "image.pullSecrets",
-        sets=("image.pullSecrets={registry}",),
-    ),
+    "no pull secret": asked(f"{PULL}={{registry}}", "secret registry", "pull-secret-missing", PULL),
     "no account": fault(drop("ServiceAccount"), "service account default", "account-missing"),
     "name in use": fault(
         add(secret("sh.helm.release.v1.dpo.v1")), "run dpo", "release-exists", "deployed"

@@ -1,7 +1,8 @@
 """A healthy cluster for values/a100-2node.yaml as plain objects, and the `Snapshot` of them."""
 
-from collections.abc import Iterable
-from functools import cache
+import copy
+from collections.abc import Iterable, Mapping
+from functools import cache, reduce
 from typing import Any
 
 import yaml
@@ -53,11 +54,10 @@ def named(kind: str, name: str, **fields: Any) -> Object:
 def node(name: str, rack: str = "rack-1", **allocatable: str) -> Object:
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, BLOCK: rack}
     labels[GPU_PRODUCT] = "NVIDIA-A100-SXM4-80GB"
-    status = {
-        "allocatable": HOST | allocatable,
-        "conditions": [{"type": "Ready", "status": "True"}],
-    }
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    ready = {"type": "Ready", "status": "True"}
+    made = named("Node", name, status={"allocatable": HOST | allocatable, "conditions": [ready]})
+    made["metadata"]["labels"] = labels
+    return made
 
 
 def secret(name: str, *keys: str, **fields: Any) -> Object:
@@ -66,25 +66,15 @@ def secret(name: str, *keys: str, **fields: Any) -> Object:
 
 def objects() -> list[Object]:
     """Objects of the healthy cluster: the sample queues, two hosts, claim and Secret."""
-    samples = [
-        item
-        for file in sorted(QUEUES.glob("*.yaml"))
-        for item in yaml.safe_load_all(file.read_text(encoding="utf-8"))
-    ]
+    texts = [file.read_text(encoding="utf-8") for file in sorted(QUEUES.glob("*.yaml"))]
+    plain = {"Namespace": TEAM, "ServiceAccount": "default", "StorageClass": "nfs"}
+    modes = {"accessModes": ["ReadWriteMany"]}
+    bound = {"spec": modes, "status": {"phase": "Bound", **modes}}
     return [
-        *samples,
-        node("host-1"),
-        node("host-2"),
-        named("Namespace", TEAM),
-        named("ServiceAccount", "default"),
-        named("StorageClass", "nfs"),
-        secret("preferences-git", "token"),
-        named(
-            "PersistentVolumeClaim",
-            "training",
-            spec={"accessModes": ["ReadWriteMany"]},
-            status={"phase": "Bound", "accessModes": ["ReadWriteMany"]},
-        ),
+        *(item for text in texts for item in yaml.safe_load_all(text)),
+        *(node("host-1"), node("host-2"), secret("preferences-git", "token")),
+        *(named(kind, name) for kind, name in plain.items()),
+        named("PersistentVolumeClaim", "training", **copy.deepcopy(bound)),
     ]
 
 
@@ -102,10 +92,7 @@ def schema_of(value: Any) -> Object:
     if isinstance(value, dict):
         return {"properties": {name: schema_of(item) for name, item in value.items()}}
     if isinstance(value, list):
-        items: Object = {}
-        for item in value:
-            items = _both(items, schema_of(item))
-        return {"items": items}
+        return {"items": reduce(_both, map(schema_of, value), Object())}
     return {"type": "string"}
 
 
@@ -129,6 +116,12 @@ def healthy_schema(of: Release) -> Object:
     return schema_of({"spec": {**content, "replicatedJobs": jobs}})
 
 
+def groups(served: Mapping[str, str]) -> Answer:
+    """The API groups with the version of each."""
+    items = [{"name": k, "versions": [{"version": v}]} for k, v in served.items()]
+    return found({"groups": items})
+
+
 def snapshot(of: Release, there: Iterable[Object] | None = None, **fields: Any) -> Snapshot:
     """The cluster with these objects; `fields` replace those of the snapshot."""
     lists: dict[str, list[Object]] = {plural: [] for plural in (*PLURALS.values(), "secrets")}
@@ -140,13 +133,10 @@ def snapshot(of: Release, there: Iterable[Object] | None = None, **fields: Any) 
             lists["secrets"].append(item)
         else:
             lists[PLURALS[item["kind"]]].append(item)
-    groups = {"jobset.x-k8s.io": "v1alpha2", "kueue.x-k8s.io": "v1beta2"}
     base: dict[str, Any] = {
         "namespace": TEAM,
         "version": found({"gitVersion": "v1.34.4"}),
-        "groups": found(
-            {"groups": [{"name": k, "versions": [{"version": v}]} for k, v in groups.items()]}
-        ),
+        "groups": groups({"jobset.x-k8s.io": "v1alpha2", "kueue.x-k8s.io": "v1beta2"}),
         "schema": document(healthy_schema(of)),
         "lists": {plural: found({"items": items}) for plural, items in lists.items()},
         "objects": singles,

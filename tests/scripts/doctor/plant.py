@@ -3,13 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripts.doctor.healthy import Object
+from tests.scripts.doctor.healthy import Object, objects
 
 There = list[Object]
 
 
 def pick(there: There, kind: str) -> Object:
     return next(item for item in there if item["kind"] == kind)
+
+
+def hosted(*nodes: Object) -> There:
+    """The healthy cluster with other nodes."""
+    return [*(item for item in objects() if item["kind"] != "Node"), *nodes]
 
 
 def drop(kind: str) -> Callable[[There], None]:

@@ -26,30 +26,20 @@ class Handler(Silent):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/proxy":
-            return self._say(502, b"<html>bad gateway</html>")
+            return self.say(502, b"<html>bad gateway</html>")
         if path == "/long":
             assert self.headers["Accept-Encoding"] == "gzip"
-            return self._say(200, gzip.compress(b'{"items": [1]}'), encoding="gzip")
+            return self.say(200, gzip.compress(b'{"items": [1]}'), Content_Encoding="gzip")
         if path.endswith("/secrets/preferences-git"):
-            return self._say(200, json.dumps(SECRET).encode())
+            return self.say(200, json.dumps(SECRET).encode())
         if path in ("/version", "/apis"):
-            return self._say(200, b'{"gitVersion": "v1.34.0", "groups": []}')
-        return self._say(403, b'{"kind": "Status", "message": "nodes is forbidden"}')
+            return self.say(200, b'{"gitVersion": "v1.34.0", "groups": []}')
+        return self.say(403, b'{"kind": "Status", "message": "nodes is forbidden"}')
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._say(
-            201, json.dumps({"path": self.path, "spec": {}}).encode(), '299 - "would \\"x\\""'
-        )
-
-    def _say(self, status: int, body: bytes, warning: str = "", encoding: str = "identity") -> None:
-        self.send_response(status)
-        self.send_header("Content-Encoding", encoding)
-        if warning:
-            self.send_header("Warning", warning)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        body = json.dumps({"path": self.path, "spec": {}}).encode()
+        self.say(201, body, Warning='299 - "would \\"x\\""')
 
 
 @pytest.fixture
@@ -82,23 +72,18 @@ def test_a_long_answer_is_compressed(api: Api) -> None:
 
 def test_a_dry_run_is_dry_and_its_warnings_are_kept(api: Api) -> None:
     answer = api.create("/api/v1/namespaces/team/pods", {"kind": "Pod"})
-    assert "dryRun=All" in answer.content["path"]
-    assert answer.warnings == ['would "x"']
+    assert "dryRun=All" in answer.content["path"] and answer.warnings == ['would "x"']
 
 
 def test_nobody_there_is_an_answer_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = connected(write(tmp_path, "http://127.0.0.1:9"), monkeypatch).get("/version")
-    assert answer.status == 0
-    assert "refused" in answer.why
+    assert answer.status == 0 and "refused" in answer.why
 
 
 def test_no_value_of_a_secret_gets_past_the_edge(api: Api) -> None:
     read = gather(api, release())
-    assert read.objects["secrets", "preferences-git"].content["data"] == {
-        "token": "filled",
-        "empty": "",
-    }
-    assert HIDDEN not in repr(read)
+    kept = read.objects["secrets", "preferences-git"].content["data"]
+    assert kept == {"token": "filled", "empty": ""} and HIDDEN not in repr(read)
 
 
 @pytest.mark.parametrize(
@@ -127,22 +112,13 @@ def exec_of(command: str) -> dict[str, object]:
 
 
 EXPIRED = "e30.eyJleHAiOiAxMDB9.c2ln"
+OIDC = {"idp-issuer-url": "http://127.0.0.1:9", "id-token": EXPIRED, "client-id": "x"}
+OIDC |= {"client-secret": "y", "refresh-token": "r"}
 LOGINS: dict[str, tuple[dict[str, object], str]] = {
     "no-program": (exec_of("/none/login"), "the login of context here failed: .*/none/login"),
     "program-fails": (exec_of("false"), "the login of context here failed: .* returned 1"),
     "no-issuer": (
-        {
-            "auth-provider": {
-                "name": "oidc",
-                "config": {
-                    "idp-issuer-url": "http://127.0.0.1:9",
-                    "id-token": EXPIRED,
-                    "client-id": "x",
-                    "client-secret": "y",
-                    "refresh-token": "r",
-                },
-            }
-        },
+        {"auth-provider": {"name": "oidc", "config": OIDC}},
         "the kubeconfig or its login does not work: .*Connection refused",
     ),
 }

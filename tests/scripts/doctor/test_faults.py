@@ -6,9 +6,10 @@ import pytest
 
 from scripts.doctor.api import Answer
 from scripts.doctor.command import examine
-from scripts.doctor.findings import Level
+from scripts.doctor.findings import Finding, Level
+from tests.scripts.doctor import healthy
 from tests.scripts.doctor.faults import FAULTS, HELM
-from tests.scripts.doctor.healthy import document, found, healthy_schema, objects, release, snapshot
+from tests.scripts.doctor.healthy import document, found, objects, release, snapshot
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -32,23 +33,22 @@ def test_a_healthy_cluster_has_nothing_to_say() -> None:
 
 
 def test_an_old_crd_is_detected_by_its_schema_in_any_version() -> None:
-    schema = healthy_schema(release())
-    rules = schema["properties"]["spec"]["properties"]["failurePolicy"]["properties"]["rules"]
-    del rules["items"]["properties"]["onJobFailureMessagePatterns"]
-    jobs = schema["properties"]["spec"]["properties"]["replicatedJobs"]
-    del jobs["items"]["properties"]["dependsOn"]
-    found_here = examine(release(), snapshot(release(), schema=document(schema)))
-    stale = next(each for each in found_here if each.subject == "JobSet CRD")
-    assert (stale.level, stale.id) == (Level.FAIL, "jobset-crd-drops-fields")
-    assert "spec.failurePolicy.rules[].onJobFailureMessagePatterns" in stale.found
-    assert "dependsOn" not in stale.found
-    schema = healthy_schema(release())
-    del schema["properties"]["spec"]["properties"]["replicatedJobs"]["items"]["properties"][
-        "dependsOn"
-    ]
-    found_here = examine(release(), snapshot(release(), schema=document(schema)))
-    stale = next(each for each in found_here if each.subject == "JobSet CRD")
-    assert (stale.level, "dependsOn" in stale.found) == (Level.WARN, True)
+    def stale(*dropped: str) -> Finding:
+        schema = healthy.healthy_schema(release())
+        spec = schema["properties"]["spec"]["properties"]
+        places = {"dependsOn": spec["replicatedJobs"]}
+        places["onJobFailureMessagePatterns"] = spec["failurePolicy"]["properties"]["rules"]
+        for name in dropped:
+            del places[name]["items"]["properties"][name]
+        findings = examine(release(), snapshot(release(), schema=document(schema)))
+        return next(each for each in findings if each.subject == "JobSet CRD")
+
+    both = stale("onJobFailureMessagePatterns", "dependsOn")
+    assert (both.level, both.id) == (Level.FAIL, "jobset-crd-drops-fields")
+    assert "spec.failurePolicy.rules[].onJobFailureMessagePatterns" in both.found
+    assert "dependsOn" not in both.found
+    one = stale("dependsOn")
+    assert (one.level, "dependsOn" in one.found) == (Level.WARN, True)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,7 @@ def test_an_old_crd_is_detected_by_its_schema_in_any_version() -> None:
     ],
 )
 def test_an_api_that_is_not_served_is_named(served: dict[str, str], id: str) -> None:
-    groups = [{"name": k, "versions": [{"version": v}]} for k, v in served.items()]
-    findings = examine(release(), snapshot(release(), groups=found({"groups": groups})))
+    findings = examine(release(), snapshot(release(), groups=healthy.groups(served)))
     assert [e.id for e in findings if e.level is Level.FAIL and "-api-" in e.id] == [id]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from scripts.doctor.nodes import GPU_PRODUCT, check_gpu_model
-from tests.scripts.doctor.healthy import node, objects, release, snapshot
+from tests.scripts.doctor.healthy import node, release, snapshot
+from tests.scripts.doctor.plant import hosted
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 
@@ -19,13 +20,11 @@ A100 = "NVIDIA-A100-SXM4-80GB"
     ],
 )
 def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) -> None:
-    there = [item for item in objects() if item["kind"] != "Node"]
-    for number, product in enumerate(products):
-        host = node(f"host-{number}")
+    hosts = [node(f"host-{number}") for number, _ in enumerate(products)]
+    for host, product in zip(hosts, products, strict=True):
         del host["metadata"]["labels"][GPU_PRODUCT]
         host["metadata"]["labels"] |= {GPU_PRODUCT: product} if product else {}
-        there.append(host)
-    findings = check_gpu_model(release(), snapshot(release(), there))
+    findings = check_gpu_model(release(), snapshot(release(), hosted(*hosts)))
     assert [each.level.value for each in findings] == levels
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from scripts.doctor.nodes import check_image_volumes
-from tests.scripts.doctor.healthy import node, objects, release, snapshot
+from tests.scripts.doctor.healthy import node, release, snapshot
+from tests.scripts.doctor.plant import hosted
 
 VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha256:0"}}
 
@@ -22,16 +23,14 @@ VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha
 def test_the_runtimes_and_kubelets_of_the_nodes(
     runtimes: tuple[str, ...], levels: list[str]
 ) -> None:
-    there = [item for item in objects() if item["kind"] != "Node"]
-    for number, runtime in enumerate(runtimes):
-        host = node(f"host-{number}")
+    hosts = [node(f"host-{number}") for number, _ in enumerate(runtimes)]
+    for host, runtime in zip(hosts, runtimes, strict=True):
         name, _, kubelet = runtime.partition(" ")
         info = {"containerRuntimeVersion": name, "kubeletVersion": kubelet or "v1.35.1"}
         host["status"]["nodeInfo"] = info
-        there.append(host)
     pod = release().gang.pod
     mounted = release().with_pods({"node": {**pod, "volumes": [*pod["volumes"], VOLUME]}})
-    findings = check_image_volumes(mounted, snapshot(release(), there))
+    findings = check_image_volumes(mounted, snapshot(release(), hosted(*hosts)))
     assert [each.level.value for each in findings] == levels
 
 

@@ -20,6 +20,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 HOSTNAME = "kubernetes.io/hostname"
+BY_NAME = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["host-1"]}]}
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,7 @@ HOSTNAME = "kubernetes.io/hostname"
         (required(expression(HOSTNAME, "NotIn", "host-1")), False),
         (required(expression("gpus", "Gt", "4")), False),
         (required(expression("gpus", "DoesNotExist")), True),
-        (
-            required(
-                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["host-1"]}]}
-            ),
-            True,
-        ),
+        (required(BY_NAME), True),
         (required({}), False),
     ],
 )
@@ -58,9 +54,8 @@ def test_nodes_are_chosen_by_selector_and_affinity(pod: dict[str, Any], is_chose
 )
 def test_tolerations(toleration: dict[str, Any], does: bool) -> None:
     assert tolerates(toleration, GPU) is does
-    assert untolerated([GPU], [toleration]) == (
-        [] if does else ["nvidia.com/gpu=present:NoSchedule"]
-    )
+    left = [] if does else ["nvidia.com/gpu=present:NoSchedule"]
+    assert untolerated([GPU], [toleration]) == left
 
 
 def test_a_soft_taint_keeps_nothing_away() -> None:

@@ -1,5 +1,7 @@
 """Objects that a user may not read are not checked; a warning gives the reason."""
 
+from typing import Any
+
 import pytest
 
 from scripts.doctor.api import JOBSETS, PODS, Answer
@@ -7,7 +9,7 @@ from scripts.doctor.command import examine
 from scripts.doctor.findings import Finding, Level
 from scripts.doctor.permissions import needed_permissions
 from scripts.doctor.snapshot import Snapshot
-from tests.scripts.doctor.healthy import PLURALS, forbidden, found, release, snapshot
+from tests.scripts.doctor.healthy import PLURALS, forbidden, found, groups, release, snapshot
 
 
 def without(*plurals: str) -> Snapshot:
@@ -25,8 +27,7 @@ def test_a_forbidden_list_is_a_warning(plural: str) -> None:
     lines = other_than_ok(examine(release(), without(plural)))
     assert lines
     for each in lines:
-        assert each.level is Level.WARN
-        assert each.id.endswith("-unchecked")
+        assert each.level is Level.WARN and each.id.endswith("-unchecked")
         assert f"{plural} is forbidden" in each.found
 
 
@@ -67,12 +68,13 @@ def test_without_an_answer_there_is_one_line(status: int, level: str) -> None:
 
 
 def test_old_servers_and_missing_controllers_are_named() -> None:
-    old = snapshot(release(), version=found({"gitVersion": "v1.30.9+k3s1"}))
-    empty = snapshot(release(), groups=found({"groups": []}))
-    failed = [each for each in examine(release(), old) if each.level is Level.FAIL]
-    assert [each.found for each in failed] == ["Kubernetes v1.30.9+k3s1"]
-    failed = [each for each in examine(release(), empty) if each.level is Level.FAIL]
-    assert [each.subject for each in failed] == ["JobSet", "Kueue"]
+    def failed(**answers: Any) -> list[Finding]:
+        findings = examine(release(), snapshot(release(), **answers))
+        return [each for each in findings if each.level is Level.FAIL]
+
+    old = failed(version=found({"gitVersion": "v1.30.9+k3s1"}))
+    assert [each.found for each in old] == ["Kubernetes v1.30.9+k3s1"]
+    assert [each.subject for each in failed(groups=groups({}))] == ["JobSet", "Kueue"]
 
 
 @pytest.mark.parametrize(("version", "level"), [("v1.35.6", "fail"), ("v1.36.0-gke.100", "ok")])
@@ -92,8 +94,5 @@ def test_jobsets_agent_needs_kubelets_that_restart_pods_in_place(version: str, l
 )
 def test_an_object_that_the_values_ask_for_needs_rights(asked: str, plurals: set[str]) -> None:
     least = {each.kind.plural for each in needed_permissions(claim=False, queue=False)}
-    more = {
-        each.kind.plural
-        for each in needed_permissions(**{"claim": False, "queue": False, asked: True})
-    }
-    assert more - least == plurals
+    rights = needed_permissions(**{"claim": False, "queue": False, asked: True})
+    assert {each.kind.plural for each in rights} - least == plurals

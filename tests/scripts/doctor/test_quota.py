@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.doctor import quota
 from scripts.doctor.api import Answer
 from scripts.doctor.command import examine
 from scripts.doctor.findings import Level
-from scripts.doctor.quota import (
-    CONFIG_KEY,
-    KueueConfig,
-    check_ready_time,
-    check_resource_quota,
-    read_kueue_config,
-    resource_quota_usage,
-)
+from scripts.doctor.quota import CONFIG_KEY, KueueConfig
 from tests.scripts.doctor.healthy import Object, found, named, objects, release, snapshot
+from tests.scripts.doctor.plant import pick
 
 JOBS = ["stages.placement=jobs", "stages.convert.skip=true"]
 RDMA = "rdma/hca_shared_devices_a"
@@ -28,9 +23,19 @@ def config(**resources: Any) -> Answer:
     return found({"data": {CONFIG_KEY: yaml.safe_dump({"resources": resources})}})
 
 
-def uncovered() -> list[Object]:
+def with_queue() -> tuple[list[Object], Object]:
+    """The objects of the healthy cluster, and the ClusterQueue among them."""
     there = copy.deepcopy(objects())
-    queue = next(item for item in there if item["kind"] == "ClusterQueue")
+    return there, pick(there, "ClusterQueue")
+
+
+def resources(queue: Object) -> list[Object]:
+    found: list[Object] = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    return found
+
+
+def uncovered() -> list[Object]:
+    there, queue = with_queue()
     queue["spec"]["resourceGroups"][0]["coveredResources"].remove(RDMA)
     return there
 
@@ -52,7 +57,7 @@ def test_kueue_s_configuration_may_leave_a_resource_out(
     findings = examine(release(), snapshot(release(), uncovered(), kueue_config=answer))
     failed = [each for each in findings if each.level is Level.FAIL]
     assert [each.subject for each in failed] == subjects
-    if not read_kueue_config(answer).known:
+    if not quota.read_kueue_config(answer).known:
         assert all("may not be read" in each.found for each in failed)
 
 
@@ -80,31 +85,24 @@ def test_a_resource_that_kueue_transforms_is_said_to_be_unchecked() -> None:
 def test_a_run_that_may_not_be_ready_in_time_is_warned_of(
     sets: list[str], content: Object | None, warned: str | None
 ) -> None:
-    answer = (
-        Answer(status=403)
-        if content is None
-        else found({"data": {CONFIG_KEY: yaml.safe_dump({"apiVersion": "v1", **content})}})
-    )
+    text = yaml.safe_dump({"apiVersion": "v1", **(content or {})})
+    answer = Answer(status=403) if content is None else found({"data": {CONFIG_KEY: text}})
     wanted = release(*sets)
-    findings = check_ready_time(wanted, snapshot(wanted, kueue_config=answer))
+    findings = quota.check_ready_time(wanted, snapshot(wanted, kueue_config=answer))
     assert [each.level for each in findings] == ([Level.WARN] if warned else [])
     assert all(str(warned) in each.found for each in findings)
 
 
 def cohort(nominal: str, **limits: str) -> list[Object]:
     """8 GPUs of the queue itself, and a neighbour with `nominal` of them."""
-    there = copy.deepcopy(objects())
-    queue = next(item for item in there if item["kind"] == "ClusterQueue")
+    there, queue = with_queue()
     queue["spec"]["cohortName"] = "all"
-    gpus = queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][2]
-    gpus["nominalQuota"] = "8"
     other = copy.deepcopy(queue)
     other["metadata"]["name"] = "other"
-    gpus |= {key: value for key, value in limits.items() if key == "borrowingLimit"}
-    lent = other["spec"]["resourceGroups"][0]["flavors"][0]["resources"][2]
-    lent |= {"nominalQuota": nominal} | {
-        key: value for key, value in limits.items() if key == "lendingLimit"
-    }
+    resources(queue)[2]["nominalQuota"] = "8"
+    resources(other)[2]["nominalQuota"] = nominal
+    for key, value in limits.items():
+        resources(queue if key == "borrowingLimit" else other)[2][key] = value
     return [*there, other]
 
 
@@ -128,9 +126,8 @@ def test_a_cohort_lends_what_its_limits_allow(
 
 def test_stage_pods_and_the_gang_share_one_quota() -> None:
     chosen = release("stages.placement=jobs")
-    there = copy.deepcopy(objects())
-    queue = next(item for item in there if item["kind"] == "ClusterQueue")
-    queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "162"
+    there, queue = with_queue()
+    resources(queue)[0]["nominalQuota"] = "162"
     findings = examine(chosen, snapshot(chosen, there))
     failed = [each for each in findings if each.level is Level.FAIL]
     assert [each.subject for each in failed] == ["quota for node"]
@@ -138,14 +135,14 @@ def test_stage_pods_and_the_gang_share_one_quota() -> None:
 
 
 def test_a_namespace_s_quota_counts_the_whole_gang() -> None:
-    wanted = resource_quota_usage(release())
+    wanted = quota.resource_quota_usage(release())
     assert wanted["requests.nvidia.com/gpu"] == 16
     assert wanted["cpu"] == wanted["requests.cpu"] == 160
     assert wanted["limits.memory"] == Decimal(2 * 480 * 2**30)
     assert wanted["pods"] == 2
     used = {"hard": {"pods": "3"}}
     busy = named("ResourceQuota", "team", spec=used, status={"used": {"pods": "2"}})
-    lines = check_resource_quota(release(), snapshot(release(), [*objects(), busy]))
+    lines = quota.check_resource_quota(release(), snapshot(release(), [*objects(), busy]))
     assert [each.level.value for each in lines] == ["warn"]
 
 

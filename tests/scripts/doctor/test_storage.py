@@ -8,6 +8,7 @@ from scripts.doctor.storage import check_claims
 from tests.scripts.doctor.healthy import Object, named, objects, release, snapshot
 
 NEW = ("workspace.existingClaim=", "workspace.pvc.size=1Ti")
+VOLUME = "workspace.pvc.volumeName=lustre"
 DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
 
 
@@ -28,12 +29,8 @@ def claim(name: str, **metadata: Any) -> Object:
         (("workspace.pvc.storageClassName=nfs",), "warn", "storage-class-modes"),
         (("workspace.pvc.storageClassName=ceph",), "fail", "storage-class-missing"),
         ((), "fail", "storage-class-no-default"),
-        (("workspace.pvc.volumeName=lustre",), "fail", "storage-class-no-default"),
-        (
-            ("workspace.pvc.volumeName=lustre", "workspace.pvc.storageClassName="),
-            "ok",
-            "claim-volume",
-        ),
+        ((VOLUME,), "fail", "storage-class-no-default"),
+        ((VOLUME, "workspace.pvc.storageClassName="), "ok", "claim-volume"),
     ],
 )
 def test_the_class_of_a_new_claim(more: tuple[str, ...], level: str, id: str) -> None:
@@ -47,8 +44,7 @@ def test_a_default_class_is_used_and_named() -> None:
 
 
 def test_a_claim_that_was_kept_is_taken_up_by_a_run_of_its_name_only() -> None:
-    chosen = release(*NEW)
-    (name,) = chosen.claims
+    (name,) = release(*NEW).claims
     mine = claim(name, annotations={"meta.helm.sh/release-name": "dpo"})
     assert lines(NEW, mine) == [("ok", "claim-kept")]
     assert lines(NEW, claim(name)) == [("fail", "claim-of-other-release")]
@@ -58,5 +54,4 @@ def test_a_claim_that_waits_for_its_first_pod_is_well() -> None:
     late = named("StorageClass", "late", volumeBindingMode="WaitForFirstConsumer")
     modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "late"}
     waiting = {**claim("training"), "spec": modes, "status": {"phase": "Pending"}}
-    found = lines((), late, waiting, without="PersistentVolumeClaim")
-    assert found == [("ok", "claim-ok")]
+    assert lines((), late, waiting, without="PersistentVolumeClaim") == [("ok", "claim-ok")]

@@ -26,7 +26,7 @@ from scripts.doctor.api import Api
 from scripts.helm import ROOT
 from tests.launchers.loopback import Silent, http_server
 from tests.scripts.kubeconfig import connected, write
-from tests.scripts.observe.planted import Object
+from tests.scripts.observe.planted import RUNNING, Object, pod
 
 MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 """Of the WebSocket handshake (RFC 6455, 1.3)."""
@@ -65,6 +65,13 @@ class Cluster:
         """Add objects to a collection, such as `/api/v1/namespaces/team/pods`."""
         for item in items:
             self.objects[f"{collection}/{item['metadata']['name']}"] = item
+
+    def log(self, rank: int, text: bytes) -> None:
+        """Let a pod run that has written a log."""
+        made = pod(rank, RUNNING)
+        made["metadata"]["uid"] = f"u{rank}"
+        self.put("/api/v1/namespaces/team/pods", made)
+        self.logs[made["metadata"]["name"]] = text
 
     def drop_pods(self) -> None:
         """Delete the pods of the run."""
@@ -140,14 +147,14 @@ class Cluster:
         merge(self.objects[path], content)
         return 200, json.dumps(self.objects[path]).encode()
 
-    def _run(self, pod: Object) -> None:
-        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]
+    def _run(self, made: Object) -> None:
+        name, container = made["metadata"]["name"], made["spec"]["containers"][0]
         # Of $(NAME), which Kubernetes also expands, this server knows no value: it stays.
         command = [each.replace("$$", "$") for each in container["command"]]
-        with mounted(pod["spec"]["volumes"], command) as (words, folder):
+        with mounted(made["spec"]["volumes"], command) as (words, folder):
             done = process(words, folder)
         self.logs[name] = done.stdout + done.stderr
-        pod["status"] = {"phase": "Failed" if done.returncode else "Succeeded"}
+        made["status"] = {"phase": "Failed" if done.returncode else "Succeeded"}
 
 
 def process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:

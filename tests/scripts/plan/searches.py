@@ -1,6 +1,7 @@
 """Searches on a plain cluster, and looking at all ways to train there."""
 
 from itertools import product
+from typing import Any
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.plan import memory
@@ -24,16 +25,9 @@ def cluster(
     """A search whose recipe is plain: all sizes 1."""
     model_config, where = find_model(f"hf://Qwen/{name}@v1")
     assert model_config is not None
-    made = recipe(
-        **BATCH,
-        packing_length=packing_length,
-        tensor_model_parallel_size=1,
-        pipeline_model_parallel_size=1,
-        expert_model_parallel_size=1,
-        sequence_parallel=False,
-    )
+    sizes = {f"{each}_model_parallel_size": 1 for each in ("tensor", "pipeline", "expert")}
     described = job(
-        recipe=made,
+        recipe=recipe(**BATCH, **sizes, packing_length=packing_length, sequence_parallel=False),
         nodes=nodes,
         gpus_per_node=gpus,
         gpu_model=gpu_model,
@@ -64,16 +58,10 @@ def everything(search: Search) -> list[Found]:
         training = candidates.on(search.training, layout, {**chosen, **fields})
         used = memory.predict(search.model_config, training)
         if used.total <= (1 - TIGHT) * search.gpu.memory_gib and used.host <= 480:
-            wanted = recipe_args.flags(training)
-            found.append(
-                Found(
-                    training=training,
-                    optimizer=name,
-                    memory=used,
-                    speed=speed_of(search.job, search.model_config, training, search.gpu),
-                    changes=recipe_args.changes(search.job.recipe, wanted),
-                )
-            )
+            speed = speed_of(search.job, search.model_config, training, search.gpu)
+            changes = recipe_args.changes(search.job.recipe, recipe_args.flags(training))
+            made: Any = {"memory": used, "speed": speed, "changes": changes}
+            found.append(Found(training=training, optimizer=name, **made))
     return found
 
 

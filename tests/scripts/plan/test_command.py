@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from launchers.config.settings import from_env
 from launchers.inputs.paths import inputs_of
@@ -19,6 +18,7 @@ from scripts.plan import command
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 from tests.chart.helm import layers
+from tests.scripts.calling import Call
 from tests.scripts.plan.values import A100, rendered, request
 
 CONFIG = known_models()["Qwen3-30B-A3B"]
@@ -56,8 +56,7 @@ def test_the_shipped_values_fit_one_screen() -> None:
 
 def test_brackets_of_a_value_are_shown() -> None:
     code, text = screen(*SHIPPED, "--set", "recipe.dataset={data/[/b][red].parquet}")
-    assert code == 0, text
-    assert "dataset data/[/b][red].parquet" in text
+    assert code == 0 and "dataset data/[/b][red].parquet" in text
 
 
 def test_the_document_says_the_same() -> None:
@@ -69,18 +68,6 @@ def test_the_document_says_the_same() -> None:
     assert found["plan"]["length"]["steps"] > 0
 
 
-def test_what_the_chart_refuses_is_its_own_message() -> None:
-    with pytest.raises(Problem, match="tensor_model_parallel_size 3"):
-        command.run(request(files=[A100], sets=["recipe.args.tensor_model_parallel_size=3"]), _())
-    code, found = document(*SHIPPED, "--set", "recipe.args.tensor_model_parallel_size=3")
-    assert (code, found["accepted"], found["plan"]) == (1, False, None)
-    assert any("tensor_model_parallel_size 3" in line for line in found["refusals"])
-
-
-def _() -> Console:
-    return Console(file=io.StringIO())
-
-
 def test_a_rule_that_needs_the_model_refuses() -> None:
     """8 x 5 GPUs hold five pipeline stages; 48 layers do not."""
     sets = {"nodes": 5, "recipe.args.pipeline_model_parallel_size": 5}
@@ -89,20 +76,17 @@ def test_a_rule_that_needs_the_model_refuses() -> None:
     assert (code, found["accepted"]) == (1, False)
     assert any("48 layers" in line for line in found["refusals"]), found["refusals"]
     code, text = screen(*SHIPPED, *words)
-    assert code == 1
-    assert "refused" in text
+    assert code == 1 and "refused" in text
 
 
 def test_what_cannot_fit_is_refused_and_the_nearest_that_fits_is_proposed() -> None:
-    code, found = document(
-        *SHIPPED, "--set", "recipe.args.pipeline_model_parallel_size=1", "--gpu", "a100-40g"
-    )
+    words = ("--set", "recipe.args.pipeline_model_parallel_size=1", "--gpu", "a100-40g")
+    code, found = document(*SHIPPED, *words)
     assert (code, found["accepted"]) == (1, False)
     assert any("the fullest GPU needs" in line for line in found["refusals"])
     assert found["proposals"]
     for proposal in found["proposals"]:
-        assert proposal["memory_gib"] <= 39.4
-        assert proposal["changes"]
+        assert proposal["memory_gib"] <= 39.4 and proposal["changes"]
     times = [proposal["step_seconds"] for proposal in found["proposals"]]
     assert times == sorted(times)
 
@@ -131,11 +115,6 @@ def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
     config.write_text(json.dumps(CONFIG))
     code, found = document(*words, "--model-config", str(config))
     assert (code, found["plan"]["model"]["layers"]) == (0, 48)
-
-
-def test_an_unknown_gpu_model_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(Problem, match="--gpu v100 is not known; write one of a100-40g"):
-        command.run(request(files=[A100], gpu="v100"), _())
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
@@ -178,9 +157,8 @@ def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> 
     env = {**found.env, "JOB_COMPLETION_INDEX": "0", "DPO_GPU_MODEL": "a100-80g"}
     settings = from_env({**env, "DPO_WORKSPACE": str(tmp_path)})
     inputs = inputs_of(settings, found.recipe)
-    model = inputs.model
-    model.mkdir(parents=True)
-    config = model / "config.json"
+    inputs.model.mkdir(parents=True)
+    config = inputs.model / "config.json"
     config.write_text(json.dumps(CONFIG))
     plan_file.record(settings, found.recipe, inputs, env)
     written = json.loads(settings.launch.work.plan.read_text())
@@ -198,9 +176,8 @@ def test_an_environment_that_the_launcher_would_refuse_is_reported() -> None:
 
 def overlay(text: str, folder: Path) -> Path:
     """Return a file with the lines that a proposal recommends."""
-    written = text.partition("for the first write:\n")[2].partition("\nall layouts")[0]
     file = folder / "overlay.yaml"
-    file.write_text(written)
+    file.write_text(text.partition("for the first write:\n")[2].partition("\nall layouts")[0])
     return file
 
 
@@ -233,8 +210,8 @@ def test_no_column_of_a_search_is_cut(values: str) -> None:
 def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> None:
     words = (*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
     code, text = screen(*words)
-    assert code == 1
     printed = " ".join(text.split())
+    assert code == 1
     assert "none fits the 256 GiB of a pod's host memory, the least needs 2" in printed
     more = printed.partition("write --set ")[2].split()[0]
     code, found = document(*words, "--set", more)
@@ -244,9 +221,8 @@ def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> Non
 
 
 def test_host_memory_is_judged_without_a_gpu_model() -> None:
-    code, found = document(
-        "-f", str(A100), "--set", "gpuModel=", "--set", "resources.limits.memory=40Gi"
-    )
+    sets = ("--set", "gpuModel=", "--set", "resources.limits.memory=40Gi")
+    code, found = document("-f", str(A100), *sets)
     assert code == 1
     assert any(line.startswith("resources.limits.memory:") for line in found["refusals"])
 
@@ -255,25 +231,21 @@ def test_host_memory_is_judged_without_a_gpu_model() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--gpu", "foo"), "--gpu foo is not known; write one of"),
+        (("--gpu", "foo"), "--gpu foo is not known; write one of a100-40g"),
+        (("--set", "recipe.args.tensor_model_parallel_size=3"), "tensor_model_parallel_size 3"),
         (("--set", "nodes=x"), 'nodes: "x" is a text, where a whole number'),
         (("-f", "absent.yaml"), "absent.yaml is not a file"),
     ],
 )
 def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(
-    search: tuple[str, ...],
-    words: tuple[str, str],
-    expected: str,
-    capfd: pytest.CaptureFixture[str],
+    search: tuple[str, ...], words: tuple[str, str], expected: str, call: Call
 ) -> None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["plan", "-f", str(A100), *words, *search, "--json"])
-    out, err = capfd.readouterr()
-    assert (end.value.code, err) == (1, "")
+    code, out, err = call("plan", "-f", str(A100), *words, *search, "--json")
+    assert (code, err) == (1, "")
     found = json.loads(out)
     assert (found["version"], found["accepted"]) == (1, False)
     assert any(expected in line for line in found["refusals"])
-    assert ("layouts" if search else "plan") in found
+    assert not found["layouts" if search else "plan"]
 
 
 def test_a_search_that_finds_nothing_says_why_in_its_document() -> None:
@@ -284,5 +256,5 @@ def test_a_search_that_finds_nothing_says_why_in_its_document() -> None:
 
 def test_gpus_to_search_for_without_a_search_are_refused_as_json() -> None:
     code, found = document(*SHIPPED, "--nodes", "1")
-    assert code == 1
-    assert found["refusals"][0].startswith("--nodes and --gpus-per-node belong to --search")
+    said = "--nodes and --gpus-per-node belong to --search"
+    assert code == 1 and found["refusals"][0].startswith(said)

@@ -2,19 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launchers.plan import run_length
+from launchers.plan.run_length import Data
 from scripts.plan.inputs import CHARACTERS_PER_TOKEN, find_data
 from scripts.problem import Problem
 
 
 def row(prompt: int, chosen: int, rejected: int) -> str:
-    messages = [
-        {"role": "user", "content": "p" * prompt},
-        {"role": "assistant", "content": "c" * chosen},
-    ]
+    contents = {"user": "p" * prompt, "assistant": "c" * chosen}
+    messages = [{"role": role, "content": content} for role, content in contents.items()]
     return json.dumps({"messages": messages, "rejected_response": "r" * rejected}) + "\n"
 
 
@@ -25,40 +25,39 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_the_caller_says_wins(file: Path) -> None:
-    found = find_data([f"file://{file}"], pairs=7, tokens=100)
+def data(*sources: str, **given: Any) -> Data:
+    found = find_data(sources, **given)
     assert found is not None
+    return found
+
+
+def test_what_the_caller_says_wins(file: Path) -> None:
+    found = data(f"file://{file}", pairs=7, tokens=100)
     assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
 
 
 def test_an_assumed_length_is_reported() -> None:
-    found = find_data(["hf://o/d@main"], pairs=7)
-    assert found is not None
+    found = data("hf://o/d@main", pairs=7)
     assert found.tokens == run_length.TOKENS
     assert "2,048 tokens assumed (--tokens)" in found.source
     assert find_data(["hf://o/d@main#4", "ms://o/e@master#3"]) == found
 
 
 def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:
-    found = find_data([f"file://{file}"])
-    assert found is not None
+    found = data(f"file://{file}")
     assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / CHARACTERS_PER_TOKEN)
 
 
 def test_prompts_that_are_computed_once_fill_packs_once(file: Path) -> None:
-    found = find_data([f"file://{file}"], tokens=140, prompt_once=True)
-    assert found is not None
+    found = data(f"file://{file}", tokens=140, prompt_once=True)
     assert (found.tokens, found.computed) == (140, 120)  # 80 of 560 characters
     assert "14% of them are prompts computed once" in found.source
-    elsewhere = find_data(["hf://o/d@main"], pairs=7, tokens=140, prompt_once=True)
-    assert elsewhere is not None
+    elsewhere = data("hf://o/d@main", pairs=7, tokens=140, prompt_once=True)
     assert elsewhere.computed == 140 and "prompts counted twice" in elsewhere.source
 
 
 def test_a_sample_of_a_file_is_its_number(file: Path) -> None:
-    found = find_data([f"file://{file}#50", f"file://{file}"])
-    assert found is not None
-    assert found.pairs == 52
+    assert data(f"file://{file}#50", f"file://{file}").pairs == 52
 
 
 @pytest.mark.parametrize("source", ["hf://o/d@main", "data/pairs.jsonl", "file:///absent.jsonl"])
@@ -86,16 +85,13 @@ def test_a_byte_order_mark_a_list_and_a_folder_are_counted(tmp_path: Path) -> No
     (tmp_path / "b.json").write_text(json.dumps([row, row]))
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "train.jsonl").write_text(f"{json.dumps(row)}\n" * 4)
-    found = find_data([f"file://{tmp_path}/{name}" for name in ("a.jsonl", "b.json", "c")])
-    assert found is not None and found.pairs == 7
+    assert data(*(f"file://{tmp_path}/{name}" for name in ("a.jsonl", "b.json", "c"))).pairs == 7
 
 
-ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}']
-
-
-@pytest.mark.parametrize("line", ODD)
+@pytest.mark.parametrize(
+    "line", ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}']
+)
 def test_a_row_in_another_format_counts_and_has_no_length(tmp_path: Path, line: str) -> None:
     (tmp_path / "odd.jsonl").write_text(line)
-    found = find_data([f"file://{tmp_path}/odd.jsonl"])
-    assert found is not None
+    found = data(f"file://{tmp_path}/odd.jsonl")
     assert (found.pairs, found.tokens) == (1, run_length.TOKENS)

@@ -25,6 +25,11 @@ def text(release: Submission, job: Job, prices: Prices = NONE) -> str:
     return out.getvalue()
 
 
+def shown_of(*sets: str) -> str:
+    release, plan = planned(*sets)
+    return text(release, plan.job)
+
+
 def test_the_bar_of_memory_has_a_place_for_each_part() -> None:
     items = {"weights": 10.0, "gradients": 20.0, "optimizer": 30.0}
     bar = bars.itemised(items, 80.0, 40)
@@ -60,8 +65,7 @@ def test_the_parts_sum_up_to_what_the_bar_says() -> None:
 
 
 def test_many_nodes_take_a_few_lines() -> None:
-    release, plan = planned("nodes=16")
-    shown = text(release, plan.job)
+    shown = shown_of("nodes=16")
     assert "nodes 0-7, ranks 0-63  stage 0, layers 0-23" in shown
     assert "nodes 8-15, ranks 64-127  stage 1, layers 24-47" in shown
     assert "PP over 2, DP over 8, EDP over 8" in shown
@@ -69,22 +73,15 @@ def test_many_nodes_take_a_few_lines() -> None:
 
 
 def test_one_node_has_no_network() -> None:
-    flags = (
-        "tensor_model_parallel_size=4",
-        "sequence_parallel=true",
-        "expert_model_parallel_size=4",
-    )
-    release, plan = planned("nodes=1", *(f"recipe.args.{flag}" for flag in flags))
-    shown = text(release, plan.job)
+    sizes = [f"recipe.args.{kind}_model_parallel_size=4" for kind in ("tensor", "expert")]
+    shown = shown_of("nodes=1", *sizes, "recipe.args.sequence_parallel=true")
     assert "across nodes" not in shown
     assert "node 0 [0 1 2 3][4 5 6 7]  stages 0-1" in shown
 
 
 def test_experts_that_leave_their_node_are_reported() -> None:
-    release, plan = planned(
-        "recipe.args.expert_model_parallel_size=16", "recipe.args.pipeline_model_parallel_size=1"
-    )
-    shown = text(release, plan.job)
+    sizes = ("expert_model_parallel_size=16", "pipeline_model_parallel_size=1")
+    shown = shown_of(*(f"recipe.args.{size}" for size in sizes))
     assert "EP over 2" in shown
     assert "warning: recipe.args.expert_model_parallel_size: 16" in shown
 
@@ -106,8 +103,7 @@ def test_without_a_gpu_model_the_plan_does_not_say_that_it_fits() -> None:
 
 
 def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:
-    release, plan = planned("recipe.args.save_total_limit=null", "recipe.args.save_steps=500")
-    shown = text(release, plan.job)
+    shown = shown_of("recipe.args.save_total_limit=null", "recipe.args.save_steps=500")
     assert "warning: every checkpoint is kept, 244 GB each" in shown
     assert "recipe.args.save_steps" in shown
     assert "without limit for the model, all checkpoints" in shown
@@ -141,19 +137,17 @@ def test_an_adapters_checkpoints_and_its_merged_models(
     merge: str, size: float, merged: str, needed: str
 ) -> None:
     given = ("recipe.args.tuner_type=lora", "recipe.args.save_steps=100")
-    release, plan = planned(*given, f"recipe.args.merge_lora={merge}")
-    shown = text(release, plan.job)
+    shown = shown_of(*given, f"recipe.args.merge_lora={merge}")
     assert f"checkpoint of {size} GB every 100 steps" in shown
     assert f"of the adapter; {merged}" in shown
     assert f"claim training: {needed}" in shown
-    release, plan = planned()
-    assert "adapter" not in text(release, plan.job)
+    assert "adapter" not in shown_of()
 
 
 def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() -> None:
     both = ("recipe.args.tuner_type=lora", "recipe.args.merge_lora=true")
-    release, plan = planned(*both, "recipe.args.save_total_limit=null", "recipe.args.save_steps=9")
-    assert "every checkpoint is kept, 64 GB each" in text(release, plan.job)
+    more = ("recipe.args.save_total_limit=null", "recipe.args.save_steps=9")
+    assert "every checkpoint is kept, 64 GB each" in shown_of(*both, *more)
     release, plan = planned(*both)
     (refusal,) = judge(replace(release, workspace_size=2e11), plan).refusals
     assert "needs 254 GB and the claim has 200 GB" in refusal
@@ -164,12 +158,8 @@ def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() 
 def test_a_nodes_disk_that_is_too_small_for_two_checkpoints_is_a_warning(
     size: str, warns: bool
 ) -> None:
-    given = (
-        f"localCheckpoints.emptyDir.sizeLimit={size}"
-        if size
-        else "localCheckpoints.hostPath.path=/x"
-    )
-    release, plan = planned(given)
+    disk = f"emptyDir.sizeLimit={size}" if size else "hostPath.path=/x"
+    release, plan = planned(f"localCheckpoints.{disk}")
     found = [line for line in judge(release, plan).warnings if "nodes' disks" in line]
     assert bool(found) == warns
     if found:
@@ -184,12 +174,14 @@ def test_a_nodes_disk_is_not_used_without_the_optimizers_state() -> None:
 def test_memory_within_the_predictions_error_is_a_warning() -> None:
     release, plan = planned()
     assert plan.memory is not None and plan.gpu is not None
-    tight = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total + 1))
-    assert any("memory is tight: 1.0 GiB free" in line for line in judge(release, tight).warnings)
-    wide = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total * 1.1))
-    assert not any("tight" in line for line in judge(release, wide).warnings)
-    over = replace(plan, gpu=replace(plan.gpu, memory_gib=plan.memory.total - 1))
-    assert judge(release, over).is_too_big
+    total = plan.memory.total
+    tight, wide, over = (
+        judge(release, replace(plan, gpu=replace(plan.gpu, memory_gib=each)))
+        for each in (total + 1, total * 1.1, total - 1)
+    )
+    assert any("memory is tight: 1.0 GiB free" in line for line in tight.warnings)
+    assert not any("tight" in line for line in wide.warnings)
+    assert over.is_too_big
 
 
 @pytest.mark.parametrize(("gib", "is_tight"), [(1.14, True), (1.16, False), (0.99, False)])

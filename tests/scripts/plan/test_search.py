@@ -12,7 +12,7 @@ from launchers.plan.training_job import parse
 from launchers.rules import table
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
-from scripts.plan.search import nearest
+from scripts.plan.search import Search, nearest
 from tests.scripts.plan.searches import cluster, everything, seconds
 
 SMALLEST = recompute(1, 1)[-1]
@@ -47,22 +47,15 @@ def test_the_fastest_are_those_of_looking_at_everything(gpu_model: str) -> None:
 )
 def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
     search = cluster(nodes, name=name, gpus=gpus)
-    batch = replace(search.training, global_batch_size=nodes * gpus * 4)
-    search = replace(search, training=batch)
+    search = replace(search, training=replace(search.training, global_batch_size=nodes * gpus * 4))
+    place: Any = {"model_config": search.model_config, "nodes": nodes, "gpus_per_node": gpus}
     made = search.layouts()
     assert made
     for layout in made:
         wanted = recipe_args.flags(candidates.on(search.training, layout, SMALLEST))
-        merged = recipe_args.merged(
-            search.job.recipe, {**wanted, "global_batch_size": str(nodes * gpus * 4)}
-        )
-        broken = table.check(
-            merged.args,
-            table.Context.of(
-                merged, model_config=search.model_config, nodes=nodes, gpus_per_node=gpus
-            ),
-        )
-        assert broken == [], layout
+        wanted["global_batch_size"] = str(nodes * gpus * 4)
+        merged = recipe_args.merged(search.job.recipe, wanted)
+        assert table.check(merged.args, table.Context.of(merged, **place)) == [], layout
 
 
 @pytest.mark.parametrize("layout", [Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4)])
@@ -88,10 +81,14 @@ def test_changes_alone_are_enough() -> None:
         assert memory.predict(search.model_config, read).total == found.memory.total
 
 
+def with_flags(search: Search, **flags: str | None) -> Search:
+    made = recipe_args.merged(search.job.recipe, flags)
+    return replace(search, job=replace(search.job, recipe=made))
+
+
 def test_mistakes_outside_the_layout_hide_no_layout_and_are_reported() -> None:
     search = cluster(2)
-    made = recipe_args.merged(search.job.recipe, {"num_train_epochs": None})
-    broken = replace(search, job=replace(search.job, recipe=made))
+    broken = with_flags(search, num_train_epochs=None)
     assert seconds(broken.best(3)) == seconds(search.best(3))
     assert search.left(search.best(1)[0]) == []
     (message,) = broken.left(broken.best(1)[0])
@@ -102,8 +99,7 @@ def test_a_layout_that_another_flag_forbids_is_left_out() -> None:
     """Frozen parameters allow no pipeline."""
     search = cluster(2)
     assert any(found.training.layout.pp > 1 for found in search.best(20))
-    made = recipe_args.merged(search.job.recipe, {"freeze_parameters_ratio": "0.5"})
-    only = replace(search, job=replace(search.job, recipe=made)).best(20)
+    only = with_flags(search, freeze_parameters_ratio="0.5").best(20)
     assert {found.training.layout.pp for found in only} == {1}
 
 
@@ -113,17 +109,15 @@ def test_tokens_are_gathered_where_that_is_faster_and_packs_allow_it() -> None:
     spread = {layout: way for layout, way in ways.items() if layout.ep * layout.etp > 1}
     assert {way for layout, way in spread.items() if layout.pp * layout.cp > 1} == {"alltoall"}
     assert ways[Layout(nodes=1, gpus_per_node=8, ep=4)] == "allgather"
-    made = recipe_args.merged(search.job.recipe, {"packing_length": None})
-    uneven = replace(search, job=replace(search.job, recipe=made)).best(1000)
+    uneven = with_flags(search, packing_length=None).best(1000)
     assert {found.training.layout for found in uneven} == set(ways)
     assert {found.training.dispatcher for found in uneven} == {"alltoall"}
 
 
 def test_a_recipe_that_gathers_loses_no_layout() -> None:
     search = replace(cluster(1, "h200", packing_length=16384), host_gib=None)
-    made = recipe_args.merged(search.job.recipe, {"moe_token_dispatcher_type": "allgather"})
-    training = replace(search.training, dispatcher="allgather")
-    gathers = replace(search, job=replace(search.job, recipe=made), training=training)
+    gathers = with_flags(search, moe_token_dispatcher_type="allgather")
+    gathers = replace(gathers, training=replace(search.training, dispatcher="allgather"))
     assert seconds(gathers.best(1000)) == seconds(search.best(1000))
 
 

@@ -1,8 +1,6 @@
 """Model states of the transformers trainer: which parts a GPU holds, and what plan says of them."""
 
 import json
-from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,16 @@ GIB = MODEL.parameters / 2**30
 """GiB of a byte for each parameter."""
 
 
-def found(task: Any = "sft", world: int = 4, **args: Any) -> states.States | None:
+def predicted(task: Any = "sft", **args: Any) -> states.States | None:
     recipe = Recipe(backend="transformers", task=task, model="m", dataset=("d",), args=args)
     assert MODEL is not None
-    return states.predict(recipe, MODEL, world=world)
+    return states.predict(recipe, MODEL, world=4)
+
+
+def found(task: Any = "sft", **args: Any) -> states.States:
+    made = predicted(task, **args)
+    assert made is not None
+    return made
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,6 @@ def found(task: Any = "sft", world: int = 4, **args: Any) -> states.States | Non
 )
 def test_each_stage_divides_one_more_part(args: dict[str, Any], bytes_of_parameter: float) -> None:
     of = found(tuner_type="full", **args)
-    assert of is not None
     assert of.total == pytest.approx(bytes_of_parameter * GIB)
     kind = args.get("deepspeed", "")
     there = {"zero2_offload": 2 + 12, "zero3_offload": 2 + 2 + 12}.get(kind, 0)
@@ -53,7 +56,6 @@ def test_each_stage_divides_one_more_part(args: dict[str, Any], bytes_of_paramet
 def test_an_adapter_keeps_the_frozen_weights_and_little_more() -> None:
     whole, sharded = found(), found(deepspeed="zero3")
     quantized = found(quant_method="bnb", quant_bits="4")
-    assert whole is not None and sharded is not None and quantized is not None
     assert 2 * GIB < whole.total < 2.1 * GIB
     assert sharded.weights == pytest.approx(2 * GIB / 4)
     kept = 2 * 152064 * 3584 / 2**30  # embedding and head
@@ -61,52 +63,42 @@ def test_an_adapter_keeps_the_frozen_weights_and_little_more() -> None:
 
 
 def test_dpo_of_all_parameters_has_a_reference_that_is_divided_as_the_weights() -> None:
-    whole, sharded = (
-        found("rlhf", tuner_type="full"),
-        found("rlhf", tuner_type="full", fsdp="fsdp2"),
-    )
-    assert whole is not None and sharded is not None
-    wide = found("rlhf", tuner_type="full", torch_dtype="float32")
-    assert wide is not None
-    assert (whole.reference, sharded.reference) == pytest.approx((2 * GIB, 2 * GIB / 4))
-    assert wide.reference == pytest.approx(4 * GIB)
+    for args, reference in (
+        ({}, 2 * GIB),
+        ({"fsdp": "fsdp2"}, 2 * GIB / 4),
+        ({"torch_dtype": "float32"}, 4 * GIB),
+    ):
+        assert found("rlhf", tuner_type="full", **args).reference == pytest.approx(reference)
 
 
 def test_a_users_own_file_is_not_guessed() -> None:
-    assert found(deepspeed="/w/zero3.json") is None
-    assert found(deepspeed={"zero_optimization": {"stage": 3}}) is None
+    assert predicted(deepspeed="/w/zero3.json") is None
+    assert predicted(deepspeed={"zero_optimization": {"stage": 3}}) is None
 
 
 def test_plan_shows_the_states_the_rows_of_all_nodes_and_the_advice_for_experts(
     tmp_path: Path,
 ) -> None:
     args = {"tuner_type": "full", "deepspeed": "zero3", "gradient_accumulation_steps": 4}
-    values = {
-        "nodes": 2,
-        "gpusPerNode": 8,
-        "workspace": {"existingClaim": "a"},
-        "recipe": {
-            "backend": "transformers",
-            "model": "hf://Qwen/Qwen3-30B-A3B@main",
-            "dataset": ["hf://o/d@main"],
-            "args": {**args, "num_train_epochs": 1},
-        },
-    }
+    inputs = {"model": "hf://Qwen/Qwen3-30B-A3B@main", "dataset": ["hf://o/d@main"]}
+    recipe = {"backend": "transformers", **inputs, "args": {**args, "num_train_epochs": 1}}
+    values = {"nodes": 2, "gpusPerNode": 8, "workspace": {"existingClaim": "a"}, "recipe": recipe}
     (tmp_path / "v.yaml").write_text(yaml.safe_dump(values))
-    said = StringIO()
-    request = Request(run="dpo", files=[tmp_path / "v.yaml"], gpu="a100-80g")
-    assert run(request, Console(file=said, width=400)) == 0
-    text = said.getvalue()
+
+    def shown(as_json: bool) -> str:
+        console = Console(width=400)
+        files = [tmp_path / "v.yaml"]
+        with console.capture() as captured:
+            request = Request(run="dpo", files=files, gpu="a100-80g", as_json=as_json)
+            assert run(request, console) == 0
+        return captured.get()
+
+    text = shown(False)
     assert "at least 32.0 of 79.1 GiB a GPU, ZeRO-3 over 16 GPUs" in text
     assert "64 rows a step: 1 x 4 x 16 processes" in text
     assert "recipe.backend: megatron with expert_model_parallel_size" in text
-
-    printed = StringIO()
-    assert run(replace(request, as_json=True), Console(file=printed, width=400)) == 0
-    states = json.loads(printed.getvalue())["model_states"]
-    assert (states["sharding"], states["total_gib"]) == (
-        "ZeRO-3 over 16 GPUs",
-        approx(32.0, rel=0.01),
-    )
+    states = json.loads(shown(True))["model_states"]
+    assert states["sharding"] == "ZeRO-3 over 16 GPUs"
+    assert states["total_gib"] == approx(32.0, rel=0.01)
     parts = ("weights_gib", "gradients_gib", "optimizer_gib", "reference_gib")
     assert sum(states[part] for part in parts) == approx(states["total_gib"], rel=0.001)

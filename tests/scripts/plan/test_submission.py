@@ -14,18 +14,14 @@ from tests.scripts.plan.values import rendered
 
 
 def test_the_shipped_values_are_read() -> None:
-    found = rendered()
+    found, pod = rendered(), rendered().pod
     assert (found.run, found.nodes, found.gpus_per_node) == ("dpo-42", 2, 8)
     assert found.recipe.arg("tensor_model_parallel_size") == "1"
-    assert found.pod.memory == 480 * GIB
-    assert found.pod.shared_memory == 32 * GIB
-    assert found.pod.cpus == 80
-    assert found.pod.devices == {"nvidia.com/gpu": 8, "rdma/hca_shared_devices_a": 1}
-    assert found.queue == "gpu"
+    assert (pod.memory, pod.shared_memory, pod.cpus) == (480 * GIB, 32 * GIB, 80)
+    assert pod.devices == {"nvidia.com/gpu": 8, "rdma/hca_shared_devices_a": 1}
+    assert (found.queue, found.workspace, found.restarts) == ("gpu", "claim training", 5)
     assert found.topology == "preferred cloud.provider.com/topology-block"
     assert (found.placement, found.skips) == ("inline", frozenset({"convert"}))
-    assert found.workspace == "claim training"
-    assert found.restarts == 5
 
 
 def test_what_is_set_wins_over_the_file() -> None:
@@ -41,8 +37,7 @@ def test_what_is_set_wins_over_the_file() -> None:
 def test_every_shipped_file_is_read(file: Path) -> None:
     files = [Path(word) for word in layers(file) if word != "-f"]
     found = read_submission(template("run", files))
-    assert found.nodes >= 1
-    assert found.recipe.dataset
+    assert found.nodes >= 1 and found.recipe.dataset
 
 
 def test_a_manifest_of_another_chart_is_refused() -> None:

@@ -109,24 +109,18 @@ def browser(profile: Path) -> Iterator[Browser]:
     """Start a Chromium with its files in ``profile``; it ends with the block."""
     theirs_in, ours_out = _pipe(0)
     ours_in, theirs_out = _pipe(1)
-    options = (
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--hide-scrollbars",
-        f"--user-data-dir={profile}",
-        "--remote-debugging-pipe",
-    )
+    options = [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe"),
+    ]
+    silent: Any = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    pipes = _PIPES.format(read=theirs_in, write=theirs_out)
     process = subprocess.Popen(
-        ["bash", "-c", _PIPES.format(read=theirs_in, write=theirs_out), CHROMIUM, *options],
+        ["bash", "-c", pipes, CHROMIUM, *options],
         pass_fds=(theirs_in, theirs_out),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
         start_new_session=True,
+        **silent,
     )
     os.close(theirs_in)
     os.close(theirs_out)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from launchers.config.workspace import Workspace
 from launchers.evaluation import evaluations
@@ -20,31 +21,17 @@ HOSTILE = "\"'><script>hacked=1</script><img src=x onerror=hacked=1>&lt;b&gt;]]>
 
 
 def row(step: int, attempt: int, time: float, total: int = 20) -> Row:
-    return Row(
-        step=step,
-        total=total,
-        attempt=attempt,
-        time=time,
-        seconds=STEP_SECONDS,
-        tokens=1000,
-        world=4,
-        tokens_per_second_per_gpu=125.0 + step,
-        mfu=0.25,
-        fill=0.98,
-        allocated_gib=60.0,
-        reserved_gib=66.0 + step / 10,
-        expert_load=1.2,
-        expert_load_worst=1.9,
-        grad_norm=3.0,
-        learning_rate=1e-5,
-        values={
-            "loss": 0.7 - step / 40,
-            "rewards/margins": step / 10,
-            "rewards/accuracies": 0.9,
-            "rewards/chosen": step / 20,
-            "rewards/rejected": -step / 20,
-        },
-    )
+    rewards = {"margins": step / 10, "accuracies": 0.9, "chosen": step / 20, "rejected": -step / 20}
+    values = {
+        "loss": 0.7 - step / 40,
+        **{f"rewards/{name}": each for name, each in rewards.items()},
+    }
+    gpu: Any = {"mfu": 0.25, "fill": 0.98, "allocated_gib": 60.0, "reserved_gib": 66.0 + step / 10}
+    gpu |= {"tokens_per_second_per_gpu": 125.0 + step, "tokens": 1000, "world": 4}
+    model: Any = {"expert_load": 1.2, "expert_load_worst": 1.9, "grad_norm": 3.0}
+    model |= {"learning_rate": 1e-5, "values": values}
+    when: Any = {"attempt": attempt, "time": time, "seconds": STEP_SECONDS}
+    return Row(step=step, total=total, **when, **gpu, **model)
 
 
 def lines() -> Iterator[str]:
@@ -59,11 +46,8 @@ def lines() -> Iterator[str]:
 
 
 def evaluation(step: int, attempt: int, time: float) -> Evaluation:
-    values = {
-        "loss": 0.69 - step / 40,
-        "rewards/accuracies": step / 20,
-        "rewards/margins": step / 10,
-    }
+    rewards = {"rewards/accuracies": step / 20, "rewards/margins": step / 10}
+    values = {"loss": 0.69 - step / 40, **rewards}
     return Evaluation(step=step, total=20, attempt=attempt, time=time, seconds=3.0, values=values)
 
 
@@ -84,11 +68,8 @@ def plant(root: Path, name: str = "dpo-42", text: str = "") -> Workspace:
     work.metrics.write_text("".join(f"{line}\n" for line in lines()))
     saved = work.checkpoints / "checkpoint-20"
     saved.mkdir(parents=True)
-    patch = {
-        "effect": f"speed{text}",
-        "state": "installed",
-        "functions": {f"a:b{text}": f"0{text}"},
-    }
+    patch: dict[str, Any] = {"effect": f"speed{text}", "state": "installed"}
+    patch["functions"] = {f"a:b{text}": f"0{text}"}
     features = {"patches": {f"tokens{text}": patch}, "versions": {f"torch{text}": f"2.11{text}"}}
     (saved / checkpoint.FEATURES).write_text(json.dumps(features))
     checkpoint.seal(saved, 20)
@@ -99,29 +80,18 @@ def plant(root: Path, name: str = "dpo-42", text: str = "") -> Workspace:
 
 
 def progress(name: str, text: str = "") -> dict[str, object]:
-    return {
-        "run": name,
-        "state": f"failed{text}" if text else "succeeded",
-        "code": 0,
-        "why": text,
-        "stage": "train",
-        "digest": f"d{text}",
-        "first_started": BEGAN,
-        "updated": BEGAN + 171,
-        "phases": {"container": BEGAN, f"checks{text}": BEGAN + 2.5},
-        "training": {"step": 20, "total": 20},
-    }
+    state = {"state": f"failed{text}" if text else "succeeded", "code": 0, "why": text}
+    times = {"first_started": BEGAN, "updated": BEGAN + 171}
+    phases = {"container": BEGAN, f"checks{text}": BEGAN + 2.5}
+    more = {"digest": f"d{text}", "phases": phases, "training": {"step": 20, "total": 20}}
+    return {"run": name, **state, "stage": "train", **times, **more}
 
 
 def plan(text: str = "") -> dict[str, object]:
+    inputs = {"model": f"hf://o/m@main{text}", "dataset": [f"hf://o/d@main{text}"]}
+    args = {"rlhf_type": "dpo", "lr": f"1e-5{text}", f"beta{text}": "0.1"}
     return {
-        "recipe": {
-            "backend": f"megatron{text}",
-            "task": "rlhf",
-            "model": f"hf://o/m@main{text}",
-            "dataset": [f"hf://o/d@main{text}"],
-            "args": {"rlhf_type": "dpo", "lr": f"1e-5{text}", f"beta{text}": "0.1"},
-        },
+        "recipe": {"backend": f"megatron{text}", "task": "rlhf", **inputs, "args": args},
         "gang": {"nodes": 1, "gpus_per_node": 4, "card": f"h200{text}", "network": f"ib{text}"},
         "speed": {"step_seconds": 2.5, "tokens_per_second_per_gpu": 100, "mfu": 0.2},
         "memory": {"total_gib": 70.0, "card_gib": 139.8},

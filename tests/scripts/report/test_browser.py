@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,32 +21,38 @@ MINIMUM = 4.5
 """Contrast of text, WCAG 2.2 level AA; lines of figures need 3."""
 
 
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+Show = Callable[..., Browser]
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of one run, of two, and of one whose text is hostile."""
+def show(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
+    """Open the page of one run, of two, or of one whose text is hostile."""
     folder = tmp_path_factory.mktemp("pages")
     one = reading.read(plant(folder / "one"))
     other = reading.read(plant(folder / "other", "dpo-with-a-much-longer-name-than-most-43"))
     hostile = reading.read(plant(folder / "hostile", text=HOSTILE))
-    found = {"one": [one], "two": [one, other], "hostile": [hostile]}
-    for name, runs in found.items():
+    for name, runs in {"one": [one], "two": [one, other], "hostile": [hostile]}.items():
         (folder / f"{name}.html").write_text(command.render(runs), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in found}
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+
+        def opened(name: str, **how: Any) -> Browser:
+            found.open(folder / f"{name}.html", **how)
+            return found
+
+        yield opened
+
+
+def all_of(selector: str) -> str:
+    return f"[...document.querySelectorAll('{selector}')]"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["one", "two", "hostile"])
 def test_the_page_fits_its_width_and_logs_no_error(
-    shown: Browser, pages: dict[str, Path], tmp_path: Path, name: str, width: int, dark: bool
+    show: Show, tmp_path: Path, name: str, width: int, dark: bool
 ) -> None:
-    shown.open(pages[name], width=width, dark=dark)
+    shown = show(name, width=width, dark=dark)
     assert shown.run("document.documentElement.scrollWidth") <= width
     assert shown.run("document.querySelectorAll('.plot svg').length") >= 11
     assert shown.run("typeof hacked") == "undefined"
@@ -58,15 +65,11 @@ def test_the_page_fits_its_width_and_logs_no_error(
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_the_plots_of_a_row_stand_on_one_line(
-    shown: Browser, pages: dict[str, Path], name: str
-) -> None:
+def test_the_plots_of_a_row_stand_on_one_line(show: Show, name: str) -> None:
     """Some figures of a row have a legend or a note, others have none."""
-    shown.open(pages[name], width=1240)
-    places = shown.run(
-        "[...document.querySelectorAll('figure')].map(each => [each, each.querySelector('.plot')]"
-        ".map(part => Math.round(part.getBoundingClientRect().top)))"
-    )
+    shown = show(name, width=1240)
+    parts = f"{all_of('figure')}.map(each => [each, each.querySelector('.plot')]"
+    places = shown.run(f"{parts}.map(part => Math.round(part.getBoundingClientRect().top)))")
     rows: dict[int, set[int]] = {}
     for figure, plot in places:
         rows.setdefault(figure, set()).add(plot)
@@ -76,8 +79,8 @@ def test_the_plots_of_a_row_stand_on_one_line(
     assert 0 < legends < len(places)
 
 
-def test_a_figure_is_read_by_keyboard(shown: Browser, pages: dict[str, Path]) -> None:
-    shown.open(pages["one"])
+def test_a_figure_is_read_by_keyboard(show: Show) -> None:
+    shown = show("one")
     for _ in range(40):
         shown.press("Tab")
         if shown.run("document.activeElement.className") == "plot":
@@ -95,28 +98,25 @@ def test_a_figure_is_read_by_keyboard(shown: Browser, pages: dict[str, Path]) ->
     assert shown.run("document.activeElement.getAttribute('aria-valuetext')") == shown.run(text)
 
 
-def test_every_figure_has_a_name_and_a_table(shown: Browser, pages: dict[str, Path]) -> None:
-    shown.open(pages["one"])
-    images = "[...document.querySelectorAll('svg[role=img]')]"
+def test_every_figure_has_a_name_and_a_table(show: Show) -> None:
+    shown, images = show("one"), all_of("svg[role=img]")
     named = "svg => svg.ariaLabel || svg.querySelector('title')"
     assert shown.run(f"{images}.length") == shown.run(f"{images}.filter({named}).length")
-    count = "document.querySelectorAll('figure').length"
-    assert shown.run(count) == shown.run("document.querySelectorAll('figure table').length")
-    ids = shown.run("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    count = shown.run(f"{all_of('figure')}.length")
+    assert count == shown.run(f"{all_of('figure table')}.length")
+    ids = shown.run(f"{all_of('[id]')}.map(each => each.id)")
     assert len(ids) == len(set(ids))
 
 
-def test_it_prints(shown: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
-    shown.open(pages["one"], dark=True)
-    shown.print(tmp_path / "page.pdf")
+def test_it_prints(show: Show, tmp_path: Path) -> None:
+    show("one", dark=True).print(tmp_path / "page.pdf")
     printed = (tmp_path / "page.pdf").read_bytes()
     assert printed.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
 
 
-def test_paper_has_what_is_folded_on_the_screen(shown: Browser, pages: dict[str, Path]) -> None:
-    shown.open(pages["one"])
-    folded = "[...document.querySelectorAll('details:not(figure details)')]"
+def test_paper_has_what_is_folded_on_the_screen(show: Show) -> None:
+    shown, folded = show("one"), all_of("details:not(figure details)")
     state = f"{folded}.map(each => each.open)"
     shown.run(f"{folded}[0].open = true")
     shown.run("dispatchEvent(new Event('beforeprint'))")
@@ -132,45 +132,35 @@ LINES = (
 
 
 @pytest.mark.parametrize("width", [900, 1280])
-def test_names_of_pods_and_nodes_stand_on_one_line(
-    shown: Browser, pages: dict[str, Path], width: int
-) -> None:
+def test_names_of_pods_and_nodes_stand_on_one_line(show: Show, width: int) -> None:
     """Also where the last column is long."""
-    shown.open(pages["one"], width=width)
+    shown = show("one", width=width)
     shown.run(LINES)
     texts = ("dpo-41-node-0-0-x7k2p", "node-1", "passed: all; " * 40)
     for column, text in enumerate(texts, start=2):
-        cells = f"document.querySelectorAll('.pods tbody tr > :nth-child({column})')"
+        cells = all_of(f".pods tbody tr > :nth-child({column})")
         shown.run(f"{cells}.forEach(each => each.textContent = {text!r})")
-    cells = "[...document.querySelectorAll('.pods tbody tr')].flatMap(row => [...row.cells])"
-    names = f"{cells}.filter(each => each.cellIndex < 3)"
-    assert set(shown.run(f"{names}.map(lines)")) == {1}
-    sums = "[...document.querySelectorAll('.sums tbody tr')].map(row => row.cells[0])"
+    cells = f"{all_of('.pods tbody tr')}.flatMap(row => [...row.cells])"
+    assert set(shown.run(f"{cells}.filter(each => each.cellIndex < 3).map(lines)")) == {1}
+    sums = f"{all_of('.sums tbody tr')}.map(row => row.cells[0])"
     heights = f"{sums}.map(each => Math.round(each.getBoundingClientRect().height))"
     assert len(set(shown.run(heights))) == 1
 
 
-def test_titles_stand_under_each_other_whatever_their_number(
-    shown: Browser, pages: dict[str, Path]
-) -> None:
-    shown.open(pages["one"])
-    widths = (
-        "[...document.querySelectorAll('h2 .number')]"
-        ".map(each => Math.round(each.getBoundingClientRect().width))"
-    )
-    found = shown.run(widths)
+def test_titles_stand_under_each_other_whatever_their_number(show: Show) -> None:
+    shown, numbers = show("one"), all_of("h2 .number")
+    found = shown.run(f"{numbers}.map(each => Math.round(each.getBoundingClientRect().width))")
     assert len(found) >= 10 and len(set(found)) == 1
-    needed = "Math.max(...[...document.querySelectorAll('h2 .number')].map(each => { "
+    needed = f"Math.max(...{numbers}.map(each => {{ "
     needed += "const range = document.createRange(); range.selectNodeContents(each); "
     needed += "return range.getBoundingClientRect().width; }))"
     assert found[0] - shown.run(needed) >= 8, "a gap before the title"
 
 
-def test_a_row_is_named_by_whole_words_on_a_phone(shown: Browser, pages: dict[str, Path]) -> None:
-    shown.open(pages["two"], width=390)
+def test_a_row_is_named_by_whole_words_on_a_phone(show: Show) -> None:
+    shown = show("two", width=390)
     shown.run(LINES)
-    names = "[...document.querySelectorAll('#s6 tbody th')]"
-    words = f"{names}.filter(each => !each.textContent.includes(' '))"
+    words = f"{all_of('#s6 tbody th')}.filter(each => !each.textContent.includes(' '))"
     assert set(shown.run(f"{words}.map(lines)")) == {1}
     heads = words.replace("#s6 tbody th", "thead th:first-child")
     assert set(shown.run(f"{heads}.map(lines)")) <= {0, 1}, "0: empty, or in a folded table"

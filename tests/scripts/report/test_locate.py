@@ -27,12 +27,13 @@ from scripts.report.command import Request
 from scripts.report.formats import Format
 from scripts.report.locate import located
 from tests.scripts.observe.fixtures import JOBSETS, at
-from tests.scripts.observe.planted import jobset, suspended
+from tests.scripts.observe.planted import jobset, rewrite, suspended
 from tests.scripts.observe.server import Cluster
 from tests.scripts.observe.test_bad_input import started, train_another_recipe
 from tests.scripts.report.planted import plant
 
 __all__ = ["started"]
+Change = Callable[[Path, Cluster], None]
 
 
 @pytest.fixture
@@ -40,8 +41,7 @@ def run(workspace: Path) -> Path:
     """The files of the run whose pods the test's cluster has."""
     (workspace / "runs" / "dpo" / "progress.json").unlink()
     home = plant(workspace, "dpo").home
-    weights = home / "checkpoints" / "checkpoint-20" / "iter_20"
-    weights.mkdir()
+    (home / "checkpoints" / "checkpoint-20" / "iter_20").mkdir()
     (home / "attempts" / "2" / "node-0.log").write_text("loss 0.6\n" * 100_000)
     return home
 
@@ -88,22 +88,12 @@ def test_a_run_without_pods_or_in_no_cluster_is_refused(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
     cluster.put(JOBSETS, at(suspended(), workspace))
-    for rank in (0, 1):
-        del cluster.objects[f"/api/v1/namespaces/team/pods/dpo-node-0-{rank}-x7k2p"]
+    cluster.drop_pods()
     with pytest.raises(Problem, match=r"no pod of run dpo mounts its workspace"):
         document(Source.AUTO)
     assert cluster.changes == []
     with pytest.raises(Problem, match="no run 'dpo' in elsewhere"):
         document(Source.MOUNT)
-
-
-def of_another_recipe(home: Path, cluster: Cluster) -> None:
-    train_another_recipe(home)
-
-
-def of_another_launcher(home: Path, cluster: Cluster) -> None:
-    progress = json.loads((home / "progress.json").read_text())
-    (home / "progress.json").write_text(json.dumps({**progress, "digest": "1" * 64}))
 
 
 def of_another_chart(home: Path, cluster: Cluster) -> None:
@@ -116,18 +106,18 @@ def of_another_chart(home: Path, cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (of_another_recipe, "the checkpoints are of another recipe"),
-        (of_another_launcher, "is not that of the last start"),
+        (lambda home, _: train_another_recipe(home), "the checkpoints are of another recipe"),
+        (
+            lambda home, _: rewrite(home / "progress.json", digest="1" * 64),
+            "is not that of the last start",
+        ),
         (of_another_chart, "the run was installed with chart 0.0.9, and this command is of "),
     ],
+    ids=["recipe", "launcher", "chart"],
 )
+@pytest.mark.usefixtures("api")
 def test_what_has_changed_since_the_run_stands_in_each_format(
-    source: Source,
-    change: Callable[[Path, Cluster], None],
-    said: str,
-    api: Api,
-    cluster: Cluster,
-    started: Path,
+    source: Source, change: Change, said: str, cluster: Cluster, started: Path
 ) -> None:
     workspace = started.parent.parent if source is Source.AUTO else Path("elsewhere")
     assert document(source, workspace)["changes"] == []
@@ -146,8 +136,7 @@ def test_a_bundle_through_a_pod_has_the_files_of_that_of_the_mount(
     def names(source: Source, place: Path) -> dict[str, bytes]:
         file = tmp_path / f"{source}.tar.gz"
         target = Target(run="dpo", workspace=place, source=source)
-        request = bundling.Request(target=target, file=file)
-        bundling.run(request, Console(quiet=True))
+        bundling.run(bundling.Request(target=target, file=file), Console(quiet=True))
         with tarfile.open(file) as tar:
             found = {m.name: tar.extractfile(m) for m in tar.getmembers()}
             return {name: each.read() if each else b"" for name, each in found.items()}

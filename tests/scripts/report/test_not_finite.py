@@ -1,6 +1,5 @@
 """Numbers that are not finite are left out with a note; a step without a loss is named."""
 
-import io
 import json
 import math
 from dataclasses import replace
@@ -23,9 +22,10 @@ from scripts.report.columns import reduce
 from scripts.report.formats import Format
 from scripts.status import screen
 from scripts.status.command import document
-from scripts.status.summary import summarise
-from tests.scripts.observe.planted import view
+from scripts.status.summary import Status, summarise
+from tests.scripts.observe.planted import rewrite, view
 from tests.scripts.report.planted import BEGAN, plan, plant, progress, row
+from tests.scripts.report.test_report import figures
 
 BROKEN = {
     "eta_seconds": math.inf,
@@ -62,14 +62,27 @@ def seen(work: Workspace) -> View:
     return view(files=read_run(work.root, work.run))
 
 
+def printed(status: Status) -> str:
+    console = Console(width=100)
+    with console.capture() as captured:
+        screen.show(status, console, "mounted", [])
+    return captured.get()
+
+
+def lines_of(work: Workspace) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in work.metrics.read_text().splitlines()]
+
+
+def write(work: Workspace, lines: list[dict[str, Any]]) -> None:
+    work.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
 def test_the_report_is_json_and_names_the_files(work: Workspace) -> None:
     run = reading.read(work)
     found = strict(command.render([run], Format.JSON))["runs"][0]
     assert found["progress"]["training"]["eta_seconds"] is None
-    assert set(found["notes"]) == {
-        f"progress.json: {json_text.NOT_FINITE}",
-        f"plan.json: {json_text.NOT_FINITE}",
-    }
+    named = ("progress.json", "plan.json")
+    assert set(found["notes"]) == {f"{name}: {json_text.NOT_FINITE}" for name in named}
     for kind in (Format.HTML, Format.MARKDOWN):
         text = command.render([run], kind)
         assert ">inf<" not in text and "Infinity" not in text and "NaN" not in text
@@ -84,10 +97,7 @@ def test_status_prints_json_and_no_infinite_time(work: Workspace) -> None:
     assert found["held_out"]["last"] == {"step": 20, "loss": None, "accuracy": 0.5, "margin": None}
     assert f"progress.json: {json_text.NOT_FINITE}" in found["notes"]
     assert not any("torn" in each for each in found["notes"])
-    console = Console(file=io.StringIO(), width=100)
-    screen.show(status, console, "mounted", [])
-    assert isinstance(console.file, io.StringIO)
-    assert " inf" not in console.file.getvalue() and "nan" not in console.file.getvalue()
+    assert " inf" not in printed(status) and "nan" not in printed(status)
 
 
 def test_a_last_step_without_a_loss_is_named(tmp_path: Path) -> None:
@@ -98,44 +108,37 @@ def test_a_last_step_without_a_loss_is_named(tmp_path: Path) -> None:
     with work.metrics.open("a") as handle:
         handle.write(rows.line(replace(last, values={**last.values, "loss": math.inf})) + "\n")
     run = reading.read(work)
-    figures = {label: (value, note) for label, value, note in facts.figures(run)}
-    assert figures["Training loss"] == ("0.225", "last finite one; step 20 has none")
-    assert figures["Without a finite loss"] == ("1 step", "last: step 20")
+    assert figures(run)["Training loss"] == ("0.225", "last finite one; step 20 has none")
+    assert figures(run)["Without a finite loss"] == ("1 step", "last: step 20")
     for kind in (Format.HTML, Format.MARKDOWN):
         assert "Without a finite loss" in command.render([run], kind)
     found = strict(command.render([run], Format.JSON))["runs"][0]
     assert found["missing"] == {"loss": {"steps": 1, "last": 20, "is_newest": True}}
-    shown = seen(work)
-    assert summarise(shown).loss is None
-    console = Console(file=io.StringIO(), width=100)
-    screen.show(summarise(shown), console, "mounted", [])
-    assert isinstance(console.file, io.StringIO)
-    assert "step 20 has no finite loss" in console.file.getvalue()
+    status = summarise(seen(work))
+    assert status.loss is None and "step 20 has no finite loss" in printed(status)
 
 
 def test_a_loss_that_is_missing_earlier_does_not_touch_the_last(tmp_path: Path) -> None:
     work = plant(tmp_path)
-    lines = work.metrics.read_text().splitlines()
-    middle = next(at for at, line in enumerate(lines) if '"step":15' in line)
-    made = json.loads(lines[middle]) | {"loss": None, "grad_norm": None}
-    lines[middle] = json.dumps(made)
-    work.metrics.write_text("\n".join(lines) + "\n")
-    figures = {label: (value, note) for label, value, note in facts.figures(reading.read(work))}
-    assert figures["Training loss"] == ("0.2", "last step")
-    assert figures["Without a finite loss"] == ("1 step", "last: step 15")
-    assert figures["Without a finite gradient norm"] == ("1 step", "last: step 15")
+    lines = lines_of(work)
+    next(line for line in lines if line["step"] == 15).update({"loss": None, "grad_norm": None})
+    write(work, lines)
+    found = figures(reading.read(work))
+    assert found["Training loss"] == ("0.2", "last step")
+    assert found["Without a finite loss"] == ("1 step", "last: step 15")
+    assert found["Without a finite gradient norm"] == ("1 step", "last: step 15")
 
 
 def test_a_step_that_the_trainer_did_not_log_lacks_nothing(tmp_path: Path) -> None:
     """With `logging_steps: 2` each second row has the launcher's own numbers alone."""
     work = plant(tmp_path)
-    lines = [json.loads(line) for line in work.metrics.read_text().splitlines()]
+    lines = lines_of(work)
     for line in lines:
         if "seconds" in line and line["step"] % 2 == 0:
             line["grad_norm"] = None
             for name in [each for each in line if "/" in each] + ["loss"]:
                 del line[name]
-    work.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write(work, lines)
     run = reading.read(work)
     assert len(run.curves["loss"].steps) == 10 and run.missing == {}
     status = summarise(seen(work))
@@ -155,13 +158,12 @@ def test_numbers_at_the_end_of_a_float_have_a_page(
     tmp_path: Path, values: tuple[float, float]
 ) -> None:
     work = plant(tmp_path)
-    lines = [json.loads(line) for line in work.metrics.read_text().splitlines()]
+    lines = lines_of(work)
     for at, line in enumerate(lines):
         names = ("grad_norm", "loss") if "seconds" in line else ("eval_loss",)
         line.update(dict.fromkeys(names, values[at % 2]))
-    work.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    memory = {"total_gib": values[0], "card_gib": values[1]}
-    work.plan.write_text(json.dumps({**plan(), "memory": memory}))
+    write(work, lines)
+    rewrite(work.plan, memory={"total_gib": values[0], "card_gib": values[1]})
     run = reading.read(work)
     for kind in Format:
         assert "dpo-42" in command.render([run], kind)

@@ -9,26 +9,15 @@ import pytest
 from scripts.problem import Problem
 from scripts.report import command, facts, reading
 from scripts.report.formats import Format
+from tests.scripts.observe.planted import rewrite
 from tests.scripts.report.planted import plant
 
-EPOCH: dict[str, Any] = {
-    "epoch": 1,
-    "steps": [1, 3],
-    "once": 40,
-    "again": {"count": 0, "pairs": []},
-    "not_trained": 0,
-    "margins": {"5": -0.25, "50": 0.5},
-    "below_zero": 0.125,
-}
+EPOCH: dict[str, Any] = {"epoch": 1, "steps": [1, 3], "once": 40, "not_trained": 0}
+EPOCH |= {"again": {"count": 0, "pairs": []}, "margins": {"5": -0.25, "50": 0.5}}
+EPOCH["below_zero"] = 0.125
 WORST = {"pair": 7, "file": "<pairs>.jsonl", "row": 8, "margin": -1.5, "margins": {"1": -1.5}}
-SUMMARY: dict[str, Any] = {
-    "pairs": 40,
-    "first_step": 1,
-    "last_step": 3,
-    "missing_steps": {"count": 0, "steps": []},
-    "epochs": [EPOCH],
-    "worst": [WORST],
-}
+SUMMARY: dict[str, Any] = {"pairs": 40, "first_step": 1, "last_step": 3, "epochs": [EPOCH]}
+SUMMARY |= {"missing_steps": {"count": 0, "steps": []}, "worst": [WORST]}
 
 
 def test_the_report_shows_proof_margins_and_the_worst_pairs(tmp_path: Path) -> None:
@@ -66,10 +55,10 @@ def test_what_is_not_proven_is_said(change: dict[str, Any], said: str) -> None:
 
 def test_rows_given_are_shown_as_the_runs_arguments_read_them(tmp_path: Path) -> None:
     work = plant(tmp_path)
-    plan = json.loads(work.plan.read_text())
     columns = {"ask": "query", "good": "response", "bad": "rejected_response"}
-    plan["recipe"]["args"] |= {"columns": json.dumps(columns), "max_length": "77"}
-    work.plan.write_text(json.dumps(plan))
+    recipe = json.loads(work.plan.read_text())["recipe"]
+    recipe["args"] |= {"columns": json.dumps(columns), "max_length": "77"}
+    rewrite(work.plan, recipe=recipe)
     run = reading.read(work)
     rows = [{"ask": f"q {n}", "good": "yes " * 9, "bad": f"no {n}"} for n in range(4)]
     (tmp_path / "<a>.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

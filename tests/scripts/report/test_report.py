@@ -19,7 +19,7 @@ from scripts.observe.ways import Source
 from scripts.prices import NONE, Prices
 from scripts.problem import Problem
 from scripts.report import command, curves, document, facts, metrics_file, reading, timeline
-from scripts.report.columns import COLUMNS, reduce
+from scripts.report.columns import COLUMNS, Points, reduce
 from scripts.report.command import Request
 from scripts.report.formats import Format
 from scripts.report.html import chart, page
@@ -43,18 +43,15 @@ def test_steps_that_were_trained_again_count_once(run: RunRecord) -> None:
 def test_the_times_sum_up_to_the_whole(run: RunRecord) -> None:
     found = timeline.build(run)
     assert found is not None
-    assert found.totals == pytest.approx(
-        {
-            "trained": 40.0,
-            "between": 6.0,
-            "started": 20.0 + 30.0,
-            "waited": 10.0 + 56.0,
-            "lost": 8.0,
-        }
-    )
+    totals = {"trained": 40.0, "between": 6.0, "started": 20.0 + 30.0, "waited": 10.0 + 56.0}
+    assert found.totals == pytest.approx(totals | {"lost": 8.0})
     assert sum(found.totals.values()) == pytest.approx(found.seconds) == pytest.approx(170)
     begins = [span.begin for span in found.spans]
     assert begins == sorted(begins)
+
+
+def figures(run: RunRecord) -> dict[str, tuple[str, str]]:
+    return {name: (value, note) for name, value, note in facts.figures(run)}
 
 
 def with_goodput(run: RunRecord, goodput: object) -> RunRecord:
@@ -71,7 +68,7 @@ def test_the_effective_training_time_is_the_launchers_and_the_timelines(run: Run
     assert sum(found.totals.values()) == pytest.approx(found.seconds)
     assert found.share("trained") == pytest.approx(0.2)
     assert timeline.effective(measured) == document.build([measured], ["a"])["runs"][0]["effective"]
-    assert ("Effective training", "20 %") in {row[:2] for row in facts.figures(measured)}
+    assert figures(measured)["Effective training"][0] == "20 %"
     shown = command.render([measured])
     assert re.findall(r"trained</th><td[^>]*>[^<]*</td><td[^>]*>(\d+ %)", shown) == ["20 %"]
     assert "trained 40 s (20 %)" in command.render([measured], Format.MARKDOWN)
@@ -82,10 +79,10 @@ def test_gpu_hours_are_those_of_training_processes(run: RunRecord) -> None:
     priced = replace(run, plan=gang, prices=Prices(currency="EUR", gpu_hour={"h200": 9.0}))
     held, restarts = (40 + 6 + 50 + 8) * 16 / 3600, (8 + 30) * 16 / 3600
     assert timeline.gpu_hours(priced) == pytest.approx((held, restarts))
-    shown = {name: (value, note) for name, value, note in facts.figures(priced)}
+    shown = figures(priced)
     assert shown["GPU-hours"] == ("0.5", "of restarts 0.2; without queue and stages")
     assert shown["Cost"] == ("4.16 EUR", "of the GPU-hours; of restarts 1.52 EUR")
-    assert "Cost" not in {name for name, _, _ in facts.figures(replace(priced, prices=NONE))}
+    assert "Cost" not in figures(replace(priced, prices=NONE))
     assert timeline.gpu_hours(replace(run, plan={})) is None, "a run without GPUs"
 
 
@@ -135,12 +132,7 @@ def test_an_mfu_says_whether_it_counts_the_references_pass(run: RunRecord) -> No
         return replace(run, plan={**run.plan, "recipe": {"reference": kind}})
 
     online, precomputed = with_reference("online"), with_reference("precomputed")
-    notes = [
-        note
-        for each in (run, online, precomputed)
-        for label, _, note in facts.figures(each)
-        if label == "MFU"
-    ]
+    notes = [figures(each)["MFU"][1] for each in (run, online, precomputed)]
     assert notes == ["median", "median, with the reference's pass", "median, of the policy alone"]
     note = html.escape(curves.MFU_NOTE)
     assert command.render([online, precomputed]).count(note) == 2, "also without a curve of it"
@@ -157,12 +149,14 @@ def test_a_number_of_parameters_has_a_unit_that_fits_it(run: RunRecord) -> None:
     assert large == "30.53 B, 3.345 B active, 2 layers, 128 experts"
 
 
+def series_of(points: Points) -> curves.Series:
+    return curves.Series(run=0, part=0, label="x", points=points)
+
+
 def test_the_labels_of_a_huge_axis_are_powers() -> None:
     points = reduce([1, 2], [1e234, 2.5e234])
     spec = next(each for each in curves.CHARTS if each.id == "gradient")
-    drawing = curves.Drawing(
-        chart=spec, series=[curves.Series(run=0, part=0, label="x", points=points)]
-    )
+    drawing = curves.Drawing(chart=spec, series=[series_of(points)])
     labels = re.findall(r'class="y">([^<]*)<', str(chart.draw(drawing, ["a"])))
     assert labels == ["0", "5e233", "1e234", "1.5e234", "2e234", "2.5e234"]
 
@@ -197,13 +191,11 @@ def test_a_reduced_series_keeps_its_extremes_and_its_mean(
 def test_no_recorded_value_is_outside_the_axes(values: list[float]) -> None:
     steps = range(1, len(values) + 1)
     for spec in curves.CHARTS:
-        series = curves.Series(run=0, part=0, label="x", points=reduce(steps, values))
-        drawing = curves.Drawing(chart=spec, series=[series])
+        drawing = curves.Drawing(chart=spec, series=[series_of(reduce(steps, values))])
         scale = chart.axes(drawing)
         assert scale.y[0] <= min(values) and max(values) <= scale.y[1]
-        drawn = elements(chart.draw(drawing, ["r"]))
-        assert drawn.coordinates
-        assert all(math.isfinite(each) for each in drawn.coordinates)
+        drawn = elements(chart.draw(drawing, ["r"])).coordinates
+        assert drawn and all(map(math.isfinite, drawn))
 
 
 def test_a_long_run_makes_a_small_page() -> None:
@@ -286,12 +278,8 @@ def test_broken_files_are_named_and_the_rest_is_shown(tmp_path: Path, broken: st
     with work.metrics.open("a") as handle:
         handle.write('{"step": 21, "tot')
     run = reading.read(work)
-    assert {note.split(":")[0] for note in run.notes} == {
-        "metrics.jsonl",
-        "progress.json",
-        "plan.json",
-        "inputs.json",
-    }
+    named = {note.split(":")[0] for note in run.notes}
+    assert named == {"metrics.jsonl", "progress.json", "plan.json", "inputs.json"}
     assert run.rows == 20
     for kind in Format:
         assert "dpo-42" in command.render([run], kind)
@@ -316,18 +304,15 @@ def test_a_run_without_a_step_has_a_page(tmp_path: Path) -> None:
     assert "No step has been recorded" in command.render([run], Format.MARKDOWN)
 
 
-def test_a_run_that_does_not_exist_names_the_nearest(tmp_path: Path) -> None:
-    plant(tmp_path, "dpo-42")
-    with pytest.raises(Problem, match="its runs: dpo-42;"):
-        reading.find("dpo-24", tmp_path)
-    with pytest.raises(Problem, match="its runs: dpo-42;"):
-        reading.find(str(tmp_path), Path("elsewhere"))
-
-
-def test_a_run_is_found_by_its_name_and_by_its_folder(tmp_path: Path) -> None:
+def test_a_run_is_found_by_name_and_folder_and_another_name_gets_the_nearest(
+    tmp_path: Path,
+) -> None:
     work = plant(tmp_path)
-    assert reading.find("dpo-42", tmp_path).home == work.home
-    assert reading.find(str(work.home), Path("elsewhere")).home == work.home
+    for name, place in (("dpo-42", tmp_path), (str(work.home), Path("elsewhere"))):
+        assert reading.find(name, place).home == work.home
+    for name, place in (("dpo-24", tmp_path), (str(tmp_path), Path("elsewhere"))):
+        with pytest.raises(Problem, match="its runs: dpo-42;"):
+            reading.find(name, place)
 
 
 def test_the_command_writes_a_file_and_prints_its_path(
@@ -336,9 +321,8 @@ def test_the_command_writes_a_file_and_prints_its_path(
     plant(tmp_path, "a")
     plant(tmp_path, "b")
     monkeypatch.chdir(tmp_path)
-    runs = (Target(run=run, workspace=tmp_path, source=Source.MOUNT) for run in "ab")
-    request = Request(targets=[*runs])
-    assert command.run(request, Console(width=60)) == 0
+    runs = [Target(run=run, workspace=tmp_path, source=Source.MOUNT) for run in "ab"]
+    assert command.run(Request(targets=runs), Console(width=60)) == 0
     assert f"{tmp_path}/report-a-b.html" in capsys.readouterr().out
     assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()
 

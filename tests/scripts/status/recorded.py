@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,52 +51,25 @@ def make_run(root: Path, run: str, now: float) -> Path:
 
 def _row(step: int, attempt: int, when: float) -> Row:
     values = {"loss": 0.693 - 0.003 * step, "rewards/margins": 0.004 * step}
-    return Row(
-        step=step,
-        total=107,
-        attempt=attempt,
-        time=when,
-        seconds=STEP_SECONDS,
-        reserved_gib=71.2,
-        values=values,
-    )
+    made = Row(step=step, total=107, attempt=attempt, time=when, seconds=STEP_SECONDS)
+    return replace(made, reserved_gib=71.2, values=values)
 
 
 def _progress(now: float, begin: float) -> dict[str, Any]:
     best = {"step": 30, "loss": 0.58, "accuracy": 0.74, "margin": 0.131}
-    return {
-        "run": "dpo",
-        "state": "running",
-        "stage": "train",
-        "attempt": 2,
-        "stages": {
-            "clone": {"state": "up to date", "why": "", "seconds": 0.2},
-            "download": {"state": "up to date", "why": "", "seconds": 1.4},
-            "convert": {"state": "skipped", "why": "SKIP_CONVERT=1", "seconds": 0.0},
-            "train": {"state": "running", "why": "", "seconds": 0.0},
-        },
-        "training": {
-            "step": 34,
-            "total": 107,
-            "attempt": 2,
-            "eta_seconds": 876.0,
-            "step_seconds": STEP_SECONDS,
-            "loss": 0.591,
-            "margin": 0.136,
-            "accuracy": 0.71,
-            "tokens_per_second_per_gpu": 13180.0,
-            "mfu": 0.263,
-            "goodput": 0.113,
-            "held_out": {"first": best, "last": best, "best": best, "by": "loss"},
-            "rows": {
-                "rows_read": 40000,
-                "rows_kept": 39120,
-                "rows_dropped": {"longer than max_length": 880},
-                "pairs_doubtful": {"equal sides": 12},
-            },
-        },
-        "phases": {"container": now - 300, "gang": now - 200},
-        "first_started": begin,
-        "started": now - 300,
-        "updated": now,
+    stages = {
+        "clone": {"state": "up to date", "why": "", "seconds": 0.2},
+        "download": {"state": "up to date", "why": "", "seconds": 1.4},
+        "convert": {"state": "skipped", "why": "SKIP_CONVERT=1", "seconds": 0.0},
+        "train": {"state": "running", "why": "", "seconds": 0.0},
     }
+    rows: dict[str, Any] = {"rows_read": 40000, "rows_kept": 39120}
+    rows |= {"rows_dropped": {"longer than max_length": 880}, "pairs_doubtful": {"equal sides": 12}}
+    training = {"step": 34, "total": 107, "attempt": 2, "eta_seconds": 876.0, "rows": rows}
+    training |= {"step_seconds": STEP_SECONDS, "loss": 0.591, "margin": 0.136, "accuracy": 0.71}
+    training |= {"tokens_per_second_per_gpu": 13180.0, "mfu": 0.263, "goodput": 0.113}
+    training["held_out"] = {"first": best, "last": best, "best": best, "by": "loss"}
+    made = {"run": "dpo", "state": "running", "stage": "train", "attempt": 2, "stages": stages}
+    times = {"first_started": begin, "started": now - 300, "updated": now}
+    phases = {"container": now - 300, "gang": now - 200}
+    return {**made, "training": training, "phases": phases, **times}

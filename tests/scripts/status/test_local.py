@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,7 +15,7 @@ from scripts.observe.workspace import read_run
 from scripts.status import screen
 from scripts.status.summary import Local, summarise
 from tests.scripts.doctor.healthy import release
-from tests.scripts.observe.planted import NOW, RUNNING, Object, jobset, pod, view
+from tests.scripts.observe.planted import NOW, RUNNING, jobset, pod, view
 
 STEP_SECONDS = 12.0
 DISKS = {
@@ -27,13 +28,12 @@ DISKS = {
 def home(tmp_path: Path) -> Path:
     """A run in step 36 with a complete checkpoint of step 24."""
     made = tmp_path / "w" / "runs" / "dpo"
-    made.mkdir(parents=True)
+    saved = made / "checkpoints" / "checkpoint-24"
+    saved.mkdir(parents=True)
     training = {"step": 36, "step_seconds": STEP_SECONDS}
     (made / "progress.json").write_text(json.dumps({"state": "running", "training": training}))
     row = Row(step=36, total=107, attempt=1, time=NOW, seconds=STEP_SECONDS)
     (made / "metrics.jsonl").write_text(rows.line(row) + "\n")
-    saved = made / "checkpoints" / "checkpoint-24"
-    saved.mkdir(parents=True)
     (saved / "weights").write_text("x")
     checkpoint.seal(saved, 24)
     return made
@@ -51,17 +51,14 @@ def local_disks(folder: Path) -> list[Path]:
     return made
 
 
-def run(kind: str = "") -> Object:
-    made = jobset()
-    if kind:
-        template = dict(release(DISKS[kind]).jobset.manifest)["spec"]["replicatedJobs"][0]
-        made["spec"]["replicatedJobs"][0] = template
-    return made
-
-
 def seen(home: Path, kind: str) -> View:
+    run = jobset()
+    if kind:
+        run["spec"]["replicatedJobs"] = release(DISKS[kind]).jobset.manifest["spec"][
+            "replicatedJobs"
+        ]
     files = read_run(home.parent.parent, home.name)
-    return view(run(kind), files, pods=[pod(0, RUNNING), pod(1, RUNNING)])
+    return view(run, files, pods=[pod(0, RUNNING), pod(1, RUNNING)])
 
 
 def local(home: Path, kind: str = "emptyDir") -> tuple[Local | None, str]:
@@ -81,29 +78,23 @@ def test_a_run_without_these_disks_has_no_line(home: Path) -> None:
 def test_a_step_is_followed_from_the_disks_to_the_workspace(home: Path, tmp_path: Path) -> None:
     folder, (first, second) = home / "checkpoints" / "checkpoint-34", local_disks(tmp_path / "d")
     folder.mkdir()
-    nothing = (
-        Local(kind="emptyDir"),
-        "nodes' disks (emptyDir): nothing waits for its copy to the workspace",
-    )
+    said = "nodes' disks (emptyDir): nothing waits for its copy to the workspace"
+    nothing = (Local(kind="emptyDir"), said)
     assert local(home) == nothing
     parts = [checkpoint.rank_digests(first, 0), checkpoint.rank_digests(second, 1), {}]
     node_disk.announce(folder, parts)
     found, text = local(home)
-    assert found == Local(
-        kind="emptyDir", step=34, parts=2, copied=0, lost_steps=2, lost_seconds=24.0
-    )
-    assert text == (
-        "step 34 on the nodes' disks, 0 of 2 ranks copied; an end in the same pods loses 2 steps, "
-        "24 s"
-    )
+    lost: Any = {"lost_steps": 2, "lost_seconds": 24.0}
+    assert found == Local(kind="emptyDir", step=34, parts=2, copied=0, **lost)
+    ends = "an end in the same pods loses 2 steps, 24 s"
+    assert text == f"step 34 on the nodes' disks, 0 of 2 ranks copied; {ends}"
     status = summarise(seen(home, "hostPath"))
     assert status.saved and (status.saved.step, status.saved.lost_steps) == (24, 12)
     node_disk.copy_shards(first, folder, 0)
     assert local(home)[1].startswith("step 34 on the nodes' disks, 1 of 2 ranks copied")
     node_disk.copy_shards(second, folder, 1)
-    assert local(home, "hostPath")[1].endswith(
-        "2 of 2 ranks copied; an end on the same nodes loses 2 steps, 24 s"
-    )
+    ends = "an end on the same nodes loses 2 steps, 24 s"
+    assert local(home, "hostPath")[1].endswith(f"2 of 2 ranks copied; {ends}")
     (folder / ".metadata").write_text("the index of the shards")
     checkpoint.seal(folder, 34)
     assert local(home) == nothing

@@ -1,6 +1,5 @@
 """`status --watch` outlives lost answers, and ends where no later answer is possible."""
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,6 @@ from tests.scripts.test_documents import CLAIM, validate
 
 RUN = f"{JOBSETS}/dpo"
 DROPPED = "list pods: no answer (Remote end closed connection without response)"
-
-
 Act = Callable[[], object]
 Plan = Callable[..., list[float]]
 
@@ -57,17 +54,21 @@ def end(cluster: Cluster, workspace: Path) -> None:
     cluster.put(JOBSETS, at(done, workspace))
 
 
-def watched(**target: Any) -> tuple[int, list[Any]]:
-    place = Console(file=io.StringIO(), width=80, markup=False)
-    code = command.run(Target(run="dpo", **target), place, as_data=True, watch=True)
-    assert isinstance(place.file, io.StringIO)
-    decoder, text, found = json.JSONDecoder(), place.file.getvalue(), []
+def documents(text: str) -> list[Any]:
+    decoder, found = json.JSONDecoder(), []
     while text.strip():
         document, stop = decoder.raw_decode(text.lstrip())
         text = text.lstrip()[stop:]
         validate("status", document)
         found.append(document)
-    return code, found
+    return found
+
+
+def watched(**target: Any) -> tuple[int, list[Any]]:
+    place = Console(width=80, markup=False)
+    with place.capture() as captured:
+        code = command.run(Target(run="dpo", **target), place, as_data=True, watch=True)
+    return code, documents(captured.get())
 
 
 @pytest.mark.parametrize("fault", ["drop", "stall", "500", "503", "429"])
@@ -110,14 +111,8 @@ def test_new_files_of_a_mounted_workspace_are_shown_meanwhile(
 ) -> None:
     file = workspace / "runs" / "dpo" / "progress.json"
     cluster.faults[RUN] = ["", "drop"]
-
-    def train() -> None:
-        file.write_text(json.dumps({"state": "running", "stage": "train"}))
-
-    def complete() -> None:
-        end(cluster, workspace)
-
-    after(train, complete)
+    trains = json.dumps({"state": "running", "stage": "train"})
+    after(lambda: file.write_text(trains), lambda: end(cluster, workspace))
     _, found = watched(workspace=workspace)
     assert [each["stage"] for each in found] == ["clone", "train", "train"]
     assert [each["stale_seconds"] is None for each in found] == [True, False, True]
@@ -169,8 +164,8 @@ def test_a_watch_ends_when_its_context_is_gone_and_does_not_follow_another(
 
 def test_one_report_says_that_a_request_was_lost(after: Plan, cluster: Cluster) -> None:
     cluster.faults[f"{CORE}/pods"] = ["drop"]
-    place = Console(file=io.StringIO(), width=200, markup=False)
-    assert command.run(Target(run="dpo"), place) == 4
-    assert isinstance(place.file, io.StringIO)
-    said = " ".join(place.file.getvalue().split())
+    place = Console(width=200, markup=False)
+    with place.capture() as captured:
+        assert command.run(Target(run="dpo"), place) == 4
+    said = " ".join(captured.get().split())
     assert f"left a request without an answer: {DROPPED}" in said

@@ -5,9 +5,10 @@
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -65,35 +66,28 @@ def draw_why(files: RunFiles, console: Console) -> None:
 
 def draw_list(files: RunFiles, console: Console) -> None:
     short = STATES["quota-short"][0]()
-    waits = summarise(short)
-    waits = replace(waits, start=start(short, waits.reason))
+    waits = replace(summarise(short), start=start(short, summarise(short).reason))
     failed = summarise(STATES["user-error"][0]())
     lines = [listing.line(each) for each in (status_of(files), waits, failed)]
     listing.show(lines, training(files).snapshot, console, NOW)
 
 
-DRAW: dict[str, Callable[[RunFiles, Console], None]] = {
-    "status": draw_status,
-    "why": draw_why,
-    "list": draw_list,
-}
+DRAW = {"status": draw_status, "why": draw_why, "list": draw_list}
 
 
-@pytest.fixture(params=[80, 120])
-def width(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+@pytest.fixture(params=product((80, 120), (None, "standard")), ids=str)
+def console(request: pytest.FixtureRequest) -> Console:
+    width, colours = request.param
+    plain: Any = {"file": io.StringIO(), "markup": False, "emoji": False, "force_terminal": True}
+    return Console(width=width, color_system=colours, **plain)
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "colour"])
-def console(request: pytest.FixtureRequest, width: int) -> Console:
-    return Console(
-        file=io.StringIO(),
-        width=width,
-        markup=False,
-        emoji=False,
-        force_terminal=True,
-        color_system="standard" if request.param else None,
-    )
+@pytest.fixture
+def stage(
+    console: Console, cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> verbs.Stage:
+    monkeypatch.setattr("getpass.getuser", lambda: "ann")
+    return verbs.Stage(cluster=cluster, workspace=workspace, patch=monkeypatch, console=console)
 
 
 def compare(text: str, name: str, console: Console, *, update: bool) -> str:
@@ -127,16 +121,9 @@ def test_a_screen_is_as_recorded(
 @pytest.mark.parametrize("name", verbs.DRAW)
 @pytest.mark.usefixtures("api")
 def test_a_verb_prints_what_is_recorded(
-    name: str,
-    console: Console,
-    cluster: Cluster,
-    workspace: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    update_golden: bool,
+    name: str, console: Console, stage: verbs.Stage, update_golden: bool
 ) -> None:
     """Sentences are one line each, which the terminal folds: they can be copied and searched."""
-    monkeypatch.setattr("getpass.getuser", lambda: "ann")
-    stage = verbs.Stage(cluster=cluster, workspace=workspace, patch=monkeypatch, console=console)
     verbs.DRAW[name](stage)
     compare(stage.clean(printed(console)), name, console, update=update_golden)
 

@@ -16,7 +16,17 @@ from scripts.doctor.api import Answer, Api
 from scripts.observe.command import Exit
 from scripts.status import listing
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
-from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
+from tests.scripts.observe.planted import (
+    LOCAL_QUEUE,
+    NOW,
+    Object,
+    evicted,
+    jobset,
+    pending,
+    suspended,
+    template_of,
+    workload,
+)
 from tests.scripts.observe.server import Cluster, serving
 from tests.scripts.observe.timed import timed
 from tests.scripts.status.recorded import make_run
@@ -46,8 +56,7 @@ class Stored(Cluster):
 
 def full(item: Object) -> Object:
     """A Workload of the size that Kueue writes: it holds the pod template."""
-    template = jobset()["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    item["spec"]["podSets"] = [{"name": "node", "count": 2, "template": template}]
+    item["spec"]["podSets"] = [{"name": "node", "count": 2, "template": template_of(RUN)}]
     return item
 
 
@@ -80,14 +89,12 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
     made.put(JOBSETS, suspended())
     held = full(evicted("Preempted", SHORT))
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
-    everywhere = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+    everywhere = "/apis/kueue.x-k8s.io/v1beta2"
     made.put(f"{KUEUE}/workloads", *queue_of(WORKLOADS), held)
-    queue = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
-    made.put(f"{KUEUE}/localqueues", queue)
-    cluster_queue = {"metadata": {"name": "gpus"}, "spec": {}}
-    made.put("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", cluster_queue)
+    made.put(f"{KUEUE}/localqueues", LOCAL_QUEUE)
+    made.put(f"{everywhere}/clusterqueues", {"metadata": {"name": "gpus"}, "spec": {}})
     with serving(made, tmp_path, monkeypatch) as api:
-        assert len(api.get(everywhere).items) == WORKLOADS + 1
+        assert len(api.get(f"{everywhere}/workloads").items) == WORKLOADS + 1
         yield made
 
 
@@ -134,10 +141,8 @@ def test_the_list_of_990_waiting_runs_has_their_starts_in_time() -> None:
     for number in range(WORKLOADS):
         name, holds = f"run{number}", 16 * (number < 10)
         made = workload(name=f"jobset-{name}", holds=holds)
-        item = made if holds else pending(SHORT, name=f"jobset-{name}")
+        item = full(made if holds else pending(SHORT, name=f"jobset-{name}"))
         item["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": f"u-{name}"}
-        template = RUN["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-        item["spec"]["podSets"] = [{"name": "node", "count": 2, "template": template}]
         item["spec"]["maximumExecutionTimeSeconds"] = 3600 + number
         held.append(item)
         meta = {**RUN["metadata"], "name": name, "uid": f"u-{name}"}
@@ -146,7 +151,7 @@ def test_the_list_of_990_waiting_runs_has_their_starts_in_time() -> None:
     quota = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
     flavors = [{"name": "a100", "resources": quota}]
     spec = {"resourceGroups": [{"coveredResources": [*amounts], "flavors": flavors}]}
-    entrance = {"metadata": {"name": "gpu", "namespace": "team"}, "spec": {"clusterQueue": "gpus"}}
+    entrance = {**LOCAL_QUEUE, "metadata": {"name": "gpu", "namespace": "team"}}
     lists = {"/jobsets": runs, "/workloads": held, "/localqueues": [entrance]}
     lists["/clusterqueues"] = [{"metadata": {"name": "gpus"}, "spec": spec}]
     texts = {end: json.dumps({"items": items}) for end, items in lists.items()}

@@ -1,7 +1,6 @@
 """`status --watch` prints again until the run has ended; `list` keeps its columns in a pipe."""
 
 import io
-import json
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,9 @@ from scripts.doctor.api import Api
 from scripts.observe.command import Target
 from scripts.status import command, listing
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import condition, jobset
+from tests.scripts.observe.planted import jobset
 from tests.scripts.observe.server import Cluster
+from tests.scripts.status.test_lost_answers import documents, end
 from tests.scripts.test_documents import CLAIM
 
 CLEAR = "\x1b[2J\x1b[H"
@@ -38,8 +38,7 @@ def waits(
     def sleep(seconds: float) -> None:
         found.append(seconds)
         if len(found) == 2:
-            ended = jobset(condition("Completed", "True", "x"), terminalState="Completed")
-            cluster.put(JOBSETS, at(ended, workspace))
+            end(cluster, workspace)
 
     monkeypatch.setattr("time.sleep", sleep)
     return found
@@ -61,15 +60,10 @@ def test_a_watch_prints_until_the_run_has_ended(
 def test_a_watch_makes_a_document_each_time_and_no_reader_pod(
     waits: list[float], cluster: Cluster
 ) -> None:
-    for rank in (0, 1):
-        del cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"]
+    cluster.drop_pods()
     place = console(is_terminal=False)
     command.run(Target(run="dpo"), place, as_data=True, watch=True)
-    decoder, text, states = json.JSONDecoder(), printed(place), []
-    while text.strip():
-        document, end = decoder.raw_decode(text.lstrip())
-        text = text.lstrip()[end:]
-        states.append(document["state"])
+    states = [each["state"] for each in documents(printed(place))]
     assert len(states) == 3 and states[2] == "done"
     assert cluster.changes == []
 

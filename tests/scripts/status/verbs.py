@@ -31,7 +31,7 @@ from scripts.submit import follow
 from scripts.submit.follow import Until
 from tests.scripts.control.test_removal import plant
 from tests.scripts.doctor.healthy import release
-from tests.scripts.observe.fixtures import CORE, JOBSETS, KUEUE, at
+from tests.scripts.observe.fixtures import JOBSETS, KUEUE, at
 from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspended, view, workload
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.states import STATES
@@ -118,10 +118,7 @@ def draw_clean(stage: Stage) -> None:
 def draw_logs(stage: Stage) -> None:
     """`logs` of pods, of an attempt's files, and of what there is not. It knows no width."""
     for rank in (0, 1):
-        made = pod(rank, RUNNING)
-        made["metadata"]["uid"] = f"u{rank}"
-        stage.cluster.put(f"{CORE}/pods", made)
-        stage.cluster.logs[made["metadata"]["name"]] = f"step {rank}\nloss 0.6\n".encode()
+        stage.cluster.log(rank, f"step {rank}\nloss 0.6\n".encode())
         folder = stage.workspace / "runs" / "dpo" / "attempts" / "1"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"node-{rank}.log").write_text(f"attempt 1 of rank {rank}\n")

@@ -106,25 +106,21 @@ def test_the_memory_of_a_rank_is_that_which_fits_best() -> None:
     assert pytest.approx(host.refit(ROWS), rel=0.02) == PROCESS / GIB
 
 
-def test_a_reading_of_host_memory_names_when_it_was_taken(tmp_path: Path) -> None:
-    row = "{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, host: [{when: W, gib: 1}]}"
-    (tmp_path / "a.yaml").write_text(f"rows: [{row.replace('W', 'start')}]")
-    with pytest.raises(Problem, match="x: when='start'; use save or peak"):
-        load(tmp_path)
-    (tmp_path / "a.yaml").write_text(f"rows: [{row.replace('W', 'save')}]")
-    assert load(tmp_path)[0].host[0].own == 1
+KNOWN = "name: x, source: y, card: h200, gpusPerNode: 1, args: {}"
 
 
-def test_a_row_that_is_left_out_says_why(tmp_path: Path) -> None:
-    text = "rows: [{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, fit: false}]"
-    (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(Problem, match="x: set note"):
-        load(tmp_path)
-
-
-def test_an_unknown_field_names_its_file(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("rows: [{name: x, gb: 3}]")
-    with pytest.raises(Problem, match=r"a\.yaml: x: .*gb"):
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (f"{KNOWN}, host: [{{when: start, gib: 1}}]", "x: when='start'; use save or peak"),
+        (f"{KNOWN}, fit: false", "x: set note"),
+        ("name: x, gb: 3", r"a\.yaml: x: .*gb"),
+    ],
+    ids=["a reading says when", "a row that is left out says why", "an unknown field"],
+)
+def test_a_row_that_is_wrong_is_refused(tmp_path: Path, row: str, why: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"rows: [{{{row}}}]")
+    with pytest.raises(Problem, match=why):
         load(tmp_path)
 
 
@@ -157,10 +153,11 @@ def test_the_spread_is_that_of_rows_whose_file_was_left_out() -> None:
 
 
 def test_facts_of_a_file_are_those_of_each_row(tmp_path: Path) -> None:
-    row = "{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, facts: {longest: 8}}"
+    row = f"{{{KNOWN}, facts: {{longest: 8}}, host: [{{when: save, gib: 1}}]}}"
     (tmp_path / "a.yaml").write_text(f"facts: {{host_waits: true}}\nrows: [{row}]")
     (found,) = load(tmp_path)
     assert (found.training.host_waits, found.training.longest, found.visit) == (True, 8, "a")
+    assert found.host[0].own == 1
 
 
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,15 +14,9 @@ from scripts.dev.calibrate.rows import load
 
 RESULTS = results.read()
 ROWS = {row.name: row for row in load()}
-RUN: dict[str, Any] = {
-    "steps": 4,
-    "world": 4,
-    "reserved_gib": 40.5,
-    "seconds": {"median": 0.8},
-    "tokens_per_step": 62_400,
-    "s_eff": 1100.5,
-    "flags": {"global_batch_size": "8", "max_length": "8192", "packing_length": "16384"},
-}
+RUN: dict[str, Any] = {"steps": 4, "world": 4, "reserved_gib": 40.5, "seconds": {"median": 0.8}}
+RUN |= {"tokens_per_step": 62_400, "s_eff": 1100.5}
+RUN["flags"] = {"global_batch_size": "8", "max_length": "8192", "packing_length": "16384"}
 OUT = {"steps": 0, "out_of_memory": True, "world": 4, "flags": RUN["flags"]}
 RECORD = {"card": "h200", "layers": 8, "runs": {"ran": RUN, "out": OUT, "cut": {"skipped": "time"}}}
 OTHERS = ("model", "ref_model", "dataset", "output_dir", "add_version", "no_save_optim")
@@ -58,7 +52,5 @@ def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(name: str) -> No
 @pytest.mark.parametrize("name", ["rehearse-2xh200", "rehearse-pipeline-2xh100"])
 def test_the_rows_of_rehearsals_have_the_readings_of_their_results(name: str) -> None:
     (host,) = (h for h in RESULTS[name]["report"]["measured"]["hosts"] if h["rank"] == 0)
-    read = {"save": host["peak_at_save"], "peak": host["peak"]}
-    assert {each.when: each.gib for each in ROWS[name].host} == {
-        when: round(used / GIB, 3) for when, used in read.items()
-    }
+    wanted = {"save": round(host["peak_at_save"] / GIB, 3), "peak": round(host["peak"] / GIB, 3)}
+    assert {each.when: each.gib for each in ROWS[name].host} == wanted

@@ -1,5 +1,7 @@
 """The tables of values/FIGURES.md and the plot hold what is predicted and measured now."""
 
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +12,20 @@ from scripts.dev import results as raw_results
 from scripts.dev.figures import learning, measured, plot, starts, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
-from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
+from scripts.dev.figures.predicted import BASE, HARDWARE, predictions
 from scripts.helm import ROOT, template
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem
 
 FIGURES: dict[str, Any] = {
-    "steps": 30,
-    "world": 4,
     "profile": {"files": ["values/a100-2node.yaml", "values/hardware/h200-4.yaml"]},
     "flags": {"global_batch_size": "32", "micro_batch_size": "1"},
     "seconds": {"median": 10.25, "p95": 11.5},
     "tokens_per_second_per_gpu": {"median": 7504.4, "mad": 40.0},
-    "mfu": 0.2123,
-    "reserved_gib": 121.44,
-    "load_balancing_loss": 1.0123,
     "first_loss": {"first": 0.69314718, "ok": True},
 }
-
+FIGURES |= {"steps": 30, "world": 4, "mfu": 0.2123, "reserved_gib": 121.44}
+FIGURES["load_balancing_loss"] = 1.0123
 ABOUT = {"when": "2026-11-22T18:47:27+00:00", "gpus": ["NVIDIA H200, 580.1"] * 4, "card": "h200"}
 
 
@@ -43,11 +41,6 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def row_of(gpu_model: str, gpus: int) -> Predicted:
-    (row,) = [row for row in predictions() if (row.gpu_model, row.gpus) == (gpu_model, gpus)]
-    return row
-
-
 def test_the_readme_holds_the_figures_of_now() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert page(text, predictions(), measured.runs()) == text, "run `make figures`"
@@ -55,13 +48,10 @@ def test_the_readme_holds_the_figures_of_now() -> None:
 
 def test_every_profile_is_in_the_table_and_each_gpu_model_but_one_has_all_counts() -> None:
     assert {row.file for row in predictions()} == {BASE, *HARDWARE.glob("*.yaml")}
-    counts = {
-        gpu_model: [row.gpus for row in predictions() if row.gpu_model == gpu_model]
-        for gpu_model in ("h200", "b200")
-    }
-    assert counts == {"h200": [1, 2, 4, 8, 16], "b200": [1, 2, 4, 8, 16]}
-    for gpu_model in ("a100-80g", "a800-80g", "h100-80g"):
-        assert [row.gpus for row in predictions() if row.gpu_model == gpu_model] == [2, 4, 8, 16]
+    wanted = dict.fromkeys(("h200", "b200"), [1, 2, 4, 8, 16])
+    wanted |= dict.fromkeys(("a100-80g", "a800-80g", "h100-80g"), [2, 4, 8, 16])
+    for gpu_model, counts in wanted.items():
+        assert [row.gpus for row in predictions() if row.gpu_model == gpu_model] == counts
 
 
 @pytest.mark.parametrize("file", [BASE, *sorted(HARDWARE.glob("*.yaml"))], ids=lambda f: f.stem)
@@ -90,11 +80,8 @@ def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None
 
 def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
     runs = measured.runs(results)
-    assert [(run.name, run.result) for run in runs] == [
-        ("tuned", "bench-ab"),
-        ("seed", "bench-ab"),
-        ("tuned", "bench-few"),
-    ]
+    names = [("tuned", "bench-ab"), ("seed", "bench-ab"), ("tuned", "bench-few")]
+    assert [(run.name, run.result) for run in runs] == names
     lines = table.predicted(predictions(), runs).splitlines()
     (line,) = [line for line in lines if "7,500 with 32 packs, 121.4 GiB" in line]
     assert "`hardware/h200-4.yaml`" in line
@@ -106,7 +93,7 @@ def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
 
 def test_runs_of_fewer_layers_are_not_the_profile(results: Path) -> None:
     raw_results.put(results, "bench-ab", {**ABOUT, "runs": {}})
-    row = row_of("h200", 4)
+    (row,) = [row for row in predictions() if (row.gpu_model, row.gpus) == ("h200", 4)]
     found = measured.best(measured.runs(results), gpu_model="h200", gpus=4, file=row.file)
     assert found is None
 
@@ -142,10 +129,8 @@ def test_headlines_are_all_tokens_over_all_seconds_with_and_without_the_referenc
     assert "| 2.16.1 | all |" in tuned and "| 10 | 12,000 | 9,000 | 25.0% |" in tuned
     assert "| none |" in bare and "| 6,000 | 6,000 |" in bare
     assert "few" not in text  # nine steps are not enough
-    assert text.endswith(
-        "Of the 8.0 x speed-up flags give 4.0 x and our code 2.00 x; with the reference's pass "
-        "over one epoch 6.0 x, our code 1.50 x."
-    )
+    parts = "Of the 8.0 x speed-up flags give 4.0 x and our code 2.00 x; with the reference's pass "
+    assert text.endswith(f"{parts}over one epoch 6.0 x, our code 1.50 x.")
 
 
 def test_the_readme_of_values_has_the_headline_figures() -> None:
@@ -167,30 +152,16 @@ def test_a_split_without_the_seed_says_nothing(tmp_path: Path) -> None:
 
 def proof() -> dict[str, Any]:
     """Return a result of ``tests.bench.learning`` with two seeds of both sides."""
-    test = {
-        "ours": [0.98, 0.97],
-        "upstream": [0.98, 0.98],
-        "mean": -0.005,
-        "low": -0.03,
-        "high": 0.02,
-        "bound": 0.05,
-        "power": 0.9,
-        "equivalent": True,
-    }
-    runs = {
-        f"{side}-{seed}": {
-            "side": side,
-            "seed": seed,
-            "finished": True,
-            "log": {"loss": [8.3, 7.0 + seed], "grad_norm": [1.0, 0.9]},
-            "after": {"accuracy": 0.98, "margin": 3.0 + seed},
-        }
-        for side in ("ours", "upstream")
-        for seed in (1, 2)
-    }
+    test: dict[str, Any] = {"ours": [0.98, 0.97], "upstream": [0.98, 0.98], "equivalent": True}
+    test |= {"mean": -0.005, "low": -0.03, "high": 0.02, "bound": 0.05, "power": 0.9}
+    runs = {}
+    for side, seed in product(("ours", "upstream"), (1, 2)):
+        log = {"loss": [8.3, 7.0 + seed], "grad_norm": [1.0, 0.9]}
+        run = {"side": side, "seed": seed, "finished": True, "log": log}
+        runs[f"{side}-{seed}"] = {**run, "after": {"accuracy": 0.98, "margin": 3.0 + seed}}
     tests = {"ours": {"held-out accuracy": test}, "kernels": {}, "control": {}}
     return {
-        "when": "2026-11-22T18:47:27+00:00",
+        "when": ABOUT["when"],
         "gpus": ["NVIDIA H200, 580.159.04"] * 4,
         "versions": {"ms-swift": "4.4.1", "transformer-engine": "2.16.1"},
         "runs": runs,
@@ -212,28 +183,29 @@ def test_the_proof_of_learning_has_tables_and_a_plot(tmp_path: Path) -> None:
     assert first.splitlines()[-1] == f"{line} equivalent | -0.0300 to +0.0200 |"
     assert "| result | control |" in first and "| result |\n" in second
     assert second.splitlines()[-1] == f"{line} equivalent |"
-    path = tmp_path / "plot.svg"
-    learning.draw(record, path)
-    text = path.read_text(encoding="utf-8")
+    text = drawn_twice(tmp_path, lambda path: learning.draw(record, path))
     for word in ("gradient norm", "held-out margin", "upstream, mean of 2 seeds"):
         assert f">{word}<" in text
     assert text.count(">1</text>") == text.count(">2</text>") == 4, "steps and seeds are integers"
-    again = tmp_path / "again.svg"
-    learning.draw(record, again)
-    assert again.read_bytes() == path.read_bytes()
+
+
+def drawn_twice(folder: Path, draw: Callable[[Path], object]) -> str:
+    """Return a plot that is the same when it is drawn again."""
+    texts = set()
+    for name in ("plot.svg", "again.svg"):
+        draw(folder / name)
+        texts.add((folder / name).read_text(encoding="utf-8"))
+    (text,) = texts
+    return text
 
 
 def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -> None:
-    path = tmp_path / "plot.svg"
-    plot.draw(predictions(), measured.runs(results), path)
-    text = path.read_text(encoding="utf-8")
+    runs = measured.runs(results)
+    text = drawn_twice(tmp_path, lambda path: plot.draw(predictions(), runs, path))
     for row in predictions():
         assert f">{row.gpus} x {row.gpu_model}" in text
     for word in (*plot.COLOURS, "measured"):
         assert f">{word}<" in text
-    again = tmp_path / "again.svg"
-    plot.draw(predictions(), measured.runs(results), again)
-    assert again.read_bytes() == path.read_bytes()
 
 
 def test_a_readme_without_its_markers_is_reported() -> None:

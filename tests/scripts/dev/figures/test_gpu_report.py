@@ -14,9 +14,8 @@ def test_the_committed_pages_are_those_of_the_results() -> None:
 
 def test_the_page_has_the_figures_of_the_result() -> None:
     page = gpu_report.render("bench-4gpu-split")
-    assert "with patches" in page and "without patches" in page
-    assert "3,122,993" in page  # tokens of all steps, in the result's each_step
-    assert "2.16.1" in page
+    tokens = "3,122,993"  # of all steps, in the result's each_step
+    assert all(word in page for word in ("with patches", "without patches", tokens, "2.16.1"))
 
 
 def test_the_pictures_are_those_that_are_committed_with_their_sizes() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 from scripts.helm import ROOT
 
@@ -19,9 +20,8 @@ WHO = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"} | {
 
 
 def git(folder: Path, *arguments: str) -> str:
-    command = ["git", *arguments]
-    environment = {**os.environ, **WHO}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    env = {**os.environ, **WHO}
+    done = subprocess.run(["git", *arguments], cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -68,11 +68,6 @@ def with_tools(folder: Path) -> Path:
 def release(
     folder: Path, *arguments: str, umask: int = 0o022, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scripts.dev.release", *arguments],
-        cwd=folder,
-        env={**os.environ, **WHO, "PYTHONDONTWRITEBYTECODE": "1", **env},
-        umask=umask,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "scripts.dev.release", *arguments]
+    how: Any = {"env": {**os.environ, **WHO, "PYTHONDONTWRITEBYTECODE": "1", **env}}
+    return subprocess.run(command, cwd=folder, umask=umask, capture_output=True, text=True, **how)
