@@ -82,9 +82,8 @@ def data(work: Workspace, file: str, change: Callable[[dict[str, Any]], object])
 def planted(root: Path) -> Workspace:
     """A run with the canary in its files."""
     work = plant(root)
-    (work.home / LOG).write_text(
-        "".join(f"start\n{line}\n[INFO:swift] go\n" for line in LINES.values())
-    )
+    log = "".join(f"start\n{line}\n[INFO:swift] go\n" for line in LINES.values())
+    (work.home / LOG).write_text(log)
     data(work, "plan.json", lambda d: d["recipe"]["args"].update(hub_token=CANARY))
     data(work, "plan.json", lambda d: d["recipe"].update(model=f"https://u:{CANARY}@h/m"))
     data(work, "progress.json", lambda d: d.update(why=f"clone of https://x:{CANARY}@h failed"))
@@ -92,15 +91,14 @@ def planted(root: Path) -> Workspace:
     ended = "attempts/1/termination-0.json"
     data(work, ended, lambda d: d.update(cause=f"HF_TOKEN={CANARY} is refused"))
     data(work, "attempts/2/preflight-0.json", lambda d: d.update(proxy_password=CANARY))
-    (work.checkpoints / "args.json").write_text(
-        json.dumps({"hub_token": CANARY, "list": ["--api-key", CANARY], "lr": 1e-5})
-    )
-    # Files that do not go in.
-    (work.checkpoints / "val_dataset.jsonl").write_text(CANARY)
-    (work.checkpoints / "checkpoint-20" / "model.safetensors").write_text(CANARY)
-    (work.checkpoints / "checkpoint-20" / "tokenizer.json").write_text(CANARY)
-    (work.attempts / "2" / "not-finite-0.jsonl").write_text(CANARY)
-    (work.attempts / "2" / "unknown.yaml").write_text(CANARY)
+    args = {"hub_token": CANARY, "list": ["--api-key", CANARY], "lr": 1e-5}
+    (work.checkpoints / "args.json").write_text(json.dumps(args))
+    saved = "checkpoints/checkpoint-20"
+    for name in (
+        *("checkpoints/val_dataset.jsonl", f"{saved}/model.safetensors", f"{saved}/tokenizer.json"),
+        *("attempts/2/not-finite-0.jsonl", "attempts/2/unknown.yaml"),
+    ):
+        (work.home / name).write_text(CANARY)  # it does not go in
     (root / "outside.log").write_text(CANARY)
     (work.attempts / "2" / "link.log").symlink_to(root / "outside.log")
     return work
@@ -117,6 +115,12 @@ VALUES: dict[str, Any] = {
     "apiKeys": [CANARY, {"old": CANARY}],
     "credentials": {"wandb": [CANARY]},
 }
+HIDING: dict[str, Any] = {"args": ["--token", CANARY]}
+ENV = {"ANY": f"{CANARY}-in-env", "DPO_RUN": "dpo-42"}
+HIDING["env"] = [{"name": name, "value": value} for name, value in ENV.items()]
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+NOTED: dict[str, Any] = {"annotations": {APPLIED: CANARY, "example.com/api-token": CANARY}}
+NOTED["managedFields"] = [{"x": CANARY}]
 CLUSTER: dict[str, Any] = {
     "cluster/secret.json": {
         "kind": "Secret",
@@ -124,31 +128,9 @@ CLUSTER: dict[str, Any] = {
         "data": {"token": base64.b64encode(f"{CANARY}-of-secret".encode()).decode()},
         "stringData": {"other": CANARY},
     },
-    "cluster/pod.json": {
-        "kind": "Pod",
-        "metadata": {
-            "annotations": {
-                "kubectl.kubernetes.io/last-applied-configuration": CANARY,
-                "example.com/api-token": CANARY,
-            },
-            "managedFields": [{"x": CANARY}],
-        },
-        "spec": {
-            "containers": [
-                {
-                    "args": ["--token", CANARY],
-                    "env": [
-                        {"name": "ANY", "value": f"{CANARY}-in-env"},
-                        {"name": "DPO_RUN", "value": "dpo-42"},
-                    ],
-                }
-            ]
-        },
-    },
+    "cluster/pod.json": {"kind": "Pod", "metadata": NOTED, "spec": {"containers": [HIDING]}},
     "cluster/configmap.json": {"kind": "ConfigMap", "binaryData": {"launchers": BASE64}},
 }
-
-
 KNOWN = {
     "values/0-x.json": {"extraEnv": {"PLAIN_NAME": f"{CANARY}-of-values"}},
     "cluster/secret.json": {"kind": "Secret", "stringData": {"token": f"{CANARY}-of-secret"}},
@@ -174,11 +156,8 @@ def packed(root: Path, documents: dict[str, Any]) -> dict[str, str]:
     env = {"SWANLAB_API_KEY": f"{CANARY}-of-caller", "HOME": "/root"}
     archive = command.archive(command.build(work.home, documents, env), "b")
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        return {
-            name.removeprefix("b/"): handle.read().decode()
-            for name in tar.getnames()
-            if (handle := tar.extractfile(name)) is not None
-        }
+        found = {name: tar.extractfile(name) for name in tar.getnames()}
+        return {n.removeprefix("b/"): each.read().decode() for n, each in found.items() if each}
 
 
 def test_the_canary_is_in_at_least_30_places() -> None:
@@ -226,8 +205,7 @@ def test_the_contents_name_what_is_in_and_what_is_left_out(files: dict[str, str]
 def test_the_report_of_the_same_run_keeps_no_secret_either(tmp_path: Path) -> None:
     run = reading.read(planted(tmp_path))
     for kind in Format:
-        text = reporting.render([run], kind)
-        assert CANARY not in text, kind
+        assert CANARY not in reporting.render([run], kind), kind
 
 
 def test_a_long_log_keeps_its_begin_and_its_end(tmp_path: Path) -> None:
@@ -248,9 +226,8 @@ def test_only_the_first_and_the_newest_attempts_have_logs(tmp_path: Path) -> Non
     bundle = command.build(work.home, {}, {})
     logged = {int(n.split("/")[1]) for n in bundle.files if n.endswith(".log")}
     assert logged == {1, 8, 9, 10, 11, 12}
-    assert {e.reason for e in bundle.left_out if e.name.endswith(".log")} == {
-        "log of an older attempt"
-    }
+    reasons = {e.reason for e in bundle.left_out if e.name.endswith(".log")}
+    assert reasons == {"log of an older attempt"}
 
 
 def test_the_command_writes_the_archive(
@@ -260,8 +237,8 @@ def test_the_command_writes_the_archive(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "v.yaml").write_text(yaml.safe_dump(VALUES))
     target = Target(run="dpo-42", workspace=tmp_path)
-    request = Request(target=target, values=[tmp_path / "v.yaml"])
-    assert command.run(request, Console(width=80)) == 0
+    values = [tmp_path / "v.yaml"]
+    assert command.run(Request(target=target, values=values), Console(width=80)) == 0
     shown = capsys.readouterr().out
     assert "bundle-dpo-42.tar.gz" in shown and CANARY not in shown
     with tarfile.open(tmp_path / "bundle-dpo-42.tar.gz") as tar:

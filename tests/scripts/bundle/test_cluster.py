@@ -3,18 +3,15 @@
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scripts.bundle import cluster, command
-from scripts.doctor.api import Api
 from tests.scripts.bundle.test_bundle import BASE64, CANARY, CLUSTER, VALUES, planted
-from tests.scripts.observe.fixtures import CORE
-from tests.scripts.observe.planted import RUNNING, Object, jobset, pod
+from tests.scripts.observe.fixtures import CORE, JOBSETS
+from tests.scripts.observe.planted import RUNNING, Object, container_of, event, jobset, pod
 from tests.scripts.observe.server import Cluster, serving
 
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
 OTHER = "PLain-Content-77aa19"
 """A secret of unknown form under an inconspicuous name: only its Secret identifies it."""
 
@@ -27,9 +24,8 @@ def secret(name: str, content: str) -> Object:
 def run() -> Cluster:
     """A run with a canary in its environment, annotations, events, Secret and log."""
     made = jobset(queue=None)
-    spec = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     reference = {"secretKeyRef": {"name": "hook", "key": "key"}}
-    spec["containers"][0]["env"] += [
+    container_of(made)["env"] += [
         {"name": "ANY", "value": f"{CANARY}-in-env"},
         {"name": "DPO_WEBHOOK_URL", "valueFrom": reference},
     ]
@@ -41,43 +37,30 @@ def run() -> Cluster:
     found.put(f"{CORE}/pods", leader)
     found.put(f"{CORE}/secrets", secret("hook", OTHER), secret("git", f"{CANARY}-of-git"))
     found.put(f"{CORE}/secrets", secret("foreign", "of-another-run"))
-    found.put(f"{CORE}/events", event(f"pulling https://u:{CANARY}@registry/i"))
+    pulling = event("Pulling", f"pulling https://u:{CANARY}@registry/i", of="dpo")
+    found.put(f"{CORE}/events", pulling)
     lines = ["start", f"HF_TOKEN={CANARY}", f"prints {OTHER}", f"{CANARY}-of-git", "end"]
     found.logs[leader["metadata"]["name"]] = "\n".join(lines).encode()
     return found
 
 
-def event(message: str) -> Object:
-    return {
-        "metadata": {"name": "e-1", "creationTimestamp": "2026-11-18T10:26:40Z"},
-        "involvedObject": {"name": "dpo"},
-        "message": message,
-    }
-
-
-def packed(api: Api, root: Path) -> dict[str, str]:
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The files of a bundle of the run, with the canary in values and files of the run, too."""
-    documents: dict[str, Any] = {
-        **cluster.documents(api, "dpo"),
-        **CLUSTER,
-        "values/0-x.json": VALUES,
-    }
-    bundle = command.build(planted(root).home, documents, {})
+    with serving(run(), tmp_path, monkeypatch) as api:
+        documents = {**cluster.documents(api, "dpo"), **CLUSTER, "values/0-x.json": VALUES}
+    bundle = command.build(planted(tmp_path / "w").home, documents, {})
     return {name: content.decode() for name, content in bundle.files.items()}
 
 
-def test_no_file_keeps_the_canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(run(), tmp_path, monkeypatch) as api:
-        files = packed(api, tmp_path / "w")
+def test_no_file_keeps_the_canary(files: dict[str, str]) -> None:
     encoded = base64.b64encode(OTHER.encode()).decode().rstrip("=")
     for name, text in files.items():
         for form in (CANARY, BASE64.rstrip("="), OTHER, encoded):
             assert form not in text, name
 
 
-def test_what_explains_a_run_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(run(), tmp_path, monkeypatch) as api:
-        files = packed(api, tmp_path / "w")
+def test_what_explains_a_run_stays(files: dict[str, str]) -> None:
     assert json.loads(files["cluster/jobset.json"])["metadata"]["uid"] == "u-1"
     [leader] = json.loads(files["cluster/pods.json"])
     assert leader["status"]["phase"] == "Running"

@@ -51,13 +51,8 @@ def cleaned(
 def made_pods(cluster: Cluster) -> list[tuple[bool, int]]:
     """Of each created pod: True if it mounts the workspace read-only, and its lifetime."""
     specs = [pod["spec"] for method, _, pod in cluster.changes if method == "POST"]
-    return [
-        (
-            spec["containers"][0]["volumeMounts"][0].get("readOnly", False),
-            spec["activeDeadlineSeconds"],
-        )
-        for spec in specs
-    ]
+    mounts = [spec["containers"][0]["volumeMounts"][0].get("readOnly", False) for spec in specs]
+    return list(zip(mounts, (spec["activeDeadlineSeconds"] for spec in specs), strict=True))
 
 
 def test_a_run_is_removed_by_exec_in_a_pod_of_another_run(root: Path, cluster: Cluster) -> None:
@@ -128,11 +123,8 @@ def test_the_list_and_the_removal_as_json(root: Path) -> None:
     _, text = cleaned(as_data=True)
     found = json.loads(text)
     assert (found["schema"], found["workspace"]) == (1, "exec in pod dpo-node-0-0-x7k2p")
-    assert {each["run"]: each["may_resume"] for each in found["runs"]} == {
-        "dpo": True,
-        "dpo-41": False,
-        "dpo-42": True,
-    }
+    may_resume = {each["run"]: each["may_resume"] for each in found["runs"]}
+    assert may_resume == {"dpo": True, "dpo-41": False, "dpo-42": True}
     code, text = cleaned("dpo-41", as_data=True)
     assert (code, json.loads(text)["removed"]) == (Exit.OK, ["dpo-41"])
 
@@ -145,8 +137,7 @@ def test_a_place_that_is_none_is_refused_with_what_there_is(root: Path, cluster:
     cluster.forbidden |= {"GET /exec", "POST /pods"}
     with pytest.raises(Problem, match="exec in pod .* a reader pod was refused"):
         cleaned("dpo-41")
-    for rank in (0, 1):
-        cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"] = pod(rank, ended(0))
+    cluster.put(f"{CORE}/pods", *(pod(rank, ended(0)) for rank in (0, 1)))
     with pytest.raises(Problem, match="no pod of dpo runs"):
         cleaned("dpo-41", target=Target(run="dpo", source=Source.EXEC))
     assert names(root) == ["dpo", "dpo-41", "dpo-42"]

@@ -3,7 +3,6 @@
 A guard lets every change of a file outside the test's folder fail.
 """
 
-import io
 import json
 import os
 import shutil
@@ -13,13 +12,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from launchers.state import contents
 from launchers.state.contents import RefusedError, chosen, remove
-from scripts.cli import app
 from scripts.control import cleaning
 from scripts.observe.command import Target
+from tests.scripts.calling import Call
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +84,7 @@ def test_exactly_the_named_folder_is_removed(root: Path, guard: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["", ".", "..", "../models", "runs/dpo-42", "dpo-42/", "a\0b", "a..b", "*", "-rf", "A"],
+    "name", ["", ".", "..", "../models", "runs/dpo-42", "dpo-42/", "a\0b", "a..b", "*", "-rf", "A"]
 )
 def test_only_one_path_component_is_a_name(root: Path, guard: list[str], name: str) -> None:
     with pytest.raises(RefusedError, match="not the name of a run"):
@@ -150,23 +147,18 @@ def test_a_failed_run_without_a_checkpoint_is_removed(root: Path) -> None:
     assert "dpo-1" not in names(root)
 
 
-def test_a_run_that_is_led_is_refused(root: Path) -> None:
+def test_a_run_that_is_led_and_a_folder_that_is_no_run_are_refused(root: Path) -> None:
     (root / "runs" / "dpo-42" / "run.lock.0123").write_text("{}")
-    with pytest.raises(RefusedError, match="launcher leads it"):
-        remove(root, "dpo-42")
-
-
-def test_a_folder_that_is_not_a_run_is_refused(root: Path) -> None:
     (root / "runs" / "data").mkdir()
-    with pytest.raises(RefusedError, match="not known to be a run"):
-        remove(root, "data")
+    for name, why in (("dpo-42", "launcher leads it"), ("data", "not known to be a run")):
+        with pytest.raises(RefusedError, match=why):
+            remove(root, name)
 
 
 def test_one_refusal_keeps_all(root: Path) -> None:
     plant(root, "dpo-1", "failed", export=False)
-    with pytest.raises(
-        RefusedError, match="dpo-1: may resume.*dpo-8: the workspace has no such run"
-    ):
+    why = "dpo-1: may resume.*dpo-8: the workspace has no such run"
+    with pytest.raises(RefusedError, match=why):
         chosen(root, ["dpo-42", "dpo-1", "dpo-8"])
 
 
@@ -201,35 +193,32 @@ _interrupted.avoids_symlink_attacks = True  # type: ignore[attr-defined]
 
 
 def test_it_says_what_it_removes_and_asks(root: Path) -> None:
-    console = Console(record=True, width=400, file=io.StringIO())
+    console = Console(width=400)
     asked: list[str] = []
 
     def ask(text: str) -> bool:
         asked.append(text)
         return False
 
-    target = Target(run="dpo-42", workspace=root)
-    code = cleaning.remove(target, ["dpo-42"], console, ask)
-    text = console.export_text()
-    assert code != 0 and asked == ["Continue?"]
+    with console.capture() as captured:
+        target = Target(run="dpo-42", workspace=root)
+        assert cleaning.remove(target, ["dpo-42"], console, ask) != 0
+    text = captured.get()
+    assert asked == ["Continue?"]
     assert str(root / "runs" / "dpo-42") in text and "all checkpoints and exports" in text
     assert "dpo-42" in names(root)
 
 
-def test_the_verb_needs_a_yes(root: Path) -> None:
-    run = CliRunner().invoke(app, ["clean", "dpo-42", "--workspace", str(root)])
-    assert run.exit_code != 0 and "dpo-42" in names(root)
-    run = CliRunner().invoke(app, ["clean", "dpo-42", "dpo-41", "--workspace", str(root), "--yes"])
-    assert run.exit_code == 0, run.output
+def test_the_verb_needs_a_yes(root: Path, call: Call) -> None:
+    place = ("--workspace", str(root))
+    assert call("clean", "dpo-42", *place).code != 0 and "dpo-42" in names(root)
+    ended = call("clean", "dpo-42", "dpo-41", *place, "--yes")
+    assert ended.code == 0, ended
     assert names(root) == ["dpo-42-b"]
-
-
-def test_the_verb_prints_json_and_asks_nothing_then(root: Path) -> None:
-    words = ["clean", "dpo-42", "--workspace", str(root), "--json"]
-    run = CliRunner().invoke(app, words)
-    assert run.exit_code != 0 and "use --yes" in str(run.exception)
-    run = CliRunner().invoke(app, [*words, "--yes"])
-    assert json.loads(run.output)["removed"] == ["dpo-42"]
+    ended = call("clean", "dpo-42-b", *place, "--json")
+    assert ended.code != 0 and "use --yes" in ended.document["why"], "nothing is asked then"
+    removed = call("clean", "dpo-42-b", *place, "--json", "--yes").document["removed"]
+    assert removed == ["dpo-42-b"]
 
 
 @pytest.mark.parametrize("files", [3, "x", ["x.distcp"], None])
@@ -250,6 +239,7 @@ def test_what_a_user_edited_and_the_launcher_renamed_is_listed(root: Path) -> No
         {"path": "export.kept-17", "bytes": 6},
         {"path": "checkpoints/checkpoint-20.kept-18", "bytes": 6},
     ]
-    shown = io.StringIO()
-    cleaning.show([cleaning.Held(**found)], Console(file=shown, width=100))
-    assert "dpo-41 holds export.kept-17, 6 B" in shown.getvalue()
+    console = Console(width=100)
+    with console.capture() as shown:
+        cleaning.show([cleaning.Held(**found)], console)
+    assert "dpo-41 holds export.kept-17, 6 B" in shown.get()

@@ -7,29 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft7Validator
 
-from scripts import cli
 from scripts.data import command
 from scripts.data.measure import measure
-from scripts.helm import ROOT
-from scripts.manifest import read_yaml
-
-CATALOGUE = read_yaml(ROOT / "scripts" / "documents.yaml")
+from tests.scripts.calling import Call
+from tests.scripts.test_documents import validate
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["data", *words])
-    return int(str(ended.value.code or 0)), capsys.readouterr().out
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
-    code, out = said(capsys, *words, "--json")
-    found: dict[str, Any] = json.loads(out)
-    schema = {"definitions": CATALOGUE["definitions"], "allOf": [CATALOGUE["documents"]["data"]]}
-    Draft7Validator(schema).validate(found)
-    return code, found
+def document(call: Call, *words: str) -> tuple[int, dict[str, Any]]:
+    ended = call("data", *words, "--json")
+    validate("data", ended.document)
+    return ended.code, ended.document
 
 
 def write(path: Path, *rows: object) -> str:
@@ -44,10 +32,11 @@ def row(n: int, good: str = GOOD, bad: str = "no") -> dict[str, str]:
     return {"prompt": f"question {n}", "chosen": f"{good} {n}", "rejected": f"{bad} {n}"}
 
 
-def test_a_form_is_named_with_the_map_that_reads_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = document(capsys, write(tmp_path / "a.jsonl", *map(row, range(20))))
+FLIPPED = [row(n, good="no", bad=GOOD) for n in range(3)]
+
+
+def test_a_form_is_named_with_the_map_that_reads_it(tmp_path: Path, call: Call) -> None:
+    code, found = document(call, write(tmp_path / "a.jsonl", *map(row, range(20))))
     [seen] = found["datasets"]
     assert code == 0 and (seen["rows"], seen["kept"]) == (20, 20)
     assert seen["form"].startswith("prompt and answers as texts")
@@ -56,47 +45,41 @@ def test_a_form_is_named_with_the_map_that_reads_it(
     assert found["bias"] > 1.5
 
 
-def test_duplicates_near_equal_pairs_and_leaks_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_duplicates_near_equal_pairs_and_leaks_are_counted(tmp_path: Path, call: Call) -> None:
     near = {"prompt": "near", "chosen": "The same text.", "rejected": "the  same text"}
     rows = [*map(row, range(10)), row(1), {**row(2), "rejected": "another"}, near]
     held_out = write(tmp_path / "b.jsonl", row(4), row(50))
     files = [write(tmp_path / "a.jsonl", *rows), "--held-out", held_out]
-    code, found = document(capsys, *files)
+    code, found = document(call, *files)
     assert code == 0
     assert found["duplicates"] == 1 and found["repeated_prompts"] == 1
     assert found["near_equal"] == 1 and found["held_out"] == 1
 
 
-def test_the_gain_of_prompts_once_follows_from_their_share(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_gain_of_prompts_once_follows_from_their_share(tmp_path: Path, call: Call) -> None:
     rows = [{"prompt": "p" * 35 + str(n), "chosen": "c" * 10, "rejected": "r" * 18} for n in (1, 2)]
     path = write(tmp_path / "a.jsonl", *rows)
-    _, found = document(capsys, path)
+    _, found = document(call, path)
     prompt = found["prompt"]["median"]
     assert found["shared"] == pytest.approx(prompt / (2 * prompt + 28))
-    assert f"up to {1 / (1 - found['shared']):.2f} times as many pairs" in said(capsys, path)[1]
+    gain = f"up to {1 / (1 - found['shared']):.2f} times as many pairs"
+    assert gain in call("data", path).out
 
 
-def test_what_a_run_refuses_is_shown_with_its_numbers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_run_refuses_is_shown_with_its_numbers(tmp_path: Path, call: Call) -> None:
     bad = {"messages": [{"role": "user", "content": "q"}], "rejected_response": "b"}
-    code, out = said(capsys, write(tmp_path / "a.jsonl", bad, bad))
-    assert code == 1
-    assert "refused: file[0]" in out and "[dataset-no-answer]" in out and "all 2 rows" in out
+    ended = call("data", write(tmp_path / "a.jsonl", bad, bad))
+    said = ("refused: file[0]", "[dataset-no-answer]", "all 2 rows")
+    assert ended.code == 1 and all(each in ended.out for each in said)
 
 
-def test_a_map_of_columns_is_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_map_of_columns_is_applied(tmp_path: Path, call: Call) -> None:
     path = write(tmp_path / "a.jsonl", *map(row, range(4)))
     words = [path, "--set", "recipe.args.columns.chosen=response"]
-    code, found = document(
-        capsys, *words, "--set", "recipe.args.columns.rejected=rejected_response"
-    )
+    rejected = "recipe.args.columns.rejected=rejected_response"
+    code, found = document(call, *words, "--set", rejected)
     assert code == 0 and found["datasets"][0]["form"] == "" and found["pairs"] == 4
-    code, found = document(capsys, *words, "--set", "recipe.args.columns.rejcted=rejected_response")
+    code, found = document(call, *words, "--set", rejected.replace("rejected", "rejcted", 1))
     assert code == 1 and "[dataset-columns-unknown]" in found["refused"][0]
 
 
@@ -127,36 +110,21 @@ def near(n: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "numbers", "faults"),
+    ("rows", "numbers"),
     [
-        ([sides(n) for n in range(50)], {}, "a system prompt that only one side has in 10 of 50"),
-        ([row(n, good="word " * (60 if n % 10 < 3 else 5)) for n in range(50)], {"cut": 0.3}, ""),
-        (
-            [row(n % 45) for n in range(50)],
-            {"duplicates": 5, "held_out": 2, "repeated_prompts": 0},
-            "",
-        ),
-        ([near(n) for n in range(40)], {"near_equal": 10, "longer_chosen": 0.75}, ""),
-        (
-            [*map(row, range(40)), *(row(n, good="no", bad=GOOD) for n in range(3))],
-            {"exchanged": 6, "duplicates": 0},
-            "",
-        ),
+        ([sides(n) for n in range(50)], {}),
+        ([row(n, good="word " * (60 if n % 10 < 3 else 5)) for n in range(50)], {"cut": 0.3}),
+        ([row(n % 45) for n in range(50)], {"duplicates": 5, "held_out": 2, "repeated_prompts": 0}),
+        ([near(n) for n in range(40)], {"near_equal": 10, "longer_chosen": 0.75}),
+        ([*map(row, range(40)), *FLIPPED], {"exchanged": 6, "duplicates": 0}),
     ],
-    ids=[
-        "system on one side",
-        "too long",
-        "duplicates and leaks",
-        "length bias and near-equal",
-        "flipped labels",
-    ],
+    ids=["system on one side", "too long", "duplicates and leaks", "near-equal", "flipped labels"],
 )
 def test_what_was_planted_is_found(
     rows: list[Any],
     numbers: dict[str, Any],
-    faults: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    call: Call,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def words(texts: Any) -> list[int]:
@@ -165,24 +133,24 @@ def test_what_was_planted_is_found(
     monkeypatch.setattr(command, "tokenizer", lambda _: (words, ""))
     held_out = write(tmp_path / "b.jsonl", row(4), row(7), row(99))
     files = [write(tmp_path / "a.jsonl", *rows), "--held-out", held_out]
-    code, found = document(capsys, *files, "--set", "recipe.args.max_length=50")
+    code, found = document(call, *files, "--set", "recipe.args.max_length=50")
     assert code == 0 and found["pairs"] == len(rows)
     assert {name: found[name] for name in numbers} == pytest.approx(numbers)
-    assert faults in found["datasets"][0]["faults"]
+    one_sided = "a system prompt that only one side has in 10 of 50"
+    assert (one_sided in found["datasets"][0]["faults"]) is (not numbers)
 
 
-def test_the_page_has_what_the_screen_has(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_has_what_the_screen_has(tmp_path: Path, call: Call) -> None:
     path, page = write(tmp_path / "<a>.jsonl", *map(row, range(4))), tmp_path / "page.html"
-    code, screen = said(capsys, path, "--page", str(page))
+    ended = call("data", path, "--page", str(page))
     shown = html.unescape(page.read_text())
-    assert code == 0 and "accepted" in shown and "&lt;a&gt;.jsonl" in page.read_text()
-    for line in screen.splitlines()[1:]:
+    assert ended.code == 0 and "accepted" in shown and "&lt;a&gt;.jsonl" in page.read_text()
+    for line in ended.out.splitlines()[1:]:
         for part in re.split(r"  +", line.strip()):
             assert part in shown
-    assert said(capsys, write(tmp_path / "b.jsonl", {"a": 1}), "--page", str(page))[0] == 1
+    other = write(tmp_path / "b.jsonl", {"a": 1})
+    assert call("data", other, "--page", str(page)).code == 1
     assert "[dataset-no-pairs]" in page.read_text()
     by_user = ("--set", "recipe.args.external_plugins=a.py")
-    assert said(capsys, path, "--page", str(page), *by_user)[0] == 0
+    assert call("data", path, "--page", str(page), *by_user).code == 0
     assert "not judged</span>" in page.read_text() and "accepted" not in page.read_text()

@@ -98,13 +98,19 @@ def test_the_right_to_create_roles_is_asked_for_where_the_run_has_one(
         assert (f"create {plural}.rbac.authorization.k8s.io" in asked) == are_needed
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"a: [", b"- a", b"text"])
+@pytest.mark.parametrize("content", [b"\xff", b"a: [", b"- a", b"text", None])
 def test_a_file_that_is_no_kubeconfig_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
-    (tmp_path / "kubeconfig").write_bytes(content)
-    with pytest.raises(Problem, match="the file of KUBECONFIG is not a kubeconfig: "):
-        connected(tmp_path / "kubeconfig", monkeypatch)
+    file, why = tmp_path / "kubeconfig", "the file of KUBECONFIG is not a kubeconfig: "
+    if content is None:
+        file.mkdir()
+        with pytest.raises(UnknownState, match="is not a kubeconfig: .*Is a directory"):
+            connected(file, monkeypatch)
+    else:
+        file.write_bytes(content)
+        with pytest.raises(Problem, match=why):
+            connected(file, monkeypatch)
 
 
 def exec_of(command: str) -> dict[str, object]:
@@ -136,10 +142,3 @@ def test_a_login_that_fails_is_named_and_no_request_is_sent_without_it(
     with pytest.raises(UnknownState, match=why):
         connected(file, monkeypatch)
     assert capsys.readouterr().err == ""
-
-
-def test_a_folder_in_place_of_a_kubeconfig_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(UnknownState, match="is not a kubeconfig: .*Is a directory"):
-        connected(tmp_path, monkeypatch)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
+
+from tests.launchers.loopback import Silent, http_server
 
 TOKEN = "hf_" + "a" * 34
 REPOSITORY = "acme/dpo"
@@ -56,10 +56,8 @@ class Hub:
         assert path == f"{BASE}/commit/main", path
         for line in body.splitlines():
             self._apply(json.loads(line))
-        return 200, {
-            "commitUrl": f"{self.endpoint}/{REPOSITORY}/commit/c0ffee",
-            "commitOid": "c0ffee",
-        }
+        url = f"{self.endpoint}/{REPOSITORY}/commit/c0ffee"
+        return 200, {"commitUrl": url, "commitOid": "c0ffee"}
 
     def _offered(self, wanted: dict[str, Any]) -> dict[str, Any]:
         if wanted["oid"] in self.stored:
@@ -89,7 +87,7 @@ def _listed(name: str, content: bytes) -> dict[str, Any]:
 def serving() -> Iterator[Hub]:
     hub = Hub()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def _reply(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
@@ -102,27 +100,11 @@ def serving() -> Iterator[Hub]:
                 status, document = refused[0], {"error": f"no, {given}"}
             else:
                 status, document = hub.answer(self.command, path, body)
+            headers = {"X_Error_Code": "RepoNotFound"} if status == 404 else {}
             text = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            if status == 404:
-                self.send_header("X-Error-Code", "RepoNotFound")
-            self.end_headers()
-            self.wfile.write(text)
+            self.say(status, text, Content_Type="application/json", **headers)
 
         do_GET = do_POST = do_PUT = _reply  # noqa: N815, the handler's names
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.endpoint = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with http_server(Handler) as hub.endpoint:
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)

@@ -11,14 +11,8 @@ from scripts.export.verify import verify
 from scripts.problem import Problem
 from scripts.terminal import terminal
 from tests.scripts.export.exports import make
+from tests.scripts.export.test_tested import COMPARED
 
-COMPARED = {
-    "pairs": 64,
-    "difference": 2.8e-7,
-    "bound": 1e-4,
-    "base_accuracy": 0.453,
-    "tuned_accuracy": 0.969,
-}
 TESTED = {"problems": [], "not_compared": "", "compared": COMPARED}
 
 

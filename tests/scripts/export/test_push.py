@@ -44,15 +44,10 @@ def export(tmp_path: Path) -> Path:
 
 
 def push(
-    folder: Path, place: str, *words: str, endpoint: str = "", token: str = TOKEN
+    folder: Path, place: str, *words: str, endpoint: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    env = {
-        "PATH": f"{ORAS}:{os.environ['PATH']}",
-        "HOME": str(folder.parent),
-        "SECRET": token,
-        "HF_ENDPOINT": endpoint,
-        "HF_HUB_DISABLE_XET": "1",
-    }
+    env = {"PATH": f"{ORAS}:{os.environ['PATH']}", "HOME": str(folder.parent), "SECRET": TOKEN}
+    env |= {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
     command = [sys.executable, "-m", "scripts.cli", "push", str(folder), place, *words]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
     assert TOKEN not in done.stdout + done.stderr

@@ -18,11 +18,7 @@ def test_a_statement_names_files_inputs_software_and_steps(tmp_path: Path) -> No
     assert built["internalParameters"]["patches"] == {"seal": {"state": "read"}}
     base, image = built["resolvedDependencies"]
     assert base["name"] == "models/acme--base@main"
-    assert base["annotations"] == {
-        "source": RECIPE.model,
-        "commit": "c0ffee",
-        "license": "mit",
-    }
+    assert base["annotations"] == {"source": RECIPE.model, "commit": "c0ffee", "license": "mit"}
     assert image["digest"] == {"sha256": "a" * 64}
     training = found.predicate["megatron_dpo_training"]
     assert (training["step"], training["total"], training["losses"]) == (7, 7, [0.69, 0.31])

@@ -1,6 +1,7 @@
 """Each tampering of a signed export is found, with its id; an export without one is not."""
 
 import base64
+import hashlib
 import json
 import os
 import shutil
@@ -12,15 +13,16 @@ from typing import Any
 import pytest
 
 from launchers.stages.statement import NAME
-from scripts import cli
 from scripts.export import sign, signature
 from scripts.export.verify import verify
 from scripts.problem import Problem, WrongUse
 from scripts.terminal import terminal
+from tests.scripts.calling import Call
 from tests.scripts.export.exports import key, make
 
 WEIGHTS = "model-00001-of-00002.safetensors"
 OTHER = "model-00002-of-00002.safetensors"
+MARKER = ".complete.json"
 Tamper = Callable[[Path], object]
 
 
@@ -42,9 +44,13 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Signed:
     private, public = key(root, "own")
     made = [make(root / name, licence=name) for name in ("mit", "gpl")]
     for each in made:
-        assert sign.run(each, str(private), "", terminal(quiet=True), as_data=False) == 0
+        assert signs(each, private) == 0
     foreign, _ = key(root, "foreign")
     return Signed(made[0], made[1], private, public, foreign)
+
+
+def signs(folder: Path, by: Path | str) -> int:
+    return sign.run(folder, str(by), "", terminal(quiet=True), as_data=False)
 
 
 def new(path: Path, content: bytes) -> None:
@@ -76,21 +82,24 @@ def in_json(name: str, change: Callable[[Any], object]) -> Tamper:
     return act
 
 
+def stated(change: Callable[[Any], object]) -> Tamper:
+    return in_json(NAME, change)
+
+
 def swap(folder: Path) -> None:
     first, second = (folder / WEIGHTS).read_bytes(), (folder / OTHER).read_bytes()
     new(folder / WEIGHTS, second)
     new(folder / OTHER, first)
 
 
-def link(folder: Path) -> None:
+def link(name: str) -> Tamper:
     """Replace a file by a link to the same content."""
-    (folder / WEIGHTS).rename(folder.parent / "elsewhere")
-    (folder / WEIGHTS).symlink_to(folder.parent / "elsewhere")
 
+    def act(folder: Path) -> None:
+        (folder / name).rename(folder.parent / "elsewhere")
+        (folder / name).symlink_to(folder.parent / "elsewhere")
 
-def link_statement(folder: Path) -> None:
-    (folder / NAME).rename(folder.parent / "elsewhere")
-    (folder / NAME).symlink_to(folder.parent / "elsewhere")
+    return act
 
 
 def pipe(name: str) -> Tamper:
@@ -108,8 +117,6 @@ def folder_instead(folder: Path) -> None:
 
 def restated(folder: Path) -> None:
     """Change a file, the statement and the marker so that all agree; the signature stays."""
-    import hashlib
-
     new(folder / WEIGHTS, b"other weights")
     digest = hashlib.sha256(b"other weights").hexdigest()
 
@@ -118,18 +125,18 @@ def restated(folder: Path) -> None:
             if each["name"] == WEIGHTS:
                 each["digest"]["sha256"] = digest
 
-    in_json(NAME, set_digest)(folder)
-    (folder / ".complete.json").unlink()
+    stated(set_digest)(folder)
+    (folder / MARKER).unlink()
 
 
 def payload(change: Callable[[Any], object]) -> Tamper:
     """Change the statement in the envelope and in its own file alike."""
 
     def act(folder: Path) -> None:
-        in_json(NAME, change)(folder)
+        stated(change)(folder)
         text = base64.b64encode((folder / NAME).read_bytes()).decode()
         in_json(signature.NAME, lambda found: found.update(payload=text))(folder)
-        (folder / ".complete.json").unlink()
+        (folder / MARKER).unlink()
 
     return act
 
@@ -146,111 +153,101 @@ def first_signature(**changed: str) -> Tamper:
     return in_json(signature.NAME, lambda found: found["signatures"][0].update(changed))
 
 
-TAMPERINGS: dict[str, tuple[Tamper, str]] = {
-    # files
-    "a bit of the weights": (flip(WEIGHTS, 500), "file-changed"),
-    "the first bit of the weights": (flip(WEIGHTS), "file-changed"),
-    "the last bit of the last shard": (flip(OTHER, -1), "file-changed"),
-    "a bit of the configuration": (flip("config.json", 9), "file-changed"),
-    "a bit of the tokenizer": (flip("tokenizer.json", 9), "file-changed"),
-    "a bit of the chat template": (flip("chat_template.jinja", 4), "file-changed"),
-    "a bit of the index": (flip("model.safetensors.index.json"), "file-changed"),
-    "weights cut": (edit(WEIGHTS, lambda old: old[:-1]), "file-changed"),
-    "weights appended to": (edit(WEIGHTS, lambda old: old + b"\0"), "file-changed"),
-    "weights empty": (edit(WEIGHTS, lambda old: b""), "file-changed"),
-    "line ends changed": (edit("config.json", lambda old: old + b"\n"), "file-changed"),
-    "shards exchanged": (swap, "file-changed"),
-    "a shard removed": (lambda f: (f / OTHER).unlink(), "file-missing"),
-    "the template removed": (lambda f: (f / "chat_template.jinja").unlink(), "file-missing"),
-    "a shard renamed": (lambda f: (f / OTHER).rename(f / "model-2.safetensors"), "file-missing"),
-    "another case": (lambda f: (f / "config.json").rename(f / "Config.json"), "file-missing"),
-    "a file moved": (lambda f: new(f / "sub" / "config.json", b"{}"), "file-added"),
-    "code added": (lambda f: new(f / "modeling_x.py", b"import os"), "file-added"),
-    "an adapter added": (lambda f: new(f / "adapter_config.json", b"{}"), "file-added"),
-    "a pickle added": (lambda f: new(f / "pytorch_model.bin", b"\x80"), "file-added"),
-    "a name like a verdict": (lambda f: new(f / "a\nall files are there", b""), "file-added"),
-    "a hidden file added": (lambda f: new(f / ".env", b"A=1"), "file-added"),
-    "a card added": (lambda f: new(f / "README.md", b"# x"), "card-differs"),
-    "a link to the same weights": (link, "file-kind"),
-    "a link added": (lambda f: (f / "more").symlink_to(f / WEIGHTS), "file-added"),
-    "a pipe for the weights": (pipe(WEIGHTS), "file-kind"),
-    "a pipe for the marker": (pipe(".complete.json"), "file-kind"),
-    "a name like that of an open file": (lambda f: new(f / ".nfs1.py", b""), "file-added"),
-    "a link like the hub's file": (lambda f: (f / ".gitattributes").symlink_to(f), "file-kind"),
-    "a folder for the weights": (folder_instead, "file-missing"),
-    # the statement
-    "statement removed": (lambda f: (f / NAME).unlink(), "statement-invalid"),
-    "statement cut": (edit(NAME, lambda old: old[:-20]), "statement-invalid"),
-    "statement empty": (edit(NAME, lambda old: b""), "statement-invalid"),
-    "statement a list": (edit(NAME, lambda old: b"[]"), "statement-invalid"),
-    "statement a link": (link_statement, "statement-invalid"),
-    "another type": (in_json(NAME, lambda s: s.update(_type="x")), "statement-invalid"),
-    "another predicate": (
-        in_json(NAME, lambda s: s.update(predicateType="x")),
-        "statement-invalid",
-    ),
-    "a key twice": (
-        edit(NAME, lambda old: old.replace(b"{", b'{"_type": "x",', 1)),
-        "statement-invalid",
-    ),
-    "no file listed": (in_json(NAME, lambda s: s.update(subject=[])), "statement-invalid"),
-    "a file listed twice": (
-        in_json(NAME, lambda s: s["subject"].append(s["subject"][0])),
-        "statement-invalid",
-    ),
-    "a file no longer listed": (in_json(NAME, lambda s: s["subject"].pop()), "file-added"),
-    "a file outside listed": (
-        in_json(NAME, lambda s: s["subject"][0].update(name="../x")),
-        "statement-invalid",
-    ),
-    "a digest of another kind": (
-        in_json(NAME, lambda s: s["subject"][0].update(digest={"md5": "0" * 32})),
-        "statement-invalid",
-    ),
-    "a digest edited": (
-        in_json(NAME, lambda s: s["subject"][0]["digest"].update(sha256="0" * 64)),
-        "file-changed",
-    ),
-    "steps edited": (in_json(NAME, set_step), "signature-invalid"),
-    "data edited": (in_json(NAME, set_data), "signature-invalid"),
-    "spaces in the statement": (edit(NAME, lambda old: old + b" "), "signature-invalid"),
-    "file and statement agree": (restated, "signature-invalid"),
-    "steps edited in both": (payload(set_step), "signature-invalid"),
-    # the signature
-    "signature removed": (lambda f: (f / signature.NAME).unlink(), "signature-missing"),
-    "signature cut": (edit(signature.NAME, lambda old: old[:-9]), "signature-invalid"),
-    "signature a list": (edit(signature.NAME, lambda old: b"[]"), "signature-invalid"),
-    "no signature listed": (
-        in_json(signature.NAME, lambda s: s.update(signatures=[])),
-        "signature-invalid",
-    ),
-    "signature of nothing": (first_signature(sig=""), "signature-invalid"),
-    "signature of zeros": (
-        first_signature(sig=base64.b64encode(bytes(64)).decode()),
-        "signature-invalid",
-    ),
-    "signature no base64": (first_signature(sig="?"), "signature-invalid"),
-    "another key's name": (first_signature(keyid="0" * 64), "signature-invalid"),
-    "another payload type": (
-        in_json(signature.NAME, lambda s: s.update(payloadType="text/plain")),
-        "signature-invalid",
-    ),
-    "marker edited": (
-        in_json(".complete.json", lambda s: s["manifest"].pop("config.json")),
-        "marker-differs",
-    ),
-    "marker torn": (edit(".complete.json", lambda old: old[:50]), "marker-differs"),
+TAMPERINGS: dict[str, dict[str, Tamper]] = {
+    "file-changed": {
+        "a bit of the weights": flip(WEIGHTS, 500),
+        "the first bit of the weights": flip(WEIGHTS),
+        "the last bit of the last shard": flip(OTHER, -1),
+        "a bit of the configuration": flip("config.json", 9),
+        "a bit of the tokenizer": flip("tokenizer.json", 9),
+        "a bit of the chat template": flip("chat_template.jinja", 4),
+        "a bit of the index": flip("model.safetensors.index.json"),
+        "weights cut": edit(WEIGHTS, lambda old: old[:-1]),
+        "weights appended to": edit(WEIGHTS, lambda old: old + b"\0"),
+        "weights empty": edit(WEIGHTS, lambda old: b""),
+        "line ends changed": edit("config.json", lambda old: old + b"\n"),
+        "shards exchanged": swap,
+        "a digest edited": stated(lambda s: s["subject"][0]["digest"].update(sha256="0" * 64)),
+    },
+    "file-missing": {
+        "a shard removed": lambda f: (f / OTHER).unlink(),
+        "the template removed": lambda f: (f / "chat_template.jinja").unlink(),
+        "a shard renamed": lambda f: (f / OTHER).rename(f / "model-2.safetensors"),
+        "another case": lambda f: (f / "config.json").rename(f / "Config.json"),
+        "a folder for the weights": folder_instead,
+    },
+    "file-added": {
+        "a file moved": lambda f: new(f / "sub" / "config.json", b"{}"),
+        "code added": lambda f: new(f / "modeling_x.py", b"import os"),
+        "an adapter added": lambda f: new(f / "adapter_config.json", b"{}"),
+        "a pickle added": lambda f: new(f / "pytorch_model.bin", b"\x80"),
+        "a name like a verdict": lambda f: new(f / "a\nall files are there", b""),
+        "a hidden file added": lambda f: new(f / ".env", b"A=1"),
+        "a link added": lambda f: (f / "more").symlink_to(f / WEIGHTS),
+        "a name like that of an open file": lambda f: new(f / ".nfs1.py", b""),
+        "a file no longer listed": stated(lambda s: s["subject"].pop()),
+    },
+    "card-differs": {"a card added": lambda f: new(f / "README.md", b"# x")},
+    "file-kind": {
+        "a link to the same weights": link(WEIGHTS),
+        "a pipe for the weights": pipe(WEIGHTS),
+        "a pipe for the marker": pipe(MARKER),
+        "a link like the hub's file": lambda f: (f / ".gitattributes").symlink_to(f),
+    },
+    "statement-invalid": {
+        "statement removed": lambda f: (f / NAME).unlink(),
+        "statement cut": edit(NAME, lambda old: old[:-20]),
+        "statement empty": edit(NAME, lambda old: b""),
+        "statement a list": edit(NAME, lambda old: b"[]"),
+        "statement a link": link(NAME),
+        "another type": stated(lambda s: s.update(_type="x")),
+        "another predicate": stated(lambda s: s.update(predicateType="x")),
+        "a key twice": edit(NAME, lambda old: old.replace(b"{", b'{"_type": "x",', 1)),
+        "no file listed": stated(lambda s: s.update(subject=[])),
+        "a file listed twice": stated(lambda s: s["subject"].append(s["subject"][0])),
+        "a file outside listed": stated(lambda s: s["subject"][0].update(name="../x")),
+        "a digest of another kind": stated(
+            lambda s: s["subject"][0].update(digest={"md5": "0" * 32})
+        ),
+    },
+    "signature-missing": {"signature removed": lambda f: (f / signature.NAME).unlink()},
+    "signature-invalid": {
+        "steps edited": stated(set_step),
+        "data edited": stated(set_data),
+        "spaces in the statement": edit(NAME, lambda old: old + b" "),
+        "file and statement agree": restated,
+        "steps edited in both": payload(set_step),
+        "signature cut": edit(signature.NAME, lambda old: old[:-9]),
+        "signature a list": edit(signature.NAME, lambda old: b"[]"),
+        "no signature listed": in_json(signature.NAME, lambda s: s.update(signatures=[])),
+        "signature of nothing": first_signature(sig=""),
+        "signature of zeros": first_signature(sig=base64.b64encode(bytes(64)).decode()),
+        "signature no base64": first_signature(sig="?"),
+        "another key's name": first_signature(keyid="0" * 64),
+        "another payload type": in_json(
+            signature.NAME, lambda s: s.update(payloadType="text/plain")
+        ),
+    },
+    "marker-differs": {
+        "marker edited": in_json(MARKER, lambda s: s["manifest"].pop("config.json")),
+        "marker torn": edit(MARKER, lambda old: old[:50]),
+    },
 }
+"""By the id of the finding."""
 
 
-@pytest.mark.parametrize("name", TAMPERINGS)
-def test_each_tampering_is_found(name: str, signed: Signed, tmp_path: Path) -> None:
-    folder = tmp_path / "export"
-    shutil.copytree(signed.export, folder)
-    assert verify(folder, str(signed.public)).findings == []
-    tamper, id = TAMPERINGS[name]
-    tamper(folder)
-    found = verify(folder, str(signed.public)).findings
+@pytest.fixture
+def export(signed: Signed, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(signed.export, tmp_path / "export"))
+
+
+@pytest.mark.parametrize(
+    ("id", "name"), [(id, name) for id, acts in TAMPERINGS.items() for name in acts]
+)
+def test_each_tampering_is_found(id: str, name: str, signed: Signed, export: Path) -> None:
+    assert verify(export, str(signed.public)).findings == []
+    TAMPERINGS[id][name](export)
+    found = verify(export, str(signed.public)).findings
     assert id in {each.id for each in found}, found
     assert all(each.sentence.isprintable() for each in found)
 
@@ -259,27 +256,23 @@ def test_each_tampering_is_found(name: str, signed: Signed, tmp_path: Path) -> N
     ("own_name", "says"), [(False, "no signature is of key"), (True, "the signature is wrong")]
 )
 def test_a_signature_by_another_key_is_found(
-    own_name: bool, says: str, signed: Signed, tmp_path: Path
+    own_name: bool, says: str, signed: Signed, export: Path
 ) -> None:
-    folder = tmp_path / "export"
-    shutil.copytree(signed.export, folder)
-    own = json.loads((folder / signature.NAME).read_text())["signatures"][0]["keyid"]
-    sign.run(folder, str(signed.foreign), "", terminal(quiet=True), as_data=False)
+    own = json.loads((export / signature.NAME).read_text())["signatures"][0]["keyid"]
+    signs(export, signed.foreign)
     if own_name:
-        first_signature(keyid=own)(folder)
-    [found] = verify(folder, str(signed.public)).findings
+        first_signature(keyid=own)(export)
+    [found] = verify(export, str(signed.public)).findings
     assert found.id == "signature-invalid" and says in found.sentence
 
 
 @pytest.mark.parametrize("names", [(signature.NAME,), (signature.NAME, NAME)])
 def test_the_statement_of_another_export_is_found(
-    signed: Signed, tmp_path: Path, names: tuple[str, ...]
+    signed: Signed, export: Path, names: tuple[str, ...]
 ) -> None:
-    folder = tmp_path / "export"
-    shutil.copytree(signed.export, folder)
     for name in names:
-        new(folder / name, (signed.other / name).read_bytes())
-    found = {each.id for each in verify(folder, str(signed.public)).findings}
+        new(export / name, (signed.other / name).read_bytes())
+    found = {each.id for each in verify(export, str(signed.public)).findings}
     assert found == ({"marker-differs"} if len(names) == 2 else {"signature-invalid"})
 
 
@@ -287,7 +280,7 @@ def test_the_statement_of_another_export_is_found(
 def test_keys_of_each_kind_sign(kind: str, tmp_path: Path) -> None:
     folder = make(tmp_path / "w")
     private, public = key(tmp_path, "k", kind)
-    assert sign.run(folder, str(private), "", terminal(quiet=True), as_data=False) == 0
+    assert signs(folder, private) == 0
     assert verify(folder, str(public)).signed == "yes"
     assert verify(folder).signed == "unchecked"
 
@@ -298,32 +291,25 @@ def test_a_key_comes_from_a_variable_never_from_the_command_line(
     folder = make(tmp_path / "w")
     private, public = key(tmp_path, "k")
     monkeypatch.setenv("SIGNER", private.read_text())
-    assert sign.run(folder, "env:SIGNER", "", terminal(quiet=True), as_data=False) == 0
+    assert signs(folder, "env:SIGNER") == 0
     assert verify(folder, str(public)).findings == []
     with pytest.raises(WrongUse, match="not the secret itself"):
-        sign.run(folder, private.read_text(), "", terminal(quiet=True), as_data=False)
+        signs(folder, private.read_text())
     with pytest.raises(WrongUse, match="the variable ABSENT is not set"):
-        sign.run(folder, "env:ABSENT", "", terminal(quiet=True), as_data=False)
+        signs(folder, "env:ABSENT")
 
 
-def test_a_changed_export_is_not_signed(tmp_path: Path) -> None:
+def test_a_changed_export_and_a_file_that_is_no_key_sign_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path / "w")
+    with pytest.raises(Problem, match="openssl does not read a private key"):
+        signs(folder, folder / "config.json")
     flip("config.json")(folder)
     with pytest.raises(Problem, match="nothing is signed: config.json"):
-        sign.run(folder, "absent.pem", "", terminal(quiet=True), as_data=False)
+        signs(folder, "absent.pem")
     assert not (folder / signature.NAME).exists()
 
 
-def test_a_file_that_is_no_key_is_a_sentence(tmp_path: Path) -> None:
-    folder = make(tmp_path / "w")
-    with pytest.raises(Problem, match="openssl does not read a private key"):
-        sign.run(folder, str(folder / "config.json"), "", terminal(quiet=True), as_data=False)
-
-
-def test_an_unsigned_export_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["verify", str(make(tmp_path))])
-    assert ended.value.code == 0
-    said = capsys.readouterr().out
-    assert "all 7 files are those of its statement" in said
-    assert "not signed" in said
+def test_an_unsigned_export_says_so(tmp_path: Path, call: Call) -> None:
+    ended = call("verify", str(make(tmp_path)))
+    assert ended.code == 0 and "not signed" in ended.out
+    assert "all 7 files are those of its statement" in ended.out

@@ -18,12 +18,13 @@ from scripts.doctor.api import Api
 from scripts.fix import cluster as fixing
 from scripts.fix.cluster import Command, repair_of
 from scripts.observe.command import Target
+from scripts.observe.source import Reading
 from scripts.observe.ways import Source
 from scripts.problem import Problem
 from scripts.why.command import document
 from scripts.why.reasons import explain
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
-from tests.scripts.observe.planted import evicted, jobset, suspended, workload
+from tests.scripts.observe.planted import evicted, jobset, pending, suspended
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.states import STATES
 
@@ -64,18 +65,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def stopped(cluster: Cluster, api: Api) -> Cluster:
     """A run whose LocalQueue is stopped."""
     cluster.put(JOBSETS, suspended())
-    held = workload()
-    held["status"] = {
-        "conditions": [
-            {
-                "type": "QuotaReserved",
-                "status": "False",
-                "reason": "Suspended",
-                "message": "LocalQueue gpu is stopped",
-                "lastTransitionTime": "2026-11-18T10:00:00Z",
-            }
-        ]
-    }
+    held = pending("LocalQueue gpu is stopped", "Suspended")
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
     cluster.put(f"{KUEUE}/workloads", held)
     cluster.objects[f"{QUEUES}/gpu"]["spec"]["stopPolicy"] = "Hold"
@@ -110,22 +100,18 @@ def test_a_command_that_fails_says_what_was_run_before(stopped: Cluster, kubectl
     assert policy(stopped) == "None"
 
 
-def test_without_the_right_nothing_is_run(stopped: Cluster, kubectl: Path) -> None:
-    (kubectl / "answer").write_text("no")
-    with pytest.raises(Problem, match=r"lack the permission: patch localqueue \(no\)"):
-        fix()
-    assert policy(stopped) == "Hold" and len(calls(kubectl)) == 1
-
-
-def test_no_leaves_the_queue_as_it_is(stopped: Cluster, kubectl: Path) -> None:
-    assert fix(answer=False) == 1
-    assert policy(stopped) == "Hold" and len(calls(kubectl)) == 1
-
-
-def test_a_decision_of_a_person_is_not_made_by_yes(stopped: Cluster, kubectl: Path) -> None:
+def test_the_queue_stays_without_the_right_a_yes_and_the_decision_of_a_person(
+    stopped: Cluster, kubectl: Path
+) -> None:
     with pytest.raises(Problem, match=r"A person has to judge that.* \[local-queue-stopped\]"):
         fix(yes=True)
     assert policy(stopped) == "Hold" and calls(kubectl) == []
+    assert fix(answer=False) == 1
+    assert policy(stopped) == "Hold" and len(calls(kubectl)) == 1
+    (kubectl / "answer").write_text("no")
+    with pytest.raises(Problem, match=r"lack the permission: patch localqueue \(no\)"):
+        fix()
+    assert policy(stopped) == "Hold" and len(calls(kubectl)) == 2
 
 
 def test_a_state_that_has_changed_during_the_question_is_left_alone(
@@ -166,11 +152,8 @@ PLANTED = {id: found for id in STATES if (found := repair_of(explain(STATES[id][
 
 def test_the_commands_of_planted_faults() -> None:
     """Every state whose own remedy is a command that changes the cluster."""
-    found = {
-        id: " ".join(each.commands[0].argv[:3])
-        for id, each in PLANTED.items()
-        if each.reason.id == id
-    }
+    own = {id: each.commands[0].argv for id, each in PLANTED.items() if each.reason.id == id}
+    found = {id: " ".join(argv[:3]) for id, argv in own.items()}
     resume, rerun = "megatron-dpo resume dpo", "megatron-dpo rerun dpo"
     assert found == {
         **dict.fromkeys(("stopped", "suspended", "deactivated", "requeuing-limit"), resume),
@@ -218,9 +201,5 @@ def test_a_message_of_a_pod_is_never_a_command() -> None:
 
 def test_the_document_of_why_has_the_commands() -> None:
     view = STATES["local-queue-stopped"][0]()
-
-    class Reading:
-        how, notes, files = "", (), None
-
-    found = document(view, Reading(), explain(view), None)  # type: ignore[arg-type]
+    found = document(view, Reading(files=None, how=""), explain(view), None)
     assert found["reasons"][0]["commands"][0].startswith("kubectl patch localqueue gpu -n team ")

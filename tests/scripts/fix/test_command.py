@@ -1,17 +1,15 @@
 """`megatron-dpo plan --fix` as a person calls it, on the chart."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from scripts import cli
 from scripts.fix import command
 from scripts.fix.change import Remedy
 from scripts.fix.files import Files
 from scripts.helm import ROOT
 from scripts.plan.command import Request
+from tests.scripts.calling import Call
 
 VALUES = ROOT / "values"
 WRONG = """\
@@ -36,48 +34,29 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def called(*words: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["plan", *words])
-    return int(str(end.value.code or 0))
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
-    code = called(*words, "--json")
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return code, found
-
-
-def test_a_refused_plan_has_the_changes_as_data(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = document(capsys, "-f", str(file))
-    assert code == 1
-    by_id = {each["id"]: each for each in found["fixes"]}
-    assert by_id["value-quoted"] == {
-        "id": "value-quoted",
-        "path": "nodes",
-        "sure": True,
-        "choices": [[{"act": "set", "path": "nodes", "value": 2}]],
-    }
+def test_a_refused_plan_has_the_changes_as_data(file: Path, call: Call) -> None:
+    ended = call("plan", "-f", str(file), "--json")
+    assert ended.code == 1
+    by_id = {each["id"]: each for each in ended.document["fixes"]}
+    choices = [[{"act": "set", "path": "nodes", "value": 2}]]
+    quoted = {"id": "value-quoted", "path": "nodes", "sure": True, "choices": choices}
+    assert by_id["value-quoted"] == quoted
     assert by_id["dpo-loss"]["sure"] is False
     assert file.read_text() == WRONG
 
 
-def test_yes_corrects_the_form_and_leaves_the_loss_to_the_user(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = document(capsys, "-f", str(file), "--fix", "--yes")
-    right = WRONG.replace('"2"', "2").replace("save_interval", "save_steps")
-    assert file.read_text() == right
-    assert code == 1 and found["files"] == [str(file)]
+def test_yes_corrects_the_form_and_leaves_the_loss_to_the_user(file: Path, call: Call) -> None:
+    ended = call("plan", "-f", str(file), "--fix", "--yes", "--json")
+    found = ended.document
+    assert file.read_text() == WRONG.replace('"2"', "2").replace("save_interval", "save_steps")
+    assert ended.code == 1 and found["files"] == [str(file)]
     assert [each["id"] for each in found["applied"]] == ["value-quoted", "flag-renamed"]
     assert [each["id"] for each in found["fixes"]] == ["dpo-loss"]
     assert '-nodes: "2"  # hosts' in found["difference"].splitlines()
 
 
 def test_a_question_shows_the_difference_and_no_leaves_the_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     asked: list[str] = []
 
@@ -87,36 +66,35 @@ def test_a_question_shows_the_difference_and_no_leaves_the_file(
 
     monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: no)
     monkeypatch.setattr("os.isatty", lambda _: False)
-    assert called("-f", str(file), "--fix") == 1
-    said = capsys.readouterr().out
-    assert asked == ["Write these changes?"] and file.read_text() == WRONG
-    assert "+nodes: 2  # hosts" in said and "nothing was written" in said
+    ended = call("plan", "-f", str(file), "--fix")
+    assert ended.code == 1 and file.read_text() == WRONG
+    assert asked == ["Write these changes?"]
+    assert "+nodes: 2  # hosts" in ended.out and "nothing was written" in ended.out
 
 
 def test_without_a_terminal_nothing_is_written(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     monkeypatch.setattr("os.isatty", lambda _: False)
-    assert called("-f", str(file), "--fix") == 1
-    assert "no confirmation is possible" in capsys.readouterr().err
+    ended = call("plan", "-f", str(file), "--fix")
+    assert ended.code == 1 and "no confirmation is possible" in ended.err
     assert file.read_text() == WRONG
 
 
 def test_a_choice_is_asked_and_its_answer_is_written(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     monkeypatch.setattr("os.isatty", lambda _: True)
     monkeypatch.setattr("typer.prompt", lambda *_, **__: 1)
     monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: lambda question: True)
-    assert called("-f", str(file), "--fix") == 0
-    assert "1  set recipe.args.loss_type: sigmoid" in capsys.readouterr().out
+    ended = call("plan", "-f", str(file), "--fix")
+    assert ended.code == 0 and "1  set recipe.args.loss_type: sigmoid" in ended.out
     assert "loss_type: sigmoid" in file.read_text()
 
 
 def test_a_remedy_that_is_no_longer_right_is_not_applied() -> None:
     """The refusal stays with it: an earlier version of a rule said otherwise."""
-    path = Path("values.yaml")
-    files = Files(texts={path: "nodes: 2\n"})
+    files = Files(texts={Path("values.yaml"): "nodes: 2\n"})
     line = "nodes: 2 is odd; use 3 [x]"
     found = command.apply(files, lambda files: [line], lambda one: one.choices[0])
     assert found.after == files and found.applied == []
@@ -136,7 +114,7 @@ def test_a_value_that_another_rule_refuses_is_not_applied() -> None:
 
 
 def test_a_file_changed_during_the_question_is_kept(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     def yes(question: str) -> bool:
         file.write_text("nodes: 4\n")
@@ -144,45 +122,40 @@ def test_a_file_changed_during_the_question_is_kept(
 
     monkeypatch.setattr("os.isatty", lambda _: False)
     monkeypatch.setattr("scripts.run_verbs.asking", lambda **_: yes)
-    assert called("-f", str(file), "--fix") == 1
-    assert "has changed since it was planned" in capsys.readouterr().err
+    ended = call("plan", "-f", str(file), "--fix")
+    assert ended.code == 1
+    assert "has changed since it was planned; nothing was written" in " ".join(ended.err.split())
     assert file.read_text() == "nodes: 4\n"
 
 
 def test_only_what_keeps_the_meaning_needs_no_answer(file: Path) -> None:
     seen: list[Remedy] = []
-
-    def answer(one: Remedy) -> None:
-        seen.append(one)
-
-    command.fixed(Request(run="run", files=[file]), answer)
-    assert {each.id: command.sure(each) is not None for each in seen} == {
-        "value-quoted": True,
-        "flag-renamed": True,
-        "dpo-loss": False,
-    }
+    command.fixed(Request(run="run", files=[file]), seen.append)
+    wanted = {"value-quoted": True, "flag-renamed": True, "dpo-loss": False}
+    assert {each.id: command.sure(each) is not None for each in seen} == wanted
 
 
 def test_a_plan_that_does_not_fit_is_fixed_by_a_layout_that_it_proposes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("currency: EUR\ngpuHour: {a100-80g: 2.0}\nwatts: {a100-80g: 400}\n")
     monkeypatch.setenv("MEGATRON_DPO_PRICES", str(prices))
     file = tmp_path / "values.yaml"
     file.write_text((VALUES / "recipes/sft-2gpu.yaml").read_text().replace("#500", ""))
-    code, found = document(capsys, "-f", str(file), "--gpu", "a100-80g", "--tokens", "1500")
-    assert code == 1 and found["cost"] is None
+    words = ("plan", "-f", str(file), "--gpu", "a100-80g", "--tokens", "1500", "--json")
+    ended = call(*words)
+    found = ended.document
+    assert ended.code == 1 and found["cost"] is None
     request = Request(run="dpo", files=[file], gpu="a100-80g", tokens=1500)
     fixed = command.fixed(request, lambda one: one.choices[0])
     [(one, choice)] = fixed.applied
     assert one.id == "plan-gpu-memory" and fixed.left == []
     assert [each.document() for each in choice] == found["fixes"][0]["choices"][0]
     fixed.after.write(fixed.before)
-    words = ("-f", str(file), "--gpu", "a100-80g", "--tokens", "1500", "--pairs", "1000")
-    code, found = document(capsys, *words)
-    assert code == 0
-    hours, cost = found["plan"]["length"]["gpu_hours"], found["cost"]
+    ended = call(*words, "--pairs", "1000")
+    assert ended.code == 0
+    hours, cost = ended.document["plan"]["length"]["gpu_hours"], ended.document["cost"]
     assert cost["run"] == pytest.approx(2 * hours, rel=0.01) and cost["currency"] == "EUR"
     assert cost["kwh"] == pytest.approx(0.4 * hours, rel=0.01)
     assert cost["epoch"] == pytest.approx(cost["thousand_pairs"])

@@ -83,12 +83,9 @@ def test_a_key_behind_a_question_mark_is_removed() -> None:
     assert text.remove("a: 1\n? ''\n: 2\n", ("",)) == "a: 1\n"
 
 
-def test_a_key_is_renamed_with_its_comment() -> None:
+def test_a_key_is_renamed_with_its_comment_and_no_name_is_given_twice() -> None:
     made = text.rename(FILE, ("recipe", "args", "learning_rate"), "beta")
     assert made == FILE.replace("learning_rate: 1e-6 ", "beta: 1e-6 ")
-
-
-def test_a_name_that_is_there_is_not_given_twice() -> None:
     with pytest.raises(NotEdited, match="learning_rate cannot be changed in this file"):
         text.rename(FILE, ("recipe", "args", "learning_rate"), "lr")
 
@@ -107,10 +104,7 @@ def test_a_text_that_would_change_elsewhere_too_is_left_alone() -> None:
         text.remove("a: 1\rb: {c: 1}\r", ("b",))
 
 
-def test_line_breaks_of_windows_stay() -> None:
+def test_line_breaks_of_windows_stay_and_an_empty_file_gets_its_first_value() -> None:
     made = text.set_value("a:\r\n  b: 1\r\n", ("a", "c"), 2)
     assert made == "a:\r\n  b: 1\r\n  c: 2\r\n"
-
-
-def test_an_empty_file_gets_its_first_value() -> None:
     assert text.set_value("# nothing yet\n", ("a", "b"), 1) == "# nothing yet\na:\n  b: 1\n"

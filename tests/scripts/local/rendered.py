@@ -13,17 +13,15 @@ from scripts.helm import ROOT, template
 
 RULES = [
     {
-        "name": "free",
-        "action": "RestartJobSetAndIgnoreMaxRestarts",
+        "name": name,
+        "action": action,
         "onJobFailureReasons": ["PodFailurePolicy"],
-        "onJobFailureMessagePatterns": ["exit code (75|143) matching "],
-    },
-    {
-        "name": "user",
-        "action": "FailJobSet",
-        "onJobFailureReasons": ["PodFailurePolicy"],
-        "onJobFailureMessagePatterns": ["exit code (64|78) matching "],
-    },
+        "onJobFailureMessagePatterns": [f"exit code ({codes}) matching "],
+    }
+    for name, action, codes in (
+        ("free", "RestartJobSetAndIgnoreMaxRestarts", "75|143"),
+        ("user", "FailJobSet", "64|78"),
+    )
 ]
 
 
@@ -31,13 +29,11 @@ def field(path: str) -> dict[str, Any]:
     return {"fieldRef": {"fieldPath": path}}
 
 
+ATTEMPT = field("metadata.labels['jobset.sigs.k8s.io/restart-attempt']")
 ENV: list[dict[str, Any]] = [
     {"name": "DPO_MASTER_ADDR", "value": "run-node-0-0.run"},
     {"name": "HOME", "value": "/tmp"},
-    {
-        "name": "DPO_RESTART_ATTEMPT",
-        "valueFrom": field("metadata.labels['jobset.sigs.k8s.io/restart-attempt']"),
-    },
+    {"name": "DPO_RESTART_ATTEMPT", "valueFrom": ATTEMPT},
 ]
 
 
@@ -51,54 +47,34 @@ def job(
     mounts: Sequence[dict[str, Any]] = (),
     grace: int = 5,
 ) -> dict[str, Any]:
+    own = {"launchers": "/opt/launchers", "tmp": "/tmp"}
     container = {
         "name": "launcher",
         "command": ["python3", "-m", "launchers", name],
         "workingDir": "/opt",
         "env": list(env),
-        "volumeMounts": [
-            {"name": "launchers", "mountPath": "/opt/launchers"},
-            {"name": "tmp", "mountPath": "/tmp"},
-            *mounts,
-        ],
+        "volumeMounts": [*({"name": n, "mountPath": path} for n, path in own.items()), *mounts],
     }
-    pod = {
-        "terminationGracePeriodSeconds": grace,
-        "containers": [container],
-        "volumes": [
-            {"name": "launchers", "configMap": {"name": "run-launchers"}},
-            {"name": "tmp", "emptyDir": {}},
-            *volumes,
-        ],
-    }
+    code = {"name": "launchers", "configMap": {"name": "run-launchers"}}
+    pod: dict[str, Any] = {"terminationGracePeriodSeconds": grace, "containers": [container]}
+    pod["volumes"] = [code, {"name": "tmp", "emptyDir": {}}, *volumes]
     rule = {"containerName": "launcher", "operator": "In", "values": [64, 75, 78, 143]}
     spec = {
         "completions": pods,
         "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": rule}]},
         "template": {"metadata": {"labels": {"team": "a"}}, "spec": pod},
     }
-    return {
-        "name": name,
-        "replicas": 1,
-        "dependsOn": [{"name": other, "status": "Complete"} for other in needs],
-        "template": {"spec": spec},
-    }
+    depends = [{"name": other, "status": "Complete"} for other in needs]
+    return {"name": name, "replicas": 1, "dependsOn": depends, "template": {"spec": spec}}
 
 
 def manifest(script: str = "", jobs: Sequence[dict[str, Any]] = (), max_restarts: int = 0) -> str:
     code = {"__init__.py": "", "__main__.py": textwrap.dedent(script)}
-    objects = [
-        {"kind": "ConfigMap", "metadata": {"name": "run-launchers"}, "data": code},
-        {
-            "kind": "JobSet",
-            "metadata": {"name": "run"},
-            "spec": {
-                "failurePolicy": {"maxRestarts": max_restarts, "rules": RULES},
-                "replicatedJobs": list(jobs) or [job("node", 2)],
-            },
-        },
-    ]
-    return yaml.safe_dump_all(objects)
+    policy = {"maxRestarts": max_restarts, "rules": RULES}
+    spec = {"failurePolicy": policy, "replicatedJobs": list(jobs) or [job("node", 2)]}
+    files = {"kind": "ConfigMap", "metadata": {"name": "run-launchers"}, "data": code}
+    run = {"kind": "JobSet", "metadata": {"name": "run"}, "spec": spec}
+    return yaml.safe_dump_all([files, run])
 
 
 def packed(script: str, workspace: Path) -> str:

@@ -58,16 +58,10 @@ def secret(**more: bool) -> dict[str, Any]:
     return {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}
 
 
-def test_a_secret_is_taken_from_the_callers_variable_of_the_same_name() -> None:
+def test_a_secret_is_the_callers_variable_of_its_name_asked_for_or_left_out() -> None:
     assert resolved(secret(), HF_TOKEN="abc")["HF_TOKEN"] == "abc"
-
-
-def test_a_missing_secret_says_what_to_set() -> None:
     with pytest.raises(Problem, match="Secret hub .*set HF_TOKEN in your own environment"):
         resolved(secret())
-
-
-def test_a_missing_optional_secret_is_left_out() -> None:
     assert "HF_TOKEN" not in resolved(secret(optional=True))
 
 
@@ -81,15 +75,19 @@ def test_another_source_is_refused_with_the_values_key_to_write() -> None:
         resolved({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}})
 
 
-def test_a_pods_name_is_loopback_but_not_within_a_longer_name() -> None:
-    addresses = ["r-node-0-1.r", "r-node-0-10.r"]
-    assert localise("r-node-0-1.r:29500", addresses, {}) == "127.0.0.1:29500"
-    assert localise("r-node-0-10.r", addresses, {}) == "127.0.0.1"
-    assert localise("my-r-node-0-1.r", addresses, {}) == "my-r-node-0-1.r"
-
-
-def test_only_whole_path_parts_are_moved() -> None:
-    assert localise("/tmpfile", [], {"/tmp": "/pod/tmp"}) == "/tmpfile"
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("r-node-0-1.r:29500", "127.0.0.1:29500"),
+        ("r-node-0-10.r", "127.0.0.1"),
+        ("my-r-node-0-1.r", "my-r-node-0-1.r"),
+        ("/tmpfile", "/tmpfile"),
+    ],
+)
+def test_a_pods_name_is_loopback_and_only_whole_names_and_paths_are_moved(
+    text: str, value: str
+) -> None:
+    assert localise(text, ["r-node-0-1.r", "r-node-0-10.r"], {"/tmp": "/pod/tmp"}) == value
 
 
 @pytest.mark.parametrize(

@@ -22,34 +22,27 @@ def chart() -> JobSet:
 def test_the_charts_policies_read_every_exit_code_as_the_contract_says(
     chart: JobSet, code: Exit
 ) -> None:
-    expected = Action.RESTART
-    if code in USER:
-        expected = Action.FAIL
+    expected = Action.FAIL if code in USER else Action.RESTART
     if code in FREE:
         expected = Action.RESTART_FREE
     failure = job_failure(expand(chart)[0], code)
     assert action(chart.failure_rules, failure) is expected
 
 
-def test_an_unknown_failure_restarts_until_the_limit() -> None:
-    jobset = parse(manifest(max_restarts=1))
-    failure = job_failure(expand(jobset)[0], 1)
-    assert failure.reason == "BackoffLimitExceeded"
-    assert restarts(jobset, failure, 0) == (True, 1)
-    assert restarts(jobset, failure, 1) == (False, 1)
-
-
-def test_a_free_restart_is_granted_beyond_the_limit_and_not_counted() -> None:
-    jobset = parse(manifest(max_restarts=0))
-    assert restarts(jobset, job_failure(expand(jobset)[0], 143), 0) == (True, 0)
-
-
-def test_a_user_error_is_never_restarted() -> None:
-    jobset = parse(manifest(max_restarts=5))
-    assert restarts(jobset, job_failure(expand(jobset)[0], 78), 0) == (False, 0)
+@pytest.mark.parametrize(
+    ("code", "limit", "counted", "restarted"),
+    [(1, 1, 0, (True, 1)), (1, 1, 1, (False, 1)), (143, 0, 0, (True, 0)), (78, 5, 0, (False, 0))],
+    ids=["unknown", "unknown at the limit", "free beyond the limit", "a user error"],
+)
+def test_a_failure_restarts_by_its_code_and_the_limit(
+    code: int, limit: int, counted: int, restarted: tuple[bool, int]
+) -> None:
+    jobset = parse(manifest(max_restarts=limit))
+    assert restarts(jobset, job_failure(expand(jobset)[0], code), counted) == restarted
 
 
 def test_a_rule_for_another_replicated_job_does_not_match() -> None:
     failure = job_failure(expand(parse(manifest()))[0], 1)
+    assert failure.reason == "BackoffLimitExceeded"
     rules = [{"action": "FailJobSet", "targetReplicatedJobs": ["clone"]}]
     assert action(rules, failure) is Action.RESTART

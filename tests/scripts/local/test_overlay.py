@@ -29,23 +29,20 @@ def test_the_users_cluster_values_run_here_under_the_overlay(tmp_path: Path) -> 
     place(pod, tmp_path / "pod", tmp_path / "scratch", jobset.files)
 
 
+QUEUE = "kueue: {queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}"
+FABRIC = "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}"
+
+
 @pytest.mark.parametrize(
-    ("values", "named"),
+    ("named", "values"),
     [
-        (
-            "kueue: {queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}",
-            "queue-name",
-        ),
-        (
-            "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}",
-            "team-a/fabric",
-        ),
-        ("restarts: {agentImage: example.com/agent:v1}", "restart-agent"),
+        ("queue-name", QUEUE),
+        ("team-a/fabric", FABRIC),
+        ("restart-agent", "restarts: {agentImage: example.com/agent:v1}"),
     ],
-    ids=["queue", "fabric", "agent"],
 )
 def test_the_overlay_takes_away_what_only_a_cluster_has(
-    tmp_path: Path, values: str, named: str
+    tmp_path: Path, named: str, values: str
 ) -> None:
     file, own = tmp_path / "local.yaml", tmp_path / "own.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))

@@ -14,6 +14,7 @@ from rich.console import Console
 from scripts.local.command import Request, run_locally
 from scripts.manifest import parse
 from scripts.problem import Problem
+from tests.scripts.calling import Call
 from tests.scripts.local.rendered import job, manifest, packed, write
 from tests.scripts.local.running import ROOT, pod_folder, run, start_manifest
 
@@ -65,11 +66,8 @@ def test_the_charts_command_unpacks_its_archive_and_becomes_the_launcher(tmp_pat
     digest = (ROOT / "chart" / "launchers.digest").read_text().strip()
     assert second == f"{digest} ['-m', 'launchers', 'run']"
     mounted = folder / "etc" / "megatron-dpo" / "launchers"
-    assert sorted(p.name for p in mounted.iterdir()) == [
-        "launchers.tar.bz2",
-        "recipe.yaml",
-        "training.tar.bz2",
-    ]
+    names = {path.name for path in mounted.iterdir()}
+    assert names == {"launchers.tar.bz2", "recipe.yaml", "training.tar.bz2"}
 
 
 def test_a_pod_that_is_stopped_while_it_unpacks_ends_by_the_signal(tmp_path: Path) -> None:
@@ -97,8 +95,7 @@ def test_a_command_may_name_the_pods_own_variables(tmp_path: Path) -> None:
     words = job("$(TEAM)-$(JOB_COMPLETION_INDEX)-$(PATH)", 1, env=[{"name": "TEAM", "value": "a"}])
     words["name"] = "node"
     status, output = run(tmp_path, "import sys; sys.exit('said ' + sys.argv[1])", [words])
-    assert status == 1
-    assert "said a-0-$(PATH)" in output
+    assert status == 1 and "said a-0-$(PATH)" in output
 
 
 def test_pods_that_ask_for_gpus_run_on_gpus_of_their_own(
@@ -138,10 +135,8 @@ def test_a_user_error_ends_the_run_at_once_with_its_code_and_its_last_words(tmp_
     """
     began = time.monotonic()
     code, output = run(tmp_path, script, max_restarts=3)
-    assert code == 78
-    assert "write another recipe" in output
-    assert "exit code 78 matching FailJob rule" in output
-    assert time.monotonic() - began < 20
+    assert code == 78 and time.monotonic() - began < 20
+    assert "write another recipe" in output and "exit code 78 matching FailJob rule" in output
     assert not pod_folder(tmp_path, "run-node-0-1", 1).exists()
 
 
@@ -159,8 +154,7 @@ def test_an_unknown_failure_restarts_all_pods_and_the_attempt_is_counted(tmp_pat
 
 def test_the_restarts_end_at_the_limit_with_the_pods_code(tmp_path: Path) -> None:
     code, output = run(tmp_path, "import sys; sys.exit(7)", max_restarts=1)
-    assert code == 7
-    assert output.count("restarts (") == 1
+    assert (code, output.count("restarts (")) == (7, 1)
 
 
 def test_preemption_restarts_without_being_counted(tmp_path: Path) -> None:
@@ -169,18 +163,16 @@ def test_preemption_restarts_without_being_counted(tmp_path: Path) -> None:
         sys.exit(75 if os.environ["DPO_RESTART_ATTEMPT"] == "0" else 0)
     """
     code, output = run(tmp_path, script)
-    assert code == 0
-    assert "restarts (0 of 0 counted)" in output
+    assert code == 0 and "restarts (0 of 0 counted)" in output
 
 
-def test_a_python_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, manifest())
-    command = [sys.executable, "-m", "scripts.cli", "local", "--manifest", str(path)]
-    command += ["--workspace", str(tmp_path / "ws"), "--python", "python-of-tomorrow"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "--python python-of-tomorrow is not a program" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_python_that_does_not_exist_and_no_input_are_refused(tmp_path: Path, call: Call) -> None:
+    words = ["local", "--manifest", str(write(tmp_path, manifest()))]
+    words += ["--workspace", str(tmp_path / "ws"), "--python", "python-of-tomorrow"]
+    ended = call(*words)
+    assert ended.code == 1 and "--python python-of-tomorrow is not a program" in ended.err
+    said = "error: nothing to run; use e.g. -f values/demo-cpu.yaml or --manifest FILE\n"
+    assert call("local", "--workspace", str(tmp_path)) == (1, "", said)
 
 
 def test_a_workspace_that_no_volume_can_have_is_refused_in_words(tmp_path: Path) -> None:
@@ -188,15 +180,6 @@ def test_a_workspace_that_no_volume_can_have_is_refused_in_words(tmp_path: Path)
     with pytest.raises(Problem, match="choose another folder"):
         run_locally(request, Console())
     assert not (tmp_path / "my runs").exists()
-
-
-def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scripts.cli", "local", "--workspace", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "error: nothing to run; use e.g. -f values/demo-cpu.yaml or --manifest FILE\n"
-    )
 
 
 BROKEN = {

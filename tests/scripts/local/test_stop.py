@@ -1,6 +1,7 @@
 """However a local run ends: the pods get their grace period, and no process is left."""
 
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -22,13 +23,20 @@ time.sleep(60)
 """
 
 
+def stubborn(
+    folder: Path, *, ignore: bool, grace: int = 5
+) -> tuple[subprocess.Popen[str], list[int]]:
+    """A local run of two pods that are ready, and all processes below it."""
+    process = start(folder, STUBBORN.format(ignore=ignore), [job("node", 2, grace=grace)])
+    wait_for_lines(process, "ready", 2)
+    return process, descendants(process.pid)
+
+
 @pytest.mark.parametrize(
     ("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "term"]
 )
 def test_stopping_leaves_no_process(tmp_path: Path, number: signal.Signals, expected: int) -> None:
-    process = start(tmp_path, STUBBORN.format(ignore=False))
-    wait_for_lines(process, "ready", 2)
-    below = descendants(process.pid)
+    process, below = stubborn(tmp_path, ignore=False)
     assert len(below) >= 4
     process.send_signal(number)
     process.communicate(timeout=30)
@@ -37,9 +45,7 @@ def test_stopping_leaves_no_process(tmp_path: Path, number: signal.Signals, expe
 
 
 def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period(tmp_path: Path) -> None:
-    process = start(tmp_path, STUBBORN.format(ignore=True), [job("node", 2, grace=1)])
-    wait_for_lines(process, "ready", 2)
-    below = descendants(process.pid)
+    process, below = stubborn(tmp_path, ignore=True, grace=1)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
     assert "is killed: still running after the grace period of 1 s" in output
@@ -68,9 +74,7 @@ def test_when_one_pod_fails_the_others_get_sigterm_and_time_to_save(tmp_path: Pa
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_grace_period(tmp_path: Path) -> None:
-    process = start(tmp_path, STUBBORN.format(ignore=True), [job("node", 2, grace=50)])
-    wait_for_lines(process, "ready", 2)
-    below = descendants(process.pid)
+    process, below = stubborn(tmp_path, ignore=True, grace=50)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)

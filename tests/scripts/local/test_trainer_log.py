@@ -31,10 +31,8 @@ def test_a_follower_returns_only_new_and_complete_lines(tmp_path: Path) -> None:
     half = row(3, 0.7)
     with log.open("a") as file:
         file.write(row(2, 0.8) + half[:10])
-    first = follower.newest()
-    assert first and first.number == 2
+    assert (first := follower.newest()) and first.number == 2
     with log.open("a") as file:
         file.write(half[10:])
-    second = follower.newest()
-    assert second and second.number == 3
+    assert (second := follower.newest()) and second.number == 3
     assert follower.newest() is None

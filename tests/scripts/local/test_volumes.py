@@ -37,13 +37,9 @@ def test_the_working_folder_is_above_an_empty_dir_as_well(tmp_path: Path) -> Non
     assert working_dir(unpacked, [tmp_path / "s", tmp_path], bare) == Path("/opt")
 
 
-def test_an_empty_dir_is_a_folder_that_ends_with_the_attempt(tmp_path: Path) -> None:
-    assert place(pod(), tmp_path, tmp_path / "s", MAPS)["/tmp"] == str(tmp_path / "s/tmp")
-    assert (tmp_path / "s/tmp").is_dir()
-
-
-def test_the_termination_log_is_below_the_pods_folder(tmp_path: Path) -> None:
+def test_an_empty_dir_ends_with_the_attempt_and_the_termination_log_stays(tmp_path: Path) -> None:
     mounts = place(pod(), tmp_path, tmp_path / "s", MAPS)
+    assert mounts["/tmp"] == str(tmp_path / "s/tmp") and (tmp_path / "s/tmp").is_dir()
     assert mounts["/dev/termination-log"] == str(tmp_path / "dev/termination-log")
 
 

@@ -9,11 +9,12 @@ from scripts.doctor.api import Api
 from scripts.logs import command, follow
 from scripts.logs.command import Selection
 from scripts.problem import Problem, UnknownState
-from tests.scripts.logs.test_logs import PODS, TARGET, put
-from tests.scripts.observe.fixtures import JOBSETS, at
-from tests.scripts.observe.planted import condition, ended, jobset, pod
+from tests.scripts.logs.test_logs import PODS, TARGET, Logs, logs, put
+from tests.scripts.observe.fixtures import JOBSETS, at, complete
+from tests.scripts.observe.planted import ended, jobset, pod
 from tests.scripts.observe.server import Cluster
 
+__all__ = ["logs"]
 POD = f"{PODS}/dpo-node-0-0-x7k2p"
 LOST = "no answer of the API server ("
 
@@ -29,19 +30,17 @@ def finished(
     monkeypatch.setattr(api_module, "TIMEOUT_SECONDS", (0.5, 0.5))
     monkeypatch.setattr(api_module, "FOLLOW_TIMEOUT_SECONDS", (0.5, 0.5))
     put(cluster, pod(0, ended(0)), "first\nlast\n")
-    done = jobset(condition("Completed", "True", "x"), terminalState="Completed")
-    cluster.put(JOBSETS, at(done, workspace))
+    complete(cluster, workspace)
     return cluster
 
 
 @pytest.mark.parametrize("fault", ["drop", "stall", "500", "503", "429"])
 @pytest.mark.parametrize("path", [f"{JOBSETS}/dpo", PODS, f"{POD}/log"], ids=["run", "pods", "log"])
 def test_a_followed_log_is_whole_over_lost_answers(
-    fault: str, path: str, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    fault: str, path: str, cluster: Cluster, logs: Logs
 ) -> None:
     cluster.faults[path] = [fault] * 3
-    assert command.run(TARGET, Selection(follow=True)) == 0
-    out, err = capsys.readouterr()
+    out, err = logs(follow=True)
     assert out == "rank 0 | first\nrank 0 | last\n"
     is_idle = fault == "stall" and path.endswith("/log")
     assert err.count(LOST) == (0 if is_idle else 1), "one note for one outage"
@@ -49,19 +48,17 @@ def test_a_followed_log_is_whole_over_lost_answers(
 
 @pytest.mark.parametrize("fault", ["404", "410"])
 def test_a_refusal_for_now_ends_no_follow(
-    fault: str, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+    fault: str, cluster: Cluster, workspace: Path, logs: Logs
 ) -> None:
     cluster.faults[PODS] = ["", fault]  # the first is that of the state
-    done = cluster.objects[f"{JOBSETS}/dpo"]
     cluster.put(JOBSETS, at(jobset(), workspace))
 
-    def complete(url: str) -> None:
+    def end(url: str) -> None:
         if "follow" in url:
-            cluster.put(JOBSETS, done)
+            complete(cluster, workspace)
 
-    cluster.hooks["/log"] = complete
-    assert command.run(TARGET, Selection(follow=True)) == 0
-    out, err = capsys.readouterr()
+    cluster.hooks["/log"] = end
+    out, err = logs(follow=True)
     assert out == "rank 0 | first\nrank 0 | last\n"
     assert f"the API server refused the request (failed with {fault}); it is asked again" in err
 
@@ -82,15 +79,14 @@ def test_a_refused_login_is_not_called_a_missing_permission(
 
 @pytest.mark.parametrize("fault", ["drop", "500"])
 def test_a_log_that_is_not_followed_names_the_lost_answer(
-    fault: str, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+    fault: str, cluster: Cluster, workspace: Path, logs: Logs
 ) -> None:
     folder = workspace / "runs" / "dpo" / "attempts" / "1"
     folder.mkdir(parents=True)
     (folder / "node-0.log").write_text("of the files\n")
     cluster.faults[f"{POD}/log"] = [fault, fault]  # the first is that of the state
-    assert command.run(TARGET, Selection()) == 0
+    out, err = logs()
     cause = "Remote end closed connection" if fault == "drop" else "failed with 500"
-    out, err = capsys.readouterr()
     assert (out, cause in err) == ("rank 0 | of the files\n", True)
     cluster.faults[f"{JOBSETS}/dpo"] = [fault]
     with pytest.raises(UnknownState, match=cause):
@@ -98,13 +94,11 @@ def test_a_log_that_is_not_followed_names_the_lost_answer(
 
 
 def test_a_pod_that_is_deleted_before_its_log_is_read_ends_no_follow(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, logs: Logs
 ) -> None:
     def delete(url: str) -> None:
         del cluster.objects[POD], cluster.logs["dpo-node-0-0-x7k2p"]
 
     cluster.hooks["/log"] = delete
-    cluster.faults[f"{POD}/log"] = ["404"]
-    cluster.faults[POD] = ["404"]
-    assert command.run(TARGET, Selection(follow=True)) == 0
-    assert "404" not in capsys.readouterr().err
+    cluster.faults |= {f"{POD}/log": ["404"], POD: ["404"]}
+    assert "404" not in logs(follow=True)[1]

@@ -18,6 +18,7 @@ from scripts.observe.command import Target
 from scripts.observe.ways import Source
 from scripts.problem import Problem
 
+Captured = pytest.CaptureFixture[str]
 LINES = [f"{'ERROR' if number % 50 == 0 else 'loss'} {number}" for number in range(1000)]
 TEXTS = st.lists(st.sampled_from([b"\n", b"a", b"bc\n", b"x" * 70_000]), max_size=9).map(b"".join)
 
@@ -42,12 +43,11 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return parse(output)
 
     monkeypatch.setattr(files, "_parse", noted)
+    monkeypatch.setattr(files, "EXEC_BYTES", 3000)
     return found
 
 
-def printed(
-    capsys: pytest.CaptureFixture[str], source: Source, **chosen: object
-) -> tuple[list[str], str]:
+def printed(capsys: Captured, source: Source, **chosen: object) -> tuple[list[str], str]:
     selection = Selection(**{"attempt": 1, **chosen})  # type: ignore[arg-type]
     assert command.run(Target(run="dpo", source=source), selection) == 0
     out, err = capsys.readouterr()
@@ -62,16 +62,10 @@ def test_the_last_lines_are_those_of_the_file(text: bytes, count: int) -> None:
 
 @pytest.mark.parametrize("grep", [None, "ERROR", r"^loss \d*7$", "nothing"])
 @pytest.mark.parametrize("tail", [None, 0, 120])
+@pytest.mark.usefixtures("api")
 def test_a_log_by_exec_comes_in_parts_and_is_whole(
-    grep: str | None,
-    tail: int | None,
-    api: Api,
-    log: Path,
-    sizes: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    grep: str | None, tail: int | None, log: Path, sizes: list[int], capsys: Captured
 ) -> None:
-    monkeypatch.setattr(files, "EXEC_BYTES", 3000)
     lines, _ = printed(capsys, Source.EXEC, grep=grep, tail=tail)
     last = LINES if tail is None else LINES[len(LINES) - tail :]
     assert lines == [line for line in last if grep is None or re.search(grep, line)]
@@ -82,9 +76,10 @@ def test_a_log_by_exec_comes_in_parts_and_is_whole(
 
 def test_a_search_that_takes_long_continues_in_the_next_command(log: Path) -> None:
     request = {"path": str(log), "offset": 0, "tail": None, "pattern": "loss", "limit": 10}
-    about, found = part.read({**request, "seconds": 0.0, "last": False})
+    request["last"] = False
+    about, found = part.read({**request, "seconds": 0.0})
     assert (about["next"], found) == (0, b"")
-    about, found = part.read({**request, "seconds": 9.0, "last": False})
+    about, found = part.read({**request, "seconds": 9.0})
     assert found == b"loss 1\nloss 2\n" and about["next"] == len(b"ERROR 0\n") + len(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.doctor.api import Api
 from tests.scripts.observe import planted
-from tests.scripts.observe.planted import RUNNING, Object, jobset, pod, workload
+from tests.scripts.observe.planted import RUNNING, Object, condition, jobset, pod, workload
 from tests.scripts.observe.server import Cluster, serving
 
 CORE = "/api/v1/namespaces/team"
@@ -31,6 +31,12 @@ def at(run: Object, workspace: Path) -> Object:
         if each["name"] == "DPO_WORKSPACE":
             each["value"] = str(workspace)
     return run
+
+
+def complete(cluster: Cluster, workspace: Path) -> None:
+    """Let the run have ended well."""
+    completed = condition("Completed", "True", "AllJobsCompleted")
+    cluster.put(JOBSETS, at(jobset(completed, terminalState="Completed"), workspace))
 
 
 @pytest.fixture

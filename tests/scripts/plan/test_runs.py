@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,10 @@ from tests.launchers import model_folder
 from tests.scripts.plan.test_command import SHIPPED, document
 
 VALUES = ROOT / "values"
+LORA = {"rlhf_type": "dpo", "tuner_type": "lora", "lora_rank": 8, "num_train_epochs": 1}
+BATCH = {"micro_batch_size": 8, "global_batch_size": 16, "max_length": 2048}
+RECOMPUTE: dict[str, Any] = {"recompute_granularity": "full", "recompute_method": "uniform"}
+RECOMPUTE |= {"recompute_num_layers": 1}
 PUBLISHED = {
     "nodes": 1,
     "gpusPerNode": 2,
@@ -19,19 +24,7 @@ PUBLISHED = {
     "recipe": {
         "model": "hf://Qwen/Qwen3-30B-A3B-Instruct-2507@c0ffee",
         "dataset": ["file:///workspace/pairs.jsonl"],
-        "args": {
-            "rlhf_type": "dpo",
-            "tuner_type": "lora",
-            "lora_rank": 8,
-            "max_length": 2048,
-            "expert_model_parallel_size": 2,
-            "micro_batch_size": 8,
-            "global_batch_size": 16,
-            "recompute_granularity": "full",
-            "recompute_method": "uniform",
-            "recompute_num_layers": 1,
-            "num_train_epochs": 1,
-        },
+        "args": LORA | BATCH | RECOMPUTE | {"expert_model_parallel_size": 2},
     },
 }
 """ms-swift examples/megatron/lora/dpo.sh: 65 GiB on each of two GPUs."""
@@ -69,9 +62,8 @@ def test_a_known_length_that_does_not_fit_is_refused() -> None:
 
 
 def test_the_folder_of_a_local_model_is_judged_by_its_contents(tmp_path: Path) -> None:
-    model = model_folder.split(
-        model_folder.write(tmp_path / "m", **known_models()["Qwen3-30B-A3B"]), []
-    )
+    folder = model_folder.write(tmp_path / "m", **known_models()["Qwen3-30B-A3B"])
+    model = model_folder.split(folder, [])
     code, found = document(*SHIPPED, "--pairs", "40000", "--set", f"recipe.model=file://{model}")
     assert (code, found["accepted"]) == (1, False)
     (line,) = found["refusals"]

@@ -64,26 +64,31 @@ def test_the_parts_sum_up_to_what_the_bar_says() -> None:
     assert sum(bars.items_of(plan.memory).values()) == pytest.approx(plan.memory.total)
 
 
-def test_many_nodes_take_a_few_lines() -> None:
-    shown = shown_of("nodes=16")
-    assert "nodes 0-7, ranks 0-63  stage 0, layers 0-23" in shown
-    assert "nodes 8-15, ranks 64-127  stage 1, layers 24-47" in shown
-    assert "PP over 2, DP over 8, EDP over 8" in shown
-    assert len(shown.splitlines()) <= 45
+SIZES = ("tensor", "pipeline", "expert")
+TP, PP, EP = (f"recipe.args.{each}_model_parallel_size" for each in SIZES)
+LAYOUTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "many nodes take a few lines": (
+        ("nodes=16",),
+        (
+            "nodes 0-7, ranks 0-63  stage 0, layers 0-23",
+            "nodes 8-15, ranks 64-127  stage 1, layers 24-47",
+            "PP over 2, DP over 8, EDP over 8",
+        ),
+    ),
+    "one node has no network": (
+        ("nodes=1", f"{TP}=4", f"{EP}=4", "recipe.args.sequence_parallel=true"),
+        ("node 0 [0 1 2 3][4 5 6 7]  stages 0-1",),
+    ),
+    "experts leave their node": ((f"{EP}=16", f"{PP}=1"), ("EP over 2", f"warning: {EP}: 16")),
+}
 
 
-def test_one_node_has_no_network() -> None:
-    sizes = [f"recipe.args.{kind}_model_parallel_size=4" for kind in ("tensor", "expert")]
-    shown = shown_of("nodes=1", *sizes, "recipe.args.sequence_parallel=true")
-    assert "across nodes" not in shown
-    assert "node 0 [0 1 2 3][4 5 6 7]  stages 0-1" in shown
-
-
-def test_experts_that_leave_their_node_are_reported() -> None:
-    sizes = ("expert_model_parallel_size=16", "pipeline_model_parallel_size=1")
-    shown = shown_of(*(f"recipe.args.{size}" for size in sizes))
-    assert "EP over 2" in shown
-    assert "warning: recipe.args.expert_model_parallel_size: 16" in shown
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_layout_is_shown(name: str) -> None:
+    sets, wanted = LAYOUTS[name]
+    shown = shown_of(*sets)
+    assert [each for each in wanted if each not in shown] == [] and len(shown.splitlines()) <= 45
+    assert ("across nodes" in shown) is ("nodes=1" not in sets)
 
 
 def test_a_speed_from_the_chart_is_expected_and_another_is_assumed() -> None:

@@ -3,41 +3,32 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from megatron_dpo import Problem, Run
 from megatron_dpo.documents import Document
-from scripts import cli
 from scripts.doctor.api import Api
 from scripts.helm import ROOT
+from tests.scripts.calling import Call
 from tests.scripts.observe.server import Cluster
 from tests.scripts.plan.values import A100
 
 NOTEBOOK = ROOT / "megatron_dpo" / "example.ipynb"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        cli.main([*words, "--json"])
-    return json.loads(capsys.readouterr().out)
-
-
-def test_a_plan_is_the_document_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_is_the_document_of_the_command(call: Call) -> None:
     found = Run("dpo-42", files=[A100]).plan(gpu="a100-80g", pairs=40_000)
     words = ["plan", "-f", str(A100), "--run", "dpo-42", "--gpu", "a100-80g", "--pairs", "40000"]
-    assert found.document == printed(capsys, *words)
+    assert found.document == call(*words, "--json").document
     assert found.accepted and found.plan and found.plan["gang"]["nodes"] == 2
 
 
-def test_a_refused_plan_is_an_answer_with_its_fixes(tmp_path: Path) -> None:
+def test_a_refused_plan_is_an_answer_with_its_fixes() -> None:
     found = Run("dpo", files=[A100], sets={"recipe.args.save_interval": 5}).plan()
     assert not found.accepted and found.submission is None
-    assert [(each.id, each.sure, each.choices[0][0].act) for each in found.fixes] == [
-        ("flag-renamed", True, "move")
-    ]
+    [fix] = found.fixes
+    assert (fix.id, fix.sure, fix.choices[0][0].act) == ("flag-renamed", True, "move")
 
 
 def test_a_fix_is_written_if_it_is_asked_for(tmp_path: Path) -> None:
@@ -52,12 +43,11 @@ def test_a_fix_is_written_if_it_is_asked_for(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == text
 
 
+@pytest.mark.usefixtures("api")
 @pytest.mark.parametrize("verb", ["status", "why"])
-def test_a_run_is_seen_as_by_the_command(
-    verb: str, cluster: Cluster, api: Api, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_seen_as_by_the_command(verb: str, call: Call) -> None:
     found: Document = getattr(Run("dpo", source="api"), verb)()
-    said = printed(capsys, verb, "dpo", "--source", "api")
+    said = call(verb, "dpo", "--source", "api", "--json").document
     assert found.document.keys() == said.keys()
     assert found.document["state"] == said["state"]
 

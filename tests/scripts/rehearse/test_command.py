@@ -1,6 +1,6 @@
 """The rehearsal on a cluster: refusals, waiting, the report in rank 0's log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from scripts.rehearse import command
 from scripts.rehearse.command import Request
 
 VALUES = Path("values/demo-cpu.yaml")
+REQUEST = Request(run="dpo", files=[VALUES])
 TABLE = [f"{LINE}resume  ok  from step 2", f"{LINE}verdict: ok"]
 
 
@@ -48,84 +49,73 @@ class FakeApi(Api):
         return "\n".join(self.__dict__["log"])
 
 
+Calls = list[list[str]]
+Rehearse = Callable[..., tuple[int, str]]
+
+
 @pytest.fixture
-def helm(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def helm(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """The calls of Helm, which does nothing; no time is waited."""
-    calls: list[list[str]] = []
+    calls: Calls = []
     monkeypatch.setattr(command, "_helm", lambda words: calls.append(list(words)))
     monkeypatch.setattr("time.sleep", lambda _: None)
     return calls
 
 
-def rehearse(
-    monkeypatch: pytest.MonkeyPatch, api: FakeApi, request: Request | None = None
-) -> tuple[int, str]:
-    monkeypatch.setattr(command, "connect", lambda context, namespace: api)
-    console = Console(width=200)
-    given = request or Request(run="dpo", files=[VALUES])
-    with console.capture() as captured:
-        code = command.run(given, console)
-    return code, captured.get()
+@pytest.fixture
+def rehearse(monkeypatch: pytest.MonkeyPatch, helm: Calls) -> Rehearse:
+    """Rehearse with these states of the JobSet and this log; return the code and the output."""
+
+    def act(
+        states: Sequence[Answer], log: Sequence[str] = (), given: Request = REQUEST
+    ) -> tuple[int, str]:
+        api, console = FakeApi(states, log), Console(width=200)
+        monkeypatch.setattr(command, "connect", lambda context, namespace: api)
+        with console.capture() as captured:
+            code = command.run(given, console)
+        return code, captured.get()
+
+    return act
 
 
-def test_a_rehearsal_is_installed_reported_and_removed(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
+def test_a_rehearsal_is_installed_reported_and_removed(rehearse: Rehearse, helm: Calls) -> None:
     states = [ABSENT, QUEUED, jobset(), jobset(restarts=1), jobset(terminalState="Completed")]
-    code, output = rehearse(monkeypatch, FakeApi(states, ["noise", *TABLE]))
+    code, output = rehearse(states, ["noise", *TABLE])
     assert code == 0
-    assert [words[:2] for words in helm] == [
-        ["uninstall", "dpo-rehearsal"],
-        ["install", "dpo-rehearsal"],
-        ["uninstall", "dpo-rehearsal"],
-    ]
+    verbs = ("uninstall", "install", "uninstall")
+    assert [words[:2] for words in helm] == [[verb, "dpo-rehearsal"] for verb in verbs]
     assert helm[1][-2:] == ["--set", "rehearse=true"]
     assert {"--namespace", "team", "--kube-context", "here"} <= set(helm[1])
     said = [line for line in output.splitlines() if line.startswith("dpo-rehearsal: ")]
-    assert [line.partition(": ")[2] for line in said] == [
-        "queued",
-        "running",
-        "running, 1 restart",
-        "completed",
-    ]
+    states_said = ["queued", "running", "running, 1 restart", "completed"]
+    assert [line.partition(": ")[2] for line in said] == states_said
     assert "resume  ok  from step 2" in output and LINE not in output and "noise" not in output
 
 
-def test_a_failed_rehearsal_stays_for_its_logs(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
+def test_a_failed_rehearsal_stays_for_its_logs(rehearse: Rehearse, helm: Calls) -> None:
     states = [ABSENT, jobset(terminalState="Failed")]
-    code, output = rehearse(monkeypatch, FakeApi(states, [*TABLE[:1], f"{LINE}verdict: fail"]))
+    code, output = rehearse(states, [*TABLE[:1], f"{LINE}verdict: fail"])
     assert code == 1 and "verdict: fail" in output
     assert [words[0] for words in helm] == ["uninstall", "install"]
     assert "helm uninstall dpo-rehearsal" in output
 
 
-def test_a_rehearsal_without_a_report_shows_the_end_of_the_log(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
+def test_a_rehearsal_without_a_report_shows_the_end_of_the_log(rehearse: Rehearse) -> None:
     log = [f"line {number}" for number in range(99)]
-    states = [ABSENT, jobset(terminalState="Completed")]
-    code, output = rehearse(monkeypatch, FakeApi(states, log))
-    assert code == 1
+    code, output = rehearse([ABSENT, jobset(terminalState="Completed")], log)
+    assert code == 1 and "rank 0 has written no report" in output
     assert "line 98" in output and "line 50" not in output
-    assert "rank 0 has written no report" in output
 
 
-def test_a_rehearsal_that_runs_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
+def test_a_rehearsal_that_runs_is_left_alone(rehearse: Rehearse, helm: Calls) -> None:
     with pytest.raises(Problem, match="dpo-rehearsal is already running"):
-        rehearse(monkeypatch, FakeApi([jobset()]))
+        rehearse([jobset()])
     assert helm == []
 
 
-def test_one_that_has_ended_is_replaced_and_may_be_kept(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
+def test_one_that_has_ended_is_replaced_and_may_be_kept(rehearse: Rehearse, helm: Calls) -> None:
     states = [jobset(terminalState="Failed"), jobset(terminalState="Completed")]
-    kept = Request(run="dpo", files=[VALUES], keep=True)
-    code, _ = rehearse(monkeypatch, FakeApi(states, TABLE), kept)
+    code, _ = rehearse(states, TABLE, Request(run="dpo", files=[VALUES], keep=True))
     assert (code, [words[0] for words in helm]) == (0, ["uninstall", "install"])
 
 
@@ -133,25 +123,22 @@ def test_one_that_has_ended_is_replaced_and_may_be_kept(
     ("states", "message"), [([ABSENT, jobset(), ABSENT], "was deleted"), ([LOST], "can't be read")]
 )
 def test_a_jobset_that_is_gone_is_said(
-    states: Sequence[Answer], message: str, monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+    states: Sequence[Answer], message: str, rehearse: Rehearse
 ) -> None:
     with pytest.raises(Problem, match=message):
-        rehearse(monkeypatch, FakeApi(states))
+        rehearse(states)
 
 
 def test_a_server_that_stays_away_ends_the_wait(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+    monkeypatch: pytest.MonkeyPatch, rehearse: Rehearse
 ) -> None:
     monkeypatch.setattr(command, "LOST_SECONDS", 0.0)
     with pytest.raises(Problem, match="the state of dpo-rehearsal is unknown: no answer"):
-        rehearse(monkeypatch, FakeApi([ABSENT, jobset(), LOST]))
+        rehearse([ABSENT, jobset(), LOST])
 
 
-def test_a_claim_of_its_own_is_refused(
-    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
-) -> None:
-    sets: Mapping[str, Any] = {"workspace.existingClaim": "", "workspace.pvc.size": "1Ti"}
-    given = [f"{key}={value}" for key, value in sets.items()]
-    files = [Path("values/a100-2node.yaml")]
+def test_a_claim_of_its_own_is_refused(rehearse: Rehearse) -> None:
+    sets = ["workspace.existingClaim=", "workspace.pvc.size=1Ti"]
+    given = Request(run="dpo", files=[Path("values/a100-2node.yaml")], sets=sets)
     with pytest.raises(Problem, match="name it in workspace.existingClaim"):
-        rehearse(monkeypatch, FakeApi([ABSENT]), Request(run="dpo", files=files, sets=given))
+        rehearse([ABSENT], (), given)

@@ -16,7 +16,6 @@ from launchers.config.workspace import Workspace
 from launchers.state import files
 from scripts.bundle import command as bundling
 from scripts.bundle import logs
-from scripts.doctor.api import Api
 from scripts.observe import local_copy
 from scripts.observe.command import Target
 from scripts.observe.local_copy import unpack
@@ -33,6 +32,7 @@ from tests.scripts.observe.test_bad_input import started, train_another_recipe
 from tests.scripts.report.planted import plant
 
 __all__ = ["started"]
+pytestmark = pytest.mark.usefixtures("api")
 Change = Callable[[Path, Cluster], None]
 
 
@@ -58,7 +58,7 @@ def document(source: Source, workspace: Path = Path("elsewhere")) -> dict[str, o
 
 @pytest.mark.parametrize("source", [Source.AUTO, Source.EXEC, Source.POD])
 def test_a_report_through_a_pod_is_that_of_the_mount(
-    source: Source, api: Api, cluster: Cluster, workspace: Path, run: Path
+    source: Source, cluster: Cluster, workspace: Path, run: Path
 ) -> None:
     here = document(Source.MOUNT, workspace)
     there = document(source)
@@ -68,7 +68,7 @@ def test_a_report_through_a_pod_is_that_of_the_mount(
     assert not any("reader" in path for path in cluster.objects)
 
 
-def test_a_refused_exec_leaves_the_reader_pod(api: Api, cluster: Cluster, run: Path) -> None:
+def test_a_refused_exec_leaves_the_reader_pod(cluster: Cluster, run: Path) -> None:
     cluster.forbidden.add("GET /exec")
     assert str(document(Source.AUTO)["place"]).startswith("reader pod dpo-reader-")
     cluster.forbidden.add("POST /pods")
@@ -77,16 +77,14 @@ def test_a_refused_exec_leaves_the_reader_pod(api: Api, cluster: Cluster, run: P
 
 
 def test_files_that_a_log_cannot_hold_are_named_with_their_size(
-    api: Api, run: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_copy, "LOG_BYTES", 10)
     with pytest.raises(Problem, match="the files of dpo take 0 MB packed, of at most 0 MB"):
         document(Source.POD)
 
 
-def test_a_run_without_pods_or_in_no_cluster_is_refused(
-    api: Api, cluster: Cluster, workspace: Path
-) -> None:
+def test_a_run_without_pods_or_in_no_cluster_is_refused(cluster: Cluster, workspace: Path) -> None:
     cluster.put(JOBSETS, at(suspended(), workspace))
     cluster.drop_pods()
     with pytest.raises(Problem, match=r"no pod of run dpo mounts its workspace"):
@@ -115,7 +113,6 @@ def of_another_chart(home: Path, cluster: Cluster) -> None:
     ],
     ids=["recipe", "launcher", "chart"],
 )
-@pytest.mark.usefixtures("api")
 def test_what_has_changed_since_the_run_stands_in_each_format(
     source: Source, change: Change, said: str, cluster: Cluster, started: Path
 ) -> None:
@@ -131,7 +128,7 @@ def test_what_has_changed_since_the_run_stands_in_each_format(
 
 
 def test_a_bundle_through_a_pod_has_the_files_of_that_of_the_mount(
-    api: Api, run: Path, workspace: Path, tmp_path: Path
+    run: Path, workspace: Path, tmp_path: Path
 ) -> None:
     def names(source: Source, place: Path) -> dict[str, bytes]:
         file = tmp_path / f"{source}.tar.gz"
@@ -150,7 +147,7 @@ def test_a_bundle_through_a_pod_has_the_files_of_that_of_the_mount(
     assert b"x.distcp" not in b"".join(there.values())
 
 
-def test_a_copy_ends_with_its_block(api: Api, run: Path) -> None:
+def test_a_copy_ends_with_its_block(run: Path) -> None:
     target = Target(run="dpo", source=Source.EXEC, workspace=Path("elsewhere"))
     with located(target, command.FILES) as found:
         assert (found.work.home / "metrics.jsonl").is_file()
@@ -193,7 +190,7 @@ def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Pa
     assert not any("outside" in each for each in found)
 
 
-def test_a_run_that_is_not_there_is_refused(api: Api) -> None:
+def test_a_run_that_is_not_there_is_refused() -> None:
     target = Target(run="other", source=Source.EXEC)
     with pytest.raises(Problem, match="no run other .* Use dpo;"), located(target, command.FILES):
         pass

@@ -74,12 +74,10 @@ class Cluster:
                 elif gang.gpus > sum(self.quotas.values()) - before:
                     if gang.gpus <= self.quotas[gang.queue]:
                         left = max(0, self.quotas[gang.queue] - self._used(gang.queue))
-                        kept[gang.queue] = (
-                            gang.gpus if self._borrows(gang) else min(gang.gpus, left)
-                        )
+                        borrows = self._borrows(gang)
+                        kept[gang.queue] = gang.gpus if borrows else min(gang.gpus, left)
                     if not self.strict:
-                        alike = (gang.gpus, gang.priority)
-                        line = lines[gang.queue]
+                        alike, line = (gang.gpus, gang.priority), lines[gang.queue]
                         line[:] = [g for g in line if (g.gpus, g.priority) != alike]
                         moved = True
 
@@ -91,14 +89,10 @@ class Cluster:
 
     def cluster_queues(self) -> Iterator[Object]:
         for name, quota in self.quotas.items():
-            resources = [
-                {"name": GPU, "nominalQuota": quota},
-                {"name": "cpu", "nominalQuota": "1k"},
-            ]
-            group = {
-                "coveredResources": [GPU, "cpu"],
-                "flavors": [{"name": "a100", "resources": resources}],
-            }
+            amounts = {GPU: quota, "cpu": "1k"}
+            resources = [{"name": n, "nominalQuota": amount} for n, amount in amounts.items()]
+            flavors = [{"name": "a100", "resources": resources}]
+            group = {"coveredResources": [*amounts], "flavors": flavors}
             strategy = "StrictFIFO" if self.strict else "BestEffortFIFO"
             spec = {"cohortName": "all", "queueingStrategy": strategy, "resourceGroups": [group]}
             yield {"metadata": {"name": name}, "spec": spec}
@@ -153,16 +147,14 @@ def crowd(seed: int, count: int = 100, *, strict: bool = False) -> Cluster:
     gangs = []
     for number in range(count):
         seconds = chance.lognormvariate(8.0, 0.7)
-        limit = int(seconds / chance.uniform(0.5, 0.95))
-        gangs.append(
-            Gang(
-                name=f"run-{number}",
-                queue=chance.choice(["one", "two"]),
-                gpus=chance.choice([1, 2, 4, 8, 8, 16, 16, 32]),
-                priority=chance.choice([0, 0, 0, 100, -100]),
-                created=BEGIN + number,
-                seconds=seconds,
-                limit=limit,
-            )
+        made = Gang(
+            name=f"run-{number}",
+            limit=int(seconds / chance.uniform(0.5, 0.95)),
+            queue=chance.choice(["one", "two"]),
+            gpus=chance.choice([1, 2, 4, 8, 8, 16, 16, 32]),
+            priority=chance.choice([0, 0, 0, 100, -100]),
+            created=BEGIN + number,
+            seconds=seconds,
         )
+        gangs.append(made)
     return Cluster(quotas={"one": 32, "two": 32}, gangs=gangs, strict=strict, now=BEGIN + count)

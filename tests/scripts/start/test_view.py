@@ -21,18 +21,9 @@ from scripts.start.forecast import Start
 from scripts.start.view import start
 from scripts.status import listing
 from scripts.why.reasons import explain
+from tests.scripts.observe import planted
 from tests.scripts.observe.fixtures import CORE, JOBSETS, KUEUE
-from tests.scripts.observe.planted import (
-    RUNNING,
-    Object,
-    listed,
-    pending,
-    pod,
-    refused,
-    snapshot,
-    suspended,
-    workload,
-)
+from tests.scripts.observe.planted import Object, listed, pending, refused, suspended, workload
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.queueing import SHORT, asks, quota_of
 from tests.scripts.why.states import STATES
@@ -45,7 +36,7 @@ def begins(seen: View) -> Start | None:
 def waits(*others: Object, **answers: Answer) -> View:
     own = asks(16, pending(SHORT, "WaitingForQuota"))
     made: dict[str, Any] = quota_of(24) | answers
-    return View(snapshot(suspended(), workloads=[own], others=others, **made))
+    return View(planted.snapshot(suspended(), workloads=[own], others=others, **made))
 
 
 BIG = workload(name="jobset-big-2", holds=16)
@@ -57,10 +48,7 @@ COHORT = {"metadata": {"name": "gpus"}, "spec": {"cohortName": "all"}}
     [
         ({"list_clusterqueues": refused(), "get_clusterqueues": refused()}, "get clusterqueues"),
         (
-            {
-                "list_clusterqueues": refused(),
-                "get_clusterqueues": Answer(status=200, content=COHORT),
-            },
+            {"list_clusterqueues": refused(), "get_clusterqueues": planted.found(COHORT)},
             "list clusterqueues",
         ),
         ({"list_localqueues_everywhere": refused(), "get_localqueues": refused()}, "localqueues"),
@@ -75,8 +63,7 @@ def test_a_missing_right_is_one_sentence_and_no_guess(answers: Any, said: str) -
 
 
 def test_runs_of_other_namespaces_that_may_not_be_read_are_said() -> None:
-    answers = quota_of(24)
-    [queue] = answers["list_clusterqueues"].items
+    [queue] = quota_of(24)["list_clusterqueues"].items
     used = [{"name": "a100", "resources": [{"name": "nvidia.com/gpu", "total": "24"}]}]
     own = {**queue, "status": {"flavorsReservation": used, "pendingWorkloads": 1}}
     only = {"list_clusterqueues": listed([own]), "list_workloads_everywhere": refused()}
@@ -117,7 +104,7 @@ def queued(cluster: Cluster, workspace: Path) -> Cluster:
     waiting = suspended()
     waiting["metadata"] |= {"name": "next", "uid": "u-2"}
     for rank in (0, 1):
-        made = pod(rank, RUNNING)
+        made = planted.pod(rank, planted.RUNNING)
         made["metadata"]["labels"] |= {CHART_LABEL: CHART}
         cluster.put(f"{CORE}/pods", made)
     cluster.put(JOBSETS, waiting)
@@ -126,8 +113,8 @@ def queued(cluster: Cluster, workspace: Path) -> Cluster:
     holder = workload(holds=16)
     holder["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
     cluster.put(f"{KUEUE}/workloads", holder, own)
-    entrance = {"metadata": {"name": "gpu", "namespace": "team"}, "spec": {"clusterQueue": "gpus"}}
-    cluster.put(f"{KUEUE}/localqueues", entrance)
+    entrance = {"name": "gpu", "namespace": "team"}
+    cluster.put(f"{KUEUE}/localqueues", {**planted.LOCAL_QUEUE, "metadata": entrance})
     [queue] = quota_of(16)["list_clusterqueues"].items
     cluster.put("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", dict(queue))
     return cluster
@@ -164,14 +151,10 @@ def test_the_deadline_of_its_jobs_bounds_a_run_without_readable_files(
     queued: Cluster, api: Api
 ) -> None:
     queued.forbidden.add("GET /exec")
-    begun = {
-        "metadata": {"name": "dpo-node-0", "labels": {"jobset.sigs.k8s.io/jobset-name": "dpo"}}
-    }
-    times = {
-        "spec": {"activeDeadlineSeconds": 10**9},
-        "status": {"startTime": "2026-01-01T00:00:00Z"},
-    }
-    queued.put("/apis/batch/v1/namespaces/team/jobs", {**begun, **times})
+    meta = {"name": "dpo-node-0", "labels": {"jobset.sigs.k8s.io/jobset-name": "dpo"}}
+    begun = {"metadata": meta, "spec": {"activeDeadlineSeconds": 10**9}}
+    begun["status"] = {"startTime": "2026-01-01T00:00:00Z"}
+    queued.put("/apis/batch/v1/namespaces/team/jobs", begun)
     seen, _ = observe(Target(run="next"), api, reader=False)
     found = begins(seen)
     assert found and found.latest and found.reasons == ("only the time limit is known of dpo",)

@@ -14,8 +14,7 @@ from scripts.doctor.api import Api
 from scripts.observe.command import Target
 from scripts.observe.watch import LONGEST_SECONDS, Watch
 from scripts.status import command
-from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import condition, jobset
+from tests.scripts.observe.fixtures import CORE, JOBSETS, complete
 from tests.scripts.observe.server import Cluster
 from tests.scripts.test_documents import CLAIM, validate
 
@@ -49,11 +48,6 @@ def after(cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch) -> Plan:
     return plan
 
 
-def end(cluster: Cluster, workspace: Path) -> None:
-    done = jobset(condition("Completed", "True", "x"), terminalState="Completed")
-    cluster.put(JOBSETS, at(done, workspace))
-
-
 def documents(text: str) -> list[Any]:
     decoder, found = json.JSONDecoder(), []
     while text.strip():
@@ -77,7 +71,7 @@ def test_a_watch_repeats_the_last_state_with_its_age_until_an_answer_comes(
     fault: str, path: str, after: Plan, cluster: Cluster, workspace: Path
 ) -> None:
     cluster.faults[path] = ["", fault, fault, fault]
-    waits = after(*[nothing] * 4, lambda: end(cluster, workspace))
+    waits = after(*[nothing] * 4, lambda: complete(cluster, workspace))
     code, found = watched()
     assert code == 0
     assert [each["state"] for each in found] == [*["running"] * 5, "done"]
@@ -93,7 +87,7 @@ def test_a_watch_that_begins_without_an_answer_continues(
     after: Plan, cluster: Cluster, workspace: Path
 ) -> None:
     cluster.faults[RUN] = ["drop", "500"]
-    waits = after(nothing, nothing, lambda: end(cluster, workspace))
+    waits = after(nothing, nothing, lambda: complete(cluster, workspace))
     code, found = watched()
     assert [each["state"] for each in found] == ["unknown", "unknown", "running", "done"]
     assert (code, waits) == (0, [10, 20, 5])
@@ -112,7 +106,7 @@ def test_new_files_of_a_mounted_workspace_are_shown_meanwhile(
     file = workspace / "runs" / "dpo" / "progress.json"
     cluster.faults[RUN] = ["", "drop"]
     trains = json.dumps({"state": "running", "stage": "train"})
-    after(lambda: file.write_text(trains), lambda: end(cluster, workspace))
+    after(lambda: file.write_text(trains), lambda: complete(cluster, workspace))
     _, found = watched(workspace=workspace)
     assert [each["stage"] for each in found] == ["clone", "train", "train"]
     assert [each["stale_seconds"] is None for each in found] == [True, False, True]

@@ -9,10 +9,10 @@ from rich.console import Console
 from scripts.doctor.api import Api
 from scripts.observe.command import Target
 from scripts.status import command, listing
-from tests.scripts.observe.fixtures import CORE, JOBSETS, at
+from tests.scripts.observe.fixtures import CORE, JOBSETS, at, complete
 from tests.scripts.observe.planted import jobset
 from tests.scripts.observe.server import Cluster
-from tests.scripts.status.test_lost_answers import documents, end
+from tests.scripts.status.test_lost_answers import documents
 from tests.scripts.test_documents import CLAIM
 
 CLEAR = "\x1b[2J\x1b[H"
@@ -38,7 +38,7 @@ def waits(
     def sleep(seconds: float) -> None:
         found.append(seconds)
         if len(found) == 2:
-            end(cluster, workspace)
+            complete(cluster, workspace)
 
     monkeypatch.setattr("time.sleep", sleep)
     return found

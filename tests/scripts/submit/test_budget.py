@@ -3,31 +3,23 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scripts import prices
-from scripts.doctor.api import Api
 from scripts.problem import Problem
 from scripts.submit import budget
 from scripts.submit.budget import Choice, Limits
 from tests.scripts.observe.fixtures import CORE
 from tests.scripts.observe.server import Cluster
-from tests.scripts.submit.test_submit import CLAIM, REQUEST, Steps, steps, submitted
+from tests.scripts.submit.test_submit import REQUEST, Steps, steps, submitted
+from tests.scripts.test_documents import CLAIM
 
 __all__ = ["steps"]
 NOW = datetime(2026, 11, 26, 18, 30, tzinfo=UTC).timestamp()
-SLOW = Choice(
-    name="slow",
-    files=[],
-    sets=[],
-    gpus=8,
-    hours=10.0,
-    high=11.0,
-    step_seconds=36.0,
-    steps=1000,
-    price=1.0,
-)
+TIMES: Any = {"hours": 10.0, "high": 11.0, "step_seconds": 36.0, "steps": 1000}
+SLOW = Choice(name="slow", files=[], sets=[], gpus=8, price=1.0, **TIMES)
 FAST = replace(SLOW, name="fast", gpus=16, hours=4.0, high=5.0, price=2.0)
 
 
@@ -78,21 +70,17 @@ def test_the_values_of_a_budget_never_pay_for_more_than_it() -> None:
     assert budget.assignments(SLOW, Limits(money=1e308)) == ["budget.gpuMinutes=1000000000"]
 
 
+@pytest.mark.usefixtures("api")
 def test_helm_gets_the_chosen_gang_and_the_budget(
     steps: Steps,  # noqa: F811
-    api: Api,
     cluster: Cluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
-    asked = replace(
-        REQUEST,
-        sets=["recipe.args.num_train_epochs=null", "recipe.args.train_iters=200"],
-        budget="400",
-        by="2099-01-01T00:00Z",
-        among=[Path("values/hardware/h200-8.yaml"), Path("values/hardware/b200-8.yaml")],
-    )
+    sets = ["recipe.args.num_train_epochs=null", "recipe.args.train_iters=200"]
+    among = [Path(f"values/hardware/{gpu}-8.yaml") for gpu in ("h200", "b200")]
+    asked = replace(REQUEST, sets=sets, among=among, budget="400", by="2099-01-01T00:00Z")
     monkeypatch.delenv(prices.FILE, raising=False)
     with pytest.raises(Problem, match=f"--budget needs {prices.FILE}"):
         submitted(asked)

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from scripts.doctor import command as doctor
-from scripts.doctor.api import Api
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.helm import CHART
 from scripts.observe.command import Exit, Target
@@ -23,10 +22,11 @@ from scripts.submit.follow import Until
 from tests.scripts.observe.fixtures import CORE, JOBSETS
 from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, workload
 from tests.scripts.observe.server import Cluster
+from tests.scripts.test_documents import CLAIM
 from tests.scripts.why.states import STATES
 
-CLAIM = {"metadata": {"name": "training"}, "status": {"phase": "Bound"}}
 FILES = [Path("values/a100-2node.yaml")]
+pytestmark = pytest.mark.usefixtures("api", "steps")
 REQUEST = Request(target=Target(run="dpo", source=Source.API), files=FILES, sets=["nodes=3"])
 
 
@@ -82,34 +82,20 @@ def submitted(request: Request = REQUEST) -> tuple[int, str]:
 
 
 def test_a_run_is_planned_checked_installed_and_its_state_is_said(
-    steps: Steps, api: Api, cluster: Cluster
+    steps: Steps, cluster: Cluster
 ) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     code, output = submitted()
     assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
-    assert steps.arguments.read_text().split("\n") == [
-        "upgrade",
-        "--install",
-        "--kube-context",
-        "here",
-        "--namespace",
-        "team",
-        "--values",
-        "values/a100-2node.yaml",
-        "--set",
-        "nodes=3",
-        "--",
-        "dpo",
-        str(CHART),
-    ]
+    words = "upgrade --install --kube-context here --namespace team"
+    words += f" --values values/a100-2node.yaml --set nodes=3 -- dpo {CHART}"
+    assert steps.arguments.read_text().split("\n") == words.split(" ")
     assert "submitted dpo to namespace team of here" in output
     assert "running All 2 ranks run" in output
     assert cluster.changes == [], "only Helm changes the cluster"
 
 
-def test_a_wait_outlives_lost_answers_and_says_so_once(
-    steps: Steps, api: Api, cluster: Cluster
-) -> None:
+def test_a_wait_outlives_lost_answers_and_says_so_once(cluster: Cluster) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     cluster.faults[f"{JOBSETS}/dpo"] = ["drop", "500", "503"]
     code, output = submitted(replace(REQUEST, until=Until.RUNNING))
@@ -121,26 +107,21 @@ def test_a_wait_outlives_lost_answers_and_says_so_once(
     assert "running All 2 ranks run" in output
 
 
-def test_a_wait_ends_without_the_permission_to_see_the_run(
-    steps: Steps, api: Api, cluster: Cluster
-) -> None:
+def test_a_wait_ends_without_the_permission_to_see_the_run(cluster: Cluster) -> None:
     cluster.forbidden.add("GET /jobsets")
     code, output = submitted(replace(REQUEST, until=Until.DONE))
     assert (code, "You may not read JobSets" in output) == (Exit.UNKNOWN, True)
 
 
-def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps, api: Api) -> None:
+def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps) -> None:
     steps.planned = 1
     assert (submitted()[0], steps.called) == (Exit.FAILED, ["plan"])
     steps.planned = 0
     steps.findings = [finding("queue-missing", Level.FAIL)]
-    assert submitted()[0] == Exit.FAILED
-    assert not steps.arguments.exists()
+    assert submitted()[0] == Exit.FAILED and not steps.arguments.exists()
 
 
-def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission(
-    steps: Steps, api: Api
-) -> None:
+def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission() -> None:
     """The claim that its pods mount does not exist."""
     code, output = submitted()
     assert code == Exit.FAILED
@@ -148,22 +129,21 @@ def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission(
 
 
 def test_warnings_and_an_installed_release_do_not_keep_a_run_from_being_submitted(
-    steps: Steps, api: Api, cluster: Cluster
+    steps: Steps, cluster: Cluster
 ) -> None:
     cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     steps.findings = [finding("image", Level.WARN), finding(command.EXISTS, Level.FAIL)]
-    assert submitted()[0] == Exit.OK
-    assert steps.arguments.exists()
+    assert submitted()[0] == Exit.OK and steps.arguments.exists()
 
 
-def test_a_dry_run_prints_helms_command_and_changes_nothing(steps: Steps, api: Api) -> None:
+def test_a_dry_run_prints_helms_command_and_changes_nothing(steps: Steps) -> None:
     code, output = submitted(replace(REQUEST, dry_run=True))
     assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
     assert "would run: " in output and "upgrade --install" in output
     assert not steps.arguments.exists()
 
 
-def test_what_helm_refuses_is_its_message(steps: Steps, api: Api) -> None:
+def test_what_helm_refuses_is_its_message(steps: Steps) -> None:
     steps.install(code=1, said="Error: UPGRADE FAILED: field is immutable")
     with pytest.raises(Problem, match="UPGRADE FAILED: field is immutable"):
         submitted()
@@ -200,57 +180,34 @@ def followed(until: Until, *views: View, notes: Sequence[str] = ()) -> tuple[int
     return code, read, captured.get()
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "POLL_SECONDS", 0.0)
-
-
 ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
+NO_QUEUE, STALLED = STATES["local-queue-missing"][0](), STATES["stalled"][0]()
+UNSEEN = STATES["cluster-unreachable"][0]()
+ENDS: dict[str, tuple[Until, Sequence[View], Exit, int]] = {
+    "submitted": (Until.SUBMITTED, ALL, Exit.OK, 1),
+    "submitted-failed": (Until.SUBMITTED, (FAILED,), Exit.FAILED, 1),
+    "submitted-to-no-queue": (Until.SUBMITTED, (NO_QUEUE,), Exit.FAILED, 1),
+    "submitted-and-not-seen": (Until.SUBMITTED, (UNSEEN,), Exit.OK, 1),
+    "running": (Until.RUNNING, ALL, Exit.OK, 4),
+    "running-after-the-barrier": (Until.RUNNING, (ADMITTED, MEETS, RUNS), Exit.OK, 3),
+    "first-step": (Until.FIRST_STEP, ALL, Exit.OK, 5),
+    "done": (Until.DONE, ALL, Exit.OK, 6),
+    "restarted": (Until.DONE, (RUNS, RESTARTS, RUNS, DONE), Exit.OK, 4),
+    "failed": (Until.RUNNING, (WAITS, FAILED, DONE), Exit.FAILED, 2),
+    "done-before-a-step": (Until.FIRST_STEP, (RUNS, DONE), Exit.OK, 2),
+    "stalled": (Until.FIRST_STEP, (RUNS, STALLED), Exit.FAILED, 2),
+    "unreachable-for-a-moment": (Until.DONE, (UNSEEN, DONE), Exit.OK, 2),
+    "removed": (Until.RUNNING, (view(),), Exit.FAILED, 1),
+}
+"""What is waited for, the views of the run, the exit code and the number of views read."""
 
 
-@pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(
-    ("until", "views", "code", "read"),
-    [
-        (Until.SUBMITTED, ALL, Exit.OK, 1),
-        (Until.SUBMITTED, (FAILED,), Exit.FAILED, 1),
-        (Until.SUBMITTED, (STATES["local-queue-missing"][0](),), Exit.FAILED, 1),
-        (Until.SUBMITTED, (STATES["cluster-unreachable"][0](),), Exit.OK, 1),
-        (Until.RUNNING, ALL, Exit.OK, 4),
-        (Until.RUNNING, (ADMITTED, MEETS, RUNS), Exit.OK, 3),
-        (Until.FIRST_STEP, ALL, Exit.OK, 5),
-        (Until.DONE, ALL, Exit.OK, 6),
-        (Until.DONE, (RUNS, RESTARTS, RUNS, DONE), Exit.OK, 4),
-        (Until.RUNNING, (WAITS, FAILED, DONE), Exit.FAILED, 2),
-        (Until.FIRST_STEP, (RUNS, DONE), Exit.OK, 2),
-        (Until.FIRST_STEP, (RUNS, STATES["stalled"][0]()), Exit.FAILED, 2),
-        (Until.DONE, (STATES["cluster-unreachable"][0](), DONE), Exit.OK, 2),
-        (Until.RUNNING, (view(),), Exit.FAILED, 1),
-    ],
-    ids=[
-        "submitted",
-        "submitted-failed",
-        "submitted-to-no-queue",
-        "submitted-and-not-seen",
-        "running",
-        "running-after-the-barrier",
-        "first-step",
-        "done",
-        "restarted",
-        "failed",
-        "done-before-a-step",
-        "stalled",
-        "unreachable-for-a-moment",
-        "removed",
-    ],
-)
-def test_a_wait_ends_when_it_is_reached_or_never_will_be(
-    until: Until, views: Sequence[View], code: Exit, read: int
-) -> None:
+@pytest.mark.parametrize("name", ENDS)
+def test_a_wait_ends_when_it_is_reached_or_never_will_be(name: str) -> None:
+    until, views, code, read = ENDS[name]
     assert followed(until, *views)[:2] == (code, read)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_each_state_is_said_once_with_its_remedy_and_each_note_once() -> None:
     refused = ["exec in pod x (get and create pods/exec) failed: forbidden"]
     _, _, output = followed(Until.DONE, *ALL, notes=refused)

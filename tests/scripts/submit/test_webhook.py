@@ -2,7 +2,7 @@
 
 import base64
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,22 +19,33 @@ from scripts.submit.webhook import QueueMessages, queue_notice, webhook_of
 from scripts.why.reasons import explain
 from tests.launchers.progress.test_notify import SECRET, Receiver, receiving
 from tests.scripts.observe.fixtures import CORE
-from tests.scripts.observe.planted import RUNNING, Object, jobset, pod, suspended, view, workload
+from tests.scripts.observe.planted import (
+    RUNNING,
+    Object,
+    container_of,
+    jobset,
+    pod,
+    suspended,
+    view,
+    workload,
+)
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.states import STATES
 
-ENV = (
-    {"name": "DPO_WEBHOOK_URL", "valueFrom": {"secretKeyRef": {"name": "hook", "key": "url"}}},
-    {"name": "DPO_WEBHOOK_WAIT", "value": "600"},
-)
+REFERENCE = {"secretKeyRef": {"name": "hook", "key": "url"}}
+URL = {"name": "DPO_WEBHOOK_URL", "valueFrom": REFERENCE}
 
 
 def hooked(made: Object, wait: str = "600") -> Object:
     """The JobSet with `monitoring.webhook`, as the chart renders it."""
     made = copy.deepcopy(made)
-    pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    pod["spec"]["containers"][0]["env"] += [ENV[0], {**ENV[1], "value": wait}]
+    container_of(made)["env"] += [URL, {"name": "DPO_WEBHOOK_WAIT", "value": wait}]
     return made
+
+
+def hook(**data: str) -> Object:
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in data.items()}
+    return {"metadata": {"name": "hook"}, "data": encoded}
 
 
 def waits(wait: str = "600") -> View:
@@ -84,8 +95,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 @pytest.fixture
 def secret(cluster: Cluster, receiver: Receiver) -> None:
-    data = {"url": base64.b64encode(f"{receiver.url}\n".encode()).decode()}
-    cluster.put(f"{CORE}/secrets", {"metadata": {"name": "hook"}, "data": data})
+    cluster.put(f"{CORE}/secrets", hook(url=f"{receiver.url}\n"))
 
 
 RUNS = view(hooked(jobset()), pods=[pod(0, RUNNING), pod(1, RUNNING)])
@@ -113,30 +123,25 @@ def test_a_run_that_cannot_start_is_sent_before_the_command_ends(
     assert [each["reason"] for each in receiver.bodies] == ["Failed"]
 
 
-def absent(cluster: Cluster) -> None:
-    """There is no such Secret."""
-
-
-def forbidden(cluster: Cluster) -> None:
-    cluster.forbidden.add("GET /secrets")
-
-
-def other_key(cluster: Cluster) -> None:
-    cluster.put(f"{CORE}/secrets", {"metadata": {"name": "hook"}, "data": {"link": "eA=="}})
-
-
 @pytest.mark.parametrize(
-    ("plant", "why"),
+    ("secrets", "forbidden", "why"),
     [
-        (absent, "not found"),
-        (forbidden, "you lack the permission: get secrets"),
-        (other_key, "Secret hook has no key url"),
+        ([], set(), "not found"),
+        ([], {"GET /secrets"}, "you lack the permission: get secrets"),
+        ([hook(link="x")], set(), "Secret hook has no key url"),
     ],
+    ids=["absent", "forbidden", "other key"],
 )
 def test_a_url_that_is_not_read_is_a_note_and_the_wait_continues(
-    plant: Callable[[Cluster], None], why: str, api: Api, cluster: Cluster, receiver: Receiver
+    secrets: list[Object],
+    forbidden: set[str],
+    why: str,
+    api: Api,
+    receiver: Receiver,
+    cluster: Cluster,
 ) -> None:
-    plant(cluster)
+    cluster.put(f"{CORE}/secrets", *secrets)
+    cluster.forbidden |= forbidden
     code, (note,) = followed(api, waits("0"), waits("0"), RUNS)
     assert code == Exit.OK and why in note and SECRET not in note and receiver.bodies == []
 
@@ -144,7 +149,6 @@ def test_a_url_that_is_not_read_is_a_note_and_the_wait_continues(
 def test_the_url_is_not_printed(
     api: Api, cluster: Cluster, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    data = {"url": base64.b64encode(f"ftp://{SECRET}".encode()).decode()}
-    cluster.put(f"{CORE}/secrets", {"metadata": {"name": "hook"}, "data": data})
+    cluster.put(f"{CORE}/secrets", hook(url=f"ftp://{SECRET}"))
     assert followed(api, waits("0"), RUNS) == (Exit.OK, [])
     assert "webhook not sent" in caplog.text and SECRET not in caplog.text

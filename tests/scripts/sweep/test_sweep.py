@@ -18,12 +18,8 @@ from scripts.sweep import command
 from scripts.sweep.variants import LONGEST, variants
 
 BETA = "recipe.args.beta=0.05,0.1,0.2"
-REQUEST = command.Request(
-    target=Target(run="dpo", namespace="team"),
-    vary=[BETA],
-    files=[Path("values/a100-2node.yaml")],
-    sets=["nodes=2"],
-)
+TEAM, FILES = Target(run="dpo", namespace="team"), [Path("values/a100-2node.yaml")]
+REQUEST = command.Request(target=TEAM, vary=[BETA], files=FILES, sets=["nodes=2"])
 TIME = Duration(steps=10, hours=2.0, low=1.0, high=3.0, gpu_hours=32.0)
 
 
@@ -46,13 +42,7 @@ def test_names_differ_and_are_not_too_long(values: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        [],
-        ["beta"],
-        ["=1,2"],
-        ["beta="],
-        ["beta=1,,2"],
-        ["beta=1,1"],
-        ["beta=1", "beta=2"],
+        *([], ["beta"], ["=1,2"], ["beta="], ["beta=1,,2"], ["beta=1,1"], ["beta=1", "beta=2"]),
         ["a=1,2,3,4,5,6,7,8,9", "b=1,2,3,4,5,6,7,8"],
     ],
 )
@@ -102,10 +92,13 @@ def test_a_run_that_fails_is_told_and_the_others_are_submitted(
     assert asked == ["Submit 2 of 3 runs?"] and "64 GPU-hours" in output
     assert [each.target.run for each in installed] == ["dpo-beta-0-05", "dpo-beta-0-2"]
     assert installed[0].sets == ["nodes=2", "recipe.args.beta=0.05"]
-    assert "ok     dpo-beta-0-05: Waits in its queue." in output
-    assert "failed dpo-beta-0-1: beta: no" in output
-    assert "failed dpo-beta-0-2: helm upgrade failed" in output
-    assert "megatron-dpo report dpo-beta-0-05 -n team\n" in output
+    for said in (
+        "ok     dpo-beta-0-05: Waits in its queue.",
+        "failed dpo-beta-0-1: beta: no",
+        "failed dpo-beta-0-2: helm upgrade failed",
+        "megatron-dpo report dpo-beta-0-05 -n team\n",
+    ):
+        assert said in output
 
 
 def test_nothing_is_submitted_without_consent_and_a_dry_run_needs_none(
@@ -113,7 +106,6 @@ def test_nothing_is_submitted_without_consent_and_a_dry_run_needs_none(
 ) -> None:
     assert swept(REQUEST, answer=False)[0] == Exit.FAILED
     assert installed == []
-    one = replace(REQUEST, vary=["recipe.args.beta=0.05"], dry_run=True)
-    code, output, asked = swept(one)
+    code, output, asked = swept(replace(REQUEST, vary=["recipe.args.beta=0.05"], dry_run=True))
     assert (code, list(asked), installed[0].dry_run) == (Exit.OK, [], True)
     assert "megatron-dpo report" not in output

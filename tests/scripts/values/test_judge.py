@@ -11,8 +11,6 @@ from scripts.manifest import read_yaml
 from scripts.values import judge, names, relations, schema, wording
 
 DEFAULTS = read_yaml(CHART / "values.yaml")
-
-
 CLAIM = {"existingClaim": "a"}
 
 
@@ -119,9 +117,8 @@ def test_each_relation_of_a_value_is_said_and_the_value_is_not_replaced() -> Non
 def test_a_relation_with_a_replaced_value_is_left_out() -> None:
     lines = judge.judge(values(rehearse=True, restarts={"max": "0"}), Templates("", ""))
     assert [line.partition(":")[0] for line in lines] == ["restarts.max"]
-    assert schema.mistakes(values(nodes=3, workspace={"emptyDir": {}}))[0].line.startswith(
-        "workspace.emptyDir: 3 nodes cannot share it"
-    )
+    [first, *_] = schema.mistakes(values(nodes=3, workspace={"emptyDir": {}}))
+    assert first.line.startswith("workspace.emptyDir: 3 nodes cannot share it")
 
 
 @pytest.mark.parametrize("text, is_accepted", [("team-a", True), ("team-a\n", False)])
@@ -129,32 +126,24 @@ def test_the_end_of_a_text_is_not_before_its_last_line_break(text: str, is_accep
     assert (schema.mistakes(values(priorityClassName=text)) == []) == is_accepted
 
 
+TWO_PEERS = {"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}
+SOME = {"key": "a", "operator": "Some"}
+NO_LUN = {"name": "a", "fc": {"targetWWNs": ["a"]}}
+
+
 @pytest.mark.parametrize(
     "part, path, id",
     [
         (
-            {
-                "networkPolicy": {
-                    "enabled": True,
-                    "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}],
-                }
-            },
+            {"networkPolicy": {"enabled": True, "egress": [{"to": [TWO_PEERS]}]}},
             "networkPolicy.egress[0].to[0]",
             "value-one",
         ),
         ({"extraEnv": {"A": {"valueFrom": {}}}}, "extraEnv.A.valueFrom", "value-one"),
         ({"extraVolumes": [{"name": "a"}]}, "extraVolumes[0]", "value-one"),
         ({"envFrom": [{"prefix": "A_"}]}, "envFrom[0]", "value-one"),
-        (
-            {"tolerations": [{"key": "a", "operator": "Some"}]},
-            "tolerations[0].operator",
-            "value-choice",
-        ),
-        (
-            {"extraVolumes": [{"name": "a", "fc": {"targetWWNs": ["a"]}}]},
-            "extraVolumes[0].fc.lun",
-            "value-missing",
-        ),
+        ({"tolerations": [SOME]}, "tolerations[0].operator", "value-choice"),
+        ({"extraVolumes": [NO_LUN]}, "extraVolumes[0].fc.lun", "value-missing"),
     ],
 )
 def test_a_mistake_in_a_pod_part_has_its_path_and_id(
@@ -167,20 +156,12 @@ def test_a_mistake_in_a_pod_part_has_its_path_and_id(
 def test_every_keyword_of_the_schema_is_applied_by_the_judge() -> None:
     """A keyword that the library does not know would be ignored."""
     known = {*schema._judge().VALIDATORS, "then", "else", *ANNOTATIONS}
-    unknown = {word for word in _keywords(schema.schema()) if word not in known}
-    assert unknown == set()
+    assert _keywords(schema.schema()) - known == set()
 
 
 ANNOTATIONS = {
-    "$schema",
-    "$comment",
-    "title",
-    "description",
-    "definitions",
-    "errorMessage",
-    "doNotSuggest",
-    "deprecationMessage",
-    "default",
+    *("$schema", "$comment", "title", "description", "definitions", "default"),
+    *("errorMessage", "doNotSuggest", "deprecationMessage"),
 }
 
 

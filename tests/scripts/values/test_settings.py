@@ -6,6 +6,7 @@ from scripts.plan.verdict import judge
 from tests.scripts.plan.values import planned, rendered
 
 MOUNT = "extraVolumeMounts[0].name=x", "extraVolumeMounts[0].mountPath=/datasets"
+UNREAD = ": nothing here reads it"
 VOLUME = "extraVolumes[0].name=x", "extraVolumes[0].emptyDir.medium="
 
 
@@ -16,11 +17,8 @@ VOLUME = "extraVolumes[0].name=x", "extraVolumes[0].emptyDir.medium="
         (("terminationGracePeriodSeconds=1",), "terminationGracePeriodSeconds: 1 is too short"),
         (("ttlSecondsAfterFinished=0",), "ttlSecondsAfterFinished: 0 deletes the run"),
         (("extraEnv.PATH=/usr/bin:/bin",), "extraEnv.PATH: replaces the image's"),
-        (("extraEnv.NUM_WORKERS=1",), "extraEnv.NUM_WORKERS: nothing here reads it; set recipe"),
-        (
-            ("extraEnv.SLEEP_INFINITY=a",),
-            "extraEnv.SLEEP_INFINITY: nothing here reads it; set debug",
-        ),
+        (("extraEnv.NUM_WORKERS=1",), f"extraEnv.NUM_WORKERS{UNREAD}; set recipe"),
+        (("extraEnv.SLEEP_INFINITY=a",), f"extraEnv.SLEEP_INFINITY{UNREAD}; set debug"),
         (("extraEnv.NCCL_TREE_THRESHOLD=0",), "extraEnv.NCCL_TREE_THRESHOLD: nothing here reads"),
         (("extraEnv.GREETING=“hi”",), "extraEnv.GREETING: typographic quotes"),
         (("recipe.dataset={file:///datasets/a.jsonl}",), "recipe.dataset[0]: /datasets/a.jsonl is"),

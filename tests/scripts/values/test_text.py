@@ -9,13 +9,9 @@ from scripts.problem import Problem
 from scripts.values import text
 
 SOUND = (
-    "a: {b: 1}\nc: {b: 2}\n",
+    *("a: {b: 1}\nc: {b: 2}\n", "a: '010'\nb: 0.1\nc: 0\nd: 0x10\n", "a: &x {b: 1}\nc: *x\n"),
+    *("---\na: 1\n", "a: [\n", "", "a: say “b”\nb: '“c”'\n", "global: {storageClass: a}"),
     "extraVolumes: [{secret: {secretName: a, defaultMode: 0440}}]\n",
-    "a: '010'\nb: 0.1\nc: 0\nd: 0x10\n",
-    "a: &x {b: 1}\nc: *x\n",
-    "---\na: 1\n",
-    "a: [\n",
-    "",
 )
 
 
@@ -24,34 +20,26 @@ def test_what_helm_reads_as_it_is_written_is_accepted(given: str) -> None:
     assert text.mistakes(given, "x.yaml") == []
 
 
-@pytest.mark.parametrize("given", ["nodes: 010", "a: [{b: -007}]", "a: 1\nb:\n  c: 08\n"])
-def test_a_first_zero_is_refused(given: str) -> None:
+TWICE = "a.b: written twice, in lines 2 and 4 of x.yaml"
+
+
+@pytest.mark.parametrize(
+    ("given", "id", "begin"),
+    [
+        ("nodes: 010", "text-octal", ""),
+        ("a: [{b: -007}]", "text-octal", ""),
+        ("a: 1\nb:\n  c: 08\n", "text-octal", ""),
+        ("a:\n  b: 1\n  c: 2\n  b: 3\n", "text-twice", TWICE),
+        ("a: “b”", "text-quotes", ""),
+        ("a: [‘b’]", "text-quotes", ""),
+        ("a:\n  b: „c“", "text-quotes", ""),
+        ("global: {imageRegistry: a.b/c}", "text-registry", "global.imageRegistry: "),
+        ("a: 1\n---\nb: 1\n", "text-documents", "x.yaml: "),
+    ],
+)
+def test_what_helm_reads_otherwise_is_refused(given: str, id: str, begin: str) -> None:
     [line] = text.mistakes(given, "x.yaml")
-    assert line.endswith("[text-octal]")
-
-
-def test_a_key_of_the_same_map_twice_is_refused_with_both_lines() -> None:
-    [line] = text.mistakes("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml")
-    assert line.startswith("a.b: written twice, in lines 2 and 4 of x.yaml")
-    assert line.endswith("[text-twice]")
-
-
-@pytest.mark.parametrize("given", ["a: “b”", "a: [‘b’]", "a:\n  b: „c“"])
-def test_typographic_quotes_around_a_value_are_refused(given: str) -> None:
-    [line] = text.mistakes(given, "x.yaml")
-    assert line.endswith("[text-quotes]")
-    assert text.mistakes("a: say “b”\nb: '“c”'\n", "x.yaml") == []
-
-
-def test_a_registry_for_all_charts_is_refused() -> None:
-    [line] = text.mistakes("global: {imageRegistry: a.b/c}", "x.yaml")
-    assert line.startswith("global.imageRegistry: ") and line.endswith("[text-registry]")
-    assert text.mistakes("global: {storageClass: a}", "x.yaml") == []
-
-
-def test_a_second_document_is_refused() -> None:
-    [line] = text.mistakes("a: 1\n---\nb: 1\n", "x.yaml")
-    assert line.startswith("x.yaml: ") and line.endswith("[text-documents]")
+    assert line.startswith(begin) and line.endswith(f"[{id}]")
 
 
 def test_no_values_file_of_this_checkout_is_refused() -> None:
@@ -73,8 +61,7 @@ def test_they_are_said_together_with_what_the_chart_refuses(tmp_path: Path) -> N
 
 def test_values_beyond_the_basic_plane_are_judged_like_others(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
-    file.write_text(
-        'nodes: two\nextraEnv: {A: "\U0001f60d\U00010000", "b c": x}\n', encoding="utf-8"
-    )
+    given = 'nodes: two\nextraEnv: {A: "\U0001f60d\U00010000", "b c": x}\n'
+    file.write_text(given, encoding="utf-8")
     with pytest.raises(Problem, match=r"\[env-name\]"):
         template("run", [ROOT / "values" / "demo-cpu.yaml", file])
