@@ -24,8 +24,6 @@ Call = Callable[..., Ended]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """The command with these words, and what it printed."""
-
     def called(*words: str) -> Ended:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:

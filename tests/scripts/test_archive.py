@@ -18,8 +18,6 @@ from scripts import archive
 from tests.launchers.test_layers import TRAINING, layer, modules
 
 NAMES = [f"python3.{minor}" for minor in range(11, 15)]
-
-
 FEW = ("__init__.py", "__main__.py", "exits.py", "version.py", "metrics", "stop")
 """Of ``launchers``, for both archives; to pack all of it takes a second."""
 
@@ -49,7 +47,6 @@ def made(checkout: Path) -> tuple[dict[str, bytes], str]:
 
 
 def unpack(packed: dict[str, bytes], folder: Path) -> list[tarfile.TarInfo]:
-    """Unpack the archives as a pod does; return their members."""
     members = []
     for content in packed.values():
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -67,13 +64,9 @@ def test_times_umask_folder_and_python_change_no_byte(checkout: Path, python: st
     for number, path in enumerate(sorted((checkout / "launchers").rglob("*.py"))):
         os.utime(path, (number, number))
         path.chmod(0o600)
-    subprocess.run(
-        [python, "-m", "scripts.archive"],
-        cwd=checkout / "chart",
-        env={"PYTHONPATH": str(checkout), "TZ": "Asia/Kolkata", "LC_ALL": "C"},
-        umask=0o077,
-        check=True,
-    )
+    env = {"PYTHONPATH": str(checkout), "TZ": "Asia/Kolkata", "LC_ALL": "C"}
+    command = [python, "-m", "scripts.archive"]
+    subprocess.run(command, cwd=checkout / "chart", env=env, umask=0o077, check=True)
     packed, seal = made(checkout)
     assert packed == expected
     assert seal == digest(sources(checkout / "launchers"))
@@ -90,9 +83,8 @@ def test_it_holds_plain_files_and_nothing_of_their_owner(checkout: Path, tmp_pat
     assert "launchers/__main__.py" in {m.name for m in members}
     second = tuple(f"launchers/{package}" for package in archive.SECOND)
     assert not [m.name for m in members if m.name.startswith(second)]
-    assert {(m.isfile(), m.mode, m.uid, m.gid, m.uname, m.gname) for m in members} == {
-        (True, 0o644, 0, 0, "", "")
-    }
+    owners = {(m.isfile(), m.mode, m.uid, m.gid, m.uname, m.gname) for m in members}
+    assert owners == {(True, 0o644, 0, 0, "", "")}
     others = unpack({"training.tar.bz2": packed["training.tar.bz2"]}, tmp_path)
     assert {m.name.startswith(second) for m in others} == {True}
 
@@ -108,7 +100,6 @@ def test_a_changed_file_of_the_same_size_has_another_time() -> None:
 
 @pytest.fixture(scope="module")
 def pod(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder into which a pod has unpacked the checkout's launcher."""
     folder = tmp_path_factory.mktemp("pod")
     unpack(archive.archives(sources(archive.ROOT / "launchers")), folder)
     return folder
@@ -152,18 +143,16 @@ def test_it_is_made_again_when_a_source_changes_and_only_then(checkout: Path) ->
     assert archive.build(checkout)
     assert not archive.build(checkout)
     before = made(checkout)
-    (checkout / "launchers" / "__pycache__").mkdir()
-    (checkout / "launchers" / "__pycache__" / "run.py").write_text("")
-    (checkout / "launchers" / "README.md").write_text("")
+    for name in ("__pycache__", "more"):
+        (checkout / "launchers" / name).mkdir()
+    for name in ("__pycache__/run.py", "README.md"):
+        (checkout / "launchers" / name).write_text("")
     assert not archive.build(checkout)
-    (checkout / "launchers" / "more").mkdir()
-    (checkout / "launchers" / "more" / "one.py").write_text("")
-    assert archive.build(checkout)
-    assert made(checkout)[1] != before[1]
-    (checkout / "launchers" / "more" / "one.py").unlink()
-    assert archive.build(checkout)
-    assert made(checkout) == before
+    new = checkout / "launchers" / "more" / "one.py"
+    new.write_text("")
+    assert archive.build(checkout) and made(checkout)[1] != before[1]
+    new.unlink()
+    assert archive.build(checkout) and made(checkout) == before
     for place in archive.PLACES:
         (checkout / "chart" / place).unlink()
-        assert archive.build(checkout)
-        assert made(checkout) == before
+        assert archive.build(checkout) and made(checkout) == before

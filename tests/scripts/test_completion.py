@@ -12,8 +12,6 @@ from tests.scripts.kubeconfig import select
 from tests.scripts.observe.server import Cluster
 
 VERBS = ("status", "why", "logs", "stop", "resume", "rerun", "clean", "report", "bundle")
-
-
 Complete = Callable[[Sequence[str], str], list[str]]
 
 
@@ -45,6 +43,8 @@ def test_the_runs_of_the_namespace_are_completed(
 ) -> None:
     assert completed([verb], "") == completed([verb], "d") == ["dpo"]
     assert completed([verb], "x") == completed([verb, "--namespace", "vision"], "") == []
+    if verb in ("clean", "report"):
+        assert completed([verb, "dpo-1"], "dp") == ["dpo"], "further runs"
     assert not any("exec" in each for each in cluster.asked)
 
 
@@ -60,11 +60,6 @@ def test_the_runs_of_a_mounted_workspace_are_completed_without_a_cluster(
     assert completed(place_words, "dpo") == ["dpo-41", "dpo-42"]
     monkeypatch.setenv("MEGATRON_DPO_WORKSPACE", str(tmp_path))
     assert completed([verb], "s") == ["sft-1"]
-
-
-@pytest.mark.parametrize("verb", ["clean", "report"])
-def test_further_runs_are_completed(completed: Complete, verb: str, api: Api) -> None:
-    assert completed([verb, "dpo-1"], "dp") == ["dpo"]
 
 
 @pytest.mark.parametrize("verb", ["report", "bundle"])

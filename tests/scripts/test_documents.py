@@ -43,7 +43,6 @@ def validate(verb: str, document: Any) -> None:
 
 
 def read(ended: Ended, verb: str, code: int = 0) -> Any:
-    """Return the document that a verb has printed."""
     assert ended.code == code, ended
     validate(verb, ended.document)
     return ended.document

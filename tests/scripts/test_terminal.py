@@ -30,35 +30,29 @@ def table() -> Table:
 @pytest.mark.parametrize("shown", [EVIL, Text(EVIL, style="dim"), Group(table(), EVIL)])
 @pytest.mark.parametrize("soft_wrap", [True, False])
 def test_the_console_prints_no_control_character(shown: RenderableType, soft_wrap: bool) -> None:
+    file = io.StringIO()
     console = Terminal(
-        markup=False, emoji=False, file=io.StringIO(), width=40, force_terminal=True, no_color=True
+        markup=False, emoji=False, file=file, width=40, force_terminal=True, no_color=True
     )
     console.print(shown, soft_wrap=soft_wrap, highlight=False)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", "")
+    text = file.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", "")
     text = text.replace("\x1b[3m", "")  # the style of a title, and the other of the Text
-    assert not set(HARMFUL) & set(text)
-    assert "row" in text and "end" in text
+    assert not set(HARMFUL) & set(text) and "row" in text and "end" in text
 
 
 def test_styles_of_the_command_stay() -> None:
-    console = Terminal(file=io.StringIO(), force_terminal=True, color_system="standard")
+    file = io.StringIO()
+    console = Terminal(file=file, force_terminal=True, color_system="standard")
     console.print(Text("failed", style="red"))
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == "\x1b[31mfailed\x1b[0m\n"
+    assert file.getvalue() == "\x1b[31mfailed\x1b[0m\n"
 
 
 def test_logs_are_printed_without_control_characters() -> None:
     lines = [EVIL, "\x1b[32mgreen\x1b[0m", "\t1 %\r 50 %\r100 %", ""]
     text = Format(rank=0).apply(lines)
     assert not set(HARMFUL + "\r") & set(text)
-    assert text.splitlines()[1:] == [
-        "rank 0 | green",
-        "rank 0 | \t1 %",
-        "rank 0 |  50 %",
-        "rank 0 | 100 %",
-        "rank 0 | ",
-    ]
+    shown = [f"rank 0 | {each}" for each in ("green", "\t1 %", " 50 %", "100 %", "")]
+    assert text.splitlines()[1:] == shown
 
 
 PROGRAMS = {"archive.py", "demo/model.py", "demo/score.py"}

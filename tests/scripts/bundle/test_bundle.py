@@ -80,7 +80,6 @@ def data(work: Workspace, file: str, change: Callable[[dict[str, Any]], object])
 
 
 def planted(root: Path) -> Workspace:
-    """A run with the canary in its files."""
     work = plant(root)
     log = "".join(f"start\n{line}\n[INFO:swift] go\n" for line in LINES.values())
     (work.home / LOG).write_text(log)
@@ -140,7 +139,6 @@ KNOWN = {
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """Files of the archive of a run with the canary everywhere."""
     return packed(tmp_path, {**CLUSTER, "values/0-x.json": VALUES})
 
 
@@ -151,7 +149,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def packed(root: Path, documents: dict[str, Any]) -> dict[str, str]:
-    """Files of the archive of a planted run."""
     work = planted(root / "w")
     env = {"SWANLAB_API_KEY": f"{CANARY}-of-caller", "HOME": "/root"}
     archive = command.archive(command.build(work.home, documents, env), "b")

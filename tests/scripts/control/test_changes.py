@@ -43,16 +43,13 @@ def failed() -> Object:
     return jobset(condition("Failed", "True", "x"), terminalState="Failed")
 
 
-def test_stopping_a_queued_run_deactivates_its_workload_and_notes_who() -> None:
+def test_stopping_deactivates_a_workload_and_notes_who_or_suspends_a_run_without_a_queue() -> None:
     made = actions.stop(view(jobset(), workloads=[workload()], pods=BOTH), "ann")
     assert sent(made) == [("PATCH", "workloads"), ("PATCH", "jobsets")]
     assert made.changes[0].content == {"spec": {"active": False}}
     assert made.changes[1].content == {"metadata": {"annotations": {STOPPED_BY: "ann"}}}
     says = ("SIGTERM and up to 300 s to save", "its quota becomes free")
     assert all(each in made.says for each in says)
-
-
-def test_stopping_a_run_without_a_queue_suspends_its_jobset() -> None:
     made = actions.stop(view(jobset(queue=None), pods=BOTH), "ann")
     assert sent(made) == [("PATCH", "jobsets")]
     assert made.changes[0].content["spec"] == {"suspend": True}

@@ -26,7 +26,6 @@ def fault(plant: Callable[[There], None], subject: str, id: str, fact: str = "")
 
 
 def asked(sets: str, subject: str, id: str, fact: str = "") -> Fault:
-    """Return a fault of what the values ask for."""
     return (lambda there: None), (sets,), subject, id, fact
 
 

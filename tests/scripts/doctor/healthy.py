@@ -104,7 +104,6 @@ def _both(one: Object, other: Object) -> Object:
 
 
 def document(schema: Object) -> Answer:
-    """An OpenAPI document with the schema of JobSet."""
     known = [{"group": "jobset.x-k8s.io", "kind": "JobSet", "version": "v1alpha2"}]
     named_schema = {**schema, "x-kubernetes-group-version-kind": known}
     return found({"components": {"schemas": {"JobSet": named_schema}}})

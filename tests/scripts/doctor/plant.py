@@ -13,7 +13,6 @@ def pick(there: There, kind: str) -> Object:
 
 
 def hosted(*nodes: Object) -> There:
-    """The healthy cluster with other nodes."""
     return [*(item for item in objects() if item["kind"] != "Node"), *nodes]
 
 

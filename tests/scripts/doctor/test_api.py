@@ -21,8 +21,6 @@ SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "em
 
 
 class Handler(Silent):
-    """Answers just enough for each test."""
-
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if path == "/proxy":

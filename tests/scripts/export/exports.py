@@ -35,7 +35,6 @@ FILES = {
 
 
 def make(root: Path, *, tested: dict[str, object] | None = None, licence: str = "mit") -> Path:
-    """Return the folder of an export with its statement."""
     work = Workspace(root=root, run="dpo-42")
     model = work.model("acme--base@main")
     model.mkdir(parents=True)
@@ -68,7 +67,6 @@ def make(root: Path, *, tested: dict[str, object] | None = None, licence: str = 
 
 
 def key(folder: Path, name: str, kind: str = "ed25519") -> tuple[Path, Path]:
-    """Return the files of a new private and public key."""
     private, public = folder / f"{name}.pem", folder / f"{name}.pub"
     more = ["-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "EC" else []
     for words in (

@@ -63,7 +63,6 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def stopped(cluster: Cluster, api: Api) -> Cluster:
-    """A run whose LocalQueue is stopped."""
     cluster.put(JOBSETS, suspended())
     held = pending("LocalQueue gpu is stopped", "Suspended")
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}

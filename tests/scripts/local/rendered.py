@@ -78,7 +78,6 @@ def manifest(script: str = "", jobs: Sequence[dict[str, Any]] = (), max_restarts
 
 
 def packed(script: str, workspace: Path) -> str:
-    """Render the chart, and put a fake launcher into its archive."""
     paths = [f"workspace.{key}={workspace}" for key in ("mountPath", "hostPath.path")]
     text = template("run", [ROOT / "values" / "demo-cpu.yaml"], [*paths, "restarts.max=0"])
     objects = [item for item in yaml.safe_load_all(text) if item]

@@ -32,7 +32,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def logged(cluster: Cluster, workspace: Path) -> None:
-    """Two pods with logs, and the files of two attempts."""
     for rank in (0, 1):
         put(cluster, pod(rank, RUNNING), f"{rank} starts\nloss 0.{rank}\n")
         for attempt in (1, 2):

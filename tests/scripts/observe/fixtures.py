@@ -34,7 +34,6 @@ def at(run: Object, workspace: Path) -> Object:
 
 
 def complete(cluster: Cluster, workspace: Path) -> None:
-    """Let the run have ended well."""
     completed = condition("Completed", "True", "AllJobsCompleted")
     cluster.put(JOBSETS, at(jobset(completed, terminalState="Completed"), workspace))
 

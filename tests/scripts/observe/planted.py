@@ -23,7 +23,6 @@ LOCAL_QUEUE: Object = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gp
 
 
 def rewrite(file: Path, **fields: Any) -> None:
-    """Change fields of a JSON document."""
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 

@@ -74,7 +74,6 @@ class Cluster:
         self.logs[made["metadata"]["name"]] = text
 
     def drop_pods(self) -> None:
-        """Delete the pods of the run."""
         for path in [each for each in self.objects if "/pods/dpo-node-" in each]:
             del self.objects[path]
 
@@ -158,7 +157,6 @@ class Cluster:
 
 
 def process(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run a container's command in its working folder."""
     python = {"python3": sys.executable}
     words = [python.get(command[0], command[0]), *command[1:]]
     return subprocess.run(words, capture_output=True, check=False, cwd=folder)
@@ -204,7 +202,6 @@ def _status(message: str) -> bytes:
 
 
 def _exec_status(code: int) -> Object:
-    """Return the status that ends an exec, by the exit code of its command."""
     if code == 0:
         return {"status": "Success"}
     causes = [{"reason": "ExitCode", "message": str(code)}]
@@ -259,6 +256,5 @@ def handler(cluster: Cluster) -> type[Silent]:
 
 @contextmanager
 def serving(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """Serve a cluster, and return the API of a kubeconfig for it."""
     with http_server(handler(cluster)) as url:
         yield connected(write(folder, url), monkeypatch)

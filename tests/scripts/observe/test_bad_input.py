@@ -24,15 +24,7 @@ from tests.scripts.calling import Call
 from tests.scripts.doctor.healthy import release
 from tests.scripts.kubeconfig import select, write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import (
-    RUNNING,
-    condition,
-    container_of,
-    jobset,
-    pod,
-    rewrite,
-    template_of,
-)
+from tests.scripts.observe.planted import RUNNING, condition, container_of, jobset, pod, template_of
 from tests.scripts.observe.server import Cluster
 
 INSTALLED = {
@@ -128,10 +120,6 @@ def train_another_recipe(home: Path) -> None:
     checkpoint.seal(saved, 8)
 
 
-def test_a_run_with_the_values_of_its_installation_has_no_note(api: Api, started: Path) -> None:
-    assert reading_of(api)[1] == []
-
-
 def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
     api: Api, started: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,12 +134,6 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
     assert note in capsys.readouterr().err
     (started / "checkpoints" / "checkpoint-8" / "COMPLETE.json").unlink()
     assert reading_of(api)[1] == [], "without a checkpoint the start is not refused"
-
-
-def test_another_launcher_than_that_of_the_last_start_is_noted(api: Api, started: Path) -> None:
-    rewrite(started / "progress.json", digest="1" * 64)
-    (note,) = reading_of(api)[1]
-    assert "is not that of the last start" in note
 
 
 def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, started: Path) -> None:
@@ -187,18 +169,6 @@ def test_each_missing_permission_is_named_and_the_rest_is_shown(
         ended = call("list", "--json")
         assert (ended.code, [each["run"] for each in ended.document["runs"]]) == (0, ["dpo"])
         assert f"you lack the permission: {permission}" in ended.document["notes"]
-
-
-def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
-    api: Api, cluster: Cluster, workspace: Path, started: Path
-) -> None:
-    """The digest of a recipe may be another one there."""
-    (started / "inputs.json").write_text(json.dumps(OLD_RECIPE))
-    old = at(jobset(), workspace)
-    old["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
-    cluster.put(JOBSETS, old)
-    (note,) = reading_of(api)[1]
-    assert note.startswith("the run was installed with chart 0.0.9, and this command is of ")
 
 
 def test_clocks_that_differ_and_torn_files_are_noted(

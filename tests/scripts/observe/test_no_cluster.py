@@ -34,8 +34,6 @@ def edited(folder: Path, old: str, new: str) -> Path:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: Call) -> Call:
-    """The command with one of `CONFIGS`."""
-
     def called(config: str, *words: str) -> Ended:
         select(CONFIGS[config](tmp_path), monkeypatch)
         return call(*words)

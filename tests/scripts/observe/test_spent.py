@@ -11,14 +11,9 @@ PLAN = {
     "gang": {"nodes": 2, "gpus_per_node": 8, "card": "h200"},
     "recipe": {"args": {"num_train_epochs": "2"}},
 }
-TIMES = {"eta_seconds": 500.0, "step_seconds": 10.0, "trained_seconds": 500.0, "lost_seconds": 40.0}
-TRAINING: dict[str, Any] = {
-    "step": 50,
-    "total": 100,
-    **TIMES,
-    "evaluation_seconds": 60.0,
-    "kwh": 1.5,
-}
+TIMES = {"eta_seconds": 500.0, "step_seconds": 10.0, "evaluation_seconds": 60.0, "kwh": 1.5}
+TIMES |= {"trained_seconds": 500.0, "lost_seconds": 40.0}
+TRAINING: dict[str, Any] = {"step": 50, "total": 100, **TIMES}
 TRAINING["rows"] = {"rows_kept": 800}
 PROGRESS = {"state": "running", "held_seconds": 900.0, "training": TRAINING}
 PRICES = Prices(currency="EUR", gpu_hour={"h200": 3.0})

@@ -36,8 +36,6 @@ def test_a_list_names_a_stale_workspace_and_shows_the_runs_of_the_cluster(
 
 
 class Once:
-    """Lets the first listing of a folder fail."""
-
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.failed = folder, False
         for name in ("listdir", "scandir"):

@@ -161,7 +161,6 @@ def test_bisection_finds_what_a_scan_finds(tmp_path: Path) -> None:
 
 
 def bytes_read() -> int:
-    """Bytes that this process has read so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 

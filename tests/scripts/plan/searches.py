@@ -46,7 +46,6 @@ def cluster(
 
 
 def everything(search: Search) -> list[Found]:
-    """All ways that fit, each predicted."""
     found = []
     ways = [
         (layout, {**again, "dispatcher": dispatcher})

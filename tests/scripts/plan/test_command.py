@@ -33,6 +33,14 @@ def screen(*words: str, columns: int = 80) -> tuple[int, str]:
     return int(str(end.value.code or 0)), out.getvalue()
 
 
+def fitting(*words: str) -> str:
+    """Return the screen of an accepted plan, in which no column is cut."""
+    code, text = screen(*words)
+    assert code == 0, text
+    assert "…" not in text and max(map(len, text.splitlines())) <= 80
+    return text
+
+
 def document(*words: str) -> tuple[int, dict[str, Any]]:
     code, text = screen(*words, "--json")
     found: dict[str, Any] = json.loads(text)
@@ -44,19 +52,16 @@ H200 = ("--gpu", "h200")
 
 
 def test_the_shipped_values_fit_one_screen() -> None:
-    code, text = screen(*SHIPPED, "--pairs", "40000")
-    lines = text.splitlines()
-    assert code == 0, text
-    assert len(lines) <= 45
-    assert max(map(len, lines)) <= 80
+    text = fitting(*SHIPPED, "--pairs", "40000")
+    assert len(text.splitlines()) <= 45
     for word in ("accepted", "queue gpu", "2 nodes x 8 a100-80g", "GPU-hours", "of 480 GiB host"):
         assert word in text
     assert "node 0 ranks 0-7  stage 0, layers 0-23" in text
 
 
 def test_brackets_of_a_value_are_shown() -> None:
-    code, text = screen(*SHIPPED, "--set", "recipe.dataset={data/[/b][red].parquet}")
-    assert code == 0 and "dataset data/[/b][red].parquet" in text
+    text = fitting(*SHIPPED, "--set", "recipe.dataset={data/[/b][red].parquet}")
+    assert "dataset data/[/b][red].parquet" in text
 
 
 def test_the_document_says_the_same() -> None:
@@ -119,15 +124,12 @@ def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
 def test_every_shipped_file_has_a_plan_of_80_columns(file: Path) -> None:
-    code, text = screen(*layers(file))
-    assert code == 0, text
-    assert max(map(len, text.splitlines())) <= 80
+    fitting(*layers(file))
 
 
 def test_the_seeds_own_layout_is_refused_by_nothing() -> None:
     seed = ROOT / "values" / "baselines" / "seed-2node.yaml"
-    code, text = screen("-f", str(A100), "-f", str(seed), "--pairs", "40000")
-    assert code == 0, text
+    text = fitting("-f", str(A100), "-f", str(seed), "--pairs", "40000")
     assert ": accepted" in text and "TP 4  PP 2  CP 1  EP 8  ETP 1  DP 2" in text
     assert "evaluation: 9 times 396 of 400 held-out rows" in text
 
@@ -135,10 +137,7 @@ def test_the_seeds_own_layout_is_refused_by_nothing() -> None:
 @pytest.mark.parametrize("file, gpu_model", [*profiles()])
 def test_every_profile_fits_every_gpu_model_that_it_is_for(file: Path, gpu_model: str) -> None:
     [row] = [r for r in predictions() if (r.file, r.gpu_model) == (file, gpu_model)]
-    words = [word for file in row.files for word in ("-f", str(file))]
-    code, text = screen(*words, "--gpu", row.gpu_model)
-    assert code == 0, text
-    assert max(map(len, text.splitlines())) <= 80
+    fitting(*(word for file in row.files for word in ("-f", str(file))), "--gpu", row.gpu_model)
     assert row.plan.memory is not None and row.plan.speed is not None
 
 
@@ -187,8 +186,7 @@ def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_
     own = ("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"), *half)
     where = ("--search", "--nodes", "2", "--gpus-per-node", "4", *H200)
     _, found = document(*own, *where)
-    code, text = screen(*own, *where)
-    assert code == 0, text
+    text = fitting(*own, *where)
     code, again = document(*own, "-f", str(overlay(text, tmp_path)))
     assert code == 0, again["refusals"]
     best, plan = found["layouts"][0], again["plan"]
@@ -201,10 +199,7 @@ def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_
 
 @pytest.mark.parametrize("values", ["a100-2node", "hardware/h200-8", "hardware/h200-16"])
 def test_no_column_of_a_search_is_cut(values: str) -> None:
-    code, text = screen("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"), "--search")
-    assert code == 0, text
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= 80
+    fitting("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"), "--search")
 
 
 def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> None:

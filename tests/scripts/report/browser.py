@@ -106,7 +106,6 @@ def _pipe(theirs: int) -> tuple[int, int]:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """Start a Chromium with its files in ``profile``; it ends with the block."""
     theirs_in, ours_out = _pipe(0)
     ours_in, theirs_out = _pipe(1)
     options = [

@@ -181,7 +181,6 @@ def test_text_and_lines_stand_out_in_both_modes() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast ratio of WCAG 2."""
     light, dark = sorted((luminance(one), luminance(other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 

@@ -165,8 +165,7 @@ def test_numbers_at_the_end_of_a_float_have_a_page(
     write(work, lines)
     rewrite(work.plan, memory={"total_gib": values[0], "card_gib": values[1]})
     run = reading.read(work)
-    for kind in Format:
-        assert "dpo-42" in command.render([run], kind)
+    assert all("dpo-42" in command.render([run], kind) for kind in Format)
     is_drawn = abs(values[0]) < 1e300
     assert ("loss" in run.curves) is is_drawn and ("loss" in run.missing) is not is_drawn
 

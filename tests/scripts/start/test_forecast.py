@@ -10,12 +10,11 @@ from scripts.start.simulation import BATCH_SECONDS
 from tests.scripts.start.kueue import BEGIN, GPU, Gang, Object, stamp, workload
 
 HOUR = 3600
+LIMITS = ("borrowingLimit", "lendingLimit")
 
 
 def queue(name: str = "one", quota: int = 16, cohort: str = "", **spec: Any) -> Object:
-    limits: Object = {
-        key: spec.pop(key) for key in ("borrowingLimit", "lendingLimit") if key in spec
-    }
+    limits: Object = {key: spec.pop(key) for key in LIMITS if key in spec}
     entry: Object = {"name": GPU, "nominalQuota": quota, **limits}
     flavors = [{"name": "a100", "resources": [entry]}, *spec.pop("flavors", [])]
     group = {"coveredResources": [GPU], "flavors": flavors}
@@ -36,7 +35,6 @@ def gang(name: str, gpus: int = 16, **fields: Any) -> Object:
 
 
 def start(workloads: Sequence[Object], *queues: Object, **fields: Any) -> Start:
-    """Predict the start of the gang `mine`."""
     entrances = [
         {"metadata": {"name": name, "namespace": "team"}, "spec": {"clusterQueue": name}}
         for name in ("one", "two")

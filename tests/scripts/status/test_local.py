@@ -40,7 +40,6 @@ def home(tmp_path: Path) -> Path:
 
 
 def local_disks(folder: Path) -> list[Path]:
-    """The checkpoint on the disks of two nodes; one rank each."""
     made = []
     for rank in range(2):
         own = folder / f"node-{rank}" / "checkpoint-34"

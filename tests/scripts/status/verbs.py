@@ -47,8 +47,6 @@ REFUSED = fail("secret", "Secret hf-token", "does not exist", "kubectl create se
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Cluster, workspace and console of the recorded calls."""
-
     cluster: Cluster
     workspace: Path
     patch: pytest.MonkeyPatch
@@ -70,25 +68,34 @@ class Stage:
         return re.sub(r"\d\d:\d\d:\d\dZ", "10:26:40Z", text)
 
 
+def _yes(question: str) -> bool:
+    return True
+
+
+def _no(question: str) -> bool:
+    return False
+
+
 def draw_control(stage: Stage) -> None:
     """`stop`, `resume`, `rerun`, each as it works and as it has nothing to do."""
-    console = stage.console
-    stage.case("stop dpo", lambda: control.stop(TARGET, console, _no))
-    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
-    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
-    stage.case("resume dpo --yes", lambda: control.resume(TARGET, console, _yes))
-    stage.case("resume dpo", lambda: control.resume(TARGET, console, _yes))
+    verbs = {"stop": control.stop, "resume": control.resume, "rerun": control.rerun}
+
+    def act(*titles: str, ask: Callable[[str], bool] = _yes) -> None:
+        for title in titles:
+            verb, run, *_ = title.split()
+            target = Target(run=run, source=Source.API)
+            stage.case(title, partial(verbs[verb], target, stage.console, ask))
+
+    act("stop dpo", ask=_no)
+    act("stop dpo --yes", "stop dpo --yes", "resume dpo --yes", "resume dpo")
     stage.patch.setattr(control, "installed", lambda api, run: release())
-    stage.case("rerun dpo", lambda: control.rerun(TARGET, console, _yes))
-    gone = Target(run="dpp", source=Source.API)
-    stage.case("stop dpp", lambda: control.stop(gone, console, _yes))
+    act("rerun dpo", "stop dpp")
     failed = jobset(condition("Failed", "True", "x"), terminalState="Failed")
     stage.cluster.put(JOBSETS, failed)
-    stage.case("resume dpo", lambda: control.resume(TARGET, console, _yes))
-    stage.case("rerun dpo --yes", lambda: control.rerun(TARGET, console, _yes))
+    act("resume dpo", "rerun dpo --yes")
     stage.cluster.put(JOBSETS, jobset())
     stage.cluster.forbidden.add("PATCH /workloads")
-    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
+    act("stop dpo --yes")
 
 
 def draw_clean(stage: Stage) -> None:
@@ -96,8 +103,7 @@ def draw_clean(stage: Stage) -> None:
     root, console = stage.workspace, stage.console
     plant(root, "dpo-41")
     plant(root, "dpo-42", "running", export=False)
-    mounted = Target(run="", workspace=root)
-    through = Target(run="dpo")
+    mounted, through = Target(run="", workspace=root), Target(run="dpo")
 
     def clean(words: str, target: Target, run: str, ask: Callable[[str], bool] = _yes) -> None:
         stage.case(f"clean {words}", lambda: cleaning.remove(target, [run], console, ask))
@@ -111,8 +117,7 @@ def draw_clean(stage: Stage) -> None:
     clean("dpo-42 --through dpo", through, "dpo-42")
     clean("dpo-41", Target(run="dpo-41"), "dpo-41")
     stage.case("clean", lambda: cleaning.clean(Target(run=""), console))
-    gone = Target(run="dpp")
-    stage.case("clean --through dpp", lambda: cleaning.clean(gone, console))
+    stage.case("clean --through dpp", lambda: cleaning.clean(Target(run="dpp"), console))
 
 
 def draw_logs(stage: Stage) -> None:
@@ -169,9 +174,8 @@ def draw_submit(stage: Stage) -> None:
     findings.append(REFUSED)
     stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
     findings.pop()
-    helm.write_text(
-        "#!/bin/sh\necho 'Error: UPGRADE FAILED: nodes: must be positive' >&2\nexit 1\n"
-    )
+    said = "Error: UPGRADE FAILED: nodes: must be positive"
+    helm.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
     stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
 
 
@@ -192,17 +196,4 @@ def _followed(console: Console, *views: View) -> int:
     return follow.follow(look, Until.FIRST_STEP, console)
 
 
-def _yes(question: str) -> bool:
-    return True
-
-
-def _no(question: str) -> bool:
-    return False
-
-
-DRAW: dict[str, Callable[[Stage], None]] = {
-    "control": draw_control,
-    "clean": draw_clean,
-    "logs": draw_logs,
-    "submit": draw_submit,
-}
+DRAW = {"control": draw_control, "clean": draw_clean, "logs": draw_logs, "submit": draw_submit}

@@ -35,8 +35,6 @@ def finding(id: str, level: Level) -> Finding:
 
 
 class Steps:
-    """Answers of plan and doctor, and the order of the calls."""
-
     def __init__(self, folder: Path) -> None:
         self.called: list[str] = []
         self.planned = 0
@@ -46,7 +44,6 @@ class Steps:
         self.install()
 
     def install(self, code: int = 0, said: str = "") -> None:
-        """Make a Helm that records its arguments."""
         self.helm.write_text(
             f"#!{sys.executable}\nimport sys\n"
             f"open({str(self.arguments)!r}, 'w').write('\\n'.join(sys.argv[1:]))\n"

@@ -74,7 +74,6 @@ def test_a_long_wait_without_pods_and_a_run_that_cannot_start_are_worth_a_messag
 
 
 def followed(api: Api, *views: View) -> tuple[int, list[str]]:
-    """Follow a run through these views until it runs; return the code and the notes."""
     noted: list[str] = []
     left = iter(views)
     messages = QueueMessages(api=api, note=noted.append)

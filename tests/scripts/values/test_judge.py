@@ -18,7 +18,6 @@ class Templates:
     """Stands for Helm: prints prepared refusals in turn, and keeps what it was given."""
 
     def __init__(self, *refusals: str) -> None:
-        """Prepare what the templates say of each rendering."""
         self.refusals = list(refusals)
         self.given: list[Mapping[str, Any]] = []
 
@@ -26,7 +25,6 @@ class Templates:
         raise AssertionError(chart)
 
     def rendered(self, values: str) -> tuple[str, str]:
-        """Return no manifests, and the next refusal."""
         self.given.append(json.loads(values))
         lines = self.refusals.pop(0)
         return "", f"Error: {judge.OURS}\n{lines}" if lines else ""

@@ -33,12 +33,13 @@ def not_created(said: str) -> View:
     return failed_create(f'pods "dpo-node-0-0-" is forbidden: {said}')
 
 
-def stuck(state: Object, *events: Object) -> View:
-    return view(planted.jobset(), pods=[pod(0, RUNNING), pod(1, state)], events=events)
+def stuck(reason: str, message: str = "", *events: Object) -> View:
+    peer = pod(1, waiting(reason, message))
+    return view(planted.jobset(), pods=[pod(0, RUNNING), peer], events=events)
 
 
 def creating(reason: str, message: str) -> View:
-    return stuck(waiting("ContainerCreating"), event(reason, message))
+    return stuck("ContainerCreating", "", event(reason, message))
 
 
 def with_peer(peer: Object) -> View:
@@ -60,9 +61,9 @@ MORE: list[tuple[str, Callable[[], View], str]] = [
         ),
         "gpu",
     ),
-    ("container-not-started", lambda: stuck(waiting("CrashLoopBackOff", "back-off")), "back-off"),
+    ("container-not-started", lambda: stuck("CrashLoopBackOff", "back-off"), "back-off"),
     ("container-not-started", lambda: creating("FailedCreatePodSandBox", SANDBOX), "no IPs"),
-    ("image-pull", lambda: stuck(waiting("SignatureValidationFailed", "no key")), "no key"),
+    ("image-pull", lambda: stuck("SignatureValidationFailed", "no key"), "no key"),
     ("terminating", lambda: with_peer(pod(1, RUNNING, READY, PREEMPTION, metadata=END)), PREEMPTED),
 ]
 """More ways into a state."""
@@ -147,13 +148,14 @@ STATES |= {
     ),
     "image-name-invalid": (
         lambda: stuck(
-            waiting("InvalidImageName", 'Failed to apply default image tag "A:b": invalid format')
+            "InvalidImageName", 'Failed to apply default image tag "A:b": invalid format'
         ),
         "invalid format",
     ),
     "pull-secret-missing": (
         lambda: stuck(
-            waiting("ErrImagePull", "401 Unauthorized"),
+            "ErrImagePull",
+            "401 Unauthorized",
             event(
                 "FailedToRetrieveImagePullSecret",
                 "Unable to retrieve some image pull secrets (hub, mirror); attempting to pull the "
@@ -164,18 +166,19 @@ STATES |= {
     ),
     "image-pull-denied": (
         lambda: stuck(
-            waiting("ImagePullBackOff", 'Back-off pulling image "example.com/swift:1"'),
+            "ImagePullBackOff",
+            'Back-off pulling image "example.com/swift:1"',
             event("Failed", "Failed to pull image: example.com/swift:1: not found", "p"),
             event("Failed", "Error: ImagePullBackOff", "p"),
         ),
         "example.com/swift:1: not found",
     ),
     "image-pull": (
-        lambda: stuck(waiting("ErrImagePull", "dial tcp: i/o timeout")),
+        lambda: stuck("ErrImagePull", "dial tcp: i/o timeout"),
         "pulled for rank 1 (dpo-node-0-1-x7k2p on node-2): dial tcp: i/o timeout",
     ),
     "secret-missing": (
-        lambda: stuck(waiting("CreateContainerConfigError", 'secret "hf-token" not found')),
+        lambda: stuck("CreateContainerConfigError", 'secret "hf-token" not found'),
         "Secret hf-token",
     ),
     "config-map-missing": (
@@ -187,7 +190,7 @@ STATES |= {
     ),
     "key-missing": (
         lambda: stuck(
-            waiting("CreateContainerConfigError", "couldn't find key token in Secret team/hf-token")
+            "CreateContainerConfigError", "couldn't find key token in Secret team/hf-token"
         ),
         "Secret team/hf-token, required by rank 1 (dpo-node-0-1-x7k2p on node-2), has no key token",
     ),
@@ -198,7 +201,7 @@ STATES |= {
         "mount failed",
     ),
     "container-not-started": (
-        lambda: stuck(waiting("CreateContainerError", "failed to reserve container name")),
+        lambda: stuck("CreateContainerError", "failed to reserve container name"),
         "CreateContainerError",
     ),
     "init-container": (lambda: with_peer(INIT), "Init container gib"),
@@ -206,10 +209,9 @@ STATES |= {
     "terminating": (lambda: with_peer(pod(1, RUNNING, metadata=END)), "node-2), awaited for 100 s"),
     "pulling": (
         lambda: stuck(
-            waiting("ContainerCreating"),
-            event("Pulling", "Pulling image", when="2026-11-18T10:25:40Z"),
+            "ContainerCreating", "", event("Pulling", "Pulling image", when="2026-11-18T10:25:40Z")
         ),
         "node-2) for 60 s",
     ),
-    "starting": (lambda: stuck(waiting("ContainerCreating")), "rank 1 (dpo-node-0-1-x7k2p"),
+    "starting": (lambda: stuck("ContainerCreating"), "rank 1 (dpo-node-0-1-x7k2p"),
 }

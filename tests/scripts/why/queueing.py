@@ -23,7 +23,6 @@ PREEMPTED = (
 
 
 def labelled(name: str, value: str) -> Object:
-    """A suspended JobSet with a label of Kueue's."""
     made = suspended()
     made["metadata"]["labels"][f"{KUEUE}/{name}"] = value
     return made
@@ -31,6 +30,10 @@ def labelled(name: str, value: str) -> Object:
 
 def waits(item: Object, **fields: Any) -> View:
     return planted.view(suspended(), workloads=[item], **fields)
+
+
+def blocked(message: str, reason: str, **answers: Any) -> View:
+    return waits(pending(message, reason), **answers)
 
 
 def queue(kind: str, **spec: Any) -> Object:
@@ -70,6 +73,7 @@ def check(state: str, said: str) -> Object:
 
 
 ENDED = condition("Finished", "True", "Succeeded", "Job ended")
+FIFTH = {"metadata": {"name": "jobset-dpo-1"}, "positionInClusterQueue": 4}
 STATES: States = {
     "suspended": (lambda: planted.view(suspended(queue=None)), "suspended"),
     "kueue-missing": (
@@ -90,35 +94,37 @@ STATES: States = {
     ),
     "workload-missing": (lambda: planted.view(suspended()), "no Workload for the run for 2.0 h"),
     "local-queue-missing": (
-        lambda: waits(
-            pending("LocalQueue gpu doesn't exist", "Misconfigured"),
-            get_localqueues=planted.refused(404),
+        lambda: blocked(
+            "LocalQueue gpu doesn't exist", "Misconfigured", get_localqueues=planted.refused(404)
         ),
         "no LocalQueue gpu",
     ),
     "local-queue-stopped": (
-        lambda: waits(
-            pending("LocalQueue gpu is stopped", "Suspended"), local=queue("gpu", stopPolicy="Hold")
+        lambda: blocked(
+            "LocalQueue gpu is stopped", "Suspended", local=queue("gpu", stopPolicy="Hold")
         ),
         "stopPolicy Hold",
     ),
     "cluster-queue-missing": (
-        lambda: waits(
-            pending("ClusterQueue gpus doesn't exist", "Misconfigured"),
+        lambda: blocked(
+            "ClusterQueue gpus doesn't exist",
+            "Misconfigured",
             get_clusterqueues=planted.refused(404),
         ),
         "ClusterQueue gpus, which does not exist",
     ),
     "cluster-queue-stopped": (
-        lambda: waits(
-            pending("ClusterQueue gpus is stopped", "Suspended"),
+        lambda: blocked(
+            "ClusterQueue gpus is stopped",
+            "Suspended",
             cluster=queue("gpus", stopPolicy="HoldAndDrain"),
         ),
         "stopPolicy HoldAndDrain",
     ),
     "cluster-queue-inactive": (
-        lambda: waits(
-            pending("ClusterQueue gpus is inactive", "Suspended"),
+        lambda: blocked(
+            "ClusterQueue gpus is inactive",
+            "Suspended",
             cluster=without("AdmissionCheckNotFound", "AdmissionCheck(s): capacity."),
         ),
         "missing AdmissionCheck(s): capacity",
@@ -137,8 +143,9 @@ STATES: States = {
         "8 more of nvidia.com/gpu needed in flavor a100; big holds 16, vision/vis holds 8.",
     ),
     "flavor-missing": (
-        lambda: waits(
-            pending("ClusterQueue gpus is inactive", "Inadmissible"),
+        lambda: blocked(
+            "ClusterQueue gpus is inactive",
+            "Inadmissible",
             cluster=without("FlavorNotFound", "ResourceFlavor(s): a100."),
         ),
         "does not exist: a100.",
@@ -175,17 +182,13 @@ STATES: States = {
     "queued": (
         lambda: waits(
             pending("Workload no longer fits after processing another workload"),
-            list_pendingworkloads=listed(
-                [{"metadata": {"name": "jobset-dpo-1"}, "positionInClusterQueue": 4}]
-            ),
+            list_pendingworkloads=listed([FIFTH]),
         ),
         "number 5 waiting in the ClusterQueue: Workload no longer fits",
     ),
 }
-STATES["evicted"] = (
-    lambda: waits(planted.evicted("FlavorMigration", "to h100")),
-    "FlavorMigration",
-)
+MIGRATED = planted.evicted("FlavorMigration", "to flavor h100")
+STATES["evicted"] = (lambda: waits(MIGRATED), "FlavorMigration")
 PENDING = {
     "namespace-not-selected": (
         "Misconfigured",

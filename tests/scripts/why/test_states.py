@@ -59,7 +59,7 @@ def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
         "workload-missing": [view(suspended())],
     }
     for id, views in moments.items():
-        assert [explain(each)[0].id for each in views] == [id] * len(views)
+        assert {explain(each)[0].id for each in views} == {id}
 
 
 def test_an_evicted_run_waits_for_its_queue_while_its_pods_end() -> None:
@@ -115,7 +115,6 @@ NOT_A_VALUE = ("waitForPodsReady.timeout",)
 
 
 def remedies() -> dict[str, str]:
-    """The remedy of each state as a person reads it."""
     return {id: explain(made())[0].remedy for id, (made, _) in STATES.items()}
 
 

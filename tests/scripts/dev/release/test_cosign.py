@@ -42,19 +42,16 @@ class Signed:
 
     @property
     def name(self) -> str:
-        """Return the package's name in the registry, without a digest."""
         return f"{self.address}/charts/megatron-dpo"
 
 
 def cosign(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    """Run cosign in a folder that holds its key."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COSIGN_PASSWORD": ""}
     command = [str(COSIGN), *arguments]
     return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=110)
 
 
 def verified(signed: Signed, digest: str, *attestation: str) -> subprocess.CompletedProcess[str]:
-    """Verify a signature, or an attestation of a type, with the public key."""
     command = ["verify-attestation", "--type", *attestation] if attestation else ["verify"]
     key = ("--key", "cosign.pub", "--insecure-ignore-tlog", HTTP)
     return cosign(*command, *key, f"{signed.name}@{digest}", home=signed.home)

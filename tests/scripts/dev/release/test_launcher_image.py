@@ -22,10 +22,14 @@ def blob(layout: Path, described: dict[str, Any]) -> bytes:
     return content
 
 
+def extract(packed: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+
+
 def test_each_platform_has_the_unchanged_sources(tmp_path: Path) -> None:
     layout, named = archived(FILES, "0.2.0")
-    with tarfile.open(fileobj=io.BytesIO(layout)) as archive:
-        archive.extractall(tmp_path, filter="data")
+    extract(layout, tmp_path)
     assert json.loads((tmp_path / "oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
     [entry] = json.loads((tmp_path / "index.json").read_text())["manifests"]
     assert entry["digest"] == named
@@ -39,8 +43,7 @@ def test_each_platform_has_the_unchanged_sources(tmp_path: Path) -> None:
         [layer] = manifest["layers"]
         assert config["rootfs"]["diff_ids"] == [layer["digest"]]
         folder = tmp_path / each["platform"]["architecture"]
-        with tarfile.open(fileobj=io.BytesIO(blob(tmp_path, layer))) as archive:
-            archive.extractall(folder, filter="data")
+        extract(blob(tmp_path, layer), folder)
         assert digest(sources(folder)) == digest(FILES)
 
 

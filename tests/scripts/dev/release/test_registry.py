@@ -29,7 +29,6 @@ def keyring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def signed(keyring: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a package of this checkout and its provenance file in the same folder."""
     made = package.build(tmp_path_factory.mktemp("dist"))
     provenance.sign(made, USER)
     return made
