@@ -37,17 +37,14 @@ def test_what_the_values_say_reaches_the_launcher() -> None:
     assert parsed({}) == Hang(is_watched=True, floors=FLOORS)
     found = parsed({"restarts": {"hang": {"floors": {"step": 120, "save": 60}}}})
     assert found.floors == {**FLOORS, "step": 120, "save": 60}
+    # as `helm upgrade --reuse-values` keeps the values of an earlier chart
+    assert parsed({"restarts": {"hang": None}}).is_watched
 
 
 def test_a_disabled_watchdog_leaves_no_probe() -> None:
     off = {"restarts": {"hang": {"enabled": False}}}
     assert not parsed(off).is_watched
     assert probe(off) is None and "DPO_ALIVE_FILE" not in env(render(off))
-
-
-def test_a_release_without_the_key_is_watched() -> None:
-    """``helm upgrade --reuse-values`` keeps the values of an earlier chart."""
-    assert parsed({"restarts": {"hang": None}}).is_watched
 
 
 FROZEN = """

@@ -138,10 +138,3 @@ def test_the_launcher_gets_a_token_of_its_own_where_it_reads_it() -> None:
         {"downwardAPI": {"items": [namespace]}},
     ]
     assert "token" not in str(pod(render(BASE))["volumes"])
-
-
-def test_events_of_an_account_of_the_user() -> None:
-    found = render(BASE, {"monitoring": {"events": True}, "serviceAccountName": "mine"})
-    assert "ServiceAccount" not in {each["kind"] for each in found}
-    assert kind(found, "RoleBinding")["subjects"][0]["name"] == "mine"
-    assert pod(found)["serviceAccountName"] == "mine"

@@ -246,8 +246,10 @@ def test_an_account_for_events_has_its_annotations_and_takes_its_name() -> None:
 
 def test_an_account_that_is_given_is_the_users_with_events_too() -> None:
     given = {**EVENTS, "serviceAccountName": "dpo", "extraObjects": [account("dpo")]}
-    accounts = [each for each in render(BASE, given) if each["kind"] == "ServiceAccount"]
-    assert accounts == [account("dpo")]
+    found = render(BASE, given)
+    assert [each for each in found if each["kind"] == "ServiceAccount"] == [account("dpo")]
+    [subject] = kind(found, "RoleBinding")["subjects"]
+    assert subject["name"] == pod(found)["serviceAccountName"] == "dpo"
     more = merged(given, {"serviceAccount": {"annotations": {"a": "b"}}})
     with pytest.raises(Refused, match="at '/serviceAccount/annotations'"):
         render(more)
