@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.gpu_models import GpuModel
-from launchers.config.rank import Place
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
 from launchers.flags import command_line
@@ -152,11 +151,7 @@ def words_of(bench: Bench, profile: Profile, parsed: Recipe, folder: Path) -> li
     )
     if profile.kept == ():
         given |= {"external_plugins": [], "callbacks": []}
-    return bench_run.torchrun(bench, parsed, _place(), folder, given)
-
-
-def _place() -> Place:
-    return Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single")
+    return bench_run.torchrun(bench, parsed, bench_run.place(free_port()), folder, given)
 
 
 def train(bench: Bench, profile: Profile, parsed: Recipe, limit: float) -> dict[str, Any]:
@@ -164,7 +159,8 @@ def train(bench: Bench, profile: Profile, parsed: Recipe, limit: float) -> dict[
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)
     command = words_of(bench, profile, parsed, folder)
-    env = bench_run.environment(bench, profile, _place(), folder, bench.home / "caches")
+    place = bench_run.place(free_port())
+    env = bench_run.environment(bench, profile, place, folder, bench.home / "caches")
     why, code = session.run(
         command,
         env,

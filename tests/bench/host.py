@@ -24,18 +24,12 @@ ENV = {
     "NVSHMEM_DISABLE_NVLS": "1",
 }
 PACKAGES = (
-    "torch",
-    "ms-swift",
-    "megatron-core",
-    "transformer-engine",
-    "mcore-bridge",
-    "apex",
-    "flash-attn",
+    *("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge"),
+    *("apex", "flash-attn"),
 )
 
 
 def about() -> dict[str, Any]:
-    """Return the description of the host: GPUs, versions, cores, memory."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         text = subprocess.run(query, capture_output=True, text=True, check=False).stdout

@@ -62,39 +62,28 @@ def run(
     ``lead`` seconds the first runs alone, to compile kernels; none is started after ``total``.
     """
     adopt_orphans()
-    try:
-        return _run(list(commands), at_once, limit, total, lead, after)
-    finally:
-        kill_descendants()
-
-
-def _run(
-    waiting: list[Command],
-    at_once: int,
-    limit: float,
-    total: float,
-    lead: float,
-    after: Callable[[str, Ended], None],
-) -> dict[str, Ended]:
-    begun = time.monotonic()
+    waiting, begun = list(commands), time.monotonic()
     running: dict[str, _Begun] = {}
     ended: dict[str, Ended] = {}
-    while waiting or running:
-        over = time.monotonic() - begun
-        for name, end in _reap(running).items():
-            ended[name] = end
-            after(name, end)
-        alone = bool(running) and not ended and over < lead
-        if not waiting or alone or len(running) >= at_once or not _has_room(running):
-            time.sleep(PAUSE)
-        elif total - over < SHORTEST:
-            name = waiting.pop(0).name
-            ended[name] = Ended(why="no time left", code=None, seconds=0.0)
-            after(name, ended[name])
-        else:
-            command = waiting.pop(0)
-            running[command.name] = _begin(command, min(limit, total - over))
-    return ended
+    try:
+        while waiting or running:
+            over = time.monotonic() - begun
+            for name, end in _reap(running).items():
+                ended[name] = end
+                after(name, end)
+            alone = bool(running) and not ended and over < lead
+            if not waiting or alone or len(running) >= at_once or not _has_room(running):
+                time.sleep(PAUSE)
+            elif total - over < SHORTEST:
+                name = waiting.pop(0).name
+                ended[name] = Ended(why="no time left", code=None, seconds=0.0)
+                after(name, ended[name])
+            else:
+                command = waiting.pop(0)
+                running[command.name] = _begin(command, min(limit, total - over))
+        return ended
+    finally:
+        kill_descendants()
 
 
 def _begin(command: Command, limit: float) -> _Begun:

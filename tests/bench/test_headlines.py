@@ -7,9 +7,8 @@ from tests.bench import headlines
 
 
 def test_the_table_is_that_of_the_results() -> None:
-    assert headlines.FILE.read_text(encoding="utf-8") == headlines.text(), (
-        "python3 -m tests.bench headlines --write"
-    )
+    written = headlines.FILE.read_text(encoding="utf-8")
+    assert written == headlines.text(), "python3 -m tests.bench headlines --write"
 
 
 def test_each_run_with_measured_steps_is_a_line() -> None:

@@ -53,9 +53,8 @@ def span(folder: Path, name: str) -> tuple[float, float]:
 def test_no_more_run_at_a_time_than_asked(tmp_path: Path) -> None:
     names = ["a", "b", "c", "d"]
     ended = side_by_side.run([notes(tmp_path, n, 0.4) for n in names], at_once=2, limit=30)
-    assert {name: (end.why, end.code) for name, end in ended.items()} == dict.fromkeys(
-        names, ("exited", 0)
-    )
+    ends = {name: (end.why, end.code) for name, end in ended.items()}
+    assert ends == dict.fromkeys(names, ("exited", 0))
     spans = [span(tmp_path, name) for name in names]
     most = max(sum(begun <= at < end for begun, end in spans) for at, _ in spans)
     assert most == 2

@@ -27,13 +27,11 @@ def gradients(side: str, mode: str) -> dict[str, np.ndarray]:
         experts = [f"mlp.experts.linear_fc1.weight{n}" for n in range(2 * EXPERTS)]
         for name, size in {**SIZES, **dict.fromkeys(experts, EXPERT)}.items():
             right = chance.standard_normal(size).astype(np.float32)
-            error = (
-                0.0 if side == "exact" else 0.2 if mode == "apart" and "router" in name else 0.02
-            )
+            is_wrong = mode == "apart" and "router" in name
+            error = 0.0 if side == "exact" else 0.2 if is_wrong else 0.02
             noise = error * own.standard_normal(size).astype(np.float32)
-            found[f"decoder.layers.{layer}.{name}"] = (right + noise) * (
-                1.03 if mode == "scaled" else 1.0
-            )
+            scale = 1.03 if mode == "scaled" else 1.0
+            found[f"decoder.layers.{layer}.{name}"] = (right + noise) * scale
     return found
 
 

@@ -65,9 +65,8 @@ def test_sides_within_the_spread_end_with_0_and_mistakes_are_found(
     judged = record["judged"]
     assert (code, judged["wrong"]) == (0, [])
     assert judged["found"]["control-beta"][-1].startswith("it has 1.03")
-    assert any(
-        each.startswith("mlp.router.weight: ") for each in judged["found"]["control-weights"]
-    )
+    weights = judged["found"]["control-weights"]
+    assert any(each.startswith("mlp.router.weight: ") for each in weights)
     assert judged["sides"]["ours"]["errors"]["all parameters"] == pytest.approx(0.02, rel=0.1)
     assert judged["sides"]["ours"]["scale"] == pytest.approx(1, abs=2e-3)
     assert len(record["compared"]["ours"]["name"]) == 3 * (2 + 4)
@@ -166,9 +165,8 @@ def test_other_parameters_or_sizes_are_no_comparison() -> None:
 
 
 def test_ours_is_the_shipped_profile_and_all_sides_have_the_same_pairs() -> None:
-    parsed = {
-        side.name: profiles.recipe(side.values(), own_flags(plan.STEPS)) for side in plan.read(2)
-    }
+    own = own_flags(plan.STEPS)
+    parsed = {side.name: profiles.recipe(side.values(), own) for side in plan.read(2)}
     ours, upstream = parsed["ours"], parsed["upstream"]
     assert ours.weighs_pairs_equally and ours.reference == "precomputed"
     assert ours.args["moe_token_dispatcher_type"] == "allgather" and ours.args["rpo_alpha"] == "1"

@@ -68,7 +68,8 @@ class Launch:
 
     def layers(self) -> list[dict[str, Any]]:
         """Return the values that override the profile's files; later ones win."""
-        replaced = dict.fromkeys(REPLACED)
+        args = {"model_type": "qwen3_moe", "split_dataset_ratio": 0, **dict.fromkeys(REPLACED)}
+        recipe = {"model": f"file://{self.model}", "dataset": [f"file://{self.data}"]}
         return [
             *(bench_profiles.layer(key, value) for key, value in self.profile.changes.items()),
             {
@@ -78,16 +79,7 @@ class Launch:
                 "code": NO_CODE,
                 # all nodes are this host: NCCL uses no fabric
                 "preflight": {"skipChecks": ["transport"]},
-                "recipe": {
-                    "model": f"file://{self.model}",
-                    "dataset": [f"file://{self.data}"],
-                    "args": {
-                        "model_type": "qwen3_moe",
-                        "split_dataset_ratio": 0,
-                        **replaced,
-                        **self.args,
-                    },
-                },
+                "recipe": {**recipe, "args": {**args, **self.args}},
                 "extraEnv": host.ENV,
             },
             dict(self.values),

@@ -66,13 +66,8 @@ class Planned:
 
     def document(self) -> dict[str, Any]:
         """Return what the plugin reads."""
-        return {
-            **self.fault.inject,
-            "name": self.fault.name,
-            "rank": self.rank,
-            "step": self.step,
-            "settle": self.settle,
-        }
+        own = {"name": self.fault.name, "rank": self.rank, "step": self.step}
+        return {**self.fault.inject, **own, "settle": self.settle}
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -110,16 +105,11 @@ def launch_of(options: argparse.Namespace) -> Launch:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
     faults = chosen(options)
-    steps = steps_of(faults)
-    made = launch_run.with_faults(
-        options, PLACED, "fault", steps=steps, saves=SAVES, settle=options.settle
-    )
+    about = {"steps": steps_of(faults), "saves": SAVES, "settle": options.settle}
+    made = launch_run.with_faults(options, PLACED, "fault", **about)
     evaluates = any(each.inject["at"] == "evaluation" for each in faults)
-    return replace(
-        made,
-        model=launch_run.model_folder(options.layers),
-        args={**made.args, **(EVALUATIONS if evaluates else {})},
-    )
+    args = {**made.args, **(EVALUATIONS if evaluates else {})}
+    return replace(made, model=launch_run.model_folder(options.layers), args=args)
 
 
 def schedule(
@@ -239,7 +229,6 @@ def first_cause(attempt: Path) -> dict[str, Any]:
 
 
 def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
-    """Yield what differs from the catalogue."""
     expect = fault.expect
     if seen["outcome"] != expect.outcome:
         yield f"outcome {seen['outcome']}, not {expect.outcome}"

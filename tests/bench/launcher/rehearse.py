@@ -54,12 +54,10 @@ def left(run: Run) -> list[str]:
 
 
 def home_of(run: Run) -> Path:
-    """Return the folder of the rehearsal itself."""
     return run.workspace / "runs" / f"{run.name}.{REHEARSAL}"
 
 
 def complaints(record: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each way in which the rehearsal went wrong."""
     report = record["report"]
     if not report:
         return [f"there is no report; the run ended with {record['exit']}"]

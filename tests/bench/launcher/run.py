@@ -51,7 +51,6 @@ class Run:
         return self.home / "checkpoints"
 
     def command(self) -> list[str]:
-        """Return the local runner's command line."""
         module = [sys.executable, "-m", "scripts.cli", "local", "--python", sys.executable]
         given = ["--manifest", str(self.manifest), "--workspace", str(self.workspace)]
         return [*module, *given, "--verbose"]
@@ -244,9 +243,7 @@ def prepare(tokenizer: Path, model: Path, count: int) -> dict[str, float]:
 
 
 def begin(
-    name: str,
-    options: argparse.Namespace,
-    launch_of: Callable[[argparse.Namespace], Launch],
+    name: str, options: argparse.Namespace, launch_of: Callable[[argparse.Namespace], Launch]
 ) -> tuple[Run, dict[str, Any]] | None:
     """Render the run of a measurement and write its model and pairs.
 
@@ -261,10 +258,8 @@ def begin(
     """
     about = host.about()
     try:
-        if len(about["gpus"]) < options.gpus:
-            raise ValueError(
-                f"this host has {len(about['gpus'])} GPUs and {options.gpus} are needed"
-            )
+        if (seen := len(about["gpus"])) < options.gpus:
+            raise ValueError(f"this host has {seen} GPUs and {options.gpus} are needed")
         launch = launch_of(options)
         run = open_run(launch, options.packed, options.results)
         prepared = prepare(options.tokenizer, launch.model, options.pairs)

@@ -211,8 +211,7 @@ def resumed(run: Run) -> dict[str, Any]:
         for step, loaded, saved in pairs
     }
     rows = run.rows()
-    old = {row.step: row for row in rows if row.attempt == 1}
-    new = {row.step: row for row in rows if row.attempt == 2}
+    old, new = ({row.step: row for row in rows if row.attempt == number} for number in (1, 2))
     both = sorted(old.keys() & new.keys())
     return {
         "same_state": same,
@@ -226,7 +225,6 @@ def resumed(run: Run) -> dict[str, Any]:
 
 
 def complaints(record: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each check that failed."""
     problems = [str(record["error"])] if record.get("error") else []
     again, every = record.get("resumed", {}), record["every"]
     cut, saved = 2 * every, sorted({*range(every, record["steps"] + 1, every), record["steps"]})
@@ -271,16 +269,7 @@ def main(words: Sequence[str] | None = None) -> int:
         record["recovery"] = attempts.recovery(run.rows(), record["killed"], 1, 2)
     record["complaints"] = complaints(record)
     results.put(options.results, options.label, record)
-    shown = (
-        "bytes",
-        "saves",
-        "marks",
-        "marks_at_end",
-        "deleted",
-        "unlinked_s",
-        "recovery",
-        "step_s",
-    )
-    print(json.dumps({key: record.get(key) for key in shown}), flush=True)
+    shown = "bytes saves marks marks_at_end deleted unlinked_s recovery step_s"
+    print(json.dumps({key: record.get(key) for key in shown.split()}), flush=True)
     print("\n".join(record["complaints"]) or "no bit was lost", record["resumed"])
     return 1 if record["complaints"] else 0

@@ -11,18 +11,15 @@ from launchers.storage import checkpoint, retention
 from tests.bench.launcher import run as launch_run
 from tests.bench.launcher import saves
 from tests.bench.launcher.run import Run
+from tests.bench.launcher.saves import MARKED, NEITHER, SEALED
 
 KEPT: dict[str, Any] = {
     "exit": 0,
     "every": 4,
     "steps": 12,
     "newest": 4,
-    "marks": {"checkpoint-4": "sealed", "checkpoint-8": "marked"},
-    "marks_at_end": {
-        "checkpoint-8": "sealed",
-        "checkpoint-12": "sealed",
-        "checkpoint-6": "neither",
-    },
+    "marks": {"checkpoint-4": SEALED, "checkpoint-8": MARKED},
+    "marks_at_end": {"checkpoint-8": SEALED, "checkpoint-12": SEALED, "checkpoint-6": NEITHER},
     "deleted": ["checkpoint-7", "checkpoint-4"],
     "resumed": {"first": 5, "same_state": {4: True}, "first_apart": 0.0},
     "shards_differ": True,

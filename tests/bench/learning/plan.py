@@ -139,16 +139,8 @@ def scoring(run: Run, held_out: Path, base: Path, export: Path, out: Path) -> li
     """
     shipped = Profile(name=run.name, files=run.profile.files, changes={})
     beta = bench_profiles.recipe(shipped.values(), {}).arg("beta", "0.1")
-    return [
-        sys.executable,
-        "-m",
-        "tests.bench.learning.score",
-        str(held_out),
-        str(base),
-        str(export),
-        beta,
-        str(out),
-    ]
+    module = [sys.executable, "-m", "tests.bench.learning.score"]
+    return [*module, *map(str, (held_out, base, export)), beta, str(out)]
 
 
 def gpus_of(number: int, host_gpus: int, gpus: int) -> list[int]:

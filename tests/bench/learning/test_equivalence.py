@@ -43,6 +43,10 @@ def test_one_seed_is_no_evidence() -> None:
         equivalence([0.0], 1.0)
 
 
+def passes(draw: list[float], limit: float, bound: float) -> bool:
+    return abs(statistics.mean(draw)) + limit * statistics.stdev(draw) < bound
+
+
 @pytest.mark.parametrize(("count", "bound"), [(3, 0.1), (5, 0.1), (5, 0.06)])
 def test_the_power_is_the_share_of_simulated_experiments_that_pass(
     count: int, bound: float
@@ -50,9 +54,7 @@ def test_the_power_is_the_share_of_simulated_experiments_that_pass(
     chance, deviation = random.Random(3), 0.04
     draws = [[chance.gauss(0, deviation) for _ in range(count)] for _ in range(4000)]
     limit = quantile(1 - ALPHA, count - 1) / count**0.5
-    passed = sum(
-        abs(statistics.mean(draw)) + limit * statistics.stdev(draw) < bound for draw in draws
-    )
+    passed = sum(passes(draw, limit, bound) for draw in draws)
     assert power(deviation, count, bound) == pytest.approx(passed / len(draws), abs=0.03)
 
 
@@ -60,7 +62,5 @@ def test_a_difference_of_the_bound_passes_as_seldom_as_alpha() -> None:
     chance = random.Random(5)
     limit = quantile(1 - ALPHA, 4) / 5**0.5
     draws = [[chance.gauss(0.1, 0.02) for _ in range(5)] for _ in range(4000)]
-    passed = sum(
-        abs(statistics.mean(draw)) + limit * statistics.stdev(draw) < 0.1 for draw in draws
-    )
+    passed = sum(passes(draw, limit, 0.1) for draw in draws)
     assert passed / len(draws) == pytest.approx(ALPHA, abs=0.015)

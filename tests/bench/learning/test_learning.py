@@ -50,17 +50,12 @@ def modes() -> dict[str, str]:
 
 @pytest.fixture
 def gpus() -> int:
-    """GPUs of the fake host."""
     return 4
 
 
 @pytest.fixture
 def go(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    sources: Path,
-    modes: dict[str, str],
-    gpus: int,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Path, modes: dict[str, str], gpus: int
 ) -> Go:
     """Run the command with fake H200 and trainings that write at once."""
 
@@ -163,10 +158,8 @@ def test_a_run_that_dies_or_loads_a_plugin_ends_with_1(go: Go, modes: dict[str, 
     modes |= {"ours-4": "dies", "upstream-2": "loads"}
     code, record = go("--seeds", "1,2,3,4", "--sides", "ours,upstream")
     assert code == 1
-    assert record["judged"]["wrong"] == [
-        "ours-4: exited 1",
-        "upstream-2: loaded launchers.training.loading",
-    ]
+    wrong = ["ours-4: exited 1", "upstream-2: loaded launchers.training.loading"]
+    assert record["judged"]["wrong"] == wrong
     assert "out of memory" in record["runs"]["ours-4"]["tail"]
     assert record["judged"]["tests"]["ours"]["held-out loss"]["seeds"] == [1, 2, 3]
 
@@ -229,11 +222,8 @@ def test_two_seeds_are_not_enough() -> None:
 
 def test_a_control_that_passes_fails_the_comparison() -> None:
     found = runs()
-    found |= {
-        name.replace("ours", "control"): {**run, "side": "control"}
-        for name, run in runs().items()
-        if run["side"] == "ours"
-    }
+    for seed in (1, 2, 3):
+        found[f"control-{seed}"] = {**found[f"ours-{seed}"], "side": "control"}
     (wrong,) = judge.judge(found)["wrong"]
     assert "mistake was not found" in wrong
 
@@ -253,10 +243,7 @@ def test_ours_is_the_shipped_profile_and_upstream_differs_by_what_it_has_not() -
 
 @pytest.mark.parametrize(
     ("words", "cause"),
-    [
-        (["--sides", "theirs"], "no side theirs"),
-        (["--seeds", "one"], "invalid literal"),
-    ],
+    [(["--sides", "theirs"], "no side theirs"), (["--seeds", "one"], "invalid literal")],
 )
 def test_what_can_not_run_is_refused_before_anything_is_written(
     go: Go,
@@ -295,16 +282,13 @@ def test_a_checkpoint_that_is_the_base_has_no_margin_and_loss_ln_2(
 
 def test_the_prompt_once_is_compared_with_ours_by_its_accuracy() -> None:
     found = {name: run for name, run in runs().items() if run["side"] == "ours"}
-    found |= {
-        name.replace("ours", "prompt-once"): {**run, "side": "prompt-once", "pairs_per_step": [50]}
-        for name, run in found.items()
-    }
+    once = {"side": "prompt-once", "pairs_per_step": [50]}
+    found |= {f"prompt-once-{seed}": {**found[f"ours-{seed}"], **once} for seed in (1, 2, 3)}
     judged = judge.judge(found)
     assert judged["passed"] and judged["tests"]["prompt-once"]["held-out loss"]["equivalent"]
+    low = {"accuracy": 0.955, "loss": 0.1, "margin": 3.0, "chosen": -90.0}
     for seed in (1, 2, 3):
-        found[f"prompt-once-{seed}"] |= {
-            "after": {"accuracy": 0.955, "loss": 0.1, "margin": 3.0, "chosen": -90.0}
-        }
+        found[f"prompt-once-{seed}"] |= {"after": low}
     wrong = judge.judge(found)["wrong"]
     assert wrong == ["prompt-once: held-out accuracy: not equivalent to ours"]
     del found["prompt-once-3"]

@@ -47,9 +47,8 @@ def write(folder: Path, sizes: dict[str, Any], tokenizer: Path) -> None:
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         model: Any = AutoModelForCausalLM.from_config(made, dtype=torch.bfloat16)
     model.save_pretrained(folder)
-    (folder / "config.json").write_text(
-        json.dumps(json.loads((folder / "config.json").read_text()) | sizes, indent=1)
-    )
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | sizes, indent=1))
     for file in tokenizer.iterdir():
         if "token" in file.name or file.suffix == ".jinja":
             shutil.copy(file, folder / file.name)

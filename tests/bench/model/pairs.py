@@ -113,9 +113,8 @@ def write(
     with path.open("w", encoding="utf-8") as stream:
         for _ in range(pairs):
             prompt = text(chance, known, length(chance, sizes[0], longest))
-            chosen, rejected = (
-                text(chance, known, length(chance, sizes[1], longest)) for _ in range(2)
-            )
+            lengths = (length(chance, sizes[1], longest) for _ in range(2))
+            chosen, rejected = (text(chance, known, tokens) for tokens in lengths)
             turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": chosen}]
             stream.write(json.dumps({"messages": turns, "rejected_response": rejected}) + "\n")
 

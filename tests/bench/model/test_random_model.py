@@ -20,11 +20,8 @@ def tiny(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_weight_of_the_index_is_in_its_file_with_its_shape(tiny: Path) -> None:
     index = json.loads((tiny / "model.safetensors.index.json").read_text())["weight_map"]
-    wanted = {
-        name: size
-        for _, part in random_model.parts(random_model.TINY)
-        for name, size in part.items()
-    }
+    parts = random_model.parts(random_model.TINY)
+    wanted = {name: size for _, part in parts for name, size in part.items()}
     assert index.keys() == wanted.keys()
     for file in set(index.values()):
         with safe_open(tiny / file, framework="np") as opened:

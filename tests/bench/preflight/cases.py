@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One preflight of all GPUs, and its expected outcome."""
-
     nodes: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     hog: bool = False

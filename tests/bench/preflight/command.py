@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import Any
 
 from launchers.system.process import descendants
@@ -76,7 +77,6 @@ def environment(case: Case, rank: int, gpus: list[str], folder: Path) -> dict[st
 
 @contextlib.contextmanager
 def hogged(case: Case, gpu: str) -> Iterator[None]:
-    """Run another process on a GPU during the context."""
     if not case.hog:
         yield
         return
@@ -91,7 +91,6 @@ def hogged(case: Case, gpu: str) -> Iterator[None]:
 
 
 def stop_last(world: int, folder: Path) -> None:
-    """Stop the last rank's process after its rendezvous."""
     phase = folder / "runs/preflight/attempts/1/preflight" / f"phase-{world - 1}"
     until = time.monotonic() + 40
     while not (phase.exists() and phase.read_text() not in ("", "start", "rendezvous")):
@@ -111,17 +110,10 @@ def run(name: str, case: Case, gpus: list[str], kept: Path) -> dict[str, Any]:
     begin = time.monotonic()
     with hogged(case, gpus[-1]):
         start = time.monotonic()
-        pods = [
-            subprocess.Popen(
-                [sys.executable, "-m", "launchers", "preflight"],
-                cwd=ROOT,
-                env=environment(case, rank, gpus, folder),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(case.nodes)
-        ]
+        words = [sys.executable, "-m", "launchers", "preflight"]
+        pipes: dict[str, Any] = {"stdout": PIPE, "stderr": STDOUT, "text": True, "cwd": ROOT}
+        envs = [environment(case, rank, gpus, folder) for rank in range(case.nodes)]
+        pods = [subprocess.Popen(words, env=env, **pipes) for env in envs]
         if case.stop:
             stop_last(len(gpus), folder)
         outputs = [pod.communicate(timeout=120)[0] for pod in pods]
@@ -131,11 +123,8 @@ def run(name: str, case: Case, gpus: list[str], kept: Path) -> dict[str, Any]:
     for log in folder.rglob("nccl-0.log") if name in LOGGED else ():
         shutil.copy(log, kept / f"nccl-{name}.log")
     causes = " ".join(end["cause"] for end in ends)
-    passed = (
-        case.code in codes
-        and case.says in causes
-        and all((c == 0) == (not case.code) for c in codes)
-    )
+    is_expected = all((code == 0) == (not case.code) for code in codes)
+    passed = case.code in codes and case.says in causes and is_expected
     shutil.rmtree(folder)
     return {
         "case": name,
@@ -165,13 +154,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for name in options.names or CASES:
         rows.append(run(name, CASES[name], gpus, folder))
         causes = [end["cause"][:300] for end in rows[-1]["ends"]]
-        print(
-            name,
-            "passed" if rows[-1]["passed"] else "FAILED",
-            rows[-1]["codes"],
-            causes,
-            flush=True,
-        )
+        state = "passed" if rows[-1]["passed"] else "FAILED"
+        print(name, state, rows[-1]["codes"], causes, flush=True)
         print(*rows[-1]["outputs"], sep="\n", flush=True)
         record = {**host.about(), "nccl": nccl(), "cases": rows}
         results.put(folder, f"preflight-{len(gpus)}gpu", record)

@@ -22,7 +22,6 @@ NAMES = ("input_ids", "labels")
 
 
 def pairs(count: int) -> list[list[dict[str, list[int]]]]:
-    """Return packs of one pair of eight tokens."""
     sides = ("chosen", "rejected")
     return [
         [{f"{s}_{n}": [1 + k % 60, 2, 3, 4 + at] for at, s in enumerate(sides) for n in NAMES}]

@@ -19,15 +19,8 @@ CLOSE = 1e-4
 TOLERANCE = 0.005
 """Relative tolerance between the product's own figures and the same formula here."""
 PRODUCT = (
-    "seconds",
-    "data_seconds",
-    "other_seconds",
-    "metrics_seconds",
-    "fill",
-    "token_balance",
-    "expert_load",
-    "expert_load_worst",
-    "grad_norm",
+    *("seconds", "data_seconds", "other_seconds", "metrics_seconds", "fill", "token_balance"),
+    *("expert_load", "expert_load_worst", "grad_norm"),
 )
 """Fields of ``launchers/metrics/rows.py``."""
 GIB = 2**30
@@ -72,6 +65,7 @@ def figures(
     rates = [step.tokens / step.seconds / world for step in measured]
     rate = statistics.median(rates)
     work = rate * flops.model_flops(model, training, s_eff) / 1e12
+    done = rate * flops.hardware_flops(model, training, s_eff) / 1e12
     return {
         "steps": len(measured),
         "overall": overall(measured, model, training, gpu),
@@ -82,9 +76,7 @@ def figures(
         "token_balance": round(statistics.mean(step.balance for step in measured), 4),
         "tokens_per_second_per_gpu": _rounded(spread(rates)),
         "model_tflops_per_gpu": round(work, 2),
-        "hardware_tflops_per_gpu": round(
-            rate * flops.hardware_flops(model, training, s_eff) / 1e12, 2
-        ),
+        "hardware_tflops_per_gpu": round(done, 2),
         "mfu": round(work / gpu.peak_tflops, 4),
     }
 

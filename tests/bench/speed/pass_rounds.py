@@ -20,10 +20,9 @@ def of(folder: Path, note: Mapping[str, Any], rate: float | None) -> dict[str, A
     found = figures(ranks) if ranks and all(_is_whole(rows) for rows in ranks) else None
     if found is None:
         return None
-    parts = ("kernels", "waits")
     seen = {
         name: [json.loads(path.read_text()) for path in sorted(folder.glob(f"{name}-pass-*.json"))]
-        for name in parts
+        for name in ("kernels", "waits")
     }
     per_pair = note["tokens"] / note["pairs"]
     return found | epoch(found, per_pair * EPOCH, ranks[0][0]["world"], rate) | seen

@@ -103,9 +103,8 @@ def parse(text: str) -> Profile:
     parts = given.split(",")
     files = tuple(part for part in parts if "=" not in part)
     if not files or not all(files):
-        raise ValueError(
-            f"profile {text!r} names no values file; write NAME:FILE[,FILE][,flag=value]"
-        )
+        how = "write NAME:FILE[,FILE][,flag=value]"
+        raise ValueError(f"profile {text!r} names no values file; {how}")
     written = [part for part in parts if "=" in part]
     changes = dict(change(part) for part in written)
     features_kept = kept(changes.pop(FEATURES)) if FEATURES in changes else None
@@ -195,10 +194,8 @@ def refuse(parsed: Recipe, model: ModelConfig, gpus: int) -> None:
     Raises:
         ValueError: in the rules' words.
     """
-    broken = table.check(
-        parsed.args, table.Context.of(parsed, model_config=model, nodes=1, gpus_per_node=gpus)
-    )
-    if broken:
+    context = table.Context.of(parsed, model_config=model, nodes=1, gpus_per_node=gpus)
+    if broken := table.check(parsed.args, context):
         raise ValueError("\n".join(map(str, broken)))
 
 

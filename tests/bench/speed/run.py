@@ -69,6 +69,10 @@ def flags(
     }
 
 
+def place(port: int) -> Place:
+    return Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
+
+
 def torchrun(
     bench: Bench, parsed: Recipe, place: Place, folder: Path, arguments: Mapping[str, Value]
 ) -> list[str]:
@@ -132,13 +136,10 @@ def alone(
     parsed = bench_profiles.recipe(profile.values(), bench.own_flags)
     own = None if profile.kept is None else profile.features(parsed)
     given = {**flags(bench, parsed, folder, probes, kept=own), **(over or {})}
-    place = Place(
-        rank=0, nodes=1, master_addr="127.0.0.1", master_port=PORT + 10 * number, source="single"
-    )
-    env = environment(bench, profile, place, folder, caches)
+    env = environment(bench, profile, place(PORT + 10 * number), folder, caches)
     # concurrent loads of the same rows would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
-    return torchrun(bench, parsed, place, folder, given), env
+    return torchrun(bench, parsed, place(PORT + 10 * number), folder, given), env
 
 
 def run_folder(bench: Bench, profile: Profile) -> Path:
@@ -156,16 +157,14 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
     folder = run_folder(bench, profile)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)
-    place = Place(
-        rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
-    )
+    at = place(free_port())
     own = None if profile.kept is None else profile.features(parsed)
     if bench.passes:
         shutil.rmtree(stores(folder), ignore_errors=True)
     probes = (PROBE, PASSES) if bench.passes else (PROBE,)
     given = flags(bench, parsed, folder, probes, kept=own)
-    command = torchrun(bench, parsed, place, folder, given)
-    env = environment(bench, profile, place, folder, bench.home / "caches")
+    command = torchrun(bench, parsed, at, folder, given)
+    env = environment(bench, profile, at, folder, bench.home / "caches")
     sampler, began = Sampler(), time.time()
     why, code = session.run(
         command,
@@ -175,12 +174,9 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
         done=lambda: _is_done(folder, bench.iterations),
         look=sampler.look,
     )
+    kept = None if profile.kept is None else list(profile.kept)
     return {
-        "profile": {
-            "files": list(profile.files),
-            "changes": dict(profile.changes),
-            "kept": None if profile.kept is None else list(profile.kept),
-        },
+        "profile": {"files": [*profile.files], "changes": dict(profile.changes), "kept": kept},
         "ended": why,
         "exit": code,
         **measured(bench, parsed, folder, began),

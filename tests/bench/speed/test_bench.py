@@ -27,11 +27,16 @@ from tests.launchers.training_environment import needs_training
 SEED = "tests/bench/baselines/seed.yaml"
 TUNED = "values/a100-2node.yaml,values/hardware/h200-4.yaml"
 FOUR = f"{SEED},expert_model_parallel_size=4"
+BARE = f"{FOUR},features=none,recipe.reference=precomputed"
+ROUTED = f"{TUNED},features=reference,recipe.reference=online"
 H200 = ["NVIDIA H200, 580.1"] * 4
 
 
+Fake = Callable[[str, int], None]
+
+
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int], None]:
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     """Fake four H200 and a training that writes its steps at once."""
 
     def choose(mode: str, steps: int) -> None:
@@ -61,7 +66,7 @@ def go(tmp_path: Path, *words: str, code: int = 0) -> dict[str, Any]:
 
 
 def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
-    fake: Callable[[str, int], None], tmp_path: Path
+    fake: Fake, tmp_path: Path
 ) -> None:
     fake("reports", 12)
     record = go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "9", code=1)
@@ -78,9 +83,8 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     # of steps 4 to 12 three took 3 s
     overall = {"tokens": 72_000, "seconds": 21.0, "tokens_per_second_per_gpu": 857.1}
     assert {name: run["overall"][name] for name in overall} == overall
-    assert run["reference_pass"]["over_one_epoch"] == pytest.approx(
-        1 / (1 / 857.1 + 1 / 3000), 1e-3
-    )
+    whole = 1 / (1 / 857.1 + 1 / 3000)
+    assert run["reference_pass"]["over_one_epoch"] == pytest.approx(whole, 1e-3)
     assert run["metrics"] == {"seconds": 2.0, "data_seconds": 0.08}  # of steps 4 to 12
     assert run["self_report"]["missing"] == ["mfu", "tokens_per_second_per_gpu"]
     assert run["first_loss"]["ok"] and run["load_balancing_loss"] == 1.02
@@ -91,19 +95,13 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
 
 
 def test_upstream_runs_with_the_same_flags_and_without_our_plugins(
-    fake: Callable[[str, int], None], tmp_path: Path
+    fake: Fake, tmp_path: Path
 ) -> None:
     fake("ends", 3)
     few = f"few:{FOUR},features=seal_megatron+chunked_adam"
-    words = [
-        "--profile",
-        f"all:{FOUR}",
-        "--profile",
-        f"bare:{FOUR},features=none",
-        "--profile",
-        few,
-    ]
-    runs = go(tmp_path, *words, "--steps", "2", "--warm-up", "1")["runs"]
+    words = ["--profile", f"all:{FOUR}", "--profile", f"bare:{FOUR},features=none"]
+    words += ["--profile", few, "--steps", "2", "--warm-up", "1"]
+    runs = go(tmp_path, *words)["runs"]
     ours, bare, kept = runs["all"], runs["bare"], runs["few"]
     assert bare["features"] == bare["profile"]["kept"] == bare["loaded"] == []
     (probe,) = bare["flags"]["external_plugins"]
@@ -116,9 +114,7 @@ def test_upstream_runs_with_the_same_flags_and_without_our_plugins(
     assert len(kept["flags"]["external_plugins"]) == 2
 
 
-def test_the_environment_names_only_the_features_that_are_kept(
-    fake: Callable[[str, int], None], tmp_path: Path
-) -> None:
+def test_the_environment_names_only_the_features_that_are_kept(fake: Fake, tmp_path: Path) -> None:
     options = bench_options.arguments(["t", "r", "--layers", "8", "--home", str(tmp_path)])
     bench = bench_options.bench(options, H200)
     place = Place(rank=0, nodes=1, master_addr="a", master_port=1, source="single")
@@ -134,7 +130,7 @@ def test_the_environment_names_only_the_features_that_are_kept(
 
 
 def test_a_bare_run_that_has_loaded_our_code_fails_the_bench(
-    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake("loads", 6)
     go(tmp_path, "--profile", f"bare:{FOUR},features=none", "--steps", "3", code=1)
@@ -142,7 +138,7 @@ def test_a_bare_run_that_has_loaded_our_code_fails_the_bench(
 
 
 def test_a_training_that_hangs_after_its_last_step_is_ended_with_all_it_started(
-    fake: Callable[[str, int], None], tmp_path: Path
+    fake: Fake, tmp_path: Path
 ) -> None:
     fake("hangs", 6)
     run = go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "3")["runs"]["seed"]
@@ -151,9 +147,7 @@ def test_a_training_that_hangs_after_its_last_step_is_ended_with_all_it_started(
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_a_run_that_is_cut_short_keeps_its_steps(
-    fake: Callable[[str, int], None], tmp_path: Path
-) -> None:
+def test_a_run_that_is_cut_short_keeps_its_steps(fake: Fake, tmp_path: Path) -> None:
     fake("hangs", 6)
     run = go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "30", "--limit", "3")["runs"]["seed"]
     assert run["ended"] == "time limit" and not run["finished"]
@@ -161,7 +155,7 @@ def test_a_run_that_is_cut_short_keeps_its_steps(
 
 
 def test_runs_are_compared_and_a_failed_one_says_why(
-    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake("fails", 6)
     again = f"b:{FOUR},global_batch_size=8"
@@ -184,7 +178,7 @@ def test_a_container_without_memory_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_first_loss_that_is_not_ln_2_fails_the_bench(
-    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake("wrong", 6)
     go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "3", code=1)
@@ -201,16 +195,8 @@ def test_a_first_loss_that_is_not_ln_2_fails_the_bench(
         (H200, ["--profile", FOUR, "--against", FOUR], "two profiles have one name"),
         (H200, [], "nothing to run"),
         (H200, ["--profile", f"{FOUR},features=adam"], "adam is not a feature"),
-        (
-            H200,
-            ["--profile", f"{FOUR},features=none,recipe.reference=precomputed"],
-            "recipe.reference=online",
-        ),
-        (
-            H200,
-            ["--profile", f"{TUNED},features=reference,recipe.reference=online"],
-            "moe_token_dispatcher_type=alltoall",
-        ),
+        (H200, ["--profile", BARE], "recipe.reference=online"),
+        (H200, ["--profile", ROUTED], "moe_token_dispatcher_type=alltoall"),
         (H200, ["--profile", "values/none.yaml"], "values/none.yaml"),
     ],
 )
@@ -247,7 +233,7 @@ def test_a_self_report_is_held_against_the_formula() -> None:
 
 
 def test_a_trace_adds_three_steps_that_do_not_count(
-    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake("traces", 9)
     words = ["--profile", f"seed:{FOUR}", "--steps", "3", "--trace", "seed"]
@@ -262,7 +248,7 @@ def test_a_trace_adds_three_steps_that_do_not_count(
 
 
 def test_a_pass_is_computed_anew_and_measured_by_rounds(
-    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake("passes", 6)
     store = tmp_path / "home" / "reference" / "made-before"
@@ -296,9 +282,8 @@ def test_the_rounds_of_a_pass_add_up_to_its_seconds(tmp_path: Path) -> None:
 
 @needs_training
 def test_kernels_are_profiled_before_the_trace_of_all_operators(tmp_path: Path) -> None:
-    said = in_training(
-        "-m", "tests.bench.speed.fake_trainer", "6", PROBE=str(tmp_path), TRACE_FROM="4"
-    )
+    words = ("-m", "tests.bench.speed.fake_trainer", "6")
+    said = in_training(*words, PROBE=str(tmp_path), TRACE_FROM="4")
     assert json.loads(said) == [4, 5, 6]
     assert json.loads((tmp_path / "kernels-0.json").read_text()) == {"rank": 0, "kernels": 0}
     assert (tmp_path / "trace.json.gz").stat().st_size > 500
