@@ -97,15 +97,10 @@ class Gang(Pods):
         }
 
     def begin(self, rank: int) -> subprocess.Popen[bytes]:
-        """Start a pod; its output goes to a file."""
+        words = [str(PYTHON), "-m", "launchers", "run"]
+        about: dict[str, Any] = {"cwd": self.folder, "env": self.env(rank)}
         with self.output(rank).open("wb") as output:
-            return subprocess.Popen(
-                [str(PYTHON), "-m", "launchers", "run"],
-                cwd=self.folder,
-                env=self.env(rank),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            return subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, **about)
 
     def output(self, rank: int) -> Path:
         return self.folder / f"pod-{rank}.log"
@@ -130,7 +125,8 @@ def run(folder: Path, case: Case) -> Outcome:
     stop = time.monotonic() + LIMIT_SECONDS
     try:
         while time.monotonic() < stop and any(pod.poll() is None for pod in pods):
-            struck = _struck(gang) if frozen is None else struck
+            if frozen is None and gang.mark.exists():
+                struck = float(gang.mark.read_text())
             if struck and case.kind == "launcher" and frozen is None:
                 frozen = case.node
                 pods[frozen].send_signal(signal.SIGSTOP)
@@ -156,11 +152,6 @@ def run(folder: Path, case: Case) -> Outcome:
         cause=gang.message(seen)["cause"] if gang.log(seen).exists() else "",
         log="\n".join(gang.output(rank).read_text(errors="replace")[-4000:] for rank in (0, 1)),
     )
-
-
-def _struck(gang: Gang) -> float | None:
-    """Return the time at which training reached the step of the fault, by its mark."""
-    return float(gang.mark.read_text()) if gang.mark.exists() else None
 
 
 def _stop_torchrun(pod: subprocess.Popen[bytes]) -> bool:

@@ -141,7 +141,6 @@ def mark() -> None:
 
 
 def compute() -> None:
-    """Compute without an end."""
     values = torch.ones(64)
     stop = time.monotonic() + FOREVER
     while time.monotonic() < stop:
