@@ -43,22 +43,12 @@ def repository(path: Path, files: dict[str, str], branch: str = "main") -> str:
 
 def run(path: Path, *words: str) -> str:
     """Run git with a fixed identity and without this machine's configuration."""
-    who = {
-        f"GIT_{role}_{key}": "t@example.org"
-        for role in ("AUTHOR", "COMMITTER")
-        for key in ("NAME", "EMAIL")
-    }
-    env = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(path),
-        **who,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ALLOW_PROTOCOL": "file:http",
-    }
-    done = subprocess.run(
-        ["git", *words], cwd=path, env=env, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    names = [f"GIT_{role}_{key}" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")]
+    env = {"PATH": os.environ["PATH"], "HOME": str(path), **dict.fromkeys(names, "t@example.org")}
+    env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ALLOW_PROTOCOL": "file:http"}
+    return subprocess.check_output(
+        ["git", *words], cwd=path, env=env, stderr=subprocess.PIPE, text=True
+    ).strip()
 
 
 @contextmanager
@@ -78,6 +68,10 @@ def serve(root: Path) -> Iterator[GitServer]:
         yield state
 
 
+SAFE = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+SAFE["GIT_CONFIG_NOSYSTEM"] = "1"
+
+
 def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
     """Answer one request: a planned failure, a 401, or the output of git."""
     body = request.rfile.read(int(request.headers.get("Content-Length", "0")))
@@ -95,10 +89,7 @@ def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
         "PATH": os.environ["PATH"],
         "GIT_PROJECT_ROOT": str(state.root),
         "GIT_HTTP_EXPORT_ALL": "1",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_CONFIG_VALUE_0": "*",
+        **SAFE,
         "REQUEST_METHOD": request.command,
         "PATH_INFO": path,
         "QUERY_STRING": query,

@@ -57,26 +57,18 @@ class Pods:
         return self.folder / f"termination-{rank}"
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        return {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": PYTHONPATH,
-            "DPO_RUN": "r",
-            "DPO_WORKSPACE": str(self.folder / "workspace"),
-            "DPO_RECIPE": str(self.folder / "recipe.yaml"),
-            "DPO_NODES": str(self.nodes),
-            "DPO_COMPLETIONS": str(self.nodes),
-            "DPO_JOB_INDEX": "0",
-            "JOB_COMPLETION_INDEX": str(rank),
-            "DPO_MASTER_ADDR": "127.0.0.1",
-            "DPO_MASTER_PORT": str(self.master_port),
-            "DPO_GANG_PORT": str(self.port),
-            "DPO_GANG_DEADLINE": "20",
-            "DPO_RESTARTS_IN_PLACE": "0",
-            "DPO_POD_NAME": f"r-node-0-{rank}",
-            "DPO_TERMINATION_LOG": str(self.log(rank)),
-            "FAKE_TRAIN": self.train,
-            **change,
+        given = {
+            "WORKSPACE": self.folder / "workspace",
+            "RECIPE": self.folder / "recipe.yaml",
+            **dict.fromkeys(("NODES", "COMPLETIONS"), self.nodes),
+            **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.master_port},
+            **{"GANG_PORT": self.port, "GANG_DEADLINE": 20, "RESTARTS_IN_PLACE": 0},
+            **{"RUN": "r", "POD_NAME": f"r-node-0-{rank}", "JOB_INDEX": 0},
+            "TERMINATION_LOG": self.log(rank),
         }
+        env = {f"DPO_{name}": str(value) for name, value in given.items()}
+        env |= {"PATH": os.environ["PATH"], "PYTHONPATH": PYTHONPATH, "FAKE_TRAIN": self.train}
+        return env | {"JOB_COMPLETION_INDEX": str(rank)} | change
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

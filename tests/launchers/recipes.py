@@ -15,19 +15,12 @@ def plain(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
 
 
 def recipe(**args: Any) -> Recipe:
-    given = {
-        "max_length": 8192,
-        "packing": True,
-        "global_batch_size": 128,
-        "tensor_model_parallel_size": 4,
-        "pipeline_model_parallel_size": 2,
-        "expert_model_parallel_size": 8,
-        "sequence_parallel": True,
-        "recompute_granularity": "full",
-        "recompute_method": "uniform",
-        "recompute_num_layers": 1,
-    }
-    return parse(FIELDS | {"args": given | args})
+    sizes = {"tensor_model_parallel_size": 4, "pipeline_model_parallel_size": 2}
+    sizes |= {"expert_model_parallel_size": 8, "sequence_parallel": True}
+    batch = {"max_length": 8192, "packing": True, "global_batch_size": 128}
+    again = {"granularity": "full", "method": "uniform", "num_layers": 1}
+    recompute = {f"recompute_{name}": value for name, value in again.items()}
+    return parse(FIELDS | {"args": {**sizes, **batch, **recompute, **args}})
 
 
 def job(**fields: Any) -> Job:

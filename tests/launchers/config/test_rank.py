@@ -85,6 +85,7 @@ OMPI_COMM_WORLD_LOCAL_RANK=0 MASTER_ADDR=h0
 """)
 MPIRUNS_STEP = of("SLURM_NODEID=0 SLURM_STEP_NODELIST=gpu08 SLURM_JOB_NUM_NODES=2")
 """Slurm's variables where mpirun starts its daemon, a step of one node on each of the others."""
+NO_ADDRESSES = ("tcp://h0:29500", "h0:29500", "[fd00::1]", "h0 ", "<host IP>", "$(MASTER_ADDR)")
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
 SLURM = of("""
 SLURM_NODEID=1 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=gpu[07-08] SLURM_LOCALID=0
@@ -170,6 +171,7 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "8"}, "launch-several-per-node", "SIZE=8"),
         (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, "launch-several-per-node", "8(x2)"),
         (SLURM | {"SLURM_LOCALID": "3"}, "launch-several-per-node", "SLURM_LOCALID=3"),
+        *((DLC | {"MASTER_ADDR": each}, "master-address", each) for each in NO_ADDRESSES),
     ],
 )
 def test_variables_that_leave_the_rank_open_are_refused(
@@ -207,15 +209,6 @@ def test_the_hosts_of_a_pbs_job_are_counted_in_its_file(tmp_path: Path) -> None:
     with pytest.raises(LaunchError) as refusal:
         place_of(env)
     assert refusal.value.id == "launch-incomplete"
-
-
-@pytest.mark.parametrize(
-    "address", ["tcp://h0:29500", "h0:29500", "[fd00::1]", "h0 ", "<host IP>", "$(MASTER_ADDR)"]
-)
-def test_what_is_no_address_of_a_host_is_refused(address: str) -> None:
-    with pytest.raises(LaunchError) as refusal:
-        place_of(DLC | {"MASTER_ADDR": address})
-    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "master-address")
 
 
 @pytest.mark.parametrize(

@@ -69,19 +69,12 @@ def test_a_wrong_setting_is_refused_by_name(change: dict[str, str], named: str) 
 
 
 def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
-    links = {
-        "DPO_CHAT_SERVICE_HOST": "10.0.0.1",
-        "DPO_CHAT_SERVICE_PORT": "80",
-        "DPO_CHAT_SERVICE_PORT_HTTP": "80",
-        "DPO_CHAT_PORT": "tcp://10.0.0.1:80",
-        "DPO_CHAT_PORT_80_TCP": "tcp://10.0.0.1:80",
-        "DPO_CHAT_PORT_80_TCP_PROTO": "tcp",
-        "DPO_CHAT_PORT_80_TCP_PORT": "80",
-        "DPO_CHAT_PORT_80_TCP_ADDR": "10.0.0.1",
-        "DPO_DNS_PORT": "udp://10.0.0.1:53",
-        "SKIP_LIST_SERVICE_HOST": "10.0.0.1",
-    }
-    assert from_env(ENV | links) == from_env(ENV)
+    links = {"SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP": "80"}
+    links |= dict.fromkeys(("PORT", "PORT_80_TCP"), "tcp://10.0.0.1:80")
+    links |= {"PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.0.0.1"}
+    links = {f"DPO_CHAT_{name}": text for name, text in links.items()}
+    others = {"DPO_DNS_PORT": "udp://10.0.0.1:53", "SKIP_LIST_SERVICE_HOST": "10.0.0.1"}
+    assert from_env(ENV | links | others) == from_env(ENV)
 
 
 @pytest.mark.parametrize("old", ["GPU_MODEL", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS"])

@@ -6,18 +6,9 @@ Runs in the training Python.
 import sys
 from pathlib import Path
 
-TEXT = {
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 96,
-    "moe_intermediate_size": 48,
-    "num_experts_per_tok": 2,
-    "vocab_size": 128,
-    "pad_token_id": None,
-}
+TEXT = {"hidden_size": 64, "num_hidden_layers": 4, "vocab_size": 128, "pad_token_id": None}
+TEXT |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+TEXT |= {"intermediate_size": 96, "moe_intermediate_size": 48, "num_experts_per_tok": 2}
 LOCAL: dict[str, object] = {"num_local_experts": 4}
 ROUTED: dict[str, object] = {"n_routed_experts": 4, "first_k_dense_replace": 1}
 VISION = {"depth": 1, "num_hidden_layers": 1, "hidden_size": 32, "out_hidden_size": 64}

@@ -21,20 +21,10 @@ from tests.launchers.pods import Pods, end
 
 LIMIT = 15.0
 """Seconds from the start of a container to its refusal."""
-SIZES = {
-    "model_type": "qwen3_moe",
-    "num_hidden_layers": 6,
-    "hidden_size": 64,
-    "vocab_size": 128,
-    "num_attention_heads": 6,
-    "num_key_value_heads": 3,
-    "head_dim": 16,
-    "num_experts": 8,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32,
-    "intermediate_size": 128,
-    "max_position_embeddings": 512,
-}
+SIZES: dict[str, Any] = {"model_type": "qwen3_moe", "num_hidden_layers": 6, "hidden_size": 64}
+SIZES |= {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 16, "vocab_size": 128}
+SIZES |= {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+SIZES |= {"intermediate_size": 128, "max_position_embeddings": 512}
 ARGS = {
     "num_train_epochs": 1,
     "tensor_model_parallel_size": 4,

@@ -1,6 +1,7 @@
 """The error of a value that is not finite names the rows that can have caused it."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,13 @@ def finding(*given: Microbatch, value: float = math.nan) -> Finding:
     return Finding(rank=5, step=31, what="the loss", value=value, microbatches=given)
 
 
-def test_only_the_microbatch_whose_loss_is_not_finite_is_named() -> None:
-    found = finding(Microbatch(rows=(8, 3), loss=0.7), Microbatch(rows=(9, 1), loss=math.inf))
-    assert found.rows == [1, 9]
-
-
-@pytest.mark.parametrize("loss", [0.5, None])
-def test_all_rows_of_the_step_are_named_if_no_loss_says_more(loss: float | None) -> None:
-    found = finding(Microbatch(rows=(8, 3), loss=loss), Microbatch(rows=(3, 1), loss=loss))
-    assert found.rows == [1, 3, 8]
+@pytest.mark.parametrize(
+    ("losses", "rows"),
+    [((0.7, math.inf), [1, 3]), ((0.5, 0.5), [1, 3, 8]), ((None, None), [1, 3, 8])],
+)
+def test_the_rows_of_the_loss_that_is_not_finite_are_named_or_all(losses: Any, rows: Any) -> None:
+    both = (Microbatch(rows=r, loss=loss) for r, loss in zip(((8, 3), (3, 1)), losses, strict=True))
+    assert finding(*both).rows == rows
 
 
 def test_the_error_is_a_users_and_names_rank_step_and_file() -> None:

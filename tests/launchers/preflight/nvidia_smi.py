@@ -4,24 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 H200 = "NVIDIA H200"
+COUNTERS = ("sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable")
+FAULTS = ("sram_threshold_exceeded", "remapped_row_pending", "remapped_row_failure")
 
 
 def gpu(index: int, **change: str) -> str:
     """Return the XML of one GPU; ``change`` replaces the text of a tag."""
-    fields = {
-        "product_name": H200,
-        "fabric_state": "Completed",
-        "gpu_recovery_action": "None",
-        "sram_uncorrectable_parity": "0",
-        "sram_uncorrectable_secded": "0",
-        "dram_uncorrectable": "0",
-        "sram_threshold_exceeded": "No",
-        "remapped_row_pending": "No",
-        "remapped_row_failure": "No",
-        "hw_thermal_slowdown": "Not Active",
-        "total": "143771 MiB",
-        "used": "0 MiB",
-    } | change
+    fields = {"product_name": H200, "fabric_state": "Completed", "gpu_recovery_action": "None"}
+    fields |= {"hw_thermal_slowdown": "Not Active", "total": "143771 MiB", "used": "0 MiB"}
+    fields |= dict.fromkeys(COUNTERS, "0") | dict.fromkeys(FAULTS, "No") | change
     return """
     <gpu id="00000000:{bus}:00.0">
       <product_name>{product_name}</product_name><uuid>GPU-{index}</uuid>

@@ -15,20 +15,8 @@ def arguments(tmp_path: Path, **changed: Any) -> Any:
     model.mkdir(exist_ok=True)
     (model / "model.safetensors").write_bytes(b"weights")
     data.write_text("{}\n")
-    given = {
-        "rlhf_type": "dpo",
-        "tuner_type": "full",
-        "streaming": False,
-        "task_type": "causal_lm",
-        "model": str(model),
-        "ref_model": str(model),
-        "dataset": [str(data)],
-        "val_dataset": [],
-        "max_length": 8192,
-        "template": "qwen3",
-        "external_plugins": [],
-        "mcore_model": None,
-        "mcore_ref_model": None,
-        "context_parallel_size": 1,
-    }
-    return SimpleNamespace(**{**given, **changed})
+    task = {"rlhf_type": "dpo", "tuner_type": "full", "task_type": "causal_lm", "streaming": False}
+    models = {"model": str(model), "ref_model": str(model), "mcore_model": None}
+    rows = {"dataset": [str(data)], "val_dataset": [], "external_plugins": [], "max_length": 8192}
+    more = {"mcore_ref_model": None, "template": "qwen3", "context_parallel_size": 1}
+    return SimpleNamespace(**{**task, **models, **rows, **more, **changed})

@@ -29,23 +29,9 @@ its own names it (``HF_ENDPOINT``)."""
 SECONDS = 100
 """A server listens by then, also on a busy machine; a test may take 120."""
 READ = (
-    "HF_",
-    "HUGGING",
-    "TRANSFORMERS_",
-    "USE_",
-    "SWIFT_",
-    "TOKENIZERS_",
-    "LOG_LEVEL",
-    "HOME",
-    "PYTORCH",
-    "TORCH_LOGS",
-    "TORCH_HOME",
-    "TORCHINDUCTOR",
-    "CUDA_",
-    "XDG_",
-    "LD_",
-    "PYTHONHASH",
-    "PYTHONWARN",
+    *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TOKENIZERS_", "LOG_LEVEL", "HOME"),
+    *("PYTORCH", "TORCH_LOGS", "TORCH_HOME", "TORCHINDUCTOR", "CUDA_", "XDG_", "LD_"),
+    *("PYTHONHASH", "PYTHONWARN"),
 )
 """Beginnings of variables that are read when ms-swift is imported: they must be the server's."""
 
@@ -104,9 +90,8 @@ def launcher(path: str) -> Path:
     this = Path(sys.executable)
     if SESSION not in os.environ:
         return this
-    return _started(
-        _Warmed(name="launcher", python=this, imports=("launchers.command",), paths=(path,))
-    )
+    imports = ("launchers.command",)
+    return _started(_Warmed(name="launcher", python=this, imports=imports, paths=(path,)))
 
 
 @dataclass(frozen=True, kw_only=True)
