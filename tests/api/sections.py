@@ -31,7 +31,7 @@ OBJECTS = (
 """Kinds of extra objects whose other fields may all be absent, with their version."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Section:
     """Draws one key of the values."""
 
@@ -310,51 +310,41 @@ def _in_metadata(key: str, field: str) -> Callable[[Document, Document], None]:
 
 
 SECTIONS: Mapping[str, Section] = {
-    "affinity": Section(draw=_one("affinity", "Affinity"), place=_in_spec("affinity")),
-    "env": Section(draw=_env, place=_place_env),
-    "dnsConfig": Section(draw=_one("dnsConfig", "PodDNSConfig"), place=_in_spec("dnsConfig")),
-    "envFrom": Section(draw=_list("envFrom", "EnvFromSource"), place=_in_container("envFrom")),
-    "extraInitContainers": Section(draw=_extra_init_containers),
-    "extraObjects": Section(draw=_extra_objects),
-    "hostAliases": Section(draw=_list("hostAliases", "HostAlias"), place=_in_spec("hostAliases")),
-    "initContainers": Section(draw=_init_containers, place=_place_init_containers),
-    "jobset": Section(draw=_jobset),
-    "jobset.spec": Section(draw=_jobset_spec),
-    "names": Section(draw=_names),
-    "networkPolicy": Section(draw=_network_policy),
-    "nodeSelector": Section(
-        draw=_labels("nodeSelector", LABEL_VALUES), place=_in_spec("nodeSelector")
-    ),
-    "podAnnotations": Section(
-        draw=_pod_annotations, place=_in_metadata("podAnnotations", "annotations")
-    ),
-    "podLabels": Section(
-        draw=_labels("podLabels", LABEL_VALUES), place=_in_metadata("podLabels", "labels")
-    ),
+    "affinity": Section(_one("affinity", "Affinity"), _in_spec("affinity")),
+    "env": Section(_env, _place_env),
+    "dnsConfig": Section(_one("dnsConfig", "PodDNSConfig"), _in_spec("dnsConfig")),
+    "envFrom": Section(_list("envFrom", "EnvFromSource"), _in_container("envFrom")),
+    "extraInitContainers": Section(_extra_init_containers),
+    "extraObjects": Section(_extra_objects),
+    "hostAliases": Section(_list("hostAliases", "HostAlias"), _in_spec("hostAliases")),
+    "initContainers": Section(_init_containers, _place_init_containers),
+    "jobset": Section(_jobset),
+    "jobset.spec": Section(_jobset_spec),
+    "names": Section(_names),
+    "networkPolicy": Section(_network_policy),
+    "nodeSelector": Section(_labels("nodeSelector", LABEL_VALUES), _in_spec("nodeSelector")),
+    "podAnnotations": Section(_pod_annotations, _in_metadata("podAnnotations", "annotations")),
+    "podLabels": Section(_labels("podLabels", LABEL_VALUES), _in_metadata("podLabels", "labels")),
     "podSecurityContext": Section(
-        draw=_one("podSecurityContext", "PodSecurityContext"), place=_place_pod_security
+        _one("podSecurityContext", "PodSecurityContext"), _place_pod_security
     ),
-    "podSpec": Section(draw=_pod_spec, place=_place_pod_spec),
-    "resourceClaims": Section(
-        draw=_list("resourceClaims", "PodResourceClaim"), place=_place_claims
-    ),
-    "resources": Section(draw=_resources),
-    "role": Section(draw=_role),
+    "podSpec": Section(_pod_spec, _place_pod_spec),
+    "resourceClaims": Section(_list("resourceClaims", "PodResourceClaim"), _place_claims),
+    "resources": Section(_resources),
+    "role": Section(_role),
     "securityContext": Section(
-        draw=_one("securityContext", "SecurityContext"), place=_in_container("securityContext")
+        _one("securityContext", "SecurityContext"), _in_container("securityContext")
     ),
-    "serviceAccount": Section(draw=_service_account),
-    "single keys": Section(draw=single_keys.draw),
-    "tmp": Section(draw=lambda parts: {"tmp": {"sizeLimit": parts.quantity()}}),
-    "tolerations": Section(
-        draw=_list("tolerations", "Toleration", most=3), place=_in_spec("tolerations")
-    ),
+    "serviceAccount": Section(_service_account),
+    "single keys": Section(single_keys.draw),
+    "tmp": Section(lambda parts: {"tmp": {"sizeLimit": parts.quantity()}}),
+    "tolerations": Section(_list("tolerations", "Toleration", most=3), _in_spec("tolerations")),
     "topologySpreadConstraints": Section(
-        draw=_list("topologySpreadConstraints", "TopologySpreadConstraint")
+        _list("topologySpreadConstraints", "TopologySpreadConstraint")
     ),
-    "volumeMounts": Section(draw=_mounts, place=_place_volumes),
-    "volumes": Section(draw=_volumes, place=_place_volumes),
-    "workspace": Section(draw=_workspace),
+    "volumeMounts": Section(_mounts, _place_volumes),
+    "volumes": Section(_volumes, _place_volumes),
+    "workspace": Section(_workspace),
 }
 
 
