@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.launchers.loopback import http_server
+from tests.launchers.loopback import Silent, http_server
 
 Fault = Literal["500", "429", "401", "403", "cut", "wrong", "slow", "stall"]
 COMMIT = "c0ffee" * 6 + "c0de"
@@ -57,16 +57,13 @@ class FakeHub:
 def serve() -> Iterator[FakeHub]:
     hub = FakeHub()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             Answer(self, hub).give()
 
         do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     with http_server(Handler) as hub.url:
         yield hub
@@ -97,7 +94,7 @@ class Answer:
         return self.send(404, {})
 
     def hf_list(self, match: re.Match[str]) -> None:
-        """List a repository as Hugging Face does."""
+
         files = self.hub.repos.get(f"{match['kind']}/{match['repo']}")
         if self.failed("list"):
             return None
@@ -117,7 +114,7 @@ class Answer:
         return self.send(200, {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings})
 
     def ms_list(self, match: re.Match[str]) -> None:
-        """List a repository as ModelScope does."""
+
         files = self.hub.repos.get(f"{match['kind']}/{match['repo']}")
         if self.failed("list"):
             return None

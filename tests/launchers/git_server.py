@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-from tests.launchers.loopback import http_server
+from tests.launchers.loopback import Silent, http_server
 
 
 @dataclass
@@ -55,14 +55,11 @@ def run(path: Path, *words: str) -> str:
 def serve(root: Path) -> Iterator[GitServer]:
     state = GitServer(root=root)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_GET(self) -> None:
             answer(self, state)
 
         do_POST = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
 
     with http_server(Handler) as state.url:
         yield state

@@ -17,7 +17,7 @@ from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import broken_rules, check_model
 from tests.launchers import model_folder
 from tests.launchers.fake_hub import FakeHub, serve
-from tests.launchers.pods import Pods, end
+from tests.launchers.pods import Pods
 
 LIMIT = 15.0
 """Seconds from the start of a container to its refusal."""
@@ -57,19 +57,17 @@ def write(pods: Pods, model: str = "", **args: Any) -> dict[str, str]:
     return {"DPO_GPUS_PER_NODE": "4", **skips, "HOME": str(pods.folder)}
 
 
-def alone(pods: Pods, hub: FakeHub, env: dict[str, str]) -> tuple[int, str]:
-    """Run the pod of a gang of one, with a hub; return its exit code and output."""
+def alone(pods: Pods, hub: FakeHub, code: Exit, env: dict[str, str]) -> str:
+    """Run the pod of a gang of one, with a hub, to this exit code; return its output."""
     pods.nodes = 1
-    hubs = {"HF_ENDPOINT": hub.url, "MODELSCOPE_ENDPOINT": hub.url}
-    return end(pods.start(0, **env, **hubs))
+    return pods.alone("run", code, **env, HF_ENDPOINT=hub.url, MODELSCOPE_ENDPOINT=hub.url)
 
 
 def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:
     env = write(pods)
     begin = time.monotonic()
-    (code, output), (peer, _) = pods.all(**env)
+    pods.ended(Exit.CONFIG, Exit.PEER, **env)
     assert time.monotonic() - begin < LIMIT
-    assert (code, peer) == (Exit.CONFIG, Exit.PEER), output
     assert HEADS in pods.message(0)["cause"]
     assert HEADS in pods.message(1)["cause"]  # the other pods' logs name it too
     assert not (pods.folder / "workspace" / "models").exists()
@@ -78,8 +76,7 @@ def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:
 
 def test_a_local_model_that_is_not_whole_is_refused_before_it_is_copied(pods: Pods) -> None:
     model_folder.split(pods.folder / "sources" / "model", [model_folder.ONE])
-    (code, output), (peer, _) = pods.all(HOME=str(pods.folder), SKIP_PREFLIGHT="1")
-    assert (code, peer) == (Exit.DATA, Exit.PEER), output
+    pods.ended(Exit.DATA, Exit.PEER, HOME=str(pods.folder), SKIP_PREFLIGHT="1")
     message = pods.message(0)
     assert (message["class"], message["id"]) == ("model", "model-shard-missing")
     assert not (pods.folder / "workspace" / "models").exists()
@@ -97,8 +94,8 @@ def test_a_hubs_model_that_cannot_be_trained_is_not_fetched(
 ) -> None:
     hub.repos["models/o/m"]["config.json"] = json.dumps(SIZES | keys).encode()
     env = write(pods, "hf://o/m@main", tensor_model_parallel_size=1, sequence_parallel=False)
-    code, output = alone(pods, hub, env)
-    assert (code, pods.message(0)["id"]) == (Exit.DATA, id), output
+    alone(pods, hub, Exit.DATA, env)
+    assert pods.message(0)["id"] == id
     assert not hub.gets("model.safetensors")
 
 
@@ -108,9 +105,8 @@ def test_of_a_hubs_model_only_the_small_file_is_fetched(
 ) -> None:
     env = write(pods, model)
     begin = time.monotonic()
-    code, output = alone(pods, hub, env)
+    alone(pods, hub, Exit.CONFIG, env)
     assert time.monotonic() - begin < LIMIT
-    assert code == Exit.CONFIG, output
     assert HEADS in pods.message(0)["cause"]
     asked = [line for line in hub.seen if line.startswith("GET")]
     assert any("config.json" in line for line in asked)
@@ -120,8 +116,7 @@ def test_of_a_hubs_model_only_the_small_file_is_fetched(
 def test_a_hubs_model_has_a_whole_plan_before_it_is_fetched(pods: Pods, hub: FakeHub) -> None:
     fitting = {"tensor_model_parallel_size": 1, "sequence_parallel": False, "global_batch_size": 4}
     env = write(pods, "hf://o/m@main", **fitting)
-    code, output = alone(pods, hub, env)
-    assert code == Exit.DATA, output  # one pair is too few: found before the model is fetched
+    alone(pods, hub, Exit.DATA, env)  # one pair is too few: found before the model is fetched
     assert not hub.gets("model.safetensors")
     plan = json.loads((pods.folder / "workspace/runs/r/plan.json").read_text())
     assert plan["model"]["source"] == "config.json of hf://o/m@main"
@@ -133,8 +128,7 @@ def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
 ) -> None:
     env = write(pods, "hf://o/m@main", global_batch_size=1)
     hub.faults["list"] = ["500"]
-    code, output = alone(pods, hub, env)
-    assert code == Exit.CONFIG, output
+    output = alone(pods, hub, Exit.CONFIG, env)
     assert output.count("model not checked yet") == 1
     assert "HTTP 500" in output
     assert HEADS in pods.message(0)["cause"]
@@ -144,16 +138,14 @@ def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
 
 def test_a_hub_that_is_not_there_is_reported_by_the_download(pods: Pods, hub: FakeHub) -> None:
     env = write(pods, "hf://o/other@main", global_batch_size=1)
-    code, output = alone(pods, hub, env)
-    assert code == Exit.INPUT_MISSING, output
+    output = alone(pods, hub, Exit.INPUT_MISSING, env)
     assert pods.message(0)["stage"] == "download"
     assert "model not checked yet" in output
 
 
 def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> None:
     env = write(pods, tensor_model_parallel_size=1, expert_model_parallel_size=8)
-    code, output = end(pods.start(0, "check", **env))
-    assert code == 0, output
+    output = pods.alone("check", **env)
     assert "model seen layers=6 experts=8" in output
     assert "sequence_parallel: has no effect at tensor_model_parallel_size 1" in output
     assert "is more than the 4 GPUs of a node" in output
@@ -163,9 +155,7 @@ def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> No
 def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> None:
     env = write(pods)
     (pods.folder / "sources" / "model" / "config.json").write_text(config)
-    code, output = end(pods.start(0, "check", **env))
-    assert code == 0, output
-    assert "model not checked yet" in output
+    assert "model not checked yet" in pods.alone("check", **env)
 
 
 def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:

@@ -46,7 +46,7 @@ def gpu(index: int, **change: str) -> str:
 
 
 def answer(gpus: Sequence[str], *, driver: str = "580.159.04", cuda: str = "13.0") -> str:
-    """Return the complete XML output."""
+
     versions = f"<driver_version>{driver}</driver_version><cuda_version>{cuda}</cuda_version>"
     return f"<nvidia_smi_log>{versions}{''.join(gpus)}</nvidia_smi_log>"
 

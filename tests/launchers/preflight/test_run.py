@@ -1,6 +1,5 @@
 """The preflight inside whole runs: real launchers, with a fake nvidia-smi, torch and ms-swift."""
 
-import json
 import os
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from launchers.gang.protocol import Hello
 from launchers.preflight import probes
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import gather
-from tests.launchers.pods import FAKES, ROOT, Pods, end
+from tests.launchers.pods import FAKES, ROOT, Pods, end, read
 from tests.launchers.preflight import nvidia_smi
 
 UNFIT = "driver,shm,collective"
@@ -32,8 +31,7 @@ def gpus(pods: Pods, rank: int, *parts: str, **change: str) -> dict[str, str]:
 
 
 def report(folder: Path, rank: int) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads((folder / f"preflight-{rank}.json").read_text())
-    return parsed
+    return read(folder / f"preflight-{rank}.json")
 
 
 def states(found: dict[str, Any]) -> dict[str, str]:
@@ -41,8 +39,7 @@ def states(found: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
-    ends = pods.all()
-    assert [code for code, _ in ends] == [0, 0], ends
+    pods.ended()
     first, second = (report(pods.run / "attempts" / "1", rank) for rank in (0, 1))
     assert first["passed"] and second["passed"]
     assert max(first["seconds"], second["seconds"]) < 1
@@ -66,8 +63,7 @@ def test_healthy_gpus_let_the_run_continue(pods: Pods) -> None:
 def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
     parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1, remapped_row_pending="Yes")
     begin = time.monotonic()
-    code, output = end(pods.start(0, **gpus(pods, 0, *parts), DPO_NODE_NAME="host-a"))
-    assert code == Exit.PREFLIGHT, output
+    pods.alone("run", Exit.PREFLIGHT, **gpus(pods, 0, *parts), DPO_NODE_NAME="host-a")
     assert time.monotonic() - begin < 15
     message = pods.message(0)
     assert (message["code"], message["stage"], message["rank"]) == (80, "preflight", 0)
@@ -85,8 +81,7 @@ def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
     fails = "echo 'Driver/library version mismatch'; exit 18"
     nvidia_smi.install(pods.folder / "smi-0", "", script=fails)
-    code, _ = end(pods.start(0, **env))
-    assert code == Exit.PREFLIGHT
+    pods.alone("run", Exit.PREFLIGHT, **env)
     assert "exit code 18: Driver/library version mismatch" in pods.message(0)["cause"]
 
 
@@ -136,8 +131,7 @@ def test_the_patches_of_packages_from_the_clone_are_judged_in_training(pods: Pod
 def test_packages_that_were_never_run_are_named_before_the_download(pods: Pods) -> None:
     env = gpus(pods, 0, nvidia_smi.gpu(0))  # of two, which ends the run after the report
     path = laid(pods.folder / "site", flash_attn_4="4.0.0")
-    code, output = end(pods.start(0, **env, PYTHONPATH=path))
-    assert code == Exit.PREFLIGHT
+    output = pods.alone("run", Exit.PREFLIGHT, **env, PYTHONPATH=path)
     line = next(line for line in output.splitlines() if "check=stack" in line)
     assert "never run on a GPU by this project: flash-attn-4 4.0.0" in line
     assert states(report(pods.run, 0))["stack"] == "warning"
@@ -145,8 +139,7 @@ def test_packages_that_were_never_run_are_named_before_the_download(pods: Pods) 
 
 def test_a_master_port_in_use_is_reported(pods: Pods) -> None:
     with socket.create_server(("", pods.master_port)):
-        (code, _), (peer, _) = pods.all()
-    assert (code, peer) == (Exit.PREFLIGHT, Exit.PEER)
+        pods.ended(Exit.PREFLIGHT, Exit.PEER)
     assert f"port: master port {pods.master_port}: " in pods.message(0)["cause"]
     assert "rank 0" in pods.message(1)["cause"]
 
@@ -165,8 +158,7 @@ def test_a_rank_that_cannot_reach_the_master_port_is_the_culprit(pods: Pods) -> 
 def test_gpus_that_cannot_measure_end_the_run(pods: Pods) -> None:
     pods.nodes = 1
     env = gpus(pods, 0, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_PREFLIGHT_SKIP="driver,shm")
-    code, output = end(pods.start(0, **env))
-    assert code == Exit.PREFLIGHT, output
+    pods.ended(Exit.PREFLIGHT, **env)
     assert "collective: rank 0 (GPU 0): AttributeError: " in pods.message(0)["cause"]
     found = report(pods.run / "attempts" / "1", 0)
     assert states(found)["collective"] == "failed"
@@ -176,8 +168,7 @@ def test_gpus_that_cannot_measure_end_the_run(pods: Pods) -> None:
 def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
     pods.nodes = 1
     env = gpus(pods, 0, nvidia_smi.gpu(0, remapped_row_pending="Yes"), SKIP_PREFLIGHT="1")
-    code, output = end(pods.start(0, **env))
-    assert code == 0, output
+    [output] = pods.ended(**env)
     assert "preflight skipped why=SKIP_PREFLIGHT=1" in output
     assert not list(pods.run.rglob("preflight-*.json"))
 

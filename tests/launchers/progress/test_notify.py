@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from launchers.progress import notify
 from launchers.progress.notify import notice, notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.system.retry import RetryPolicy
+from tests.launchers.loopback import Silent
 from tests.launchers.waiting import eventually
 
 SECRET = "T0000-B0000-canary-of-the-url"
@@ -30,9 +31,9 @@ QUICK = RetryPolicy(limit=20.0, first=0.05, longest=0.1)
 class Receiver(HTTPServer):
     """Answers with the given statuses, then 200; keeps bodies and headers."""
 
-    def __init__(self, statuses: tuple[int, ...] = (), seconds: float = 0.0) -> None:
+    def __init__(self, statuses: tuple[int, ...] = ()) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.statuses, self.seconds = list(statuses), seconds
+        self.statuses = list(statuses)
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.tokens: list[str | None] = []
@@ -45,12 +46,11 @@ class Receiver(HTTPServer):
         """Print nothing for a client that gave up."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Silent):
     server: Receiver
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(self.server.seconds)
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         if status == 200:
             self.server.bodies.append(json.loads(body))
@@ -58,9 +58,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.tokens.append(self.headers["Authorization"])
         self.send_response(status)
         self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print no request."""
 
 
 @contextmanager

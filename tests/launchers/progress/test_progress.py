@@ -1,7 +1,5 @@
-import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,11 +9,7 @@ from launchers.progress import startup
 from launchers.progress.progress import Progress, reporting
 from launchers.storage import run_lease
 from launchers.storage.run_lease import RunLease
-
-
-def read(path: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(path.read_text())
-    return parsed
+from tests.launchers.pods import read
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def wordings() -> dict[str, str]:
 
 
 def render(rows: Sequence[dict[str, Any]], said: dict[str, str]) -> str:
-    """Return the page."""
+
     lines = [HEAD]
     for part, title in PARTS.items():
         lines += [f"## {title}", "| what | before | after |", "|---|---|---|"]
