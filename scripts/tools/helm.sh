@@ -7,7 +7,7 @@ kind=${1:?usage: scripts/tools/helm.sh main|compare}
 build() { # build MAJOR VERSION FOLDER: the linker flag sets the version as Helm's own releases do
   local module=helm.sh/helm/v$1 folder=$PWD/$3
   echo "helm $2: building with Go, about two minutes, once" >&2
-  GOBIN=$folder CGO_ENABLED=0 go install -trimpath \
+  GOBIN=$folder CGO_ENABLED=0 go install -trimpath -gcflags all=-dwarf=false \
     -ldflags "-s -w -X $module/internal/version.version=v$2" "$module/cmd/helm@v$2" 2>"$folder.log" || {
     cat "$folder.log" >&2
     echo "error: go could not build helm $2 (Go >= 1.26 is needed); or install Helm >= 3.17" >&2
