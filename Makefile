@@ -78,8 +78,11 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 # For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
-# Tests whose subject depends on the ms-swift version: flags, rules, patches, packs, checkpoints and their resume.
-NEXT_TESTS := tests/differential tests/field $(addprefix tests/launchers/,evaluation flags rules upstream) \
+# Tests whose result depends on SWIFT: flags, rules, packs, checkpoints and their resume. Patches are tested with all
+# releases in `make check`.
+NEXT_TESTS := tests/differential tests/field tests/launchers/rules \
+	$(addprefix tests/launchers/evaluation/,test_evaluation.py test_probe.py) \
+	$(addprefix tests/launchers/flags/,test_installed.py test_packages.py) \
 	$(addprefix tests/launchers/training/,collect epochs experts/test_filler_edge.py \
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
 	test_seal_transformers.py)
@@ -136,7 +139,7 @@ check: ## lint, types and all tests that need no cluster
 	@$(TEST) --keep-durations $(PYTEST)
 
 test-next: ## tests that depend on the ms-swift version, with another one that the chart supports (NEXT=4.4.1)
-	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_OTHERS) $(ENGINES) $(HELM))
+	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_OTHERS) $(HELM))
 	@SWIFT=$(NEXT) CASES=200 $(TEST) $(NEXT_TESTS) $(PYTEST)
 
 test-chart: ## only the tests of the chart, with chart-testing and kubeconform
