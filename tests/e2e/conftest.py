@@ -3,13 +3,13 @@
 import fcntl
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e import diagnosis, queues, real, space, standin, volumes
+from tests.e2e import diagnosis, queues, real, space, standin
 from tests.e2e.chance import CHOSEN, VARIABLE, Chance
 from tests.e2e.cluster import cluster as clusters
 from tests.e2e.cluster import kubectl as program
@@ -20,7 +20,7 @@ from tests.e2e.image import __main__ as image
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import MEASURED
 from tests.e2e.real import MainJob
-from tests.e2e.space import OPEN, WRECKS, Space
+from tests.e2e.space import OPEN, WRECKS, Opened, Space
 
 LAST = ("test_control_plane", "test_nodes")
 """Modules that run last: they break and repair the cluster, and must not affect other tests."""
@@ -112,10 +112,19 @@ def empty(
         yield made
 
 
+@pytest.fixture(scope="session")
+def opened(cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Opens a namespace that several tests share."""
+
+    def open_space(name: str, level: str = "privileged") -> AbstractContextManager[Space]:
+        return space.opened(cluster, kubectl, name, level, tmp_path_factory.mktemp(name))
+
+    return open_space
+
+
 @pytest.fixture
 def unqueued(empty: Space) -> Space:
     """``space`` with a workspace and the stand-in trainer."""
-    volumes.claim(empty, "training")
     standin.prepare(empty)
     return empty
 
@@ -134,12 +143,10 @@ def chance(request: pytest.FixtureRequest) -> Chance:
 
 
 @pytest.fixture(scope="session")
-def main_job(
-    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[MainJob]:
+def main_job(opened: Opened) -> Iterator[MainJob]:
     """The README's run, kept for the session because other tests compare with it."""
-    with real.main_job(cluster, kubectl, tmp_path_factory.mktemp("main-job")) as made:
-        yield made
+    with opened("main-job") as place:
+        yield real.main_job(place)
 
 
 @pytest.fixture

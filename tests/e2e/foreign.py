@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tests.e2e.api import Object
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import kubernetes, manifests
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.until import until
 
 NAME = "foreign-apiserver"

@@ -7,13 +7,10 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
-Object = dict[str, Any]
-
-
-class Refused(Exception):
-    """Error of kubectl, with its message."""
+from tests.e2e import api
+from tests.e2e.api import Object, Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,19 +45,22 @@ class Kubectl:
             raise Refused(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def get(self, *words: str) -> Object:
-        content: Object = json.loads(self.run("get", *words, "--output=json"))
-        return content
-
-    def find(self, kind: str, name: str) -> Object | None:
-        text = self.run("get", kind, name, "--ignore-not-found", "--output=json")
-        found: Object | None = json.loads(text) if text.strip() else None
+    def get(self, kind: str, name: str) -> Object:
+        found = self.find(kind, name)
+        if found is None:
+            raise Refused(f"{kind} {name!r} not found")
         return found
 
+    def find(self, kind: str, name: str) -> Object | None:
+        return self._read(kind, f"/{quote(name)}")
+
     def items(self, kind: str, selector: str = "") -> list[Object]:
-        chosen = [f"--selector={selector}"] if selector else []
-        found: list[Object] = self.get(kind, *chosen)["items"]
+        found: list[Object] = (self._read(kind, f"?labelSelector={quote(selector)}") or {})["items"]
         return sorted(found, key=lambda item: str(item["metadata"]["name"]))
+
+    def _read(self, kind: str, end: str) -> Object | None:
+        server = api.connect(self.kubeconfig)
+        return server.read(server.path(kind, self.namespace or "default") + end)
 
     def apply(self, objects: Iterable[Object]) -> None:
         content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.e2e import standin
+from tests.e2e.api import Object
 from tests.e2e.faults import OUT_OF_SERVICE, Faults
-from tests.e2e.kubectl import Object
 from tests.e2e.merge import merge
 from tests.e2e.runs import Pod, Run
 from tests.e2e.space import Space
@@ -116,9 +116,7 @@ def watch(space: Space, faults: Faults) -> Loss:
 def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
     """Start a gang that avoids a node, so that one of its pods is on the node that will be lost."""
     space.kubectl.run("cordon", avoid)
-    release, run = standin.release(space, name, merge(SMALL, SPREAD[name]), hold=True)
-    release.install()
-    pods = run.training()
+    _, run, pods = standin.train(space, merge(SMALL, SPREAD[name]), name=name)
     space.kubectl.run("uncordon", avoid)
     assert lost in {pod.node for pod in pods}, pods
     victim = next(pod.name for pod in pods if pod.node == lost)

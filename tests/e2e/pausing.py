@@ -12,7 +12,7 @@ from typing import Any
 
 from scripts.manifest import GANG, KUEUE
 from tests.e2e import standin
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.merge import merge
 from tests.e2e.space import Space
 

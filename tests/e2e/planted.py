@@ -13,7 +13,8 @@ from typing import Any
 
 from scripts.manifest import KUEUE
 from scripts.observe.view import View
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.api import Object
+from tests.e2e.kubectl import Kubectl
 
 NOBODY = "example.com/nobody"
 RUN, NODE = re.compile(r"\bdpo\b"), re.compile(r"(?<!-)\bnode-(?=\d)")

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from scripts.helm import ROOT
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.api import Object
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.merge import merge
 from tests.e2e.space import Space
 

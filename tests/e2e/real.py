@@ -2,15 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.metrics.trainer_log import LOG, read_losses
-from tests.e2e import queues, sources, space, standin, volumes
-from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl
+from tests.e2e import queues, sources, standin
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
 from tests.e2e.release import A100, CPU, Release, Values
@@ -40,22 +36,17 @@ def release(space: Space, name: str, over: Values | None = None) -> tuple[Releas
     return made, Run(name=name, space=space)
 
 
-@contextmanager
-def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJob]:
-    """Run it in its own namespace, which is kept until the context ends."""
-    with space.opened(cluster, kubectl, "main-job", "privileged", folder) as place:
-        volumes.claim(place, "training")
-        sources.serve(place)
-        standin.prepare(place)
-        queues.make(place, {"nvidia.com/gpu": "16"})
-        before = objects(place)
-        installed, run = release(place, NAME)
-        with measured("main job: helm install to JobSet Completed"):
-            installed.install()
-            run.ended(seconds=MINUTES * 60)
-        yield MainJob(
-            space=place, release=installed, run=run, before=before, losses=dict(losses(run))
-        )
+def main_job(place: Space) -> MainJob:
+    """Run it in a namespace of its own."""
+    sources.serve(place)
+    standin.prepare(place)
+    queues.make(place, {"nvidia.com/gpu": "16"})
+    before = objects(place)
+    installed, run = release(place, NAME)
+    with measured("main job: helm install to JobSet Completed"):
+        installed.install()
+        run.ended(seconds=MINUTES * 60)
+    return MainJob(space=place, release=installed, run=run, before=before, losses=dict(losses(run)))
 
 
 KEEP = "KEEP_RUNS"

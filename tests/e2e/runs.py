@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.space import Space
 from tests.e2e.until import until
 

@@ -15,7 +15,7 @@ from tests.e2e import standin
 from tests.e2e.merge import merge
 from tests.e2e.release import A100, Values
 from tests.e2e.space import Space
-from tests.e2e.until import until
+from tests.e2e.until import PROCESS_PAUSE, until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def explained(
         return bool(said.out) and said.document["reasons"][0]["id"] == id
 
     try:
-        until(f"why {run} says {id}", is_first, seconds=60)
+        until(f"why {run} says {id}", is_first, seconds=60, pause=PROCESS_PAUSE)
     except AssertionError as error:
         raise AssertionError(f"{error}: {last}") from None
     first = json.loads(last[1])["reasons"][0]

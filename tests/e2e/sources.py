@@ -6,7 +6,7 @@ from pathlib import Path
 from scripts.demo import sources as demo
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.space import Space
 from tests.e2e.standin import IMAGE, values
 from tests.e2e.volumes import claim

@@ -3,8 +3,8 @@
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class Space:
         return self.cluster.layout.shared / f"{self.name}-training"
 
 
+Opened = Callable[..., AbstractContextManager[Space]]
+"""Opens a namespace by its name, with a Pod Security level."""
 OPEN: list[Space] = []
 """Existing namespaces, for the report of a failed test."""
 WRECKS: list[tuple[str, str]] = []

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.kubectl import Object
+from tests.e2e import volumes
+from tests.e2e.api import Object
 from tests.e2e.merge import merge
 from tests.e2e.release import A100, HELM4, Release, Values
-from tests.e2e.runs import Run
+from tests.e2e.runs import Pod, Run
 from tests.e2e.space import Space
 from tests.launchers import model_folder
 from tests.launchers.pods import PAIR
@@ -55,7 +56,8 @@ def config() -> Object:
 
 
 def prepare(space: Space) -> None:
-    """Create the stand-in's ConfigMap in the namespace, and model and pairs on its workspace."""
+    """Create the workspace with model and pairs, and the stand-in's ConfigMap."""
+    volumes.claim(space, "training")
     space.kubectl.apply([config()])
     model_folder.write(space.workspace / "sources" / "model")
     (space.workspace / "sources" / "pairs.jsonl").write_text(PAIR * 200, encoding="utf-8")
@@ -91,3 +93,18 @@ def release(
     layered = merge(values(hold=hold), over or {})
     made = Release(name=name, space=space, files=(A100,), values=layered, helm=helm)
     return made, Run(name=name, space=space)
+
+
+def train(
+    space: Space, over: Values | None = None, *, name: str = "dpo", helm: Path = HELM4
+) -> tuple[Release, Run, list[Pod]]:
+    """Install a held run; return it with its pods when both ranks train."""
+    made, run = release(space, name, over, hold=True, helm=helm)
+    made.install()
+    return made, run, run.training()
+
+
+def finish(run: Run) -> None:
+    """Let the held trainers of a run succeed, and wait until it has ended."""
+    order(run, "succeed")
+    run.ended()

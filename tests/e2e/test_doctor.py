@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.e2e import foreign, queues, standin
+from tests.e2e.api import Object
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.doctor import Diagnosis, look, without_rules
 from tests.e2e.foreign import crds, install
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
 from tests.e2e.rights import acting

@@ -11,13 +11,6 @@ from tests.e2e.until import until
 QUEUE = "clusterqueues.kueue.x-k8s.io"
 
 
-def held(space: Space) -> Run:
-    release, run = standin.release(space, "dpo", hold=True)
-    release.install()
-    run.training()
-    return run
-
-
 def waiting_reasons(run: Run) -> set[str]:
     chosen = f"jobset.sigs.k8s.io/jobset-name={run.name}"
     statuses = [
@@ -31,9 +24,7 @@ def waiting_reasons(run: Run) -> set[str]:
 def test_a_deleted_config_map_is_named_in_an_event_and_an_upgrade_brings_the_run_back(
     queued: Space, chance: Chance
 ) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    release, run, before = standin.train(queued)
     chance.wait()
     name = f"{run.name}-launchers"
     queued.kubectl.delete(f"configmap/{name}")
@@ -47,50 +38,43 @@ def test_a_deleted_config_map_is_named_in_an_event_and_an_upgrade_brings_the_run
     with measured("a deleted ConfigMap: helm upgrade to all pods running"):
         release.upgrade()
         run.running(2, seconds=180, but=[pod.uid for pod in before])
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
 
 
 def test_hold_and_drain_ends_the_pods_and_the_run_resumes_for_free(
     queued: Space, chance: Chance
 ) -> None:
-    run = held(queued)
-    before = run.pods()
+    _, run, before = standin.train(queued)
     chance.wait()
     patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "HoldAndDrain"}})
     until("the run has no pods", lambda: run.suspended and not run.pods(), seconds=90)
     with measured("a held queue released: to all pods of the next attempt running"):
         patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "None"}})
         run.running(2, but=[pod.uid for pod in before])
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
     assert run.restarts[1] == 0
 
 
 def test_a_quota_that_is_cut_does_not_touch_a_run_that_was_admitted(
     queued: Space, chance: Chance
 ) -> None:
-    run = held(queued)
-    before = [pod.uid for pod in run.pods()]
+    _, run, before = standin.train(queued)
     chance.wait()
     queues.make(queued, {"nvidia.com/gpu": "8"})
-    standin.order(run, "succeed")
-    run.ended()
-    assert [pod.uid for pod in run.pods()] == before
+    standin.finish(run)
+    assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
 
 
 def test_a_pod_that_is_deleted_by_force_restarts_the_gang(queued: Space, chance: Chance) -> None:
-    run = held(queued)
-    before = run.pods()
+    _, run, before = standin.train(queued)
     chance.wait()
     words = ("--force", "--grace-period=0", "--wait=false")
     with measured("a pod deleted by force: to all pods of the next attempt running"):
         queued.kubectl.run("delete", "pod", before[chance.rank].name, *words)
         after = run.running(2, but=[pod.uid for pod in before])
     assert not {pod.uid for pod in before} & {pod.uid for pod in after}
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
 
 
 def test_an_image_that_cannot_be_pulled_leaves_the_run_waiting_and_uninstall_frees_it(

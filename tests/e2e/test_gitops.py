@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import queues, space, standin, volumes
-from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl, Refused
+from tests.e2e import queues, standin
+from tests.e2e.api import Refused
 from tests.e2e.release import Release, Values
 from tests.e2e.runs import Run
-from tests.e2e.space import Space
+from tests.e2e.space import Opened, Space
 
 CLIENT: tuple[str, ...] = ()
 SERVER = ("--server-side", "--force-conflicts", "--field-manager=argocd-controller")
@@ -40,16 +39,8 @@ def words(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def synced(
-    words: tuple[str, ...],
-    cluster: Cluster,
-    kubectl: Kubectl,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Synced]:
-    with space.opened(
-        cluster, kubectl, "gitops", "privileged", tmp_path_factory.mktemp("gitops")
-    ) as made:
-        volumes.claim(made, "training")
+def synced(words: tuple[str, ...], opened: Opened) -> Iterator[Synced]:
+    with opened("gitops") as made:
         standin.prepare(made)
         queues.make(made)
         release, run = standin.release(made, "dpo", hold=True)

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.helm import ROOT
 from tests.e2e import standin
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.space import Space
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

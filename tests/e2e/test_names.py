@@ -19,8 +19,7 @@ def test_two_runs_of_one_namespace_do_not_disturb_each_other(queued: Space) -> N
     (first_release, first), (_, second) = made
     first_release.uninstall()
     assert [pod.phase for pod in second.pods()] == ["Running"] * 2
-    standin.order(second, "succeed")
-    second.ended()
+    standin.finish(second)
     assert second.restarts == (0, 0)
     assert not first.space.kubectl.find("jobset", first.name)
 

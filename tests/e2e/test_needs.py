@@ -9,15 +9,13 @@ import yaml
 
 from scripts.helm import CHART
 from tests.chart import prometheus_operator
-from tests.e2e import space as spaces
 from tests.e2e import standin
-from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.kubectl import Refused as NotAdmitted
+from tests.e2e.api import Object
+from tests.e2e.api import Refused as NotAdmitted
 from tests.e2e.merge import merge
 from tests.e2e.release import Release
 from tests.e2e.runs import GANG, Run
-from tests.e2e.space import Space
+from tests.e2e.space import Opened, Space
 from tests.e2e.test_topology import RACK
 from tests.e2e.until import until
 
@@ -124,13 +122,9 @@ def paths(values: Object, *, depth: int = 2) -> set[tuple[str, ...]]:
 
 
 @pytest.fixture(scope="module")
-def admitting(
-    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Space]:
+def admitting(opened: Opened) -> Iterator[Space]:
     """A namespace with the objects that the rows name: Kubernetes looks them up at admission."""
-    with spaces.opened(
-        cluster, kubectl, "needs", "privileged", tmp_path_factory.mktemp("needs")
-    ) as made:
+    with opened("needs") as made:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "dpo"}}
         made.kubectl.apply([runtime_class("nvidia"), account])
         made.queues.append("runtimeclass/nvidia")

@@ -1,18 +1,16 @@
 """Drained, lost and replaced nodes: lost work, manual remedies, and recovery times."""
 
-from pathlib import Path
-
 import pytest
 
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
-from tests.e2e import queues, space, standin, volumes
+from tests.e2e import queues, standin
 from tests.e2e.chance import Chance
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.faults import Faults
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.loss import BOUND, Loss, watch
 from tests.e2e.measured import measured, note
-from tests.e2e.space import Space
+from tests.e2e.space import Opened, Space
 
 GRACE = 50
 """Seconds after which the controller manager marks a silent node unreachable (its default)."""
@@ -21,9 +19,7 @@ SLACK = 20
 
 
 def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults, chance: Chance) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued)
     chance.wait()
     node = before[chance.rank].node
     with measured("drain: to the whole gang running on other nodes"):
@@ -35,17 +31,14 @@ def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults, chance: 
     # A second one where the new pods are created before Kueue has chosen another node: it ends the
     # pod that is bound to the drained one (pkg/controller/tas/node_controller.go).
     assert run.restarts in ((1, 0), (2, 0))
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
 
 
 @pytest.fixture(scope="module")
-def loss(cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Loss:
+def loss(cluster: Cluster, kubectl: Kubectl, opened: Opened) -> Loss:
     """Loss of two nodes with all remedies; three minutes."""
     faults = Faults(cluster=cluster, kubectl=kubectl)
-    folder: Path = tmp_path_factory.mktemp("loss")
-    with space.opened(cluster, kubectl, "loss", "privileged", folder) as made:
-        volumes.claim(made, "training")
+    with opened("loss") as made:
         standin.prepare(made)
         queues.make(made)
         try:
@@ -94,9 +87,7 @@ def test_kueue_deletes_the_pods_of_a_dead_node_where_it_may(loss: Loss) -> None:
 
 
 def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults, chance: Chance) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued)
     chance.wait()
     node = before[chance.rank].node
     faults.power_off(node)
@@ -104,5 +95,4 @@ def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults, chance: C
         queued.kubectl.delete(f"node/{node}")
         after = run.running(2, seconds=150, but=[pod.uid for pod in before])
     assert node not in {pod.node for pod in after}
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)

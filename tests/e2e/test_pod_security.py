@@ -3,20 +3,18 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 import yaml
 
 from scripts.helm import CHART
-from tests.e2e import space as spaces
 from tests.e2e import standin
-from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.kubectl import Refused as NotAdmitted
+from tests.e2e.api import Object
+from tests.e2e.api import Refused as NotAdmitted
 from tests.e2e.merge import merge
 from tests.e2e.release import Release
-from tests.e2e.space import Space
+from tests.e2e.space import Opened, Space
 from tests.e2e.until import until
 
 LEVELS = ("restricted", "baseline", "privileged")
@@ -33,14 +31,10 @@ OPTIONS = table()
 
 
 @pytest.fixture(scope="module")
-def by_level(
-    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Space]]:
+def by_level(opened: Opened) -> Iterator[dict[str, Space]]:
     """An empty namespace of each level."""
-    folder: Path = tmp_path_factory.mktemp("levels")
-    opened = [spaces.opened(cluster, kubectl, name, name, folder) for name in LEVELS]
-    with opened[0] as restricted, opened[1] as baseline, opened[2] as privileged:
-        made = dict(zip(LEVELS, (restricted, baseline, privileged), strict=True))
+    with ExitStack() as stack:
+        made = {level: stack.enter_context(opened(level, level)) for level in LEVELS}
         for each in made.values():
             account = ("wait", "serviceaccount/default", "--for=create", "--timeout=30s")
             each.kubectl.run(*account)

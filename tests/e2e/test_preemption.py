@@ -15,7 +15,6 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
         "the low run has a complete checkpoint",
         lambda: checkpoint.newest(run.home / "checkpoints"),
         seconds=MINUTES * 60,
-        pause=0.1,
     )
     high, other = standin.release(space, "dpo-high", hold=True)
     with measured("preemption: helm install of a high run to both its pods running"):
@@ -27,8 +26,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
     assert stopped is not None and stopped.step >= saved.step
     assert stopped.step < max(main_job.losses), "it had ended before it was preempted"
     assert real.losses(run)[-1][0] <= stopped.step  # SIGTERM has saved the last step
-    standin.order(other, "succeed")
-    other.ended()
+    standin.finish(other)
     with measured("preempted run: back at work to JobSet Completed"):
         run.running(2)
         run.ended(seconds=MINUTES * 60)

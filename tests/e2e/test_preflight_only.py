@@ -3,7 +3,7 @@
 import json
 
 from tests.e2e import standin
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.space import Space
 
 SIMULATED = ["cards", "health", "idle", "driver", "rdma", "shm", "versions", "collective"]

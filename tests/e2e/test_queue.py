@@ -6,9 +6,9 @@ import pytest
 
 from scripts.observe.command import Exit
 from tests.e2e import queues, sources, standin
+from tests.e2e.api import Object
 from tests.e2e.cluster.versions import minor, pinned
 from tests.e2e.faults import Faults
-from tests.e2e.kubectl import Object
 from tests.e2e.measured import measured
 from tests.e2e.runs import Run
 from tests.e2e.see import megatron_dpo
@@ -104,19 +104,17 @@ def test_a_run_ends_under_the_defaults_of_kueue(queued: Space) -> None:
     installed = minor(os.environ.get("E2E_KUEUE") or pinned("kueue"))
     if [*map(int, installed.split("."))] < [*map(int, DEFAULT_SINCE.split("."))]:
         pytest.skip(f"Kueue {installed} has waitForPodsReady off by default")
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    run.training()
+    _, run, _ = standin.train(queued)
     # Kueue sets this condition only where waitForPodsReady is on.
     assert run.condition("PodsReady")["reason"] == "Started"
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
     assert "Evicted" not in run.conditions()
     assert run.restarts == (0, 0)
 
 
-SHORT_SECONDS = 20
-"""waitForPodsReady.timeout, the only changed default: long enough for a start on a busy machine."""
+SHORT_SECONDS, BACKOFF_SECONDS = 20, 20
+"""The only changed defaults of waitForPodsReady, timeout and backoff: on a busy machine long enough
+for a start, and for a call of `why`."""
 LATE: Object = {
     "apiVersion": "v1",
     "kind": "Secret",
@@ -129,7 +127,9 @@ LATE: Object = {
 def test_a_gang_that_is_not_ready_in_time_is_requeued_and_runs_later(
     queued: Space, faults: Faults
 ) -> None:
-    faults.configure_kueue({"waitForPodsReady": {"timeout": f"{SHORT_SECONDS}s"}})
+    backoff = {"backoffBaseSeconds": BACKOFF_SECONDS}
+    patience = {"timeout": f"{SHORT_SECONDS}s", "requeuingStrategy": backoff}
+    faults.configure_kueue({"waitForPodsReady": patience})
     over = {"envFrom": [{"secretRef": {"name": "late"}}]}
     release, run = standin.release(queued, "dpo", over)
     release.install()
@@ -143,8 +143,7 @@ def test_a_gang_that_is_not_ready_in_time_is_requeued_and_runs_later(
     assert ", after 1 eviction." in reasons["requeue-backoff"]
     assert said.code == Exit.WAITING
     queued.kubectl.apply([LATE])
-    # Kueue's own backoff: 60 s for the first eviction.
-    run.ended(seconds=180)
+    run.ended(seconds=BACKOFF_SECONDS + 90)
     assert run.states["train"] == "done"
     # An eviction is not a restart.
     assert run.restarts == (0, 0)

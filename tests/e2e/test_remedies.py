@@ -16,16 +16,16 @@ from megatron_dpo import Run as Asked
 from scripts.problem import Problem
 from scripts.why.words import COMMAND
 from tests.e2e import pausing
-from tests.e2e import space as spaces
+from tests.e2e.api import Refused
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.layout import RACK_LABEL
-from tests.e2e.kubectl import Kubectl, Refused
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.pausing import Pausing
 from tests.e2e.rights import member
 from tests.e2e.runs import Run
 from tests.e2e.see import megatron_dpo
-from tests.e2e.space import Space
-from tests.e2e.until import until
+from tests.e2e.space import Opened, Space
+from tests.e2e.until import PROCESS_PAUSE, until
 
 FAULTS = yaml.safe_load(Path(__file__).with_name("remedies.yaml").read_text(encoding="utf-8"))
 CLUSTER_WIDE = {"AdmissionCheck": "admissionchecks", "ResourceFlavor": "resourceflavors"}
@@ -33,12 +33,9 @@ Fault = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
-def shared(
-    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Space]:
+def shared(opened: Opened) -> Iterator[Space]:
     """A namespace with a flavor of all nodes, and a queue with quota."""
-    folder = tmp_path_factory.mktemp("remedies")
-    with spaces.opened(cluster, kubectl, "remedies", "privileged", folder) as made:
+    with opened("remedies") as made:
         made.kubectl.apply([pausing.plain(made), *pausing.queue(made, "open", gpus=64)])
         yield made
 
@@ -53,13 +50,12 @@ def asked(cluster: Cluster, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize("fault", [pytest.param(each, id=each["run"]) for each in FAULTS])
 def test_a_planted_fault_is_repaired_by_its_remedy(
-    fault: Fault, shared: Space, cluster: Cluster, kubectl: Kubectl, tmp_path: Path
+    fault: Fault, shared: Space, opened: Opened
 ) -> None:
     with contextlib.ExitStack() as stack:
         space = shared
         if "alone" in fault:
-            made = spaces.opened(cluster, kubectl, fault["run"], fault["alone"], tmp_path)
-            space = stack.enter_context(made)
+            space = stack.enter_context(opened(fault["run"], fault["alone"]))
         text = yaml.safe_dump(fault).replace("$space", space.name).replace("$rack", RACK_LABEL)
         fault = yaml.safe_load(text)
         stack.callback(_end, space, fault)
@@ -109,7 +105,7 @@ def _awaited(run: Asked, ids: list[str]) -> None:
         return last[0].id in ids  # type: ignore[attr-defined]
 
     try:
-        until(f"why {run.name} says {ids}", is_first, seconds=60)
+        until(f"why {run.name} says {ids}", is_first, seconds=60, pause=PROCESS_PAUSE)
     except AssertionError as error:
         raise AssertionError(f"{error}: {last}") from None
 

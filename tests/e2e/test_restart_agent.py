@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import standin
+from tests.e2e.api import Object
 from tests.e2e.cluster import image_archive
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.faults import Faults
-from tests.e2e.kubectl import Object
 from tests.e2e.measured import measured
 from tests.e2e.release import Refused
 from tests.e2e.runs import GANG, Run
@@ -66,9 +66,7 @@ def test_jobset_refuses_the_agent_without_its_feature_gate(queued: Space) -> Non
 
 
 def test_a_failed_rank_starts_the_next_attempt_of_all_agents(gated: Space) -> None:
-    release, run = standin.release(gated, "dpo", VALUES, hold=True)
-    release.install()
-    first = run.training()
+    _, run, first = standin.train(gated, VALUES)
     assert attempts(run) == ["0", "0"]
     assert run.jobset["status"]["currentInPlaceRestartAttempt"] == 0
     script = f"test -e {TOKEN} || echo no token"
@@ -82,16 +80,12 @@ def test_a_failed_rank_starts_the_next_attempt_of_all_agents(gated: Space) -> No
     assert run.jobset["status"]["currentInPlaceRestartAttempt"] == 1
     # JobSet has made no Job anew.
     assert run.restarts == (0, 0)
-    standin.order(run, "succeed", "2-0")
-    standin.order(run, "succeed", "2-1")
-    run.ended()
+    standin.finish(run)
     assert run.progress["attempt"] == 2
 
 
 def test_a_user_error_still_fails_the_run_at_once(gated: Space) -> None:
-    release, run = standin.release(gated, "dpo", VALUES, hold=True)
-    release.install()
-    run.training()
+    _, run, _ = standin.train(gated, VALUES)
     standin.order(run, "fail ValueError: no such template", "1-1")
     run.ended("Failed")
     assert run.restarts == (0, 0)

@@ -30,18 +30,14 @@ if "launchers" in sys.orig_argv:
 
 
 def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space, chance: Chance) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued)
     chance.wait()
     with measured("a rank killed: to all ranks of the next attempt running in the same pods"):
         standin.order(run, "kill 9", f"1-{chance.rank}")
         after = run.training(2)
     assert [pod.uid for pod in after] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
-    standin.order(run, "succeed", "2-0")
-    standin.order(run, "succeed", "2-1")
-    run.ended()
+    standin.finish(run)
     assert run.progress["attempt"] == 2
     [restart] = run.progress["restarts_in_place"]
     assert restart["why"].startswith(f"rank {chance.rank} ")
@@ -49,10 +45,7 @@ def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space, chance: 
 
 
 def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space, chance: Chance) -> None:
-    over = {"restarts": {"inPlace": 0}}
-    release, run = standin.release(queued, "dpo", over, hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued, {"restarts": {"inPlace": 0}})
     chance.wait()
     standin.order(run, "kill 9", f"1-{chance.rank}")
     with measured("a rank killed: to all pods of the next attempt running"):
@@ -60,30 +53,23 @@ def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space, chance: Chanc
     assert not {pod.uid for pod in before} & {pod.uid for pod in after}
     assert run.restarts == (1, 1)
     run.training(2)
-    standin.order(run, "succeed", "2-0")
-    standin.order(run, "succeed", "2-1")
-    run.ended()
+    standin.finish(run)
     assert run.progress["attempt"] == 2
 
 
 def test_a_deleted_pod_restarts_the_gang_for_free(queued: Space, chance: Chance) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued)
     chance.wait()
     with measured("a pod deleted: to all pods of the next attempt running"):
         queued.kubectl.run("delete", "pod", before[chance.rank].name, "--wait=false")
         run.running(2, but=[pod.uid for pod in before])
     assert run.restarts == (1, 0)
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
     assert run.restarts == (1, 0)
 
 
 def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    run.training()
+    _, run, _ = standin.train(queued)
     with measured("a user error of rank 1: to the JobSet Failed"):
         standin.order(run, "fail ValueError: no such template", "1-1")
         began = time.monotonic()
@@ -104,15 +90,12 @@ def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space, rank: int) -> None:
-    release, run = standin.release(queued, "dpo", hold=True)
-    release.install()
-    before = run.training()
+    _, run, before = standin.train(queued)
     pid = freeze(before[rank].name)
     until("it is stopped", lambda: is_stopped(pid), seconds=5, pause=0.01)
     with measured(f"the launcher of rank {rank} stopped: to SIGCONT from the liveness probe"):
         until("it continues", lambda: not is_stopped(pid), seconds=SILENCE_LIMIT_SECONDS)
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
     assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)
 
@@ -121,11 +104,8 @@ def test_a_launcher_that_stays_frozen_is_replaced_without_its_grace_period(
     queued: Space, chance: Chance
 ) -> None:
     """SIGCONT does not help where C code holds Python's lock; no signal handler runs then."""
-    release, run = standin.release(
-        queued, "dpo", standin.with_files(queued, {"sitecustomize.py": HOLD}), hold=True
-    )
-    release.install()
-    before = run.training()
+    files = standin.with_files(queued, {"sitecustomize.py": HOLD})
+    _, run, before = standin.train(queued, files)
     chance.wait()
     began = time.monotonic()
     with measured("a launcher that stays frozen: to all pods of the next attempt running"):
@@ -134,5 +114,4 @@ def test_a_launcher_that_stays_frozen_is_replaced_without_its_grace_period(
     # noticed within a minute, and not after the shipped grace period of 300 s
     assert time.monotonic() - began < SILENCE_LIMIT_SECONDS + 30
     assert run.restarts == (1, 1)
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)

@@ -19,7 +19,7 @@ from tests.e2e.rights import member
 from tests.e2e.runs import Run
 from tests.e2e.see import explained, megatron_dpo, submit
 from tests.e2e.space import Space
-from tests.e2e.until import until
+from tests.e2e.until import PROCESS_PAUSE, until
 
 ONE_GANG = {"nvidia.com/gpu": "16"}
 ONE_NODE = {
@@ -53,8 +53,7 @@ def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> No
     resumed = megatron_dpo(unqueued, "resume", "dpo", "--yes")
     assert resumed.code == Exit.OK, resumed
     run.training(attempt=2)
-    standin.order(run, "succeed")
-    run.ended()
+    standin.finish(run)
     explained(unqueued, "dpo", "succeeded", Exit.OK)
     _reported(run, "pod", steps=60_000)
     old = megatron_dpo(unqueued, "logs", "dpo", "--attempt", "1", "--rank", "1")
@@ -156,8 +155,7 @@ def test_a_sweep_submits_what_may_run_and_tells_what_may_not(unqueued: Space) ->
     for name in names:
         run = Run(name=name, space=unqueued)
         run.training()
-        standin.order(run, "succeed")
-        run.ended()
+        standin.finish(run)
     said = megatron_dpo(unqueued, "report", *names, "--json", "--source", "pod")
     assert said.code == Exit.OK, said
     assert [each["name"] for each in said.document["runs"]] == names
@@ -167,22 +165,19 @@ def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     secret = {"secrets": {"hf": {"existingSecret": "hf-token"}}}
     image = {"image": {"repository": "localhost/none", "pullPolicy": "Always"}}
     nowhere = {"kueue": {"queue": ""}, "nodeSelector": {"pool": "none"}}
-    for name, over in (
-        ("secret", secret),
-        ("image", image),
-        ("nowhere", nowhere),
-    ):
+    for name, over in (("secret", secret), ("image", image), ("nowhere", nowhere)):
         release, _ = standin.release(queued, name, merge(ONE_NODE, over), hold=True)
         release.install()
     explained(queued, "secret", "secret-missing", Exit.FAILED, "hf-token")
     explained(queued, "nowhere", "unschedulable-affinity", Exit.WAITING)
-    denied = ("image-pull", "image-pull-denied")
     until(
         "the image cannot be pulled",
         lambda: (
-            megatron_dpo(queued, "why", "image", "--json").document["reasons"][0]["id"] in denied
+            megatron_dpo(queued, "why", "image", "--json").document["reasons"][0]["id"]
+            in ("image-pull", "image-pull-denied")
         ),
         seconds=60,
+        pause=PROCESS_PAUSE,
     )
     queued.kubectl.delete("jobsets", "--all", "--cascade=foreground")
     wrong = {"recipe": {"model": "file:///workspace/sources/none"}}
@@ -221,8 +216,7 @@ def test_a_failed_run_is_packed_without_secrets_and_started_again(queued: Space)
     again = megatron_dpo(queued, "rerun", "dpo", "--yes")
     assert again.code == Exit.OK, again
     assert run.jobset["metadata"]["uid"] != before
-    standin.order(run, "succeed", "2-0")
-    run.ended()
+    standin.finish(run)
     assert run.progress["attempt"] == 2
 
 
@@ -282,9 +276,7 @@ def _listed(space: Space) -> Any:
 
 def test_a_user_with_the_rights_of_the_namespace_only_sees_the_run(unqueued: Space) -> None:
     queues.make(unqueued, ONE_GANG)
-    release, run = standin.release(unqueued, "dpo", hold=True)
-    release.install()
-    run.training()
+    standin.train(unqueued)
     standin.release(unqueued, "second", hold=True)[0].install()
     config = member(unqueued, "member")
     seen = megatron_dpo(unqueued, "status", "dpo", "--json", kubeconfig=config)

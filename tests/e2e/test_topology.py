@@ -3,7 +3,7 @@
 from itertools import groupby
 
 from tests.e2e import queues, standin
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e import queues, space, standin, volumes
-from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e import queues, standin
+from tests.e2e.api import Object
 from tests.e2e.release import HELM3, HELM4, Refused, Release
 from tests.e2e.runs import Run
+from tests.e2e.space import Opened
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,22 +19,13 @@ class Held:
 
 
 @pytest.fixture(scope="module", params=[HELM4, HELM3], ids=["helm4", "helm3"])
-def held(
-    request: pytest.FixtureRequest,
-    cluster: Cluster,
-    kubectl: Kubectl,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Held]:
+def held(request: pytest.FixtureRequest, opened: Opened) -> Iterator[Held]:
     """A run of low priority, installed by one of the Helms."""
-    folder = tmp_path_factory.mktemp("upgrade")
-    with space.opened(cluster, kubectl, "upgrade", "privileged", folder) as made:
-        volumes.claim(made, "training")
+    with opened("upgrade") as made:
         standin.prepare(made)
         queues.make(made)
         over = {"kueue": {"priorityClass": "low"}}
-        release, run = standin.release(made, "dpo", over, hold=True, helm=request.param)
-        release.install()
-        run.training()
+        release, run, _ = standin.train(made, over, helm=request.param)
         yield Held(release=release, run=run)
 
 
@@ -77,8 +68,7 @@ def test_what_jobset_and_kueue_let_change_changes(held: Held) -> None:
 
 
 def test_an_upgrade_of_a_run_that_has_ended_does_not_start_it_again(held: Held) -> None:
-    standin.order(held.run, "succeed")
-    held.run.ended()
+    standin.finish(held.run)
     before = held.run.state()
     held.release.upgrade({"kueue": {"priorityClass": "high"}})
     assert held.run.state() == before

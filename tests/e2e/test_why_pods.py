@@ -7,9 +7,10 @@ import pytest
 from scripts.manifest import KUEUE
 from scripts.observe.command import Exit
 from tests.e2e import foreign, pausing, standin
+from tests.e2e.api import Object
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.foreign import crds, install
-from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.kubectl import Kubectl
 from tests.e2e.pausing import Pausing
 from tests.e2e.planted import plant
 from tests.e2e.see import explained

@@ -8,9 +8,9 @@ from functools import partial
 
 from scripts.manifest import KUEUE
 from tests.e2e import pausing
+from tests.e2e.api import Object
 from tests.e2e.cluster.layout import RACK_LABEL
 from tests.e2e.faults import Faults
-from tests.e2e.kubectl import Object
 from tests.e2e.measured import measured
 from tests.e2e.pausing import Pausing, queue
 from tests.e2e.rights import member

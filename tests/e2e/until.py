@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PAUSE = 0.3
-"""Poll interval in seconds: a call of kubectl takes 0.1 s of one core."""
+PAUSE = 0.1
+"""Poll interval in seconds: a read of the API server takes a few ms of a core."""
+PROCESS_PAUSE = 0.5
+"""That of a probe that starts processes: `why` takes 1 s of a core."""
 
 
 def until(what: str, probe: Callable[[], T | None], *, seconds: float, pause: float = PAUSE) -> T:

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path, PurePosixPath
 
-from tests.e2e.kubectl import Object
+from tests.e2e.api import Object
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
@@ -22,7 +22,7 @@ def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
     folder.chmod(0o2777)
     space.volumes.append(f"persistentvolume/{volume}")
     space.kubectl.apply([_volume(space, volume, mode), _claim(space, name, volume, mode)])
-    until(f"claim {name} is bound", lambda: _bound(space, name), seconds=30)
+    until(f"claim {name} is bound", lambda: _bound(space, name), seconds=30, pause=0.3)
     return folder
 
 

@@ -21,7 +21,7 @@ import yaml
 
 from scripts.dev import results
 from scripts.problem import Problem
-from tests.e2e import queues, real, sources, space, standin, volumes
+from tests.e2e import queues, real, sources, space, standin
 from tests.e2e.cluster import kubectl as program
 from tests.e2e.cluster.cluster import connect
 from tests.e2e.cluster.layout import Layout
@@ -175,7 +175,6 @@ def started(steps: int, chance: random.Random) -> Iterator[Soak]:
         tempfile.TemporaryDirectory() as folder,
         space.opened(cluster, kubectl, "soak", "privileged", Path(folder)) as place,
     ):
-        volumes.claim(place, "training")
         sources.serve(place)
         standin.prepare(place)
         queues.make(place, {"nvidia.com/gpu": quota})
