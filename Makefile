@@ -382,10 +382,14 @@ $(HELM): scripts/tools/helm.sh
 	@scripts/tools/helm.sh main
 	@touch $@
 
-$(HELM3): scripts/tools/helm.sh
+$(HELM3): scripts/tools/helm.sh $(wildcard tests/e2e/tools/helm3/*)
 	@mkdir -p $(STAMPS)
 	@scripts/tools/helm.sh compare
 	@touch $@
+
+# Not at the same time as what shares libraries with them: Go would compile these twice.
+$(HELM3) $(CHECKERS): | $(HELM)
+$(STAMPS)/go-coredns $(STAMPS)/go-jobset: | $(STAMPS)/go-kueue
 
 $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@mkdir -p $(STAMPS)

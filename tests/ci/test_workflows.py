@@ -12,6 +12,7 @@ import yaml
 from scripts.doctor.control_plane import OLDEST_KUBERNETES
 from scripts.helm import ROOT
 from tests.e2e.cluster.kind import config as kind_config
+from tests.e2e.cluster.versions import required
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 BIN = Path(sys.executable).parent
@@ -168,4 +169,6 @@ def test_the_helms_are_those_that_are_built_here() -> None:
     script = (ROOT / "scripts" / "tools" / "helm.sh").read_text(encoding="utf-8")
     built = {f"v{version}" for version in re.findall(r"\bbuild [34] ([\d.]+) ", script)}
     assert {row["helm"] for row in combinations()} == built
+    helm3 = (ROOT / "tests" / "e2e" / "tools" / "helm3" / "go.mod").read_text(encoding="utf-8")
+    assert required(helm3, "helm.sh/helm/v3") in built
     assert set(dict(jobs())["ci.chart"]["strategy"]["matrix"]["helm"]) == built
