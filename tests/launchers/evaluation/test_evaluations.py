@@ -62,11 +62,8 @@ def test_a_loss_that_is_not_finite_is_null_and_never_the_best() -> None:
 def test_the_best_is_that_of_the_recipes_measure_and_the_later_of_equal_ones() -> None:
     found = [one(0, 0.7, accuracy=0.9), one(4, 0.5, accuracy=0.8), one(8, 0.5, accuracy=0.9)]
     steps = []
-    for args in (
-        {},
-        {"metric_for_best_model": "eval_rewards/accuracies"},
-        {"greater_is_better": "true"},
-    ):
+    accuracy = {"metric_for_best_model": "eval_rewards/accuracies"}
+    for args in ({}, accuracy, {"greater_is_better": "true"}):
         best = Measure.of(plain(**args)).best(found)
         assert best is not None
         steps.append(best.step)

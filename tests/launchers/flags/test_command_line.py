@@ -227,10 +227,8 @@ def test_training_cannot_read_secrets_in_the_environment_of_the_launcher() -> No
     secrets = {"HF_TOKEN": "CANARY1", "HUGGING_FACE_HUB_TOKEN": "CANARY2"}
     secrets |= {"MODELSCOPE_API_TOKEN": "CANARY3", "DPO_WEBHOOK_URL": "CANARY4"}
     given = {**os.environ, **secrets, "WANDB_API_KEY": "CANARY5", "SHOWN": "yes", "EMPTY": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", SHOWN], env=given, capture_output=True, text=True, check=True
-    )
-    shown, kept = done.stdout.split("kept:")
+    words = [sys.executable, "-c", SHOWN]
+    shown, kept = subprocess.check_output(words, env=given, text=True).split("kept:")
     assert "SHOWN=yes" in shown and "PATH=" in shown
     assert "CANARY" not in shown
     assert kept.split() == ["CANARY1", "CANARY4"]

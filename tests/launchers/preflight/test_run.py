@@ -51,9 +51,8 @@ def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
 
 def test_healthy_gpus_let_the_run_continue(pods: Pods) -> None:
     parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1)
-    started = [
-        pods.start(rank, **gpus(pods, rank, *parts, DPO_GPU_MODEL="h200")) for rank in range(2)
-    ]
+    envs = [gpus(pods, rank, *parts, DPO_GPU_MODEL="h200") for rank in range(2)]
+    started = [pods.start(rank, **env) for rank, env in enumerate(envs)]
     assert [end(pod)[0] for pod in started] == [0, 0]
     reported = states(report(pods.run / "attempts" / "1", 1))
     assert [reported[c] for c in ("cards", "health", "idle")] == ["ok"] * 3
@@ -67,10 +66,8 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
     assert time.monotonic() - begin < 15
     message = pods.message(0)
     assert (message["code"], message["stage"], message["rank"]) == (80, "preflight", 0)
-    assert message["cause"] == (
-        "rank 0 (r-node-0-0 on host-a): health: GPU 1 (GPU-1, 00000000:11:00.0): "
-        "a row remap is pending: reset the GPU"
-    )
+    gpu = "rank 0 (r-node-0-0 on host-a): health: GPU 1 (GPU-1, 00000000:11:00.0)"
+    assert message["cause"] == f"{gpu}: a row remap is pending: reset the GPU"
     found = report(pods.run, 0)
     assert (found["passed"], states(found)["health"]) == (False, "failed")
     assert not (pods.folder / "workspace" / "models").exists()

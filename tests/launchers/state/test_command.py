@@ -17,14 +17,8 @@ SMALL = json.dumps({"limit": 10, "cut": 0, "patterns": [r".*\.json"]})
 
 
 def said(*words: str, **env: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "launchers", *words],
-        cwd=PACKAGE.parent,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, inside = [sys.executable, "-m", "launchers", *words], {**os.environ, **env}
+    done = subprocess.run(command, cwd=PACKAGE.parent, env=inside, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -66,11 +60,8 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 def test_a_reader_loads_nothing_that_runs_a_run() -> None:
     """It starts in a pod that trains, and in a reader pod with little processor time."""
-    program = "import sys, launchers.state.command; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=PACKAGE.parent, capture_output=True, text=True
-    )
-    loaded = set(done.stdout.split())
+    words = [sys.executable, "-c", "import sys, launchers.state.command; print(*sys.modules)"]
+    loaded = set(subprocess.check_output(words, cwd=PACKAGE.parent, text=True).split())
     assert "launchers.state.document" in loaded
     packages = {name.split(".")[1] for name in loaded if name.count(".") == 2}
     assert not packages & {"run", "preflight", "hub", "inputs", "flags", "upstream", "training"}

@@ -44,13 +44,8 @@ def test_each_process_writes_its_stacks_and_goes_on(tmp_path: Path) -> None:
         assert eventually(lambda: all(each.exists() and each.stat().st_size for each in files), 60)
         time.sleep(OWN_SECONDS + 0.1)
         running[1].send_signal(signal.SIGSTOP)
-        out = subprocess.run(
-            [sys.executable, "-m", "launchers", "state", "--stacks"],
-            cwd=PACKAGE.parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        words = [sys.executable, "-m", "launchers", "state", "--stacks"]
+        out = subprocess.check_output(words, cwd=PACKAGE.parent, text=True)
         assert [each.poll() for each in running] == [None, None]
     finally:
         for each in running:
