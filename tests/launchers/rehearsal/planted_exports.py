@@ -21,27 +21,20 @@ from launchers.rehearsal import load_export
 
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['content'] }}<|im_end|>{% endfor %}"
 PAIRS = 6
+NORM, QUERY = "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"
 Change = Callable[[dict[str, torch.Tensor]], object]
 
 
 def model_of(seed: int) -> Any:
     config = Qwen3MoeConfig(
-        vocab_size=40,
-        hidden_size=16,
-        intermediate_size=16,
-        moe_intermediate_size=8,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        head_dim=8,
-        num_experts=4,
-        num_experts_per_tok=2,
-        tie_word_embeddings=False,
+        **{"vocab_size": 40, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 3},
+        **{"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8, "num_experts": 4},
+        **{"num_experts_per_tok": 2, "moe_intermediate_size": 8, "tie_word_embeddings": False},
+        **{"dtype": "float32", "eos_token_id": 38},
         initializer_range=0.3,  # so that each part of the model counts
-        dtype="float32",
-        eos_token_id=38,
     )
     torch.manual_seed(seed)
+    return Qwen3MoeForCausalLM(config).eval()
     return Qwen3MoeForCausalLM(config).eval()
 
 
@@ -128,14 +121,6 @@ def permute_experts(t: dict[str, torch.Tensor]) -> None:
             t[name], t[other] = t[other], t[name]
 
 
-def transpose(t: dict[str, torch.Tensor]) -> None:
-    t["model.layers.0.self_attn.q_proj.weight"] = t["model.layers.0.self_attn.q_proj.weight"].T
-
-
-def scale_norm(t: dict[str, torch.Tensor]) -> None:
-    t["model.norm.weight"] *= 1.01
-
-
 def narrow(t: dict[str, torch.Tensor]) -> None:
     for name in t:
         t[name] = t[name].bfloat16()
@@ -166,19 +151,11 @@ def forget_token(folder: Path, base: Path) -> None:
 
 def unlisted_shard(folder: Path, base: Path) -> None:
     """Add a file that the index does not name: transformers ignores it, other servers do not."""
-    name = "model.norm.weight"
-    save_file({name: torch.zeros(16)}, folder / "model-0.safetensors", metadata={"format": "pt"})
+    save_file({NORM: torch.zeros(16)}, folder / "model-0.safetensors", metadata={"format": "pt"})
 
 
-def spoil(t: dict[str, torch.Tensor]) -> None:
-    t["model.norm.weight"][3] = float("nan")
-
-
-def other_template(folder: Path, base: Path) -> None:
-    (folder / "chat_template.jinja").write_text(TEMPLATE.replace("<|im_start|>", "w5"))
-
-
-PLANTED: dict[str, Callable[[Path, Path], None]] = {
+ROPE = {"rope_type": "default", "rope_theta": 500.0}
+PLANTED: dict[str, Callable[[Path, Path], object]] = {
     "whole": lambda folder, base: None,
     "a layer dropped": drop_layer,
     "a layer written twice": of_tensors(skip_layer),
@@ -186,21 +163,21 @@ PLANTED: dict[str, Callable[[Path, Path], None]] = {
     "weights in bf16": of_tensors(narrow),
     "dtype in config.json": in_json("config.json", dtype="float16"),
     "an adapter not merged": unmerged,
-    "another chat template": other_template,
+    "another chat template": lambda folder, base: (folder / "chat_template.jinja").write_text(
+        TEMPLATE.replace("<|im_start|>", "w5")
+    ),
     "no chat template": lambda folder, base: (folder / "chat_template.jinja").unlink(),
     "experts permuted": of_tensors(permute_experts),
-    "a matrix transposed": of_tensors(transpose),
+    "a matrix transposed": of_tensors(lambda t: t.update({QUERY: t[QUERY].T})),
     "a stale shard": stale_shard,
     "a token of the tokenizer missing": forget_token,
     "another end of a text": in_json("tokenizer_config.json", eos_token="w7"),
-    "a norm scaled by 1.01": of_tensors(scale_norm),
-    "positions with another base": in_json(
-        "config.json", rope_parameters={"rope_type": "default", "rope_theta": 500.0}
-    ),
+    "a norm scaled by 1.01": of_tensors(lambda t: t[NORM].mul_(1.01)),
+    "positions with another base": in_json("config.json", rope_parameters=ROPE),
     "one expert a token": in_json("config.json", num_experts_per_tok=1),
-    "a norm dropped": of_tensors(lambda t: t.pop("model.norm.weight")),
-    "a norm of 17": of_tensors(lambda t: t.update({"model.norm.weight": torch.zeros(17)})),
-    "not a number": of_tensors(spoil),
+    "a norm dropped": of_tensors(lambda t: t.pop(NORM)),
+    "a norm of 17": of_tensors(lambda t: t.update({NORM: torch.zeros(17)})),
+    "not a number": of_tensors(lambda t: t[NORM][3:4].fill_(float("nan"))),
     "a shard that the index lacks": unlisted_shard,
     "another end of an answer": in_json("generation_config.json", eos_token_id=[7]),
     "another class": in_json("config.json", architectures=["Qwen3MoeModel"]),

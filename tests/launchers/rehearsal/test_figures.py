@@ -11,13 +11,9 @@ from launchers.rehearsal.measured import Host, Loaded, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
 from launchers.units import GIB
 
+MEMORY = {"total_gib": 70.0, "reserved_gib": 65.0, "card_gib": 80.0, "host_gib_per_node": 100.0}
 PLAN = {
-    "memory": {
-        "total_gib": 70.0,
-        "reserved_gib": 65.0,
-        "card_gib": 80.0,
-        "host_gib_per_node": 100.0,
-    },
+    "memory": MEMORY,
     "speed": {"tokens_per_second_per_gpu": 5000},
     "footprint": {"save_seconds": 60, "hold_seconds": 60},
     "length": {"steps": 1000},
@@ -96,9 +92,8 @@ def test_memory_that_pytorch_reserves_is_compared_with_the_same_part_of_the_plan
 def test_files_on_a_tmpfs_are_shown_and_are_not_in_the_plan() -> None:
     host = Host(rank=0, peak=90 * GIB, peak_at_save=40 * GIB, limit=100 * GIB, files=45 * GIB)
     found = figure("host-memory", replace(GOOD, hosts=(host,)))
-    assert found.measured.endswith(
-        "90.0 GiB on rank 0, 40.0 at the save, 45.0 of it files on a tmpfs"
-    )
+    seen = "90.0 GiB on rank 0, 40.0 at the save, 45.0 of it files on a tmpfs"
+    assert found.measured.endswith(seen)
     assert found.against == "100.0 GiB, planned 100.0 without files"
     assert found.remedy.startswith("keep the workspace on a disk")
     few = figure("host-memory", replace(GOOD, hosts=(replace(host, files=GIB),)))
@@ -113,25 +108,17 @@ def test_a_grace_period_that_is_too_short_gets_one_that_fits() -> None:
 
 
 def test_a_figure_without_a_measurement_is_unknown_and_says_why() -> None:
-    nothing = replace(
-        GOOD,
-        gpu_gib=None,
-        hosts=(),
-        step_seconds=None,
-        save_seconds=None,
-        load_seconds=None,
-        checkpoint_bytes=None,
-        evaluation_seconds=None,
-        export=None,
-    )
+    fields = ("gpu_gib", "step_seconds", "save_seconds", "load_seconds", "checkpoint_bytes")
+    none: dict[str, Any] = dict.fromkeys((*fields, "evaluation_seconds", "export"))
+    nothing = replace(GOOD, hosts=(), **none)
     figures, unknown = judge(nothing, CONTEXT)
     assert [each.id for each in figures] == ["resume"]
     assert len(unknown) == 9 and all(unknown.values())
 
 
 def test_checkpoints_without_a_limit_are_as_many_as_the_run_saves() -> None:
-    found = figure("disk", GOOD, replace(CONTEXT, kept=None, save_every=300))
-    assert "4 at a time" in found.measured
+    context = replace(CONTEXT, kept=None, save_every=300)
+    assert "4 at a time" in figure("disk", GOOD, context).measured
 
 
 def test_a_merged_model_takes_space_too() -> None:

@@ -1,7 +1,9 @@
 """Measurements from the files of two attempts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,18 +16,10 @@ from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal
 
 
 def row(step: int, attempt: int, time: float, seconds: float = 2.0) -> Row:
-    return Row(
-        step=step,
-        total=4,
-        attempt=attempt,
-        time=time,
-        seconds=seconds,
-        tokens=4000,
-        world=2,
-        card="h200",
-        reserved_gib=100.0 + step,
-        other_seconds=1.5 if (step, attempt) == (3, 1) else 0.25,
-    )
+    found = Row(step=step, total=4, attempt=attempt, time=time, seconds=seconds)
+    other = 1.5 if (step, attempt) == (3, 1) else 0.25
+    memory: dict[str, Any] = {"reserved_gib": 100.0 + step, "other_seconds": other}
+    return replace(found, tokens=4000, world=2, card="h200", **memory)
 
 
 @pytest.fixture

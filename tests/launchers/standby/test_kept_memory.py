@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,32 +29,24 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def killed_rank(env: Mapping[str, str], local: int) -> int:
     """Fill the memory in a process that is then killed; return the blocks that it has found."""
-    done = subprocess.run(
-        [sys.executable, "-c", RANK.format(size=SIZE)],
-        env={**os.environ, **env, "LOCAL_RANK": str(local)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    words = [sys.executable, "-c", RANK.format(size=SIZE)]
+    inside = {**os.environ, **env, "LOCAL_RANK": str(local)}
+    done = subprocess.run(words, env=inside, capture_output=True, text=True, timeout=60)
     assert done.returncode == -signal.SIGKILL, done.stderr
     return int(done.stdout)
 
 
 def test_the_next_attempt_finds_the_pages_of_its_own_rank() -> None:
-    kept = KeptMemory(2)
-    try:
+    with closing(KeptMemory(2)) as kept:
         assert killed_rank(kept.env, 0) == 0
         assert killed_rank(kept.env, 0) * 512 >= SIZE
         assert kept_memory.kept_bytes(kept.env) == SIZE
         assert killed_rank(kept.env, 1) == 0
         assert kept_memory.kept_bytes(kept.env) == 2 * SIZE
-    finally:
-        kept.close()
 
 
 def test_the_memory_is_released_without_room_for_a_resume() -> None:
-    kept = KeptMemory(1)
-    try:
+    with closing(KeptMemory(1)) as kept:
         killed_rank(kept.env, 0)
         kept.make_room(SIZE)
         assert kept_memory.kept_bytes(kept.env) == SIZE
@@ -62,8 +55,6 @@ def test_the_memory_is_released_without_room_for_a_resume() -> None:
         killed_rank(kept.env, 0)
         kept_memory.clear_own(kept.env)
         assert kept_memory.kept_bytes(kept.env) == 0
-    finally:
-        kept.close()
 
 
 def test_a_launcher_that_may_not_make_such_files_keeps_nothing(

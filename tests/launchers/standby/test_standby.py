@@ -173,25 +173,26 @@ def test_the_end_of_an_attempt_spares_it_and_close_ends_all_of_it(
     assert eventually(lambda: not any(is_running(each) for each in [pid, *below]))
 
 
-def test_a_waiting_process_ends_with_its_launcher(command: Command) -> None:
+def waiting(command: Command) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Return a waiting process that is ready, and the launcher's end of its connection."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
             [*command.argv, str(theirs.fileno())], env=dict(command.env), pass_fds=[theirs.fileno()]
         )
     assert outcome(ours, block=True) == READY
+    return ours, process
+
+
+def test_a_waiting_process_ends_with_its_launcher(command: Command) -> None:
+    ours, process = waiting(command)
     ours.close()
     assert process.wait(SECONDS) == 0
 
 
 def test_a_waiting_process_that_gets_garbage_ends(command: Command) -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [*command.argv, str(theirs.fileno())], env=dict(command.env), pass_fds=[theirs.fileno()]
-        )
+    ours, process = waiting(command)
     with ours:
-        assert outcome(ours, block=True) == READY
         socket.send_fds(ours, [_LENGTH.pack(4)], [1, 2])
         ours.sendall(b"none")
         try:

@@ -72,12 +72,8 @@ def test_torchrun_gets_the_waiting_worker_of_its_rank(worker: Worker, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("args", "change"),
-    [
-        (ARGS, {"RANK": "2"}),
-        (ARGS, {"LOCAL_RANK": "0"}),
-        (("/usr/bin/env", *ARGS), {}),  # as with a binding to NUMA nodes
-    ],
+    ("args", "change"),  # the last one is as with a binding to NUMA nodes
+    [(ARGS, {"RANK": "2"}), (ARGS, {"LOCAL_RANK": "0"}), (("/usr/bin/env", *ARGS), {})],
 )
 def test_torchrun_starts_a_new_worker_where_none_fits(
     worker: Worker, tmp_path: Path, args: Sequence[str], change: dict[str, str]
@@ -155,10 +151,8 @@ def test_two_workers_import_at_a_time(tmp_path: Path, said: str) -> None:
 def test_modules_are_those_of_the_backend_and_its_features() -> None:
     megatron = modules(Path("/s/cli/_megatron/rlhf.py"), {"DPO_FEATURES": "heartbeat,fused_norm"})
     assert megatron == [
-        "swift.megatron.pipelines.train.rlhf",
-        "swift.megatron.trainers.dpo_trainer",
-        "launchers.hang.heartbeat",
-        "launchers.training.optimizer.fused_norm",
+        *("swift.megatron.pipelines.train.rlhf", "swift.megatron.trainers.dpo_trainer"),
+        *("launchers.hang.heartbeat", "launchers.training.optimizer.fused_norm"),
     ]
     assert modules(Path("/s/cli/sft.py"), {})[0] == "swift.pipelines.train.sft"
 

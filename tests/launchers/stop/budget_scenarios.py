@@ -58,8 +58,7 @@ class Clock:
     def time(self) -> float:
         return self.now
 
-    def monotonic(self) -> float:
-        return self.now
+    monotonic = time
 
     def monotonic_ns(self) -> int:
         return int(self.now * 1e9)
@@ -136,11 +135,9 @@ class World:
 
     @property
     def settings(self) -> Settings:
-        own = SimpleNamespace(
-            launch=SimpleNamespace(world_size=self.scenario.gpus),
-            training=SimpleNamespace(budget=self.scenario.budget),
-        )
-        return cast(Settings, own)
+        launch = SimpleNamespace(world_size=self.scenario.gpus)
+        training = SimpleNamespace(budget=self.scenario.budget)
+        return cast(Settings, SimpleNamespace(launch=launch, training=training))
 
     def run(self) -> Progress:
         self.faults = [(BEGIN + when, kind) for when, kind in self.scenario.faults]
@@ -201,15 +198,9 @@ class World:
             if step % 20 == 0:
                 self._pass(case.evaluation, progress)
                 self.evaluated += case.evaluation
-                done = Evaluation(
-                    step=step,
-                    total=TOTAL,
-                    attempt=1,
-                    time=self.clock.now,
-                    seconds=case.evaluation,
-                    values={"loss": 0.7},
-                )
-                self.lines.append(evaluations.line(done))
+                at: dict[str, Any] = {"step": step, "total": TOTAL, "attempt": 1}
+                at |= {"time": self.clock.now, "seconds": case.evaluation}
+                self.lines.append(evaluations.line(Evaluation(**at, values={"loss": 0.7})))
                 boundary.begin(step)
         return "all steps"
 
@@ -308,7 +299,6 @@ def results() -> Iterator[Result]:
 
 
 def page(found: list[Result]) -> str:
-    """Return the table of all scenarios."""
     worst = max(each.over - each.allowed for each in found)
     beyond = sum(each.over > each.allowed for each in found)
     head = f"""\
@@ -334,19 +324,10 @@ def _line(each: Result) -> str:
     slow = f" x {case.slow[1]:g}" if case.slow[1] > 1 else ""
     error = each.said["held"] / each.true["held"] - 1
     faults = ", ".join(kind for _, kind in case.faults) or "none"
-    cells: list[Any] = [
-        case.seed,
-        f"{case.gpus}, {case.price:g}",
-        f"{minutes}, {by}",
-        f"{case.step:.0f}{slow}, {case.save:.0f}",
-        faults,
-        each.end,
-        f"{each.checkpoint} of {each.step}",
-        f"{each.true['held'] * case.price:,.0f}",
-        f"{each.over:+.0f}",
-        f"{each.allowed:.0f}",
-        f"{error:+.2%}",
-    ]
+    cells: list[Any] = [case.seed, f"{case.gpus}, {case.price:g}", f"{minutes}, {by}"]
+    cells += [f"{case.step:.0f}{slow}, {case.save:.0f}", faults, each.end]
+    cells += [f"{each.checkpoint} of {each.step}", f"{each.true['held'] * case.price:,.0f}"]
+    cells += [f"{each.over:+.0f}", f"{each.allowed:.0f}", f"{error:+.2%}"]
     return f"| {' | '.join(map(str, cells))} |"
 
 

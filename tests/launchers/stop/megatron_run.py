@@ -7,7 +7,6 @@ here calls the callbacks in the order of ms-swift 4.4.1 ``swift/megatron/trainer
 """
 
 import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -16,12 +15,14 @@ import types
 from pathlib import Path
 from typing import Any
 
+import swift
 import torch.distributed as dist
 
 from launchers.evaluation import owed
 from launchers.evaluation.rounds import in_parts
 from launchers.flags.features import SAVE_VARIABLE
 from launchers.stop import finished
+from tests.launchers.training import stand_ins
 
 FOLDER, RANK = Path(os.environ["FOLDER"]), int(os.environ["RANK"])
 PARTS = int(os.environ["PARTS"])
@@ -35,39 +36,26 @@ CASES: dict[str, dict[str, Any]] = {
     "last": {"train_iters": 4, "save_steps": 100_000, "save_seconds": 2.0},
 }
 ARGS: dict[str, Any] = {
-    "global_batch_size": 8,
-    "logging_steps": 1000,
-    "eval_steps": 0,
-    "eval_iters": 0,
-}
-ARGS |= {
-    "save_total_limit": None,
-    "manual_gc": False,
-    "manual_gc_eval": False,
-    "manual_gc_steps": 0,
-    "save_safetensors": True,
-    "merge_lora": False,
+    **{"global_batch_size": 8, "logging_steps": 1000, "eval_steps": 0, "eval_iters": 0},
+    **{"save_total_limit": None, "manual_gc": False, "manual_gc_eval": False, "manual_gc_steps": 0},
+    **{"save_safetensors": True, "merge_lora": False},
 }
 
 
 def flow() -> Any:
     """Install the feature around ms-swift's own callback; return the class that takes its place."""
-    spec = importlib.util.find_spec("swift")
-    assert spec is not None and spec.origin is not None
-    home = Path(spec.origin).parent / "megatron"
+    home, table = Path(swift.__file__).parent / "megatron", dict[str, Any]()
+    stand_ins.install(
+        {
+            "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": table},
+            "swift.megatron.trainers.base": {"BaseMegatronTrainer": Trainer},
+        }
+    )
     for name, path in (("swift.megatron", home), ("swift.megatron.callbacks", home / "callbacks")):
-        package = types.ModuleType(name)
-        package.__path__ = [str(path)]
-        sys.modules[name] = package
-    mapping: Any = types.ModuleType("swift.megatron.callbacks.mapping")
-    mapping.megatron_callbacks_map = {}
-    sys.modules[mapping.__name__] = mapping
-    base: Any = types.ModuleType("swift.megatron.trainers.base")
-    base.BaseMegatronTrainer = Trainer
-    sys.modules[base.__name__] = base
+        sys.modules[name].__path__ = [str(path)]
     for name in ("stop.stop_megatron", "training.saving.safetensors_last", "training.merge_last"):
         importlib.import_module(f"launchers.{name}").install()
-    return mapping.megatron_callbacks_map["default_flow"]
+    return table["default_flow"]
 
 
 def recorder() -> Any:
@@ -75,10 +63,7 @@ def recorder() -> Any:
     base: Any = importlib.import_module("launchers.training.seal_megatron").SealCallback
 
     class Recorder(base):  # type: ignore[misc]
-        """Records the end of training."""
-
         def on_save(self, output_dir: str) -> None:
-            """Note what the seal would record."""
             if owed.is_noted():
                 note("left", self.state.iteration)
 
@@ -143,7 +128,6 @@ class Trainer:
         return [0] * num_microbatches
 
     def save_checkpoint(self) -> None:
-        """Save: a collective."""
         note("saving", self.state.iteration)
         time.sleep(self.args.save_seconds)
         dist.barrier()

@@ -36,10 +36,8 @@ def train(
 ) -> tuple[int, str]:
     """Run three steps as a training process; return its exit code and output."""
     env = {KILL_VARIABLE: "4", "DPO_RUN_FOLDER": str(home), "LOCAL_RANK": str(local_rank)}
-    words = [sys.executable, "-c", STEPS]
-    with subprocess.Popen(
-        words, env={**env, "RANK": "8"}, stdout=subprocess.PIPE, text=True
-    ) as run:
+    words, out = [sys.executable, "-c", STEPS], subprocess.PIPE
+    with subprocess.Popen(words, env={**env, "RANK": "8"}, stdout=out, text=True) as run:
         meanwhile()
         output, _ = run.communicate(timeout=60)
     return run.returncode, output

@@ -13,8 +13,6 @@ LIMIT = 900.0
 
 
 class Clock:
-    """A clock that the test sets."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
         monkeypatch.setattr(time, "monotonic", lambda: self.now)

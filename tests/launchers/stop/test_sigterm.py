@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -36,9 +37,8 @@ def start(program: str) -> subprocess.Popen[str]:
 
 
 def unblocked(program: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    words = [sys.executable, "-c", program]
+    return subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def test_only_the_sigterm_of_its_parent_ends_it() -> None:
@@ -51,16 +51,13 @@ def test_only_the_sigterm_of_its_parent_ends_it() -> None:
         assert worker.wait(30) == -signal.SIGTERM
 
 
-def test_it_can_still_end_its_children() -> None:
-    with start(HAS_CHILDREN) as worker:
+@pytest.mark.parametrize(("begun", "ends"), [(start, "-9 -9\n"), (unblocked, "-15 -15\n")])
+def test_it_can_still_end_its_children_as_where_sigterm_is_not_blocked(
+    begun: Callable[[str], subprocess.Popen[str]], ends: str
+) -> None:
+    with begun(HAS_CHILDREN) as worker:
         output, _ = worker.communicate(timeout=60)
-    assert (worker.returncode, output) == (0, "-9 -9\n")
-
-
-def test_nothing_changes_where_sigterm_is_not_blocked() -> None:
-    with unblocked(HAS_CHILDREN) as worker:
-        output, _ = worker.communicate(timeout=60)
-    assert (worker.returncode, output) == (0, "-15 -15\n")
+    assert (worker.returncode, output) == (0, ends)
 
 
 def test_only_what_is_started_meanwhile_has_it_blocked() -> None:

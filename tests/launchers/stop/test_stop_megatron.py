@@ -29,14 +29,11 @@ class Ranks:
         env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
         env |= {"PARTS": str(PARTS), "DPO_ATTEMPT_FOLDER": str(folder)}
         words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-        words += ["--master-port", str(free_port()), "-m"]
-        self.process = subprocess.Popen(
-            [*words, "tests.launchers.stop.megatron_run", case],
-            cwd=ROOT,
-            env={**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        words += ["--master-port", str(free_port())]
+        words += ["-m", "tests.launchers.stop.megatron_run", case]
+        env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(words, cwd=ROOT, env=env, stderr=pipe, text=True)
 
     def events(self, rank: int) -> list[tuple[str, int]]:
         path = self.folder / f"rank-{rank}"
@@ -52,7 +49,6 @@ class Ranks:
             time.sleep(0.01)
 
     def noted(self, event: str) -> bool:
-        """Return whether both ranks have noted an event."""
         paths = [self.folder / f"rank-{rank}" for rank in (0, 1)]
         return all(p.exists() and f'"{event}"' in p.read_text() for p in paths)
 
@@ -62,13 +58,21 @@ class Ranks:
         self.board.stop_at = boundary
         return boundary
 
-    def end(self) -> int:
+    def end(self) -> None:
         _, errors = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, errors[-2000:]
-        return self.process.returncode
 
     def phases(self) -> set[Phase]:
         return {reading.phase for reading in self.board.read()}
+
+
+def stopped(folder: Path, case: str, event: str) -> tuple[Ranks, int]:
+    """Stop two ranks once both have noted an event; return them, ended, and their boundary."""
+    ranks = Ranks(folder, case)
+    ranks.wait_for(lambda: ranks.noted(event))
+    boundary = ranks.stop()
+    ranks.end()
+    return ranks, boundary
 
 
 def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
@@ -98,10 +102,7 @@ def test_a_save_that_ends_the_run_has_what_is_exported_and_one_that_stops_it_has
 
 
 def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "save")
-    ranks.wait_for(lambda: ranks.noted("saving"))
-    ranks.stop()
-    ranks.end()
+    ranks, _ = stopped(tmp_path, "save", "saving")
     assert ranks.steps("saved") == [[3], [3]]
     assert ranks.phases() == {Phase.STOPPED}
 
@@ -121,10 +122,7 @@ def test_all_save_the_step_that_rank_0_chooses_by_time(tmp_path: Path) -> None:
 def test_an_evaluation_is_left_after_its_part_and_the_step_is_saved(
     tmp_path: Path, case: str
 ) -> None:
-    ranks = Ranks(tmp_path, case)
-    ranks.wait_for(lambda: ranks.noted("part"))
-    boundary = ranks.stop()
-    ranks.end()
+    ranks, boundary = stopped(tmp_path, case, "part")
     assert step_of(boundary) == 3 and ranks.steps("saved") == [[3], [3]]
     parts = ranks.steps("part")
     assert parts[0] == parts[1] and len(parts[0]) < PARTS
@@ -134,28 +132,21 @@ def test_an_evaluation_is_left_after_its_part_and_the_step_is_saved(
 
 
 def test_a_stop_after_the_last_part_saves_once_with_the_evaluation(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "evaluation")
-    ranks.wait_for(lambda: ranks.noted("evaluated"))
-    ranks.stop()
-    ranks.end()
+    ranks, _ = stopped(tmp_path, "evaluation", "evaluated")
     assert ranks.steps("evaluated") == [[3], [3]] and ranks.steps("saved") == [[3], [3]]
     assert ranks.steps("left") == [[], []]
     assert ranks.phases() == {Phase.STOPPED}
 
 
 def test_an_evaluation_before_the_first_step_declines(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "first evaluation")
-    ranks.wait_for(lambda: ranks.noted("part"))
-    assert ranks.stop() == NOWHERE
-    ranks.end()
+    ranks, boundary = stopped(tmp_path, "first evaluation", "part")
+    assert boundary == NOWHERE
     assert ranks.steps("saved") == [[3], [3]] and ranks.steps("finished") == [[3], [3]]
 
 
 def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
-    ranks = Ranks(tmp_path, "last")
-    ranks.wait_for(lambda: ranks.noted("saving"))
-    assert ranks.stop() != NOWHERE
-    ranks.end()
+    ranks, boundary = stopped(tmp_path, "last", "saving")
+    assert boundary != NOWHERE
     assert ranks.steps("finished") == [[4], [4]]
     assert read(tmp_path) == Trained(step=4, planned=4, reason="finished")
     assert Phase.STOPPED not in ranks.phases()
