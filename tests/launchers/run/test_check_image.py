@@ -15,11 +15,8 @@ from tests.launchers.pods import ROOT
 from tests.launchers.preflight import nvidia_smi
 
 VERSIONS = {
-    "torch": "2.11.0",
-    "ms-swift": "4.4.1",
-    "megatron-core": "0.18.0",
-    "mcore-bridge": "1.6.0",
-    "transformer-engine": "2.12.0",
+    **{"torch": "2.11.0", "ms-swift": "4.4.1", "transformer-engine": "2.12.0"},
+    **{"megatron-core": "0.18.0", "mcore-bridge": "1.6.0"},
 }
 MODULES = ("torch", "swift", "megatron.core", "mcore_bridge", "transformer_engine.pytorch")
 ALL = ",".join(each.name for each in PATCHES)
@@ -33,11 +30,10 @@ def image(tmp_path: Path) -> Path:
         metadata.parent.mkdir()
         metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     for module in MODULES:
-        folder = tmp_path
-        for part in module.split("."):
-            folder = folder / part
-            folder.mkdir()
-            (folder / "__init__.py").touch()
+        folder = tmp_path / module.replace(".", "/")
+        folder.mkdir(parents=True)
+        for each in (folder, *folder.parents[: module.count(".")]):
+            (each / "__init__.py").touch()
     (tmp_path / "torch" / "version.py").write_text("cuda: str = '13.0'\n")
     return tmp_path
 

@@ -21,13 +21,10 @@ def pods(tmp_path: Path) -> Pods:
 
 def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
     env = {key: value for key, value in pods.env(0).items() if key not in JOBSET}
-    return subprocess.Popen(
-        [warm.launcher(PYTHONPATH), "-m", "launchers", "run"],
-        env=env | {"DPO_POD_NAME": name},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    words = [str(warm.launcher(PYTHONPATH)), "-m", "launchers", "run"]
+    env |= {"DPO_POD_NAME": name}
+    out = subprocess.PIPE
+    return subprocess.Popen(words, env=env, stdout=out, stderr=subprocess.STDOUT, text=True)
 
 
 @pytest.mark.parametrize("together", [True, False])

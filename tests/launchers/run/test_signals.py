@@ -73,13 +73,9 @@ def test_while_the_name_server_is_silent(pods: Pods, tmp_path: Path) -> None:
     if not tools or subprocess.run([*place, "true"], check=False).returncode:
         pytest.skip("no user namespaces here, or no unshare or ip")
     launcher = [sys.executable, "-m", "launchers", "run"]
-    pod = subprocess.Popen(
-        [*place, sys.executable, str(SILENT), str(tmp_path), *launcher],
-        env=pods.env(1, DPO_MASTER_ADDR="rank-0.example.com"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = [*place, sys.executable, str(SILENT), str(tmp_path), *launcher]
+    env = pods.env(1, DPO_MASTER_ADDR="rank-0.example.com")
+    pod = subprocess.Popen(words, env=env, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     read_until(pod, "run start")
     time.sleep(1)
     [own] = descendants(pod.pid)

@@ -1,7 +1,8 @@
 from collections.abc import Mapping
+from pathlib import Path
 
 from launchers.config.workspace import Workspace
-from launchers.storage.checkpoint import Checkpoint, seal
+from launchers.storage.checkpoint import Checkpoint, newest, seal
 
 WEIGHTS = "model.safetensors"
 
@@ -14,3 +15,9 @@ def sealed(work: Workspace, step: int, files: Mapping[str, str] | None = None) -
         (folder / name).write_text(text)
     seal(folder, step)
     return Checkpoint(path=folder, step=step)
+
+
+def newest_step(folder: Path) -> int:
+    """Return the step of the newest complete checkpoint, 0 without one."""
+    found = newest(folder)
+    return 0 if found is None else found.step

@@ -62,7 +62,6 @@ def decide(work: Workspace, *, allow: bool = False) -> int | None:
 
 
 def identify(work: Workspace) -> None:
-    """Write the identity of a run of RECIPE."""
     work.inputs.write_text(json.dumps({"model": "m", "recipe": RECIPE.digest}))
 
 

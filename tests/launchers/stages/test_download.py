@@ -113,12 +113,9 @@ def test_a_command_ends_with_the_code_and_one_line_and_no_traceback(
     name = "none" if fault == "none" else "m"
     pods = Pods(tmp_path)
     pods.write_recipe(model=f"hf://o/{name}@main")
-    done = subprocess.run(
-        [sys.executable, "-m", "launchers", "download"],
-        env=pods.env(0, HF_ENDPOINT=hub.url, HOME=str(tmp_path)),
-        capture_output=True,
-        text=True,
-    )
+    env = pods.env(0, HF_ENDPOINT=hub.url, HOME=str(tmp_path))
+    words = [sys.executable, "-m", "launchers", "download"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True)
     assert done.returncode == code
     last = done.stdout.strip().splitlines()[-1]
     assert f"ERROR rank=0 run ended code={int(code)} stage=download cause=" in last

@@ -37,8 +37,8 @@ def work(tmp_path: Path) -> Workspace:
 
 def test_the_export_is_the_checkpoint_without_the_trainers_state(work: Workspace) -> None:
     assert export(work, LAST, INPUTS, holder="pod").state == "done"
-    there = {p.name for p in work.export.iterdir()} - {".complete.json"}
-    assert there == {*KEPT, "statement.json"}
+    there = {p.name for p in work.export.iterdir()}
+    assert there == {*KEPT, "statement.json", ".complete.json"}
 
 
 ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -83,24 +83,17 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
     with pytest.raises(LaunchError, match="checkpoint-7-merged") as damaged:
         export(work, LAST, INPUTS, holder="pod")
-    assert (damaged.value.code, damaged.value.id) == (
-        Exit.INPUT_MISSING,
-        "export-merged-incomplete",
-    )
+    reported = damaged.value
+    assert (reported.code, reported.id) == (Exit.INPUT_MISSING, "export-merged-incomplete")
     assert not work.export.exists()
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        ["/opt/launchers/training/swift_plugin.py"],
-        # of a checkpoint made when each feature was a plugin
-        [
-            f"/opt/launchers/swift_{name}.py"
-            for name in ("phases_megatron", "seal_megatron", "metrics", "overlap", "search_path")
-        ],
-    ],
-)
+NAMES = ("phases_megatron", "seal_megatron", "metrics", "overlap", "search_path")
+EACH = [f"/opt/launchers/swift_{name}.py" for name in NAMES]
+"""Of a checkpoint made when each feature was a plugin."""
+
+
+@pytest.mark.parametrize("own", [["/opt/launchers/training/swift_plugin.py"], EACH])
 def test_the_export_names_no_plugin_of_the_launcher(work: Workspace, own: list[str]) -> None:
     folder = work.checkpoints / "checkpoint-7"
     arguments = {"lr": 1e-4, "callbacks": ["seal", "mine", "metrics"]}

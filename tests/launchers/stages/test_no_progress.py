@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -25,44 +26,43 @@ def failed(
     return AttemptRecord(number=0, resumed=resumed, saved=saved, logged=logged, ends=ends)
 
 
+STUCK, RISEN = failed(KILLED), failed(KILLED, saved=20)
+
+
+def numbered(attempts: Iterable[AttemptRecord]) -> list[AttemptRecord]:
+    return [replace(each, number=n) for n, each in enumerate(attempts, start=1)]
+
+
 def decide(*attempts: AttemptRecord, save_every: int | None = 100) -> LaunchError | None:
-    return judge([replace(a, number=n) for n, a in enumerate(attempts, start=1)], save_every)
+    return judge(numbered(attempts), save_every)
 
 
 def test_three_attempts_without_a_higher_step_end_the_run_with_the_class_that_repeated() -> None:
-    stuck = failed(KILLED)
     other = failed(replace(KILLED, failure_class="hang", code=81))
-    assert decide(stuck, stuck) is None
-    error = decide(stuck, other, stuck)
+    assert decide(STUCK, STUCK) is None
+    error = decide(STUCK, other, STUCK)
     assert error is not None and (error.code, error.id) == (Exit.NO_PROGRESS, "no-progress")
     assert error.failure_class == FailureClass.HOST_MEMORY
     assert "host-memory (2 of 3)" in error.cause
 
 
 def test_the_attempt_after_two_without_progress_is_the_last_one() -> None:
-    stuck, risen = failed(KILLED), failed(KILLED, resumed=10, saved=20)
-    for attempts, expected in (
-        ([stuck], False),
-        ([stuck, stuck], True),
-        ([stuck, failed(PREEMPTED), stuck], True),
-        ([stuck, risen], False),
-        ([stuck, risen, stuck], False),
-    ):
-        numbered = [replace(a, number=n) for n, a in enumerate(attempts, start=1)]
-        assert is_last(numbered, 100) == expected
+    for attempts in ([STUCK, STUCK], [STUCK, failed(PREEMPTED), STUCK]):
+        assert is_last(numbered(attempts), 100)
+    for attempts in ([STUCK], [STUCK, RISEN], [STUCK, RISEN, STUCK]):
+        assert not is_last(numbered(attempts), 100)
 
 
 @pytest.mark.parametrize("end", [PREEMPTED, TERMINATED])
 def test_preempted_attempts_neither_count_nor_break_the_row(end: End) -> None:
-    stuck, preempted = failed(KILLED), failed(end)
+    preempted = failed(end)
     assert decide(*[preempted] * 5) is None
-    assert decide(stuck, preempted, stuck, preempted) is None
-    assert decide(stuck, preempted, stuck, preempted, stuck) is not None
+    assert decide(STUCK, preempted, STUCK, preempted) is None
+    assert decide(STUCK, preempted, STUCK, preempted, STUCK) is not None
 
 
 def test_only_attempts_that_trained_without_a_higher_checkpoint_count() -> None:
-    stuck = failed(KILLED)
-    assert decide(stuck, stuck, failed(KILLED, resumed=10, saved=20), stuck, stuck) is None
+    assert decide(STUCK, STUCK, RISEN, STUCK, STUCK) is None
     assert decide(*[failed(KILLED, resumed=None)] * 4) is None
     due = [failed(KILLED, resumed=0, saved=0, logged=n) for n in (10, 11, 12)]
     assert decide(*due, save_every=10) is not None  # it was due, and is not complete
@@ -88,11 +88,10 @@ def test_gpu_memory_at_the_same_step_twice_in_a_row_is_a_user_error() -> None:
 
 
 def test_after_a_user_error_a_person_has_started_the_run_again() -> None:
-    stuck = failed(KILLED)
     refused = failed(replace(USER_ERROR, code=93), resumed=None)
-    assert decide(stuck, stuck, stuck, refused) is None
-    assert decide(stuck, stuck, stuck, refused, stuck, stuck) is None
-    assert decide(stuck, stuck, stuck, refused, stuck, stuck, stuck) is not None
+    assert decide(STUCK, STUCK, STUCK, refused) is None
+    assert decide(STUCK, STUCK, STUCK, refused, STUCK, STUCK) is None
+    assert decide(STUCK, STUCK, STUCK, refused, STUCK, STUCK, STUCK) is not None
 
 
 def test_an_attempt_whose_pods_were_killed_counts_and_says_so() -> None:

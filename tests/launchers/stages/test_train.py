@@ -90,24 +90,19 @@ CAUGHT = "KeyError: 'messages'\n"
 @pytest.mark.parametrize(
     ("texts", "root", "loss", "code", "cause"),
     [
-        ([NCCL, "ValueError: bad layout\n"], None, None, Exit.CONFIG, "ValueError: bad layout"),
+        ([NCCL, "ValueError: bad layout\n"], 0, None, Exit.CONFIG, "ValueError: bad layout"),
         ([CAUGHT], -9, None, Exit.PEER, "a training process was killed by SIGKILL"),
         (["ValueError: heads\n", ""], 1, None, Exit.CONFIG, "ValueError: heads"),
         # a user error wins over a peer that ended because of it, an unknown one gives way
-        (["ValueError: heads\n"], None, DRAINED, Exit.CONFIG, "ValueError: heads"),
-        ([LAUNCH], None, DRAINED, Exit.TERMINATED, "rank 1 ended: node drained"),
+        (["ValueError: heads\n"], 0, DRAINED, Exit.CONFIG, "ValueError: heads"),
+        ([LAUNCH], 0, DRAINED, Exit.TERMINATED, "rank 1 ended: node drained"),
     ],
 )
 def test_the_cause_is_that_of_the_rank_that_ended_first(
-    tmp_path: Path,
-    texts: list[str],
-    root: int | None,
-    loss: PeerLoss | None,
-    code: Exit,
-    cause: str,
+    tmp_path: Path, texts: list[str], root: int, loss: PeerLoss | None, code: Exit, cause: str
 ) -> None:
     ranks, peers = logs(tmp_path, *texts), PeerMonitor()
-    if root is not None:
+    if root:
         agent(ranks, root)
     if loss is not None:
         peers.record_loss(loss)
