@@ -1,11 +1,13 @@
-"""Node affinity, taints and label selectors as Kubernetes reads them."""
+"""Node affinity, taints, selectors, GPU models and container runtimes of nodes."""
 
 from typing import Any
 
 import pytest
 
-from scripts.doctor.nodes import selects, selects_node, tolerates, untolerated
-from tests.scripts.doctor.healthy import node
+from scripts.doctor import nodes
+from scripts.doctor.nodes import GPU_PRODUCT, selects, selects_node, tolerates, untolerated
+from tests.scripts.doctor.healthy import node, release, snapshot
+from tests.scripts.doctor.plant import hosted
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
@@ -67,3 +69,66 @@ def test_an_absent_selector_takes_nothing_and_an_empty_one_all() -> None:
     assert selects({}, {})
     assert selects({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": "1"})
     assert not selects({"matchLabels": {"a": "1"}}, {})
+
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
+@pytest.mark.parametrize(
+    ("products", "levels"),
+    [
+        ((A100, A100), ["ok"]),
+        ((A100, f"{A100}-SHARED"), ["ok"]),
+        ((A100, "NVIDIA-H200"), ["warn"]),
+        (("NVIDIA-H200", "NVIDIA-H200"), ["fail"]),
+        ((None, None), ["warn"]),
+    ],
+)
+def test_the_gpu_of_the_values_is_compared_with_the_product_label(
+    products: tuple[str | None, ...], levels: list[str]
+) -> None:
+    hosts = [node(f"host-{number}") for number, _ in enumerate(products)]
+    for host, product in zip(hosts, products, strict=True):
+        del host["metadata"]["labels"][GPU_PRODUCT]
+        host["metadata"]["labels"] |= {GPU_PRODUCT: product} if product else {}
+    findings = nodes.check_gpu_model(release(), snapshot(release(), hosted(*hosts)))
+    assert [each.level.value for each in findings] == levels
+
+
+def test_without_a_gpu_model_nothing_is_checked() -> None:
+    pod = {**release().gang.pod, "containers": [{"env": []}]}
+    unknown = release().with_pods({"node": pod})
+    assert unknown.jobset.gpu_model == ""
+    assert nodes.check_gpu_model(unknown, snapshot(release())) == []
+
+
+VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha256:0"}}
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "levels"),
+    [
+        (("containerd://2.1.4", "cri-o://1.35.0"), ["ok"]),
+        (("containerd://1.7.28", "containerd://2.1.4"), ["warn"]),
+        (("containerd://2.0.9", "cri-o://1.30.1"), ["fail"]),
+        (("containerd://2.1.4 v1.34.2", "containerd://2.1.4 v1.35.0"), ["warn"]),
+        (("containerd://2.1.4 v1.34.2",), ["fail"]),
+        ((), []),
+    ],
+)
+def test_the_runtimes_and_kubelets_of_the_nodes(
+    runtimes: tuple[str, ...], levels: list[str]
+) -> None:
+    hosts = [node(f"host-{number}") for number, _ in enumerate(runtimes)]
+    for host, runtime in zip(hosts, runtimes, strict=True):
+        name, _, kubelet = runtime.partition(" ")
+        info = {"containerRuntimeVersion": name, "kubeletVersion": kubelet or "v1.35.1"}
+        host["status"]["nodeInfo"] = info
+    pod = release().gang.pod
+    mounted = release().with_pods({"node": {**pod, "volumes": [*pod["volumes"], VOLUME]}})
+    findings = nodes.check_image_volumes(mounted, snapshot(release(), hosted(*hosts)))
+    assert [each.level.value for each in findings] == levels
+
+
+def test_without_an_image_volume_nothing_is_checked() -> None:
+    assert nodes.check_image_volumes(release(), snapshot(release())) == []

@@ -64,8 +64,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def stopped(cluster: Cluster, api: Api) -> Cluster:
     cluster.put(JOBSETS, suspended())
-    held = pending("LocalQueue gpu is stopped", "Suspended")
-    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
+    held = pending("LocalQueue gpu is stopped", "Suspended", of="u-1")
     cluster.put(f"{KUEUE}/workloads", held)
     cluster.objects[f"{QUEUES}/gpu"]["spec"]["stopPolicy"] = "Hold"
     return cluster
@@ -127,8 +126,7 @@ def test_a_state_that_has_changed_during_the_question_is_left_alone(
 
 def test_a_stopped_run_is_resumed_without_kubectl(cluster: Cluster, api: Api) -> None:
     cluster.put(JOBSETS, suspended())
-    held = evicted("Deactivated", "The workload is deactivated", active=False)
-    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
+    held = evicted("Deactivated", "The workload is deactivated", active=False, of="u-1")
     cluster.put(f"{KUEUE}/workloads", held)
     found = Run("dpo", source="api").why(fix=True)
     assert found.fixed and found.fixed.command == ("megatron-dpo", "resume", "dpo")

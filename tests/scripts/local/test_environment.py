@@ -65,12 +65,9 @@ def test_a_secret_is_the_callers_variable_of_its_name_asked_for_or_left_out() ->
     assert "HF_TOKEN" not in resolved(secret(optional=True))
 
 
-def test_a_config_map_key_is_read_from_the_manifest() -> None:
+def test_a_config_map_is_read_and_another_source_refused_with_the_key_to_write() -> None:
     reference = {"configMapKeyRef": {"name": "settings", "key": "key"}}
     assert resolved({"name": "X", "valueFrom": reference})["X"] == "value"
-
-
-def test_another_source_is_refused_with_the_values_key_to_write() -> None:
     with pytest.raises(Problem, match="resourceFieldRef.*extraEnv: {X: ...}"):
         resolved({"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}})
 

@@ -23,10 +23,12 @@ def pod(volume: dict[str, Any] | None = None, mount: dict[str, Any] | None = Non
     return expand(parse(manifest(jobs=jobs)))[0]
 
 
-def test_a_config_map_becomes_files_and_the_working_folder_is_above_them(tmp_path: Path) -> None:
+def test_files_of_a_pod_have_places_below_its_folder_and_its_working_folder(tmp_path: Path) -> None:
     mounts = place(pod(), tmp_path, tmp_path / "s", MAPS)
     assert (tmp_path / "opt/launchers/__main__.py").read_text() == "print(1)"
     assert working_dir(pod(), [tmp_path / "s", tmp_path], mounts) == tmp_path / "opt"
+    assert mounts["/tmp"] == str(tmp_path / "s/tmp") and (tmp_path / "s/tmp").is_dir()
+    assert mounts["/dev/termination-log"] == str(tmp_path / "dev/termination-log")
 
 
 def test_the_working_folder_is_above_an_empty_dir_as_well(tmp_path: Path) -> None:
@@ -35,12 +37,6 @@ def test_the_working_folder_is_above_an_empty_dir_as_well(tmp_path: Path) -> Non
     assert working_dir(unpacked, [tmp_path / "s", tmp_path], mounts) == tmp_path / "s" / "opt"
     bare = {path: here for path, here in mounts.items() if not path.startswith("/opt")}
     assert working_dir(unpacked, [tmp_path / "s", tmp_path], bare) == Path("/opt")
-
-
-def test_an_empty_dir_ends_with_the_attempt_and_the_termination_log_stays(tmp_path: Path) -> None:
-    mounts = place(pod(), tmp_path, tmp_path / "s", MAPS)
-    assert mounts["/tmp"] == str(tmp_path / "s/tmp") and (tmp_path / "s/tmp").is_dir()
-    assert mounts["/dev/termination-log"] == str(tmp_path / "dev/termination-log")
 
 
 def test_shared_memory_stays_the_hosts(tmp_path: Path) -> None:

@@ -43,9 +43,7 @@ def cluster(workspace: Path) -> Cluster:
     made = Cluster()
     made.put(JOBSETS, at(jobset(), workspace))
     made.put(f"{CORE}/pods", pod(0, RUNNING), pod(1, RUNNING))
-    held = workload()
-    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
-    made.put(f"{KUEUE}/workloads", held)
+    made.put(f"{KUEUE}/workloads", workload(of="u-1"))
     made.put(f"{KUEUE}/localqueues", copy.deepcopy(planted.LOCAL_QUEUE))
     return made
 

@@ -67,9 +67,13 @@ def workload(
     active: bool | None = None,
     holds: int = 0,
     created: str = "2026-11-18T08:26:41Z",
+    of: str = "",
     **status: Any,
 ) -> Object:
-    """A Workload of the queue `gpu`; with `holds` GPUs of flavor a100 it is admitted."""
+    """A Workload of the queue `gpu`; with `holds` GPUs of flavor a100 it is admitted.
+
+    ``of``: the UID of its JobSet.
+    """
     spec: Object = {"queueName": "gpu", "priority": 0}
     if active is not None:
         spec["active"] = active
@@ -84,6 +88,7 @@ def workload(
         "uid": f"uid-{name}",
         "creationTimestamp": created,
         "ownerReferences": [{"kind": "JobSet", "name": name.split("-")[1]}],
+        "labels": {f"{KUEUE}/job-uid": of} if of else {},
     }
     return {"metadata": metadata, "spec": spec, "status": {"conditions": given, **status}}
 

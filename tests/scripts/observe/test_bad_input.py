@@ -26,6 +26,7 @@ from tests.scripts.kubeconfig import select, write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import RUNNING, condition, container_of, jobset, pod, template_of
 from tests.scripts.observe.server import Cluster
+from tests.scripts.observe.test_workspace import make_checkpoint
 
 INSTALLED = {
     "metadata": {"name": "dpo-launchers"},
@@ -105,10 +106,7 @@ def started(cluster: Cluster, workspace: Path) -> Path:
     progress = {"state": "running", "digest": shared_digest(launcher, known)}
     (home / "progress.json").write_text(json.dumps(progress))
     (home / "inputs.json").write_text(json.dumps({"recipe": known.identity}))
-    saved = home / "checkpoints" / "checkpoint-8"
-    saved.mkdir(parents=True)
-    (saved / "weights").write_text("x")
-    checkpoint.seal(saved, 8)
+    make_checkpoint(home, 8)
     cluster.put(f"{CORE}/configmaps", copy.deepcopy(INSTALLED))
     return home
 

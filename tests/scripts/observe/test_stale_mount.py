@@ -29,8 +29,8 @@ def test_a_list_names_a_stale_workspace_and_shows_the_runs_of_the_cluster(
 
     monkeypatch.setattr(Path, "stat", failing(Path.stat, None if stale else workspace))
     monkeypatch.setattr("os.listdir", failing(os.listdir, workspace / stale))
-    code, _, _ = ended = call("list", "--json", "--workspace", str(workspace))
-    assert (code, [each["run"] for each in ended.document["runs"]]) == (0, ["dpo"])
+    ended = call("list", "--json", "--workspace", str(workspace))
+    assert (ended.code, [each["run"] for each in ended.document["runs"]]) == (0, ["dpo"])
     notes = " ".join(ended.document["notes"])
     assert "Stale file handle" in notes and str(workspace) in notes
 

@@ -31,7 +31,10 @@ def data(*sources: str, **given: Any) -> Data:
     return found
 
 
-def test_what_the_caller_says_wins(file: Path) -> None:
+def test_a_local_file_is_counted_with_its_sample_and_what_the_caller_says_wins(file: Path) -> None:
+    found = data(f"file://{file}")  # a prompt counts with both answers
+    assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / CHARACTERS_PER_TOKEN)
+    assert data(f"file://{file}#50", f"file://{file}").pairs == 52
     found = data(f"file://{file}", pairs=7, tokens=100)
     assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
 
@@ -43,21 +46,12 @@ def test_an_assumed_length_is_reported() -> None:
     assert find_data(["hf://o/d@main#4", "ms://o/e@master#3"]) == found
 
 
-def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:
-    found = data(f"file://{file}")
-    assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / CHARACTERS_PER_TOKEN)
-
-
 def test_prompts_that_are_computed_once_fill_packs_once(file: Path) -> None:
     found = data(f"file://{file}", tokens=140, prompt_once=True)
     assert (found.tokens, found.computed) == (140, 120)  # 80 of 560 characters
     assert "14% of them are prompts computed once" in found.source
     elsewhere = data("hf://o/d@main", pairs=7, tokens=140, prompt_once=True)
     assert elsewhere.computed == 140 and "prompts counted twice" in elsewhere.source
-
-
-def test_a_sample_of_a_file_is_its_number(file: Path) -> None:
-    assert data(f"file://{file}#50", f"file://{file}").pairs == 52
 
 
 @pytest.mark.parametrize("source", ["hf://o/d@main", "data/pairs.jsonl", "file:///absent.jsonl"])

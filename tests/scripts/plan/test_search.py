@@ -1,4 +1,4 @@
-"""The ranking of layouts, against looking at all of them."""
+"""The ranking of layouts and the nearest that fit, against looking at all of them."""
 
 import time
 from dataclasses import replace
@@ -121,8 +121,17 @@ def test_a_recipe_that_gathers_loses_no_layout() -> None:
     assert seconds(gathers.best(1000)) == seconds(search.best(1000))
 
 
-def test_nothing_fits_where_the_model_is_too_large() -> None:
-    assert cluster(1, "a100-40g", "Qwen3-235B-A22B").best(3) == []
+def test_nothing_fits_or_is_proposed_where_the_model_is_too_large() -> None:
+    search = cluster(1, "a100-40g", "Qwen3-235B-A22B")
+    assert search.best(3) == nearest(search, 3) == []
+
+
+def test_the_nearest_change_the_fewest_flags() -> None:
+    search = cluster(2)
+    fewest = sorted(len(each.changes) for each in everything(search))[:3]
+    near = nearest(search, 3)
+    assert sorted(len(each.changes) for each in near) == fewest
+    assert seconds(near) == sorted(seconds(near))
 
 
 @pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Qwen3-235B-A22B"])

@@ -17,11 +17,13 @@ from tests.scripts.plan.values import A100
 NOTEBOOK = ROOT / "megatron_dpo" / "example.ipynb"
 
 
-def test_a_plan_is_the_document_of_the_command(call: Call) -> None:
+def test_a_plan_is_the_document_of_the_command_and_does_not_change(call: Call) -> None:
     found = Run("dpo-42", files=[A100]).plan(gpu="a100-80g", pairs=40_000)
     words = ["plan", "-f", str(A100), "--run", "dpo-42", "--gpu", "a100-80g", "--pairs", "40000"]
     assert found.document == call(*words, "--json").document
     assert found.accepted and found.plan and found.plan["gang"]["nodes"] == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.accepted = False  # type: ignore[misc]
 
 
 def test_a_refused_plan_is_an_answer_with_its_fixes() -> None:
@@ -62,12 +64,6 @@ def test_lines_have_their_rank(cluster: Cluster, api: Api) -> None:
 def test_a_run_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(Problem):
         Run("none", workspace=tmp_path, source="mount").report()
-
-
-def test_documents_do_not_change() -> None:
-    found = Run("dpo", files=[A100]).plan()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.accepted = False  # type: ignore[misc]
 
 
 def test_rows_are_measured(tmp_path: Path) -> None:

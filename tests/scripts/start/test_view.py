@@ -108,11 +108,8 @@ def queued(cluster: Cluster, workspace: Path) -> Cluster:
         made["metadata"]["labels"] |= {CHART_LABEL: CHART}
         cluster.put(f"{CORE}/pods", made)
     cluster.put(JOBSETS, waiting)
-    own = asks(16, pending(SHORT, name="jobset-next-2"))
-    own["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-2"}
-    holder = workload(holds=16)
-    holder["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
-    cluster.put(f"{KUEUE}/workloads", holder, own)
+    own = asks(16, pending(SHORT, name="jobset-next-2", of="u-2"))
+    cluster.put(f"{KUEUE}/workloads", workload(holds=16, of="u-1"), own)
     entrance = {"name": "gpu", "namespace": "team"}
     cluster.put(f"{KUEUE}/localqueues", {**planted.LOCAL_QUEUE, "metadata": entrance})
     [queue] = quota_of(16)["list_clusterqueues"].items

@@ -16,6 +16,7 @@ from scripts.status import screen
 from scripts.status.summary import Local, summarise
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.planted import NOW, RUNNING, jobset, pod, view
+from tests.scripts.observe.test_workspace import make_checkpoint
 
 STEP_SECONDS = 12.0
 DISKS = {
@@ -28,14 +29,11 @@ DISKS = {
 def home(tmp_path: Path) -> Path:
     """A run in step 36 with a complete checkpoint of step 24."""
     made = tmp_path / "w" / "runs" / "dpo"
-    saved = made / "checkpoints" / "checkpoint-24"
-    saved.mkdir(parents=True)
+    make_checkpoint(made, 24)
     training = {"step": 36, "step_seconds": STEP_SECONDS}
     (made / "progress.json").write_text(json.dumps({"state": "running", "training": training}))
     row = Row(step=36, total=107, attempt=1, time=NOW, seconds=STEP_SECONDS)
     (made / "metrics.jsonl").write_text(rows.line(row) + "\n")
-    (saved / "weights").write_text("x")
-    checkpoint.seal(saved, 24)
     return made
 
 

@@ -87,8 +87,7 @@ def home(tmp_path: Path) -> Path:
 def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stored]:
     made = Stored()
     made.put(JOBSETS, suspended())
-    held = full(evicted("Preempted", SHORT))
-    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
+    held = full(evicted("Preempted", SHORT, of="u-1"))
     everywhere = "/apis/kueue.x-k8s.io/v1beta2"
     made.put(f"{KUEUE}/workloads", *queue_of(WORKLOADS), held)
     made.put(f"{KUEUE}/localqueues", LOCAL_QUEUE)
@@ -140,9 +139,8 @@ def test_the_list_of_990_waiting_runs_has_their_starts_in_time() -> None:
     runs, held = [], []
     for number in range(WORKLOADS):
         name, holds = f"run{number}", 16 * (number < 10)
-        made = workload(name=f"jobset-{name}", holds=holds)
-        item = full(made if holds else pending(SHORT, name=f"jobset-{name}"))
-        item["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": f"u-{name}"}
+        own: Any = {"name": f"jobset-{name}", "of": f"u-{name}"}
+        item = full(workload(**own, holds=holds) if holds else pending(SHORT, **own))
         item["spec"]["maximumExecutionTimeSeconds"] = 3600 + number
         held.append(item)
         meta = {**RUN["metadata"], "name": name, "uid": f"u-{name}"}

@@ -165,9 +165,7 @@ def draw_submit(stage: Stage) -> None:
     stage.case(f"{values} --dry-run", lambda: submit.run(request, console))
     stage.cluster.put(JOBSETS, at(suspended(), stage.workspace))
     stage.cluster.put(CLUSTER_QUEUES, {"metadata": {"name": "gpus"}, "spec": {}})
-    held = workload()
-    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
-    stage.cluster.put(f"{KUEUE}/workloads", held)
+    stage.cluster.put(f"{KUEUE}/workloads", workload(of="u-1"))
     stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
     stage.case(f"{values} --until first-step", lambda: _followed(console, *WORKS))
     stage.case(f"{values} --until first-step", lambda: _followed(console, *FAILS))

@@ -54,17 +54,15 @@ def test_the_constants_are_those_that_fit_best() -> None:
         assert getattr(FIT, name) == pytest.approx(getattr(fit, name), rel=0.02), name
     for name in speed.BOUNDS:
         assert getattr(PACE, name) == pytest.approx(getattr(pace, name), rel=0.02), name
+    assert pytest.approx(host.refit(ROWS), rel=0.02) == PROCESS / GIB
+    assert all(isinstance(v, float) for v in dataclasses.asdict(FIT).values())
 
 
 def test_errors_of_memory_stay_small_on_rows_that_were_left_out() -> None:
-    errors = [abs(e) for e in memory.cross_errors(memory.fitted(ROWS))]
-    assert statistics.mean(errors) < 0.03
-
-
-def test_published_rows_alone_predict_roughly_what_was_measured_here() -> None:
-    errors = memory.unseen(memory.fitted(ROWS))
-    assert len(errors) >= 25
-    assert statistics.mean(map(abs, errors)) < 0.05
+    errors = memory.cross_errors(memory.fitted(ROWS))
+    assert statistics.mean(map(abs, errors)) < 0.03
+    unseen = memory.unseen(memory.fitted(ROWS))  # by published rows alone
+    assert len(unseen) >= 25 and statistics.mean(map(abs, unseen)) < 0.05
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -90,10 +88,6 @@ def test_host_memory_has_the_readings_of_both_rehearsals() -> None:
 )
 def test_host_memory_is_predicted_within_its_error(read: host.Read) -> None:
     assert abs(host.error(read)) <= HOST_ERROR_SHARE
-
-
-def test_the_memory_of_a_rank_is_that_which_fits_best() -> None:
-    assert pytest.approx(host.refit(ROWS), rel=0.02) == PROCESS / GIB
 
 
 KNOWN = "name: x, source: y, card: h200, gpusPerNode: 1, args: {}"
@@ -131,15 +125,13 @@ def test_each_row_is_left_out_with_its_group() -> None:
 
 def test_rows_of_todays_program_are_met_by_constants_of_other_files() -> None:
     rows = speed.fitted(ROWS)
-    crossed = zip(rows, speed.cross_errors(rows), strict=True)
+    errors = speed.cross_errors(rows)
+    spread = math.sqrt(statistics.mean(error**2 for error in errors))
+    assert spread == pytest.approx(PACE.spread, abs=0.01)
+    crossed = zip(rows, errors, strict=True)
     off = {row.name: error for row, error in crossed if not row.training.host_waits}
     assert len(off) >= 6
     assert math.sqrt(statistics.mean(e**2 for e in off.values())) < math.log(1.15), off
-
-
-def test_the_spread_is_that_of_rows_whose_file_was_left_out() -> None:
-    squares = [error**2 for error in speed.cross_errors(speed.fitted(ROWS))]
-    assert math.sqrt(statistics.mean(squares)) == pytest.approx(PACE.spread, abs=0.01)
 
 
 def test_facts_of_a_file_are_those_of_each_row(tmp_path: Path) -> None:
@@ -155,7 +147,3 @@ def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert all(row.name in printed for row in ROWS)
     assert "4 of 4 runs out of memory refused" in printed
-
-
-def test_the_fit_is_of_plain_numbers() -> None:
-    assert all(isinstance(v, float) for v in dataclasses.asdict(FIT).values())

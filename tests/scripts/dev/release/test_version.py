@@ -50,13 +50,10 @@ def test_a_version_is_set_wherever_it_stands(checkout: Path) -> None:
             assert not re.search(anywhere, path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
-def test_the_image_of_artifact_hub_is_the_default_one() -> None:
+def test_artifact_hub_has_the_default_image_and_the_charts_maintainers_and_icon() -> None:
     values = yaml.safe_load((ROOT / "chart" / "values.yaml").read_text(encoding="utf-8"))
     [image] = yaml.safe_load(CHART["annotations"]["artifacthub.io/images"])
     assert image["image"] == f"{values['image']['repository']}:{values['image']['tag']}"
-
-
-def test_the_repository_of_artifact_hub_has_the_charts_maintainers() -> None:
     metadata = yaml.safe_load((ROOT / "chart" / "artifacthub-repo.yml").read_text("utf-8"))
     assert metadata["owners"] == CHART["maintainers"]
     assert CHART["icon"].endswith("/icon.svg") and (ROOT / "chart" / "icon.svg").is_file()
