@@ -7,19 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchers.hang import silence
 from launchers.hang.settings import FLOORS
-from launchers.hang.silence import (
-    NOTHING_RUNS,
-    STEPS,
-    Silence,
-    StepTimes,
-    early_ends,
-    judge,
-    late_writes,
-    limit_of,
-    phase_of,
-    with_saves,
-)
+from launchers.hang.silence import Silence, StepTimes, judge, late_writes, limit_of
 from launchers.system.step_board import Phase, Reading, end_of_batch, end_of_step
 
 TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0, beat=1000, pid=5)
@@ -29,15 +19,15 @@ TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0,
 @pytest.mark.parametrize("loads", [False, True])
 def test_each_phase_has_a_floor(phase: Phase, loads: bool) -> None:
     reading = replace(TRAINING, phase=phase, loads=loads)
-    assert limit_of(reading, 2, FLOORS) == FLOORS[phase_of(reading)]
-    assert limit_of(TRAINING, 100, FLOORS) == STEPS * 100
+    assert limit_of(reading, 2, FLOORS) == FLOORS[silence.phase_of(reading)]
+    assert limit_of(TRAINING, 100, FLOORS) == silence.STEPS * 100
     first = replace(reading, step_seconds=0)
     if phase == Phase.START:
         assert limit_of(first, 0, FLOORS) == FLOORS["start"]
     elif phase in (Phase.STEP, Phase.EVALUATION, Phase.REFERENCE):  # kernels are compiled
         assert limit_of(first, 0, FLOORS) == FLOORS["first_step"] < FLOORS["start"]
         lower = {**FLOORS, "first_step": 1}
-        assert limit_of(first, 0, lower) == lower[phase_of(first)]
+        assert limit_of(first, 0, lower) == lower[silence.phase_of(first)]
 
 
 def test_a_node_is_silent_only_when_all_its_processes_are() -> None:
@@ -62,13 +52,13 @@ def test_processes_that_have_ended_do_not_count() -> None:
     known = partial(judge, began=0, step=2, floors=FLOORS, has_ended=lambda pid: pid == 6)
     found = known([TRAINING, ended], now=2001)
     assert found is not None and found.seconds == 1001
-    assert known([ended], now=9999) is NOTHING_RUNS
+    assert known([ended], now=9999) is silence.NOTHING_RUNS
 
 
 def test_an_end_is_early_without_the_end_of_training_or_an_agreed_stop() -> None:
     trained, stopped = replace(TRAINING, is_trained=True), replace(TRAINING, phase=Phase.STOPPED)
     unknown = replace(TRAINING, beat=0)
-    assert early_ends([trained, TRAINING, stopped, unknown, TRAINING]) == [1, 4]
+    assert silence.early_ends([trained, TRAINING, stopped, unknown, TRAINING]) == [1, 4]
 
 
 @given(st.lists(st.floats(0.1, 50), min_size=1, max_size=60))
@@ -97,7 +87,7 @@ def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
     assert found is not None and found[1] == [1] and found[0].phase == "write"
     slow = replace(WRITER, save_seconds=400)
     assert late(1001 + FLOORS["save"], slow) is None
-    assert late(1001 + STEPS * 400, slow) is not None
+    assert late(1001 + silence.STEPS * 400, slow) is not None
     assert late(9999, replace(WRITER, write_beat=0)) is None
     assert late(9999) is not None
     assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None
@@ -116,7 +106,7 @@ def test_a_save_that_stops_training_may_take_five_times_the_longest_so_far() -> 
     for seconds in (0.0, 2400.0, 1.0):
         steps.note([replace(saving, save_seconds=seconds)])
     assert steps.longest_save == 2400
-    assert limit_of(replace(saving, save_seconds=1), 20, with_saves(FLOORS, 2400)) == 12_000
+    assert limit_of(replace(saving, save_seconds=1), 20, silence.with_saves(FLOORS, 2400)) == 12_000
 
 
 def test_a_flush_is_a_sign_of_life_in_a_save_and_not_in_a_step() -> None:

@@ -6,16 +6,8 @@ import pytest
 
 from launchers.inputs import model_template
 from tests.launchers import model_folder
-from tests.launchers.inputs.test_brought_folders import (
-    CODE,
-    SETTINGS,
-    TOKENIZER,
-    both,
-    check,
-    move,
-    refused,
-    write,
-)
+from tests.launchers.inputs import test_brought_folders as brought
+from tests.launchers.inputs.test_brought_folders import check, refused, write
 
 
 def test_a_type_that_the_image_does_not_have_is_refused(
@@ -34,13 +26,13 @@ def test_a_type_that_the_image_does_not_have_is_refused(
     assert no.id == "model-type-unknown" and "qwen9" in no.cause
     check(newer, **named, external_plugins="mine.py")
     model = model_folder.write(tmp_path / "m")
-    write(SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
+    write(brought.SETTINGS, '{"tokenizer_class": "FooTokenizer"}')(model)
     check(model, **named)  # which transformers reads from tokenizer.json
-    both(move(TOKENIZER, "vocab.json"), write("merges.txt", ""))(model)
+    brought.both(brought.move(brought.TOKENIZER, "vocab.json"), write("merges.txt", ""))(model)
     no = refused(model, **named)
     assert no.id == "model-tokenizer-class" and "FooTokenizer" in no.cause
-    write(SETTINGS, '{"tokenizer_class": "Qwen2TokenizerFast"}')(model)
+    write(brought.SETTINGS, '{"tokenizer_class": "Qwen2TokenizerFast"}')(model)
     check(model, **named)
-    (model / "vocab.json").rename(model / TOKENIZER)
+    (model / "vocab.json").rename(model / brought.TOKENIZER)
     (newer / "configuration_x.py").write_text("")
-    check(model_folder.write(newer, model_type="qwen9", auto_map=CODE), **named)
+    check(model_folder.write(newer, model_type="qwen9", auto_map=brought.CODE), **named)

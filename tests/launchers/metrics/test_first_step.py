@@ -6,17 +6,8 @@ from dataclasses import replace
 import pytest
 
 from launchers.exits import Exit
-from launchers.metrics.first_step import (
-    KNOWN,
-    MARGIN,
-    FirstStep,
-    Loss,
-    Reference,
-    first_step,
-    judge,
-    known,
-    moved,
-)
+from launchers.metrics import first_step
+from launchers.metrics.first_step import FirstStep, Loss, Reference, judge, known, moved
 
 LN2 = math.log(2)
 LOGS = {"chosen": -314.0, "rejected": -250.0, "chosen_reward": 0.0, "rejected_reward": 0.0}
@@ -48,7 +39,9 @@ def test_a_loss_off_by_more_than_the_bound_ends_the_run_even_at_margin_0(loss: f
 
 def test_a_mean_margin_below_its_bound_is_accepted_in_both_directions() -> None:
     for sign in (1, -1):
-        just, over = (replace(EQUAL, margin=sign * m) for m in (0.99 * MARGIN, MARGIN))
+        just, over = (
+            replace(EQUAL, margin=sign * m) for m in (0.99 * first_step.MARGIN, first_step.MARGIN)
+        )
         assert judge(just, DPO, "model") is None
         assert judge(over, DPO, "model") is not None
 
@@ -114,12 +107,12 @@ def test_the_side_that_moved(source: Reference, chosen: float, rejected: float, 
 def test_numbers_are_read_by_the_trainers_names() -> None:
     names = ("loss", "rewards/margins", "logps/chosen", "logps/rejected", "rewards/chosen")
     logged = dict(zip(names, range(5), strict=True)) | {"rewards/rejected": 5.0, "nll_loss": 6.0}
-    found = first_step(logged)
+    found = first_step.first_step(logged)
     assert (found.loss, found.margin, found.chosen, found.rejected) == (0, 1, 2, 3)
     assert (found.chosen_reward, found.rejected_reward, found.nll, found.aux) == (4, 5, 6, 0)
 
 
 def test_each_known_type_has_a_value_and_a_slope() -> None:
-    for kind in KNOWN:
+    for kind in first_step.KNOWN:
         found = known(Loss(beta=0.2, types=(kind,)))
         assert found is not None and found.slope > 0

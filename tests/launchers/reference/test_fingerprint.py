@@ -9,18 +9,8 @@ import pytest
 
 from launchers.config.workspace import Workspace
 from launchers.flags import external_plugins, installed
-from launchers.reference.fingerprint import (
-    ADDED,
-    ARGUMENTS,
-    FEATURES,
-    LATER,
-    ROUNDING,
-    SAMPLE,
-    differences,
-    digest_of,
-    facts_of,
-    store_name,
-)
+from launchers.reference import fingerprint
+from launchers.reference.fingerprint import differences, digest_of, facts_of, store_name
 from launchers.stages.attempt import keep_identity
 from launchers.upstream import code_identity
 from launchers.upstream.record import PACKAGES
@@ -63,7 +53,7 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path, name: Name) -
         name(dataset=[str(tmp_path / "pairs.jsonl#7")]),
         name(val_dataset=[str(other)]),
         name(external_plugins=[str(plugin)]),
-        *(name(**{argument: "other"}) for argument in (*ROUNDING, *LATER)),
+        *(name(**{argument: "other"}) for argument in (*fingerprint.ROUNDING, *fingerprint.LATER)),
     ]
     assert len({base, *seen}) == len(seen) + 1
 
@@ -78,7 +68,7 @@ def test_facts_follow_what_rounds_the_numbers(tmp_path: Path) -> None:
     assert base == name(env=neutral) == name(features=("tokens", "packing"))
     seen = [
         *(name(versions={**versions, package: "9"}) for package in PACKAGES),
-        *(name(features=(feature,)) for feature in FEATURES),
+        *(name(features=(feature,)) for feature in fingerprint.FEATURES),
         *(name(env={variable: "0"}) for variable in ("NVTE_FUSED_ATTN", "NVTE_FLASH_ATTN")),
         *(name(env={variable: "0"}) for variable in ("NVTE_UNFUSED_ATTN", "NCCL_ALGO")),
         name(gpu="NVIDIA H100 80GB HBM3"),
@@ -88,9 +78,17 @@ def test_facts_follow_what_rounds_the_numbers(tmp_path: Path) -> None:
 
 def test_added_facts_are_all_but_the_first_stores_had(tmp_path: Path) -> None:
     facts = facts_of(arguments(tmp_path), tmp_path, MACHINE)
-    first = {*ARGUMENTS, "model", "downloads", "data", "cached data", "plugins", "ms-swift"}
-    assert set(facts) - set(ADDED) == first
-    assert set(ADDED) < set(facts)
+    first = {
+        *fingerprint.ARGUMENTS,
+        "model",
+        "downloads",
+        "data",
+        "cached data",
+        "plugins",
+        "ms-swift",
+    }
+    assert set(facts) - set(fingerprint.ADDED) == first
+    assert set(fingerprint.ADDED) < set(facts)
 
 
 def test_our_own_plugin_changes_no_pair(name: Name) -> None:
@@ -126,7 +124,7 @@ def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
 @needs_training
 def test_every_argument_is_one_of_ms_swift() -> None:
     known = installed.flags(swift_classes(), "MegatronRLHFArguments")
-    assert {*ARGUMENTS, *ROUNDING, *LATER} - set(known) == set()
+    assert {*fingerprint.ARGUMENTS, *fingerprint.ROUNDING, *fingerprint.LATER} - set(known) == set()
 
 
 def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> None:
@@ -164,13 +162,13 @@ def test_only_a_cache_below_a_folder_is_left_out(tmp_path: Path) -> None:
 def test_models_that_differ_between_the_samples_have_other_download_digests(tmp_path: Path) -> None:
     """A model with few tuned layers has the names and sizes of the one that it was."""
     args, seen = arguments(tmp_path), []
-    weights = bytearray(16 * SAMPLE)
+    weights = bytearray(16 * fingerprint.SAMPLE)
     for run, digest in (("one", "a"), ("two", "b")):
         (tmp_path / "model" / "model.safetensors").write_bytes(weights)
         work = Workspace(root=tmp_path, run=run)
         keep_identity(work, {"recipe": run, "download hf://o/m@v": digest})
         seen.append(facts_of(args, work.home, MACHINE))
-        weights[4 * SAMPLE] = 1
+        weights[4 * fingerprint.SAMPLE] = 1
     assert seen[0]["model"] == seen[1]["model"]
     assert store_name(seen[0]) != store_name(seen[1])
     keep_identity(work, {"recipe": "three", "download hf://o/m@v": "a"})

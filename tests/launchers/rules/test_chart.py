@@ -296,11 +296,8 @@ def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[
     (folder / "templates").mkdir()
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     recipe_schema = SCHEMA["properties"]["recipe"]
-    schema = {
-        "$schema": SCHEMA["$schema"],
-        "definitions": SCHEMA["definitions"],
-        "properties": {"recipes": {"items": recipe_schema}},
-    }
+    schema = {name: SCHEMA[name] for name in ("$schema", "definitions")}
+    schema["properties"] = {"recipes": {"items": recipe_schema}}
     (folder / "values.schema.json").write_text(json.dumps(schema))
     given: Case = {"backend": backend, "task": "rlhf", "model": "file:///m", "dataset": []}
     given |= {"reference": "online", "pairWeights": "equal"}

@@ -60,15 +60,13 @@ def read(**args: Any) -> dict[str, Any]:
 def reported(
     model_config: ModelConfig | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
 ) -> list[str]:
-    found = table.check(
-        read(**args), replace(GANG, model_config=model_config, nodes=nodes, core=core)
-    )
-    return [refusal.id for refusal in found]
+    context = replace(GANG, model_config=model_config, nodes=nodes, core=core)
+    return [refusal.id for refusal in table.check(read(**args), context)]
 
 
 def warned(model_config: ModelConfig | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
-    found = table.warn(read(**args), replace(GANG, model_config=model_config, nodes=nodes))
-    return [refusal.id for refusal in found]
+    context = replace(GANG, model_config=model_config, nodes=nodes)
+    return [refusal.id for refusal in table.warn(read(**args), context)]
 
 
 NO_WARM_UP = {("warmup_ratio", "0"), ("warmup_ratio", "0.0")}

@@ -120,8 +120,7 @@ def test_a_later_attempt_withdraws_what_an_earlier_one_has_announced(run: Run) -
 def test_an_older_one_than_the_newest_complete_is_left(run: Run) -> None:
     checkpoint.seal(run.write(step=4), 4)
     run.write(step=2)
-    assert run.restart(0, 1) == 4
-    assert not run.on_workspace(0, 2).exists()
+    assert run.restart(0, 1) == 4 and not run.on_workspace(0, 2).exists()
 
 
 def test_a_node_reads_its_own_shards_from_its_disk(run: Run) -> None:
