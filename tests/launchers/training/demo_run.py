@@ -14,7 +14,7 @@ from launchers.config.rank import Place
 from launchers.config.recipe import parse
 from launchers.flags import command_line, features
 from launchers.preflight.gang_probes import free_port
-from launchers.storage.checkpoint import Checkpoint
+from launchers.storage.checkpoint import Checkpoint, newest
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.dev.flags import site_packages
@@ -25,16 +25,35 @@ from tests.launchers.training_environment import TRAIN
 PLACE = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=29500, source="single")
 
 
+def sources_of(root: Path, *, rows: int) -> Sources:
+    """Make the demo's model and some of its pairs in a folder."""
+    made = Sources(root=root)
+    sources.make_pairs(made)
+    sources.make_model(made, warm.python())
+    lines = made.pairs.read_text().splitlines(keepends=True)
+    made.pairs.write_text("".join(lines[:rows]))
+    return made
+
+
 def prepared(folder: Path, *, rows: int) -> Path:
-    """Make the demo's model and some of its pairs; return the run's folder."""
+    """Make the folder of a run, with the model and its pairs."""
     home = folder / "ws" / "runs" / "one"
-    found = Sources(root=home)
     home.mkdir(parents=True)
-    sources.make_pairs(found)
-    sources.make_model(found, warm.python())
-    lines = found.pairs.read_text().splitlines(keepends=True)
-    found.pairs.write_text("".join(lines[:rows]))
-    return home
+    return sources_of(home, rows=rows).root
+
+
+def trained(home: Path, changes: Mapping[str, Any], **given: Any) -> str:
+    """Train to a good end; return what was printed."""
+    done = train(home, changes, **given)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+def saved(home: Path, step: int) -> Checkpoint:
+    """Return the newest checkpoint, which must be that of a step."""
+    found = newest(home / "checkpoints")
+    assert found is not None and found.step == step
+    return found
 
 
 def train(

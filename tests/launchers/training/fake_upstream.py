@@ -39,8 +39,11 @@ def lay(folder: Path, files: Mapping[str, str]) -> None:
             (folder / above / "__init__.py").touch()
 
 
-def run(folder: Path, program: str, *, torch: bool = True) -> str:
-    """Run a program with the stubs and the launcher on its path; return its output."""
+def run(
+    folder: Path, program: str, files: Mapping[str, str] | None = None, *, torch: bool = True
+) -> str:
+    """Run a program with stubs and the launcher on its path; return its output."""
+    lay(folder, files or {})
     python = str(training_python(ROOT)) if torch else sys.executable
     env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "CUDA_VISIBLE_DEVICES": ""} | ACCEPTED
     done = subprocess.run(

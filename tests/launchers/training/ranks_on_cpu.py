@@ -1,9 +1,11 @@
 """A module run by the training Python as some ranks on CPU, with megatron-core's sources."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
@@ -12,6 +14,31 @@ from tests.launchers.training_environment import ORACLE, Stack
 
 STDOUT = "1"
 """torchrun's number for the stream that each rank writes into a file of its own."""
+
+
+def reports(
+    module: str, *given: str, ranks: int = 2, stack: Stack | None = None
+) -> list[dict[str, Any]]:
+    """Return the objects that the ranks print, each as a line of JSON."""
+    lines = said(module, *given, ranks=ranks, stack=stack)
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def together(module: str, *given: str, ranks: int = 2, code: int = 0, **env: str) -> list[str]:
+    """Run a module as ranks without torchrun and megatron-core; return what each has printed."""
+    inside = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    inside |= {"CUDA_VISIBLE_DEVICES": "", "MASTER_ADDR": "127.0.0.1"}
+    inside |= {"MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks), **env}
+    words, pipe = [str(warm.python()), "-m", module, *given], subprocess.PIPE
+    started = [
+        subprocess.Popen(
+            words, cwd=ROOT, env=inside | {"RANK": str(n)}, stdout=pipe, stderr=pipe, text=True
+        )
+        for n in range(ranks)
+    ]
+    ends = [rank.communicate(timeout=100) for rank in started]
+    assert [rank.returncode for rank in started] == [code] * ranks, ends
+    return [out for out, _ in ends]
 
 
 def held(module: str, *given: str, ranks: int = 2) -> int:

@@ -47,12 +47,10 @@ print(*sorted(path.name for path in Path("checkpoints").iterdir()))
 
 
 def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) -> None:
-    fake_upstream.lay(tmp_path, UPSTREAM)
-    seen = fake_upstream.run(tmp_path, PROGRAM, torch=False)
+    seen = fake_upstream.run(tmp_path, PROGRAM, UPSTREAM, torch=False)
     assert seen == "checkpoint-2 checkpoint-4 checkpoint-6 checkpoint-6-merged"
     last = newest(tmp_path / "checkpoints")
-    assert last is not None and last.step == 6
-    assert last.is_merged_whole
+    assert last is not None and last.step == 6 and last.is_merged_whole
     recorded = json.loads((last.path / FEATURES).read_text())
     assert recorded["features"] == ["seal_megatron", "merge_last"]
     states = {name: patch["state"] for name, patch in recorded["patches"].items()}
@@ -101,9 +99,8 @@ callback.on_save("checkpoints/checkpoint-2")
 def test_the_merged_model_is_sealed_first_and_read_while_the_checkpoint_is_written(
     tmp_path: Path, in_background: bool, refused: str, done: list[str]
 ) -> None:
-    fake_upstream.lay(tmp_path, UPSTREAM)
     program = f"IN_BACKGROUND, REFUSED = {in_background}, {refused!r}\n" + SEAL
-    assert fake_upstream.run(tmp_path, program, torch=False).splitlines() == done
+    assert fake_upstream.run(tmp_path, program, UPSTREAM, torch=False).splitlines() == done
 
 
 RETENTION = """
@@ -149,6 +146,5 @@ print(*sorted(path.name for path in Path("checkpoints").iterdir()))
 def test_older_checkpoints_are_deleted_after_the_seal_and_an_unsealed_one_does_not_count(
     tmp_path: Path,
 ) -> None:
-    fake_upstream.lay(tmp_path, UPSTREAM)
-    seen = fake_upstream.run(tmp_path, RETENTION, torch=False)
+    seen = fake_upstream.run(tmp_path, RETENTION, UPSTREAM, torch=False)
     assert seen.splitlines() == ["None", "checkpoint-2 checkpoint-8"]

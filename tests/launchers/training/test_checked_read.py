@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.flags import features
 from launchers.system.failures import verdict
-from tests.launchers.recipes import plain
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import OLDEST, STACK, TRAIN, needs_training
 
@@ -70,9 +68,3 @@ def test_a_shard_that_cannot_be_read_ends_the_load(tmp_path: Path, fault: str) -
 @needs_training
 def test_a_whole_checkpoint_is_loaded_as_before(tmp_path: Path) -> None:
     assert load(tmp_path, "none", installed=True).splitlines()[-1] == "loaded 40 of 40"
-
-
-def test_every_megatron_run_checks_its_reads() -> None:
-    for backend in ("megatron", "transformers"):
-        names = features.names(plain(backend), on_cpu=False)
-        assert ("checked_read" in names) == (backend == "megatron")

@@ -5,10 +5,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.launchers.training import stand_ins
 
 
 class Callback:
@@ -82,27 +83,16 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
 ) -> None:
     callbacks: dict[str, Any] = {}
     modules: dict[str, dict[str, Any]] = {
-        "swift": {},
-        "swift.megatron": {},
-        "swift.megatron.callbacks": {},
         "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
         "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": callbacks},
-        "swift.megatron.pipelines": {},
-        "swift.megatron.pipelines.train": {},
         "swift.megatron.pipelines.train.sft": {"MegatronSft": Sft},
-        "swift.megatron.trainers": {},
         "swift.megatron.trainers.base": {"BaseMegatronTrainer": Trainer},
     }
-    for name, members in modules.items():
-        module = ModuleType(name)
-        vars(module).update(members)
+    for name, module in stand_ins.modules(modules).items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "launchers.training.startup_megatron", raising=False)
-    for name, value in {
-        "RANK": "0",
-        "WORLD_SIZE": "2",
-        "DPO_ATTEMPT_FOLDER": str(tmp_path),
-    }.items():
+    env = {"RANK": "0", "WORLD_SIZE": "2", "DPO_ATTEMPT_FOLDER": str(tmp_path)}
+    for name, value in env.items():
         monkeypatch.setenv(name, value)
     pipeline = Sft()
     data = pipeline._prepare_dataset()

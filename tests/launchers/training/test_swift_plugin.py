@@ -51,32 +51,20 @@ def modules(*more: str) -> str:
     return " ".join(("modules", *sorted(f"launchers.{name}" for name in (*ALWAYS, *more))))
 
 
-def load(
-    folder: Path, *plugins: Path, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Load plugins as ms-swift does, among stand-ins for its callbacks."""
+def load(folder: Path, names: str, *plugins: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Load ours and other plugins as ms-swift does, among stand-ins for its callbacks."""
     fake_upstream.lay(folder / "upstream", UPSTREAM)
     show = folder / "show.py"
     show.write_text(SHOW)
-    return subprocess.run(
-        [sys.executable, "-c", LOAD, *map(str, plugins), str(show)],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}",
-            **fake_upstream.ACCEPTED,
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    inside = {**os.environ, "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}"}
+    inside |= {**fake_upstream.ACCEPTED, features.VARIABLE: names, **env}
+    words = [sys.executable, "-c", LOAD, *map(str, (external_plugins.PLUGIN, *plugins, show))]
+    return subprocess.run(words, env=inside, capture_output=True, text=True, timeout=100)
 
 
 def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Path) -> None:
     names = "merge_last,seal_megatron"
-    done = load(
-        tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names, "RANK": "0"}
-    )
+    done = load(tmp_path, names, RANK="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"features installed={names}",
@@ -85,9 +73,7 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         "callbacks merge_last seal",
         modules("training.merge_last", *SEAL),
     ]
-    other = load(
-        tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"}
-    )
+    other = load(tmp_path, names, RANK="3")
     assert other.stdout.splitlines()[0] == "callbacks merge_last seal"
 
 
@@ -112,8 +98,7 @@ raise RuntimeError("the gate has no tokens")
 def test_an_uncaught_exception_ends_the_process_at_once(tmp_path: Path) -> None:
     last = tmp_path / "raise_last.py"
     last.write_text(RAISE)
-    environment = {features.VARIABLE: "merge_last", "RANK": "1"}
-    done = load(tmp_path, external_plugins.PLUGIN, last, environment=environment)
+    done = load(tmp_path, "merge_last", last, RANK="1")
     assert done.returncode == 1
     assert done.stderr.count("RuntimeError: the gate has no tokens") == 1
 
@@ -134,30 +119,26 @@ def test_no_hook_of_a_plugin_hides_an_uncaught_exception(tmp_path: Path, hook: s
     start = "threading.Thread(target=time.sleep, args=(600,)).start()"
     error = "raise RuntimeError('the gate has no tokens')"
     plugin.write_text("\n".join(["import os, sys, threading, time", hook, start, error]))
-    environment = {features.VARIABLE: "merge_last", "RANK": "1"}
-    done = load(tmp_path, external_plugins.PLUGIN, plugin, environment=environment)
+    done = load(tmp_path, "merge_last", plugin, RANK="1")
     assert done.returncode == 1
     found = verdict(done.stderr, started=True)
     assert found is not None and found.cause == "RuntimeError: the gate has no tokens"
 
 
 def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
-    environment = {name: "" for name in (features.VARIABLE,)}
-    done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
-    assert done.stdout.splitlines() == ["callbacks", modules()]
+    assert load(tmp_path, "").stdout.splitlines() == ["callbacks", modules()]
 
 
 def refusal(tmp_path: Path, names: str) -> str:
     """Return why training ended, which must be an error of the configuration."""
-    done = load(tmp_path, external_plugins.PLUGIN, environment={features.VARIABLE: names})
+    done = load(tmp_path, names)
     found = verdict(done.stderr, started=False)
     assert done.returncode != 0 and found is not None and found.code == Exit.CONFIG
     return found.cause
 
 
 def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: Path) -> None:
-    environment = {features.VARIABLE: "startup_megatron,seal_megatron", ACCEPT: "seal-megatron"}
-    done = load(tmp_path, external_plugins.PLUGIN, environment=environment)
+    done = load(tmp_path, "startup_megatron,seal_megatron", **{ACCEPT: "seal-megatron"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "features installed=seal_megatron",
@@ -170,11 +151,7 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
 
 
 def test_a_patch_that_cannot_be_left_out_ends_the_run_before_it_is_imported(tmp_path: Path) -> None:
-    done = load(
-        tmp_path,
-        external_plugins.PLUGIN,
-        environment={features.VARIABLE: "chunked_adam", ACCEPT: ""},
-    )
+    done = load(tmp_path, "chunked_adam", **{ACCEPT: ""})
     found = verdict(done.stderr, started=False)
     assert found is not None and (found.code, found.id) == (Exit.CONFIG, "patch-unknown-source")
     assert "chunked_adam.py" not in done.stderr
@@ -196,9 +173,7 @@ def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: 
     mine.write_text("".join(f"import {name}\nprint({name}.__file__)\n" for name in names))
     for name in names:
         (tmp_path / f"{name}.py").touch()
-    done = load(
-        tmp_path, external_plugins.PLUGIN, mine, environment={features.VARIABLE: "merge_last"}
-    )
+    done = load(tmp_path, "merge_last", mine)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:5] == [str(tmp_path / f"{name}.py") for name in names]
 

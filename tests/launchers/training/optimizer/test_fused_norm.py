@@ -21,10 +21,9 @@ def seen(folder: Path, engine: str, clip: str) -> str:
         "megatron/core/utils.py": "def local(): pass\n",
         "transformer_engine/pytorch/optimizers.py": engine,
     }
-    fake_upstream.lay(folder, files)
     program = "from launchers.training.optimizer import fused_norm; fused_norm.install()\n"
     program += f"from megatron.core.optimizer import clip_grads as c; {SHOW}"
-    return fake_upstream.run(folder, program, torch=False)
+    return fake_upstream.run(folder, program, files, torch=False)
 
 
 def test_the_fallback_is_replaced(tmp_path: Path) -> None:
@@ -42,6 +41,5 @@ def test_the_fallback_is_replaced(tmp_path: Path) -> None:
 def test_what_is_not_the_known_fallback_stays(tmp_path: Path, engine: str, clip: str) -> None:
     if "l2_norm_impl" not in clip:
         clip += "l2_norm_impl = None\n"
-    before = seen(tmp_path, engine, clip)
-    assert "applier" not in before.split()
-    assert "norm" not in before.split()
+    before = seen(tmp_path, engine, clip).split()
+    assert "applier" not in before and "norm" not in before

@@ -1,7 +1,6 @@
 """Packs are dealt out so that replicas work evenly, and a step keeps its packs."""
 
 import traceback
-from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -37,16 +36,14 @@ def test_each_pack_is_dealt_once_in_its_own_step(
     size = replicas * micro
     order = list(range(len(costs)))
     chance.shuffle(order)  # type: ignore[attr-defined]
-    rounds = list(
-        dealing.epoch(
-            order, costs, replicas=replicas, micro=micro, batch=count * size, first=count * size
-        )
-    )
+    batch = count * size
+    given = {"replicas": replicas, "micro": micro, "batch": batch, "first": batch}
+    rounds = list(dealing.epoch(order, costs, **given))
     assert all([len(each) for each in batches] == [micro] * replicas for batches in rounds)
     dealt = flat(rounds)
     assert len(dealt) == len(costs) // size * size
-    for begin in range(0, len(dealt), count * size):
-        end = begin + count * size
+    for begin in range(0, len(dealt), batch):
+        end = begin + batch
         assert sorted(dealt[begin:end]) == sorted(order[begin : min(end, len(dealt))])
 
 
@@ -55,9 +52,8 @@ def test_replicas_never_wait_longer_than_in_any_other_order(
     sizes: tuple[int, int, int], data: st.DataObject
 ) -> None:
     replicas, _, count = sizes
-    costs = data.draw(
-        st.lists(st.floats(0.1, 100), min_size=count * replicas, max_size=count * replicas)
-    )
+    size = count * replicas
+    costs = data.draw(st.lists(st.floats(0.1, 100), min_size=size, max_size=size))
     other = undealt(data.draw(st.permutations(range(len(costs)))), replicas, 1)
     dealt = dealing.deal(costs, replicas=replicas, micro=1)
     assert dealing.imbalance(dealt, costs) <= dealing.imbalance(other, costs) + 1e-9
@@ -141,14 +137,12 @@ def test_a_report_of_pairs_names_the_key_only_if_it_would_help() -> None:
         assert document["pairs_per_pack"] == {"min": 1, "median": 5.5, "max": 10}
         assert document["pair_weight_ratio_by_pack"] == 10
         assert document["pair_weights"] == ("equal" if equal else "pack")
-    assert (
-        "pairs_per_pack"
-        not in report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds).document()
-    )
+    bare = report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds)
+    assert "pairs_per_pack" not in bare.document()
 
 
 def test_other_lengths_or_packs_have_another_digest() -> None:
     one = Packs(texts=[[1, 2], [3, 4]], packs=[[0, 1]], length=10)
     texts = Packs(texts=[[1, 2], [3, 5]], packs=[[0, 1]], length=10)
     packs = Packs(texts=[[1, 2], [3, 4]], packs=[[1, 0]], length=10)
-    assert len(set(chain([one.digest()], [texts.digest()], [packs.digest()]))) == 3
+    assert len({each.digest() for each in (one, texts, packs)}) == 3

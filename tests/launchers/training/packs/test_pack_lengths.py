@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from tests.launchers.training import fake_upstream
 
@@ -31,12 +30,8 @@ print(json.dumps([seen(length) for length in LENGTHS]))
 BOUNDS = {1: 1024, 1023: 1024, 1024: 1024, 1025: 2048, 8192: 8192}
 
 
-def seen(folder: Path, upstream: str) -> Any:
-    fake_upstream.lay(folder, {"swift/megatron/trainers/utils.py": upstream})
-    program = PROGRAM.replace("LENGTHS", str(list(BOUNDS)))
-    return json.loads(fake_upstream.run(folder, program, torch=False))
-
-
 def test_a_length_is_a_number_rounded_up_and_none_is_cut(tmp_path: Path) -> None:
-    expected = [[True, bound, length] for length, bound in BOUNDS.items()]
-    assert seen(tmp_path, UPSTREAM) == expected
+    program = PROGRAM.replace("LENGTHS", str(list(BOUNDS)))
+    files = {"swift/megatron/trainers/utils.py": UPSTREAM}
+    found = json.loads(fake_upstream.run(tmp_path, program, files, torch=False))
+    assert found == [[True, bound, length] for length, bound in BOUNDS.items()]

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,27 @@ import pytest
 from launchers.flags import external_plugins, features
 from launchers.progress.training import rows_of
 from launchers.proof import cases, prove
-from scripts.demo import sources
-from scripts.demo.sources import PLUGIN, Sources
+from scripts.demo.sources import PLUGIN
 from scripts.helm import ROOT
 from tests.launchers import warm
+from tests.launchers.training import demo_run
 from tests.launchers.training_environment import ORACLE, PYTHON, needs_oracle, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(300)]
 ROWS = 120
+ROLES = "a turn of an unknown role or without content"
+LONG = "longer than max_length"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("tokens")
-    found = Sources(root=home)
-    sources.make_pairs(found)
-    sources.make_model(found, warm.python())
-    lines = found.pairs.read_text().splitlines(keepends=True)
-    found.pairs.write_text("".join(lines[:ROWS]))
+    home = demo_run.sources_of(tmp_path_factory.mktemp("tokens"), rows=ROWS).root
     (home / "ws" / "runs" / "one").mkdir(parents=True)
     return home
+
+
+def write(made: Path, name: str, rows: Iterable[Any]) -> None:
+    (made / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any], str]:
@@ -49,45 +51,25 @@ def ended(
     own = json.loads(env.pop("flags", "{}"))
     flags = {
         **({} if task == "sft" else {"rlhf_type": task}),
-        "model": made / model,
         **({"ref_model": made / "model"} if task in ("dpo", "kto") else {}),
-        "model_type": "qwen3",
-        "template": "qwen3_nothinking",
-        "tuner_type": "full",
-        "torch_dtype": "float32",
-        "use_cpu": "true",
-        "gradient_accumulation_steps": 4,
-        "dataset": made / dataset,
-        "max_length": 256,
-        "split_dataset_ratio": 0.5,
-        "output_dir": made / "out",
-        "dataset_num_proc": env.pop("processes", "1"),
-        "add_version": "false",
-        "check_model": "false",
-        "report_to": "none",
+        **{"model": made / model, "model_type": "qwen3", "template": "qwen3_nothinking"},
+        **{"tuner_type": "full", "torch_dtype": "float32", "use_cpu": "true"},
+        **{"gradient_accumulation_steps": 4, "dataset": made / dataset, "max_length": 256},
+        **{"split_dataset_ratio": 0.5, "output_dir": made / "out", "add_version": "false"},
+        **{"dataset_num_proc": env.pop("processes", "1"), "check_model": "false"},
+        **{"report_to": "none"},
         **own,
     }
     plugins = [str(external_plugins.PLUGIN), str(PLUGIN)]
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    words += ["--external_plugins", *plugins]
+    base = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    base |= {"MODELSCOPE_CACHE": str(made / "cache"), features.VARIABLE: "tokens"}
+    base |= {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one")}
     done = subprocess.run(
-        [
-            str(warm.python()),
-            "-m",
-            f"tests.launchers.training.tokens.{module}",
-            *words,
-            "--external_plugins",
-            *plugins,
-        ],
+        [str(warm.python()), "-m", f"tests.launchers.training.tokens.{module}", *words],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "CUDA_VISIBLE_DEVICES": "",
-            "HF_HUB_OFFLINE": "1",
-            "MODELSCOPE_CACHE": str(made / "cache"),
-            "PYTHONPATH": str(ROOT),
-            features.VARIABLE: "tokens",
-            **env,
-        },
+        env={**os.environ, **base, **env},
         capture_output=True,
         text=True,
         check=False,
@@ -96,24 +78,22 @@ def ended(
 
 
 def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Path) -> None:
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one")}
-    first, log = probe(made, **home)
+    first, log = probe(made)
     assert "tokens done" in log
     assert first["rows"] == [ROWS // 2, ROWS // 2]
     assert first["equal"] == first["compared"] == ROWS
     assert set(first["same_batch"]) >= {"input_ids", "labels"}
-    assert all(first["same_batch"].values())
-    assert first["texts"]
+    assert all(first["same_batch"].values()) and first["texts"]
     [folder] = (made / "ws" / "cache" / "tokens").iterdir()
     os.utime(folder, (0, 0))
-    second, log = probe(made, PROBE_NEVER="1", **home)
+    second, log = probe(made, PROBE_NEVER="1")
     assert "tokens up to date" in log
     assert second["rows"] == first["rows"]
     assert second["new_token_counts"]  # a tokenizer with one more makes other rows
     assert folder.stat().st_mtime > 0  # unused entries are recognised by their age
     shutil.copytree(made / "model", made / "checkpoint")
     (made / "checkpoint" / "args.json").write_text("{}")
-    resumed, log = probe(made, "checkpoint", PROBE_NEVER="1", **home)
+    resumed, log = probe(made, "checkpoint", PROBE_NEVER="1")
     assert resumed["held_out"] == second["held_out"] == first["held_out"]
     assert [each["shared"] for each in (first, second, resumed)] == [0, 0, 0]
     assert "tokens up to date" in log  # the policy is a checkpoint now, its reference is not
@@ -123,15 +103,12 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
 
 @pytest.mark.parametrize("env", [{"DPO_RUN_FOLDER": "/proc/no/where"}, {"PROBE_UNREADABLE": "1"}])
 def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
-    made: Path, env: dict[str, str]
+    made: Path, tmp_path: Path, env: dict[str, str]
 ) -> None:
-    attempt = made / f"attempt-{len(env.get('PROBE_UNREADABLE', ''))}"
-    attempt.mkdir()
-    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(attempt)}
-    found, log = probe(made, **{**own, **env})
+    found, log = probe(made, DPO_ATTEMPT_FOLDER=str(tmp_path), **env)
     assert log.count("tokens are not kept: [Errno 2]") == 1
     assert "rows are counted while they are read: the workspace did not take the tokens" in log
-    counts = rows_of(attempt)
+    counts = rows_of(tmp_path)
     assert (counts["rows_read"], counts["rows_kept"]) == (2 * ROWS, 2 * ROWS)  # the probe's too
     assert found["equal"] == found["compared"] == ROWS
 
@@ -160,21 +137,16 @@ def planted(n: int) -> dict[str, Any]:
     return {"messages": chosen, "rejected_messages": rejected}
 
 
-def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Path) -> None:
-    rows = "".join(json.dumps(planted(n)) + "\n" for n in range(1, 101))
-    (made / "planted.jsonl").write_text(rows)
-    attempt = made / "attempt"
-    attempt.mkdir()
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one")}
-    home |= {"DPO_ATTEMPT_FOLDER": str(attempt), "dataset": "planted.jsonl", "processes": "2"}
-    found, log = probe(made, **home, DPO_MAX_DROPPED_ROWS="0.05")
+def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(
+    made: Path, tmp_path: Path
+) -> None:
+    write(made, "planted.jsonl", map(planted, range(1, 101)))
+    given = {"DPO_ATTEMPT_FOLDER": str(tmp_path), "dataset": "planted.jsonl", "processes": "2"}
+    found, log = probe(made, **given, DPO_MAX_DROPPED_ROWS="0.05")
     assert sum(found["rows"]) == 97 and found["equal"] == found["compared"]
-    counts = json.loads((attempt / "packing.json").read_text())
+    counts = json.loads((tmp_path / "packing.json").read_text())
     assert (counts["rows_read"], counts["rows_kept"]) == (100, 97)
-    assert counts["rows_dropped"] == {
-        "a turn of an unknown role or without content": 2,
-        "longer than max_length": 1,
-    }
+    assert counts["rows_dropped"] == {ROLES: 2, LONG: 1}
     assert counts["pairs_doubtful"] == {
         "equal sides": 1,
         "prompts that differ between the sides": 1,
@@ -182,7 +154,7 @@ def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(made: Pa
     }
     assert "content: 2 (planted.jsonl rows 4, 6), 2.0% of the rows" in log
     assert "equal sides: 1 (planted.jsonl rows 8)" in log
-    _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
+    _, log = ended(made, **given, DPO_MAX_DROPPED_ROWS="0.01")
     assert "3 of 100 rows are dropped" in log and "maxDroppedRows 0.01" in log
 
 
@@ -203,23 +175,21 @@ def test_rows_without_kept_tokens_are_counted_while_they_are_read(
     packs = env.get("task") == "sft"
     rows = [labelled(n, "sft") if packs else planted(n) for n in range(1, 101)]
     rows[1], rows[49] = rows[49], rows[1]
-    (made / "uncached.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    own = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "DPO_ATTEMPT_FOLDER": str(tmp_path)}
-    own |= {"dataset": "uncached.jsonl", "module": "running_probe"}
+    write(made, "uncached.jsonl", rows)
+    own = {"DPO_ATTEMPT_FOLDER": str(tmp_path), "dataset": "uncached.jsonl"}
+    own |= {"module": "running_probe"}
     own["flags"] = json.dumps({"split_dataset_ratio": 0, **flags})
     code, log = ended(made, **own, **env, DPO_MAX_DROPPED_ROWS="0.05")
     assert code == 0 and "rows are counted while they are read" in log, log[-3000:]
     counts = rows_of(tmp_path)
-    roles = {"a turn of an unknown role or without content": 2}
-    long = {"longer than max_length": 1}
     if drawn:
         assert (counts["rows_read"], counts["rows_kept"]) == (100, 98)
-        assert counts["rows_dropped"] == roles
+        assert counts["rows_dropped"] == {ROLES: 2}
         # another row is drawn in place of the one that is too long
-        assert counts["rows_drawn"] == drawn + 1 and counts["rows_replaced"] == long
+        assert counts["rows_drawn"] == drawn + 1 and counts["rows_replaced"] == {LONG: 1}
     else:
         assert (counts["rows_read"], counts["rows_kept"]) == (100, 97)
-        assert counts["rows_dropped"] == roles | long
+        assert counts["rows_dropped"] == {ROLES: 2, LONG: 1}
     if "streaming" not in flags:
         code, log = ended(made, **own, **env, DPO_MAX_DROPPED_ROWS="0.01")
         assert code == 1 and "of 100 rows are dropped" in log
@@ -243,24 +213,19 @@ def labelled(n: int, task: str) -> dict[str, Any]:
     ("task", "too_long"),
     [("kto", 2), ("sft", 1), ("orpo", 1), ("rm", 1)],  # KTO: the long text is a KL answer too
 )
-def test_rows_of_each_task_are_counted(made: Path, task: str, too_long: int) -> None:
-    rows = [labelled(n, task) for n in range(1, 103)]
-    (made / f"{task}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    attempt = made / f"attempt-{task}"
-    attempt.mkdir()
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "task": task}
-    home |= {"DPO_ATTEMPT_FOLDER": str(attempt), "dataset": f"{task}.jsonl"}
-    found, _ = probe(made, **home, DPO_MAX_DROPPED_ROWS="0.05")
-    counts = json.loads((attempt / "packing.json").read_text())
-    assert counts["rows_dropped"] == {
-        "a turn of an unknown role or without content": 2,
-        "longer than max_length": too_long,
-    }
+def test_rows_of_each_task_are_counted(
+    made: Path, tmp_path: Path, task: str, too_long: int
+) -> None:
+    write(made, f"{task}.jsonl", [labelled(n, task) for n in range(1, 103)])
+    given = {"DPO_ATTEMPT_FOLDER": str(tmp_path), "dataset": f"{task}.jsonl", "task": task}
+    found, _ = probe(made, **given, DPO_MAX_DROPPED_ROWS="0.05")
+    counts = json.loads((tmp_path / "packing.json").read_text())
+    assert counts["rows_dropped"] == {ROLES: 2, LONG: too_long}
     assert (counts["rows_read"], counts["rows_kept"]) == (102, 100 - too_long)
     assert not counts["pairs_doubtful"]
     assert sum(found["rows"]) == found["equal"] == found["compared"] == 100 - too_long
     assert all(found["same_batch"].values())
-    _, log = ended(made, **home, DPO_MAX_DROPPED_ROWS="0.01")
+    _, log = ended(made, **given, DPO_MAX_DROPPED_ROWS="0.01")
     assert f"{2 + too_long} of 102 rows are dropped" in log
     assert f"content: 2 ({task}.jsonl rows 4, 6)" in log
 
@@ -269,17 +234,14 @@ def test_rows_of_each_task_are_counted(made: Path, task: str, too_long: int) -> 
 def test_rows_of_kto_are_counted_on_megatron_too(tmp_path: Path) -> None:
     def row(n: int) -> dict[str, Any]:
         label = None if n == 5 else n % 2 == 0
-        turns = [
-            {"role": "customer" if n == 9 else "user", "content": f"w{n}"},
-            assistant(f"w{39 - n}"),
-        ]
-        return {"messages": [*turns, *(asked(n, "w2") if n == 7 else [])], "label": label}
+        question = {"role": "customer" if n == 9 else "user", "content": f"w{n}"}
+        turns = [question, assistant(f"w{39 - n}"), *(asked(n, "w2") if n == 7 else [])]
+        return {"messages": turns, "label": label}
 
     home = tmp_path / "ws" / "runs"
     home.mkdir(parents=True)
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row(n)) + "\n" for n in range(40)))
-    kto = f"rlhf_type=kto dataset={rows} rpo_alpha="
+    write(tmp_path, "rows.jsonl", map(row, range(40)))
+    kto = f"rlhf_type=kto dataset={tmp_path / 'rows.jsonl'} rpo_alpha="
     flags = cases.flags(cases.ALL, cases.OF_BACKEND["megatron"], kto)
     flags = {name: value.format(inputs=home, base=home) for name, value in flags.items()}
     job = {"name": "one", "backend": "megatron", "ranks": 1, "features": ["tokens"], "flags": flags}
@@ -298,34 +260,26 @@ def test_rows_that_kto_cannot_use_are_counted(made: Path) -> None:
     rows[1]["label"] = rows[2]["label"] = None
     rows[4]["messages"] += asked(5, "and then")
     rows[6]["messages"] = rows[7]["messages"] = [*asked(8), assistant("yes")]
-    (made / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "task": "kto"}
-    code, log = ended(made, **home, dataset="bad.jsonl", DPO_MAX_DROPPED_ROWS="0.01")
+    write(made, "bad.jsonl", rows)
+    given = {"task": "kto", "dataset": "bad.jsonl"}
+    code, log = ended(made, **given, DPO_MAX_DROPPED_ROWS="0.01")
     assert code == 1 and " of 100 rows are dropped" in log
     assert "neither true nor false: 2 (bad.jsonl rows 2, 3)" in log
     assert "not end with the assistant: 1 (bad.jsonl rows 5)" in log
 
 
 def test_pairs_without_any_preference_end_the_run(made: Path) -> None:
-    pair = {
-        "messages": [*asked(1), assistant("good")],
-        "rejected_messages": [*asked(1), assistant("good")],
-    }
-    (made / "ties.jsonl").write_text(f"{json.dumps(pair)}\n" * 8)
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "ties.jsonl"}
-    code, log = ended(made, **home)
-    assert code == 1
-    assert "equal sides: 8 (ties.jsonl rows 1, 2, 3) in all 8 rows" in log
+    turns = [*asked(1), assistant("good")]
+    write(made, "ties.jsonl", [{"messages": turns, "rejected_messages": turns}] * 8)
+    code, log = ended(made, dataset="ties.jsonl")
+    assert code == 1 and "equal sides: 8 (ties.jsonl rows 1, 2, 3) in all 8 rows" in log
 
 
 @pytest.mark.parametrize("text, why", [("", "or without content"), ("long " * 400, "max_length")])
 def test_a_dataset_of_which_no_row_is_left_names_the_reason(
     made: Path, text: str, why: str
 ) -> None:
-    role = "assistant" if text else "customer"
-    pair = {"messages": [*asked(1), {"role": role, "content": text}], "rejected_response": "bad"}
-    (made / "none.jsonl").write_text(f"{json.dumps(pair)}\n" * 8)
-    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), "dataset": "none.jsonl"}
-    code, log = ended(made, **home)
-    assert code == 1
-    assert "8 of 8 rows are dropped" in log and why in log
+    answer = {"role": "assistant" if text else "customer", "content": text}
+    write(made, "none.jsonl", [{"messages": [*asked(1), answer], "rejected_response": "bad"}] * 8)
+    code, log = ended(made, dataset="none.jsonl")
+    assert code == 1 and "8 of 8 rows are dropped" in log and why in log

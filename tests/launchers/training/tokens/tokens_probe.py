@@ -43,10 +43,8 @@ def main() -> None:
             for mine, its in zip(ours, theirs, strict=True)
             for one, other in zip(mine, its, strict=True)
         ]
-        collated = [
-            pipeline.template.data_collator([each[0][i] for i in range(8)])
-            for each in (ours, theirs)
-        ]
+        firsts = ([each[0][i] for i in range(8)] for each in (ours, theirs))
+        collated = [pipeline.template.data_collator(rows) for rows in firsts]
         found |= {
             "equal": sum(equal),
             "compared": len(equal),
