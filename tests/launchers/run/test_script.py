@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from launchers.exits import Exit
 from tests.launchers.git_server import repository
 from tests.launchers.pods import ROOT, Pods, end
 from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.waiting import eventually
 
 SUM = """\
 import os, sys
@@ -81,10 +81,8 @@ def test_the_exit_code_and_the_output_decide(
 def test_sigterm_lets_every_rank_save(tmp_path: Path) -> None:
     run, env = pods(tmp_path, "train.sh", SAVES)
     started = [run.start(rank, **env) for rank in (0, 1)]
-    stop = time.monotonic() + 60
-    while not all((run.run / f"begun-{rank}").exists() for rank in (0, 1)):
-        assert time.monotonic() < stop, [end(pod, 1) for pod in started]
-        time.sleep(0.1)
+    begun = [run.run / f"begun-{rank}" for rank in (0, 1)]
+    assert eventually(lambda: all(path.exists() for path in begun), 60)
     os.kill(started[1].pid, signal.SIGTERM)
     (first, _), (second, output) = [end(pod) for pod in started]
     assert (second, run.message(1)["id"]) == (Exit.PREEMPTED, "script-ended"), output

@@ -18,6 +18,7 @@ from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit
 from launchers.metrics import writer
 from tests.launchers.pods import PAIR, Pods, end
+from tests.launchers.run.test_signals import read_until
 
 
 def install(pods: Pods, at: float) -> None:
@@ -164,9 +165,7 @@ def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
 
 def test_sigterm_ends_it_at_once(pods: Pods) -> None:
     waiting = start(pods, deadline=60)
-    assert waiting.stdout is not None
-    while "waiting for the run" not in waiting.stdout.readline():
-        pass
+    read_until(waiting, "waiting for the run")
     begin = time.monotonic()
     waiting.send_signal(signal.SIGTERM)
     assert end(waiting)[0] == Exit.TERMINATED

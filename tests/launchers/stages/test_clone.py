@@ -202,9 +202,8 @@ def test_submodules_come_along(remote: Path, tmp_path: Path, work: Workspace) ->
     repository(remote, {"a": "1"})
     run(remote, "submodule", "add", "--quiet", f"file://{tmp_path / 'sub'}", "parts/sub")
     repository(remote, {"a": "2"})
-    outcome = get(f"file://{remote}", "main", work)
-    assert (outcome.path / "parts" / "sub" / "s").read_text() == "1"
-    assert run(outcome.path / "parts" / "sub", "rev-parse", "HEAD")
+    part = get(f"file://{remote}", "main", work).path / "parts" / "sub"
+    assert (part / "s").read_text() == "1" and run(part, "rev-parse", "HEAD")
 
 
 def test_the_right_token_opens_a_private_repository_and_is_nowhere_to_be_seen(
@@ -256,8 +255,7 @@ def test_ssh_gets_the_key_with_a_mode_that_it_accepts(
     secret = secret_of(tmp_path, **files)
     assert get(f"ssh://git@host{remote}", "main", work, secret).state == "done"
     seen = (tmp_path / "seen").read_text()
-    assert "StrictHostKeyChecking=yes" in seen
+    assert "StrictHostKeyChecking=yes" in seen and CANARY not in seen
     assert ("UserKnownHostsFile" in seen) == bool(hosts)
-    assert CANARY not in seen
     key = (tmp_path / "seen.key").read_text()
     assert key.startswith("-rw-------") and key.endswith(f"KEY {CANARY}\n")
