@@ -132,7 +132,7 @@ def test_a_rank_whose_hello_comes_in_pieces_joins_with_what_follows() -> None:
     assert text.partition(b"\n")[2].startswith(got[0][1])
 
 
-def test_a_rank_that_was_crowded_out_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_was_crowded_out_connects_again() -> None:
     with leading() as (leader, port):
         assert leader._handshakes is not None
         inner, seen = leader._handshakes._introduce, []

@@ -39,9 +39,8 @@ def test_a_loss_off_by_more_than_the_bound_ends_the_run_even_at_margin_0(loss: f
 
 def test_a_mean_margin_below_its_bound_is_accepted_in_both_directions() -> None:
     for sign in (1, -1):
-        just, over = (
-            replace(EQUAL, margin=sign * m) for m in (0.99 * first_step.MARGIN, first_step.MARGIN)
-        )
+        bound = sign * first_step.MARGIN
+        just, over = (replace(EQUAL, margin=share * bound) for share in (0.99, 1))
         assert judge(just, DPO, "model") is None
         assert judge(over, DPO, "model") is not None
 

@@ -173,9 +173,7 @@ def test_a_server_that_hangs_delays_the_end_by_seconds(
     assert time.monotonic() - started < 4
 
 
-def test_bad_tls_is_not_retried(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_tls_is_not_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
     command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]

@@ -28,7 +28,7 @@ def test_what_is_completed_is_read_back(folder: Path) -> None:
     assert store.read_facts(folder) == {"model": "m"}
 
 
-def test_entries_are_24_bytes_and_keep_float32(folder: Path) -> None:
+def test_entries_are_24_bytes_and_keep_float32() -> None:
     given: Pairs = {b"x" * 16: (-41341.0625, -0.1)}
     assert len(store.pack(given)) == 24
     [(chosen, rejected)] = store.unpack(store.pack(given)).values()
