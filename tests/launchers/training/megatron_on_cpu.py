@@ -17,45 +17,22 @@ __all__ = ["build", "enter", "join", "name_types_as_on_gpu"]
 
 LAYERS, EXPERTS, HIDDEN, WORDS = 3, 8, 32, 128
 SIZES: dict[str, Any] = {
-    "num_layers": LAYERS,
-    "hidden_size": HIDDEN,
-    "num_attention_heads": 4,
-    "kv_channels": 8,
-    "num_query_groups": 2,
-    "ffn_hidden_size": 64,
-    "moe_ffn_hidden_size": 16,
-    "num_moe_experts": EXPERTS,
-    "moe_router_topk": 2,
-    "padded_vocab_size": WORDS,
-    "max_position_embeddings": 512,
-    "normalization": "RMSNorm",
-    "swiglu": True,
-    "qk_layernorm": True,
-    "add_bias_linear": False,
-    "hidden_dropout": 0.0,
-    "attention_dropout": 0.0,
-    "moe_token_dispatcher_type": "alltoall",
-    "moe_router_load_balancing_type": "aux_loss",
-    "moe_aux_loss_coeff": 1e-2,
-    "moe_grouped_gemm": False,
-    "apply_rope_fusion": False,
-    "moe_permute_fusion": False,
-    "bf16": True,
-    "params_dtype": torch.bfloat16,
-    "mcore_model_type": "gpt",
-    "hf_model_type": "qwen3_moe",
-    "gradient_accumulation_fusion": False,
-    "bias_activation_fusion": False,
-    "bias_dropout_fusion": False,
-    "persist_layer_norm": False,
-    "masked_softmax_fusion": False,
-    "variable_seq_lengths": True,
-    "untie_embeddings_and_output_weights": True,
-    "use_cpu_initialization": True,
-    "cross_entropy_loss_fusion": False,
-    "recompute_granularity": None,
-    "perform_initialization": True,
-    "expert_model_parallel_size": 2,
+    **{"num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": 4, "kv_channels": 8},
+    **{"num_query_groups": 2, "ffn_hidden_size": 64, "moe_ffn_hidden_size": 16},
+    **{"num_moe_experts": EXPERTS, "moe_router_topk": 2, "padded_vocab_size": WORDS},
+    **{"max_position_embeddings": 512, "normalization": "RMSNorm", "swiglu": True},
+    **{"qk_layernorm": True, "add_bias_linear": False, "hidden_dropout": 0.0},
+    **{"attention_dropout": 0.0, "moe_token_dispatcher_type": "alltoall"},
+    **{"moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 1e-2},
+    **{"moe_grouped_gemm": False, "apply_rope_fusion": False, "moe_permute_fusion": False},
+    **{"bf16": True, "params_dtype": torch.bfloat16, "mcore_model_type": "gpt"},
+    **{"hf_model_type": "qwen3_moe", "gradient_accumulation_fusion": False},
+    **{"bias_activation_fusion": False, "bias_dropout_fusion": False},
+    **{"persist_layer_norm": False, "masked_softmax_fusion": False},
+    **{"variable_seq_lengths": True, "untie_embeddings_and_output_weights": True},
+    **{"use_cpu_initialization": True, "cross_entropy_loss_fusion": False},
+    **{"recompute_granularity": None, "perform_initialization": True},
+    **{"expert_model_parallel_size": 2},
 }
 """Configuration of a model like Qwen3-MoE."""
 
@@ -113,9 +90,7 @@ class Attention(on_cpu.Attention):
 def build(**changes: Any) -> Any:
     """Return mcore-bridge's model of a few small layers, or this rank's stage of it.
 
-    The weights are the same at each call.
-
-    ``changes``: of ``SIZES``.
+    The weights are the same at each call; ``changes`` are of ``SIZES``.
     """
     specs = importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
     blocks = importlib.import_module("megatron.core.transformer.transformer_block")
@@ -133,9 +108,8 @@ def build(**changes: Any) -> Any:
         layer_specs=[spec] * (config.num_layers // config.pipeline_model_parallel_size),
         layer_norm=norms.WrappedTorchNorm,
     )
-    vars(models)["TransformerBlock"] = (
-        modules.TransformerBlock
-    )  # as mcore-bridge's ModelLoader does
+    # as mcore-bridge's ModelLoader does
+    vars(models)["TransformerBlock"] = modules.TransformerBlock
     torch.manual_seed(3)
     return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(
         config,

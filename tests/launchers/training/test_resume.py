@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,17 +18,8 @@ from tests.launchers.training import demo_run
 from tests.launchers.training_environment import STACK, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
-OLD = [
-    f"/opt/launchers/swift_{name}.py"
-    for name in (
-        "phases_transformers",
-        "seal_transformers",
-        "metrics_transformers",
-        "cpu",
-        "tokens",
-        "search_path",
-    )
-]
+NAMES = "phases_transformers seal_transformers metrics_transformers cpu tokens search_path"
+OLD = [f"/opt/launchers/swift_{name}.py" for name in NAMES.split()]
 OWN = """
 startup_transformers heartbeat seal_transformers metrics_transformers epoch_order partial_window
 first_step_transformers ledger_transformers nonfinite_transformers zero_gradient probe
@@ -41,25 +31,14 @@ CUT, STEPS = 7, 10
 """The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""
 
 
-def train(
-    home: Path, steps: int, *, attempt: int, resume: Checkpoint | None, **changes: Any
-) -> str:
-    flags = {"max_steps": steps, "save_steps": 2, **changes}
-    done = demo_run.train(home, flags, attempt=attempt, resume=resume)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    return done.stdout
-
-
 def trained(home: Path) -> tuple[list[tuple[int, float | None, float | None]], bytes]:
     """Return step, loss and gradient norm after the cut, and the weights of the last checkpoint."""
-    last = checkpoint.newest(home / "checkpoints")
-    assert last is not None and last.step == STEPS
     found = [
         (row.step, row.values["loss"], row.grad_norm)
         for row in reader.read(home / "metrics.jsonl", Row)
         if row.step > CUT
     ]
-    return found, (last.path / "model.safetensors").read_bytes()
+    return found, (demo_run.saved(home, STEPS).path / "model.safetensors").read_bytes()
 
 
 def make_old(found: Checkpoint) -> None:
@@ -74,24 +53,19 @@ def make_old(found: Checkpoint) -> None:
 
 def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
     home = demo_run.prepared(tmp_path, rows=16)
-    said = train(home, 2, attempt=1, resume=None)
+    steps = {"save_steps": 2}
+    said = demo_run.trained(home, steps | {"max_steps": 2}, attempt=1)
     assert f"features installed={','.join(OWN.split())}" in said
-    first = checkpoint.newest(home / "checkpoints")
-    assert first is not None and first.step == 2
-    make_old(first)
+    make_old(demo_run.saved(home, 2))
 
-    old = checkpoint.newest(home / "checkpoints")
-    assert old is not None and old.step == 2
-    said = train(home, 4, attempt=2, resume=old)
+    old = demo_run.saved(home, 2)
+    said = demo_run.trained(home, steps | {"max_steps": 4}, attempt=2, resume=old)
     assert said.count("features installed=") == 1
-    last = checkpoint.newest(home / "checkpoints")
-    assert last is not None and last.step == 4
+    last = demo_run.saved(home, 4)
     recorded = json.loads((last.path / checkpoint.FEATURES).read_text(encoding="utf-8"))
     assert recorded["features"] == OWN.split()
-    patches = recorded["patches"].values()
-    assert [patch["state"] for patch in patches] == ["installed"] * (
-        len(OWN.split()) - WITHOUT_PATCH
-    )
+    states = [patch["state"] for patch in recorded["patches"].values()]
+    assert states == ["installed"] * (len(OWN.split()) - WITHOUT_PATCH)
     assert recorded["versions"]["ms-swift"] == STACK.swift
     patch = "patch startup-transformers effect=speed state=installed"
     [sources, *_] = re.findall(rf'{patch} sources="ms-swift (.*?)"', said)
@@ -107,24 +81,20 @@ def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
 def test_a_resume_in_the_second_epoch_trains_as_if_undisturbed(tmp_path: Path) -> None:
     home = demo_run.prepared(tmp_path, rows=18)
     changes = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
-    train(home, STEPS, attempt=1, resume=None, save_steps=CUT, **changes)
+    changes |= {"max_steps": STEPS, "save_steps": CUT}
+    demo_run.trained(home, changes, attempt=1)
     undisturbed = trained(home)
     shutil.rmtree(home / "checkpoints" / f"checkpoint-{STEPS}")
-    cut = checkpoint.newest(home / "checkpoints")
-    assert cut is not None and cut.step == CUT
-    train(home, STEPS, attempt=2, resume=cut, save_steps=CUT, **changes)
-    resumed = trained(home)
+    demo_run.trained(home, changes, attempt=2, resume=demo_run.saved(home, CUT))
     assert [row.attempt for row in reader.read(home / "metrics.jsonl", Row)] == [1] * CUT + [2] * 3
-    assert resumed[0] == undisturbed[0]
-    assert resumed[1] == undisturbed[1]
+    assert trained(home) == undisturbed
 
 
 def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: Path) -> None:
     home, steps = demo_run.prepared(tmp_path, rows=18), 40
     changes = {"max_steps": steps, "save_steps": None, "per_device_train_batch_size": 2}
     changes |= {"save_total_limit": steps}
-    done = demo_run.train(home, changes, attempt=1, saveMinutes=0.004)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    demo_run.trained(home, changes, attempt=1, saveMinutes=0.004)
     saved = checkpoint.complete(home / "checkpoints")
     losses = {row.step: row.values["loss"] for row in reader.read(home / "metrics.jsonl", Row)}
     first = min(saved, key=lambda each: each.step)
@@ -132,8 +102,7 @@ def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: P
     for other in saved:
         if other.step != first.step:
             shutil.rmtree(home / "checkpoints" / f"checkpoint-{other.step}")
-    done = demo_run.train(home, changes, attempt=2, resume=first, saveMinutes=0)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    demo_run.trained(home, changes, attempt=2, resume=first, saveMinutes=0)
     again = reader.read(home / "metrics.jsonl", Row)
     assert [row.attempt for row in again] == [1] * first.step + [2] * (steps - first.step)
     assert {row.step: row.values["loss"] for row in again} == losses

@@ -9,6 +9,7 @@ from launchers.metrics.rows import Row
 from tests.launchers import warm
 from tests.launchers.training_environment import needs_training
 
+pytestmark = needs_training
 COUNT = """
 import json
 from types import SimpleNamespace
@@ -19,8 +20,6 @@ callback, mask = MetricsCallback(args, trainer), torch.tensor([[1, 1, 0], [1, 1,
 kto = {"completion_attention_mask": mask, "KL_completion_attention_mask": mask}
 print(json.dumps([callback._counted(b).tolist() for b in ({"attention_mask": mask}, kto, {})]))
 """
-
-
 EVALUATE = """
 import json, os
 from types import SimpleNamespace
@@ -37,7 +36,6 @@ callback.on_train_end(args, state, None)
 """
 
 
-@needs_training
 def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
     warm.printed("-c", EVALUATE, DPO_RUN_FOLDER=str(tmp_path))
     assert reader.read(tmp_path / "metrics.jsonl", Row) == []
@@ -46,7 +44,6 @@ def test_an_evaluation_is_a_line_of_its_own(tmp_path: Path) -> None:
     assert found.values == {"loss": 0.5, "rewards/accuracies": 0.75}
 
 
-@needs_training
 def test_tokens_are_counted_without_padding_and_in_kto_without_the_kl_rows() -> None:
     found = json.loads(warm.printed("-c", COUNT).splitlines()[-1])
     assert found == [[5.0, 13.0, 2.0], [5.0, 13.0, 2.0], [0.0, 0.0, 0.0]]

@@ -9,6 +9,7 @@ import pytest
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
+pytestmark = needs_training
 FIRST_STEP = """
 import json, sys, types
 import torch
@@ -53,12 +54,10 @@ ADAPTER = {"tuner_type": "lora", "lora_dropout": 0.0, "adapters": ["/a"], "ref_a
 
 
 def first_step(folder: Path, **asked: Any) -> str:
-    fake_upstream.lay(folder, fake_upstream.CALLBACKS)
     program = f"import sys; sys.argv.append({json.dumps(json.dumps(asked))})\n{FIRST_STEP}"
-    return fake_upstream.run(folder, program)
+    return fake_upstream.run(folder, program, fake_upstream.CALLBACKS)
 
 
-@needs_training
 def test_the_first_step_and_only_it_is_judged(tmp_path: Path) -> None:
     assert first_step(tmp_path, rewards=[0.0, 0.0]) == "trained True"
     assert first_step(tmp_path, rewards=[0.02, -0.02]) == "trained True"  # their mean counts
@@ -67,34 +66,27 @@ def test_the_first_step_and_only_it_is_judged(tmp_path: Path) -> None:
     assert "mean margin 0.01 " in said
 
 
-@needs_training
-@pytest.mark.parametrize(
-    ("side", "asked"),
-    [
-        ("policy", {"source": "pass"}),
-        ("policy", {"args": {"tuner_type": "lora"}}),
-        ("policy or reference", {}),
-        ("policy or reference", {"args": ADAPTER}),
-    ],
-)
+OF_POLICY = ({"source": "pass"}, {"args": {"tuner_type": "lora"}})
+
+
+@pytest.mark.parametrize("asked", [*OF_POLICY, {}, {"args": ADAPTER}])
 def test_the_side_follows_from_the_source_of_the_reference(
-    tmp_path: Path, side: str, asked: dict[str, Any]
+    tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     said = first_step(tmp_path, rewards=[0.05], **asked)
+    side = "policy" if asked in OF_POLICY else "policy or reference"
     assert said.startswith(f"first-step-reference the {side} moved")
 
 
-@needs_training
+RESUMED = "/run/checkpoint-7"
+ARGS: list[dict[str, Any]] = [
+    *({"model": RESUMED}, {"tuner_type": "lora", "adapters": [RESUMED]}),
+    *(ADAPTER | {"adapters": [RESUMED]}, ADAPTER | {"lora_dropout": 0.05}),
+]
+
+
 @pytest.mark.parametrize(
-    "asked",
-    [
-        {"iteration": 7},
-        {"dropout": 0.1},
-        {"args": {"model": "/run/checkpoint-7"}},
-        {"args": {"tuner_type": "lora", "adapters": ["/run/checkpoint-7"]}},
-        {"args": ADAPTER | {"adapters": ["/run/checkpoint-7"]}},
-        {"args": ADAPTER | {"lora_dropout": 0.05}},
-    ],
+    "asked", [{"iteration": 7}, {"dropout": 0.1}, *({"args": each} for each in ARGS)]
 )
 def test_a_run_that_resumes_or_draws_random_numbers_is_not_judged(
     tmp_path: Path, asked: dict[str, Any]
@@ -145,19 +137,15 @@ print(error(1, "the gradients of bucket 0", float("nan")))
 """
 
 
-@needs_training
 def test_the_rows_of_the_microbatch_are_reported_while_workers_read_ahead(tmp_path: Path) -> None:
-    fake_upstream.lay(tmp_path, fake_upstream.CALLBACKS)
     attempt = tmp_path / "attempt"
     attempt.mkdir()
     program = f"import os; os.environ['DPO_ATTEMPT_FOLDER'] = {str(attempt)!r}\n{ROWS}"
-    said = fake_upstream.run(tmp_path, program)
+    said = fake_upstream.run(tmp_path, program, fake_upstream.CALLBACKS)
     assert "on rank 1 at step 6, rows 4, 7 of the tokenised training dataset" in said
     written = (attempt / "not-finite-1.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in written] == [
-        {"row": 4, "chosen_text": "text of [4]"},
-        {"row": 7, "chosen_text": "text of [7]"},
-    ]
+    rows = [{"row": row, "chosen_text": f"text of [{row}]"} for row in (4, 7)]
+    assert [json.loads(line) for line in written] == rows
 
 
 ZERO = """
@@ -188,7 +176,6 @@ print(steps(0.0, 1.0), steps(0.5, 1.0), steps(None, 1.0), steps(0.0, 0.0), sep="
 """
 
 
-@needs_training
 def test_gradients_of_0_end_a_run_whose_optimizer_computes_their_norm(tmp_path: Path) -> None:
-    fake_upstream.lay(tmp_path, fake_upstream.CALLBACKS)
-    assert fake_upstream.run(tmp_path, ZERO).strip() == "5 gradient-zero, 9, 9, 9"
+    said = fake_upstream.run(tmp_path, ZERO, fake_upstream.CALLBACKS)
+    assert said == "5 gradient-zero, 9, 9, 9"

@@ -1,8 +1,9 @@
 """Real runs on CPU that a wrong reference or a NaN ends, before a checkpoint is saved."""
 
 import json
-import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,8 +57,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return demo_run.prepared(tmp_path_factory.mktemp("guards"), rows=16)
 
 
-def judged(done: subprocess.CompletedProcess[str], home: Path, attempt: int) -> Verdict:
-    """Return the launcher's verdict on a run that failed, from its rank's own log."""
+def plugin(folder: Path, text: str) -> Path:
+    path = folder / "spoiled.py"
+    path.write_text(text)
+    return path
+
+
+def judged(home: Path, wrong: Path, attempt: int, changes: Mapping[str, Any] = STEPS) -> Verdict:
+    """Train with a plugin; return the launcher's verdict on the run, from its rank's own log."""
+    done = demo_run.train(home, changes, attempt=attempt, plugins=(wrong,))
     assert done.returncode == 1, done.stdout[-2000:]
     [log] = (home / "attempts" / str(attempt)).glob("ranks/**/stderr.log")
     found = verdict(log.read_text(), started=True)
@@ -65,64 +73,47 @@ def judged(done: subprocess.CompletedProcess[str], home: Path, attempt: int) -> 
     return found
 
 
-def plugin(folder: Path, name: str, text: str) -> Path:
-    path = folder / f"{name}.py"
-    path.write_text(text)
-    return path
-
-
 def test_another_reference_ends_the_run_before_a_checkpoint(home: Path, tmp_path: Path) -> None:
-    wrong = plugin(tmp_path, "another_reference", REFERENCE)
-    found = judged(demo_run.train(home, STEPS, attempt=1, plugins=(wrong,)), home, 1)
+    found = judged(home, plugin(tmp_path, REFERENCE), 1)
     assert (found.id, found.code) == ("first-step-reference", Exit.CONFIG)
     assert "the reference moved before the first step" in found.cause
     assert not list((home / "checkpoints").glob("checkpoint-*"))
 
 
 def test_the_check_may_be_switched_off_and_a_right_start_passes(home: Path, tmp_path: Path) -> None:
-    wrong = plugin(tmp_path, "another_reference_allowed", REFERENCE)
-    steps = STEPS | {"max_steps": 1}
-    allowed = demo_run.train(home, steps, attempt=2, plugins=(wrong,), checkFirstStep=False)
-    assert allowed.returncode == 0, allowed.stderr[-2000:]
-    assert "first_step_transformers" not in allowed.stdout
+    wrong, steps = plugin(tmp_path, REFERENCE), STEPS | {"max_steps": 1}
+    allowed = demo_run.trained(home, steps, attempt=2, plugins=(wrong,), checkFirstStep=False)
+    assert "first_step_transformers" not in allowed
     smoothed = {"label_smoothing": 0.2, "loss_type": ["sigmoid", "hinge"], "loss_weights": [1, 0.5]}
-    right = demo_run.train(home, steps | smoothed, attempt=3)
-    assert right.returncode == 0, right.stderr[-2000:]
-    assert "first_step_transformers" in right.stdout
+    right = demo_run.trained(home, steps | smoothed, attempt=3)
+    assert "first_step_transformers" in right
 
 
 def test_an_adapter_that_is_also_the_reference_is_judged(home: Path, tmp_path: Path) -> None:
     lora = STEPS | {"tuner_type": "lora", "learning_rate": 1e-2, "max_steps": 1}
-    begun = demo_run.train(home, lora, attempt=5)
-    assert begun.returncode == 0, begun.stderr[-2000:]
+    demo_run.trained(home, lora, attempt=5)
     adapter = tmp_path / "adapter"
     (home / "checkpoints" / "checkpoint-1").rename(adapter)
     both = lora | {"adapters": [str(adapter)], "ref_adapters": [str(adapter)]}
-    right = demo_run.train(home, both, attempt=6)
-    assert right.returncode == 0, right.stderr[-2000:]
-    assert "first_step_transformers" in right.stdout
-    wrong = plugin(tmp_path, "another_adapter", REFERENCE)
-    found = judged(demo_run.train(home, both, attempt=7, plugins=(wrong,)), home, 7)
+    assert "first_step_transformers" in demo_run.trained(home, both, attempt=6)
+    found = judged(home, plugin(tmp_path, REFERENCE), 7, both)
     assert found.id == "first-step-reference"
     assert "with an adapter from the policy's files" in found.cause
 
 
 def test_a_run_that_trains_nothing_ends(home: Path, tmp_path: Path) -> None:
-    wrong = plugin(tmp_path, "nothing_trained", NOTHING)
-    found = judged(demo_run.train(home, STEPS, attempt=8, plugins=(wrong,)), home, 8)
+    found = judged(home, plugin(tmp_path, NOTHING), 8)
     assert (found.id, found.code) == ("gradient-zero", Exit.DATA)
 
 
 def test_nan_ends_the_run_with_its_rows(home: Path, tmp_path: Path) -> None:
-    wrong = plugin(tmp_path, "poisoned_row", NAN)
     batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4, "max_steps": 4}
-    found = judged(demo_run.train(home, STEPS | batches, attempt=4, plugins=(wrong,)), home, 4)
+    found = judged(home, plugin(tmp_path, NAN), 4, STEPS | batches)
     assert (found.id, found.code) == ("value-not-finite", Exit.DATA)
     assert "LaunchError: NaN in the " in found.cause
     [file] = (home / "attempts" / "4").glob("not-finite-0.jsonl")
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert POISON in [row["row"] for row in rows]
-    assert len(rows) == 1  # the microbatch, not the whole step
+    [row] = map(json.loads, file.read_text().splitlines())  # the microbatch, not the whole step
+    assert row["row"] == POISON
     assert f"rows {POISON} of the tokenised training dataset" in found.cause
-    assert rows[0]["chosen_text"] != rows[0]["rejected_text"]
-    assert all(rows[0][f"{side}_text"].strip() for side in ("chosen", "rejected"))
+    assert row["chosen_text"] != row["rejected_text"]
+    assert all(row[f"{side}_text"].strip() for side in ("chosen", "rejected"))

@@ -14,7 +14,13 @@ import torch.distributed as dist
 from launchers.upstream import patches
 from tests.launchers.training import edge, megatron_on_cpu
 from tests.launchers.training.edge import shown
-from tests.launchers.training.packs.gather_packs import SPACE, Batches, collated, collators
+from tests.launchers.training.packs.gather_packs import (
+    SPACE,
+    Batches,
+    collated,
+    collators,
+    furthest,
+)
 
 COEFFICIENT = 0.1
 FULL: dict[str, Any] = {"recompute_granularity": "full", "recompute_num_layers": 1}
@@ -65,14 +71,6 @@ def step(batches: Batches, changes: dict[str, Any]) -> tuple[dict[str, Any], lis
     return gradients, losses, whole[2 * len(vector.FIELDS) :].tolist()
 
 
-def apart(one: Any, other: Any) -> float:
-    """Return by how much gradients differ, as a part of the greatest of their tensor."""
-    return max(
-        float((each - other[0][name]).abs().max() / each.abs().max())
-        for name, each in one[0].items()
-    )
-
-
 def main() -> None:
     upstream, ours = collators(SPACE)
     plain, filled = collated(upstream, own.KEY), collated(ours, own.KEY)
@@ -81,17 +79,16 @@ def main() -> None:
     dist.all_reduce(tokens)
     right = {name: step(plain, changes) for name, changes in VARIANTS.items()}
     wrong = step(filled, {})
-    found = apart(right["stored"], wrong)
+    found = furthest(right["stored"][0], wrong[0])
     shown("without the feature filler changes gradients", found > 1e-3, found)
     share = sum(wrong[2]) / sum(right["stored"][2])
     shown("without the feature filler is counted", share > 1.2, share)
     loading.install("filler_mask")
     for name, changes in VARIANTS.items():
         plainly, masked = right[name], step(filled, changes)
-        found = apart(plainly, masked)
+        found = furthest(plainly[0], masked[0])
         shown(f"{name}: gradients as without filler but for", found < 1e-5, found)
-        pairs = zip(plainly[1], masked[1], strict=True)
-        found = max(abs(a - b) for a, b in pairs)
+        found = max(abs(a - b) for a, b in zip(plainly[1], masked[1], strict=True))
         shown(f"{name}: balancing losses as without filler but for", found < 1e-5, found)
         shown(f"{name}: rows of experts as without filler", plainly[2] == masked[2])
     each = sum(masked[2]) / megatron_on_cpu.LAYERS / 4  # experts of a token in gather_edge

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from datasets import Dataset
 
 from launchers.training.installed import INSTALLED
+from tests.launchers.training import stand_ins
 
 PACKS = [[0, 1, 2], [3], [4, 5], [6], [7], [8], [9]]
 """Pairs of each pack; of two ranks with a pack each one pack of an epoch is left out."""
@@ -100,24 +101,17 @@ def main() -> None:
         get_data_parallel_world_size=lambda: RANKS,
     )
     table: dict[str, Any] = {}
-    made: dict[str, dict[str, Any]] = {
-        "megatron": {},
-        "megatron.core": {"mpu": mpu},
-        "swift": {},
-        "swift.dataset": dict.fromkeys(("EncodePreprocessor", "RowPreprocessor"), Row),
-        "swift.dataset.loader": {"DatasetLoader": Row},
-        "swift.template": {"MaxLengthError": ValueError},
-        "swift.utils": {"get_logger": lambda: None},
-        "swift.megatron": {},
-        "swift.megatron.callbacks": {},
-        "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
-        "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": table},
-    }
-    for name, content in made.items():
-        module = types.ModuleType(name)
-        module.__dict__.update(content)
-        module.__path__ = []
-        sys.modules[name] = module
+    stand_ins.install(
+        {
+            "megatron.core": {"mpu": mpu},
+            "swift.dataset": dict.fromkeys(("EncodePreprocessor", "RowPreprocessor"), Row),
+            "swift.dataset.loader": {"DatasetLoader": Row},
+            "swift.template": {"MaxLengthError": ValueError},
+            "swift.utils": {"get_logger": lambda: None},
+            "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
+            "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": table},
+        }
+    )
     from launchers.training.collect.batch_rows import CURRENT
     from launchers.training.ledger import ledger_megatron
 

@@ -1,16 +1,12 @@
 """What the Megatron callback of the ledger writes, of two ranks, over two epochs and a resume."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from launchers.preflight.gang_probes import free_port
-from scripts.helm import ROOT
-from tests.launchers import warm
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training.ledger.reading import columns
 from tests.launchers.training_environment import needs_training
 
@@ -18,21 +14,9 @@ pytestmark = [needs_training, pytest.mark.timeout(300)]
 
 
 def train(home: Path, *features: str) -> list[str]:
-    port = str(free_port())
-    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    env |= {"PYTHONPATH": str(ROOT), "DPO_RUN_FOLDER": str(home), "CUDA_VISIBLE_DEVICES": ""}
     module = "tests.launchers.training.ledger.megatron_run"
-    words = [str(warm.python()), "-m", module, str(home), *features]
-    pipe = subprocess.PIPE
-    ranks = [
-        subprocess.Popen(
-            words, cwd=ROOT, env={**env, "RANK": str(n)}, stdout=pipe, stderr=pipe, text=True
-        )
-        for n in range(2)
-    ]
-    ends = [rank.communicate(timeout=100) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], ends
-    return ends[0][0].splitlines()
+    printed = ranks_on_cpu.together(module, str(home), *features, DPO_RUN_FOLDER=str(home))
+    return printed[0].splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +31,8 @@ def test_each_pair_of_all_ranks_is_there_once_an_epoch_after_a_resume(plain: Any
     first, third = "steps-00000001.parquet", "steps-00000003.parquet"
     # the pairs are there before the checkpoint; the numbers of all rows are read once a run
     assert said == [f"SAVED {[[first]]} READ 1", "SAVED [] READ 1"]
-    assert sorted(path.name for path in (home / "pairs").iterdir()) == [
-        first,
-        third,
-        "summary.json",
-    ]
+    names = sorted(path.name for path in (home / "pairs").iterdir())
+    assert names == [first, third, "summary.json"]
     files, found = columns(home, "step", "epoch", "pair", "pack", "file", "row")
     packs = [[0, 1, 2], [3], [4, 5], [6], [7], [8]]
     expected = []

@@ -1,6 +1,7 @@
 """Packs of ms-swift's own collator, with and without the feature, for ``gather_edge.py``."""
 
 import importlib
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,11 +21,8 @@ def template() -> Any:
     found = object.__new__(importlib.import_module("swift.template.base").Template)
     vars(found).update(
         {"mode": "rlhf", "task_type": "causal_lm", "packing": True, "padding_free": True},
-        use_megatron=True,
-        sequence_parallel_size=1,
-        padding_side="right",
-        remove_unused_columns=True,
-        processor=SimpleNamespace(pad_token_id=0),
+        **{"use_megatron": True, "sequence_parallel_size": 1, "padding_side": "right"},
+        **{"processor": SimpleNamespace(pad_token_id=0), "remove_unused_columns": True},
         tokenizer=SimpleNamespace(pad_token_id=0),
     )
     return found
@@ -33,10 +31,13 @@ def template() -> Any:
 def rows() -> list[list[Any]]:
     """Return packs of two pairs, others on each rank; no text asks for its first word."""
     chance = torch.Generator().manual_seed(10 + dist.get_rank())
-    packs: list[list[Any]] = []
-    for _ in range(BATCHES):
-        packs.append([pair(chance) for _ in range(2)])
-    return packs
+    return [[pair(chance) for _ in range(2)] for _ in range(BATCHES)]
+
+
+def packs(sizes: Sequence[int]) -> list[list[Any]]:
+    """Return packs of so many pairs, the same on each rank and each time."""
+    chance = torch.Generator().manual_seed(8)
+    return [[pair(chance) for _ in range(size)] for size in sizes]
 
 
 def pair(chance: Any, words: int = WORDS) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def filling(plain: Batches, filled: Batches) -> bool:
         right += [
             after["seq_lens"] == before["seq_lens"],
             after["position_ids"][0].tolist()
-            == before["position_ids"][0].tolist() + [*range(left)],
+            == [*before["position_ids"][0].tolist(), *range(left)],
             after["input_ids"][0].tolist() == (words.tolist() * 20)[:SPACE],
             after["labels"][0].tolist() == before["labels"][0].tolist() + left * [-100],
         ]

@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from tests.launchers.training import module_file
+from tests.launchers.training import module_file, stand_ins
 
 PAIRS, SEED = 40_000, 11
 LENGTHS = (8192, 16384, 32768)
@@ -46,13 +46,15 @@ def without_megatron() -> None:
     import swift
 
     sampler = Path(swift.__file__).parent / "megatron" / "trainers" / "batch_sampler.py"
-    for name in ("", ".arguments", ".trainers", ".trainers.base"):
-        sys.modules[f"swift.megatron{name}"] = types.ModuleType(f"swift.megatron{name}")
     iters = {"init_iters": lambda self, train_dataset, val_dataset: None}
     arguments = type("MegatronArguments", (), iters)
-    sys.modules["swift.megatron.arguments"].MegatronArguments = arguments  # type: ignore[attr-defined]
     trainer = type("BaseMegatronTrainer", (), {"_create_dataloader": lambda *given: given})
-    sys.modules["swift.megatron.trainers.base"].BaseMegatronTrainer = trainer  # type: ignore[attr-defined]
+    stand_ins.install(
+        {
+            "swift.megatron.arguments": {"MegatronArguments": arguments},
+            "swift.megatron.trainers.base": {"BaseMegatronTrainer": trainer},
+        }
+    )
     module_file.load("swift.megatron.trainers.batch_sampler", sampler)
 
 
@@ -200,47 +202,42 @@ def edges(model: Path) -> list[str]:
     given = {"model": str(model.parent), "global_batch_size": 16, "rlhf_type": "dpo"}
     args = types.SimpleNamespace(**given)
     trainer = types.SimpleNamespace(args=args)
-    wrong = []
+    holds: dict[str, bool] = {}
 
-    def made(**upstream: bool) -> Any:
+    def is_dealt(**upstream: bool) -> bool:
         given = sampler(dataset, 0, (4, 1, 16))
         vars(given).update(upstream)
-        return packing.create_dataloader(trainer, dataset, given)[2]
+        loader = packing.create_dataloader(trainer, dataset, given)[2]
+        return isinstance(loader, packing.DealtSampler)
 
     none = {"micro_batch_size": 1, "data_parallel_size": 4, "global_batch_size": 4096}
     try:
         counted = types.SimpleNamespace(**none, train_iters=0)
         MegatronArguments.init_iters(counted, dataset, None)
-        wrong.append("no step is made, and no error is raised")
+        holds["without a step there is an error"] = False
     except LaunchError:
         pass
     os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
-    if not isinstance(made(), packing.DealtSampler):
-        wrong.append("packs are not dealt out")
-    document = json.loads((model.parent / PACKING).read_text())
-    if document["rows"] != 2000:
-        wrong.append("packing.json does not count the rows")
-    if not document["pairs_per_pack"]["max"] > 1 < document["pair_weight_ratio_by_pack"]:
-        wrong.append("packing.json does not say what a pair weighs")
-    if document["pair_weights"] != "pack":
-        wrong.append("packing.json does not say how pairs are weighed")
+    holds["packs are dealt out"] = is_dealt()
+    found = json.loads((model.parent / PACKING).read_text())
+    weighs = found["pairs_per_pack"]["max"] > 1 < found["pair_weight_ratio_by_pack"]
+    holds["packing.json counts the rows"] = found["rows"] == 2000
+    holds["packing.json says what a pair weighs"] = weighs
+    holds["packing.json says how pairs are weighed"] = found["pair_weights"] == "pack"
     os.environ["DPO_ATTEMPT_FOLDER"] = "/proc/no/where"
-    if not isinstance(made(), packing.DealtSampler):
-        wrong.append("packs are not dealt out where the report cannot be written")
-    for name, value in (("data_sharding", True), ("shuffle", False)):
-        if isinstance(made(**{name: value}), packing.DealtSampler):
-            wrong.append(f"{name}={value} is not left to ms-swift")
+    holds["packs are dealt out where the report cannot be written"] = is_dealt()
+    holds["shards are left to ms-swift"] = not is_dealt(data_sharding=True)
+    holds["an order that is not random is left to ms-swift"] = not is_dealt(shuffle=False)
     args.model = "/nowhere"
-    if not isinstance(made(), packing.DealtSampler):
-        wrong.append("without config.json packs are not dealt out by tokens")
+    holds["without config.json packs are dealt out by tokens"] = is_dealt()
     dist.is_initialized, dist.get_world_size = lambda: True, lambda: 2
     dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])
     try:
-        made()
-        wrong.append("a rank that sees other rows continues")
+        is_dealt()
+        holds["a rank that sees other rows ends"] = False
     except LaunchError as error:
         print("REFUSAL", json.dumps(traceback.format_exception(error)))
-    return wrong
+    return [name for name, is_so in holds.items() if not is_so]
 
 
 def main() -> None:

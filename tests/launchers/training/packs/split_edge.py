@@ -23,7 +23,7 @@ import torch.distributed as dist
 from launchers.stop import finished
 from tests.launchers.training import dpo_step, edge, megatron_on_cpu
 from tests.launchers.training.edge import shown
-from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
+from tests.launchers.training.packs.gather_packs import Batches, furthest, packs, template
 
 LAYERS, RANKS = 4, 2
 SIZES = (1, 5, 2, 1, 7, 3)
@@ -32,30 +32,19 @@ MULTIPLE = 64
 """Packs are padded to a multiple of so many tokens, as 8-bit products need it."""
 ALPHA, AUXILIARY = 0.5, 0.1
 FP32: dict[str, Any] = {
-    "bf16": False,
-    "params_dtype": torch.float32,
-    "moe_router_dtype": "fp32",
-    "num_layers": LAYERS,
-    "expert_model_parallel_size": 1,
-    "pipeline_dtype": torch.float32,
-    "overlap_p2p_comm": False,
-    "batch_p2p_comm": True,
+    **{"bf16": False, "params_dtype": torch.float32, "moe_router_dtype": "fp32"},
+    **{"num_layers": LAYERS, "expert_model_parallel_size": 1, "pipeline_dtype": torch.float32},
+    **{"overlap_p2p_comm": False, "batch_p2p_comm": True},
 }
 FLAGS = {"pipeline": "pipeline_model_parallel_size", "context": "context_parallel_size"}
 KEY = "reference_logps"
-
-
-def packs() -> list[list[Any]]:
-    """Return the packs of the step, the same on each rank and each time."""
-    chance = torch.Generator().manual_seed(8)
-    return [[pair(chance) for _ in range(size)] for size in SIZES]
 
 
 def collated(split: str, is_stored: bool) -> Batches:
     """Return the microbatches of the whole step, collated as ms-swift does for a split."""
     found, mine = [], template()
     mine.sequence_parallel_size = RANKS if split == "context" else 1
-    for rows in packs():
+    for rows in packs(SIZES):
         values = [[-5.0 * row[f"{part}_length"] for row in rows] for part in ("chosen", "rejected")]
         batch = mine.data_collator([rows], padding_to=MULTIPLE)
         found.append({**batch, **({KEY: torch.tensor(values)} if is_stored else {})})
@@ -128,11 +117,9 @@ def evaluation(run: Any, batches: Batches) -> dict[str, float]:
 
 def means(metrics: list[Any]) -> dict[str, float]:
     """Return the metrics as ms-swift logs them: sums over the microbatches, divided."""
-    return {
-        name: float(torch.stack([each[name] for each in metrics]).sum(0)[0])
-        / float(torch.stack([each[name] for each in metrics]).sum(0)[1])
-        for name in (metrics[0] if metrics else ())
-    }
+    names = metrics[0] if metrics else ()
+    sums = {name: torch.stack([each[name] for each in metrics]).sum(0) for name in names}
+    return {name: float(total / count) for name, (total, count) in sums.items()}
 
 
 def main(split: str, is_stored: bool) -> None:
@@ -163,9 +150,8 @@ def main(split: str, is_stored: bool) -> None:
 def missed(split: str, batches: Batches, weights: Any, is_last: bool) -> None:
     """A step that had other packs than announced ends the run on the ranks that see it."""
     exits: Any = importlib.import_module("launchers.exits")
-    refused = fails(
-        lambda: step(split, [*batches[:-1], batches[0]], weights, 0.0), exits.LaunchError
-    )
+    other = [*batches[:-1], batches[0]]
+    refused = fails(lambda: step(split, other, weights, 0.0), exits.LaunchError)
     shown("another number of pairs is refused", (refused == "pair-weights-count") is is_last)
 
 
@@ -186,9 +172,8 @@ if __name__ == "__main__":
     importlib.import_module("megatron.core.parallel_state").initialize_model_parallel()
     batching = importlib.import_module("swift.megatron.trainers.utils")
     vars(batching)["get_current_device"] = lambda: torch.device("cpu")
-    os.environ["DPO_ACCEPT_PATCHES"] = (
-        "pair-weights,filler-mask,evaluation"  # the sources of 0.16.1
-    )
+    # the sources of 0.16.1
+    os.environ["DPO_ACCEPT_PATCHES"] = "pair-weights,filler-mask,evaluation"
     loading: Any = importlib.import_module("launchers.training.loading")
     trainers: Any = importlib.import_module("swift.megatron.trainers")
     features = ["packing", "evaluation", "pair_weights", "filler_mask"]

@@ -20,8 +20,7 @@ has_figures = pytest.mark.skipif(STACK != PINNED, reason="ms-swift packs as the 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config: Path = tmp_path_factory.mktemp("model") / "config.json"
-    model = known_models()["Qwen3-30B-A3B"]
-    config.write_text(json.dumps(model))
+    config.write_text(json.dumps(known_models()["Qwen3-30B-A3B"]))
     options = ["--without-figures"] if STACK != PINNED else []
     said = warm.printed("-m", "tests.launchers.training.packs.packing_probe", config, *options)
     document: dict[str, Any] = json.loads(said[said.index("{\n") :])

@@ -29,21 +29,15 @@ SMALL = "tests.launchers.training.saving.small_parts"
 
 
 class Once:
-    def set(self, key: str, value: str | bytes) -> None:
-        raise AssertionError(key)
+    """A store that one rank alone does not ask."""
 
-    def get(self, key: str) -> bytes:
-        raise AssertionError(key)
+    def refuse(self, *given: object) -> Any:
+        raise AssertionError(given)
 
-    def check(self, keys: list[str]) -> bool:
-        raise AssertionError(keys)
-
-    def delete_key(self, key: str) -> bool:
-        raise AssertionError(key)
+    set = get = check = delete_key = refuse
 
 
 def die() -> None:
-    """End as a process that is killed."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -55,14 +49,9 @@ def save(writes: Writes, folder: Path, step: int, phase: str) -> None:
     if ends == "full":
         (where / "__0_0.distcp").symlink_to("/dev/full")
     tensor = torch.arange(1000) * step
-    items = _create_write_items("weight", tensor)
+    parts = [(each, tensor) for each in _create_write_items("weight", tensor)]
     objects: list[tuple[Any, Any]] = []
-    file = (
-        str(where / "__0_0.distcp"),
-        "__0_0.distcp",
-        objects,
-        [(each, tensor) for each in items],
-    )
+    file = (str(where / "__0_0.distcp"), "__0_0.distcp", objects, parts)
 
     def index(results: list[list[Any]]) -> None:
         if ends == "written":
@@ -105,7 +94,6 @@ def disk(folder: Path, state: str) -> Staging:
 
 
 def main() -> None:
-    """Save twice."""
     phase, folder = sys.argv[1], Path(sys.argv[2])
     if phase in ("writing", "dead"):
         vars(background)["WRITE_PROCESS"] = STUCK

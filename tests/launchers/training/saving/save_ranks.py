@@ -58,13 +58,11 @@ def strategies() -> tuple[Any, Any]:
     """Return megatron-core's strategies for saving and loading, as ms-swift builds them."""
     torch_dist = importlib.import_module("megatron.core.dist_checkpointing.strategies.torch")
     parallel = importlib.import_module("megatron.core.dist_checkpointing.strategies.fully_parallel")
+    made = torch_dist.TorchDistSaveShardedStrategy
     try:
-        pair = torch_dist.TorchDistSaveShardedStrategy(), torch_dist.TorchDistLoadShardedStrategy()
+        pair = made(), torch_dist.TorchDistLoadShardedStrategy()
     except TypeError:  # megatron-core 0.16
-        pair = (
-            torch_dist.TorchDistSaveShardedStrategy("torch_dist", 1),
-            torch_dist.TorchDistLoadShardedStrategy(),
-        )
+        pair = made("torch_dist", 1), torch_dist.TorchDistLoadShardedStrategy()
     wrap = parallel.FullyParallelSaveStrategyWrapper, parallel.FullyParallelLoadStrategyWrapper
     return wrap[0](pair[0], dist.group.WORLD), wrap[1](pair[1], dist.group.WORLD)
 
@@ -96,7 +94,6 @@ def void(*_: object) -> None:
 
 
 def load(folder: Path, step: int) -> dict[str, torch.Tensor]:
-    """Load a step into tensors of the same types."""
     core = importlib.import_module("megatron.core.dist_checkpointing")
     tensors = {name: torch.zeros_like(t) for name, t in state(dist.get_rank(), step).items()}
     root = Path(os.environ[node_disk.FOLDER]) if node_disk.FOLDER in os.environ else None
@@ -115,7 +112,6 @@ def digests(folder: Path, step: int) -> list[str]:
 
 
 def say(**found: Any) -> None:
-    """Print a line about this rank."""
     print(json.dumps({"rank": dist.get_rank(), **found}), flush=True)
 
 
@@ -125,14 +121,9 @@ def both(folder: Path) -> None:
     stopped = time.monotonic() - begin
     background.finish()
     dist.barrier()
-    same = [
-        all(torch.equal(load(folder, step)[name], tensor) for name, tensor in saved[step].items())
-        for step in (1, 2)
-    ]
-    objects = load(folder, 2)["random"]
     say(
-        same=same,
-        object=objects,
+        same=[is_same(folder, step, saved[step]) for step in (1, 2)],
+        object=load(folder, 2)["random"],
         sealed=sorted(c.step for c in checkpoint.complete(folder)),
         differ=not set(digests(folder, 1)) & set(digests(folder, 2)),
         stopped=stopped,
@@ -162,7 +153,6 @@ def failing(folder: Path) -> None:
 
 
 def is_same(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> bool:
-    """Load a step; return whether it has these tensors."""
     found = load(folder, step)
     return all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 

@@ -1,31 +1,30 @@
 """Saves through each node's disk: two ranks of megatron-core, each with a disk of its own."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from launchers.storage import checkpoint, node_disk
-from tests.launchers.training.ranks_on_cpu import said
+from tests.launchers.stages.checkpoints import newest_step
+from tests.launchers.training.ranks_on_cpu import reports, said
 from tests.launchers.training_environment import needs_oracle, needs_training
 
 pytestmark = [needs_training, needs_oracle, pytest.mark.timeout(600)]
 RANKS = "tests.launchers.training.saving.save_ranks"
 
 
-def newest(folder: Path) -> int:
-    found = checkpoint.newest(folder)
-    return 0 if found is None else found.step
+def assert_resumed(checkpoints: Path) -> None:
+    for found in reports(RANKS, "resumed", str(checkpoints)):
+        assert (found["step"], found["same"]) == (2, True)
 
 
 def test_a_resume_reads_the_own_disk_to_the_last_bit(tmp_path: Path) -> None:
-    lines = [json.loads(line) for line in said(RANKS, "staged", str(tmp_path / "checkpoints"))]
+    lines = reports(RANKS, "staged", str(tmp_path / "checkpoints"))
     assert len(lines) == 2
     for found in lines:
-        assert found["sealed"] == [1, 2]
+        assert found["sealed"] == [1, 2] and found["same"] == [True, True]
         assert found["kept"] == ["checkpoint-1", "checkpoint-2"]
-        assert found["same"] == [True, True]
     assert not list((tmp_path / "checkpoints").glob("*.copying/*"))
 
 
@@ -34,7 +33,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run that has ended while its second checkpoint was copied."""
     root = tmp_path_factory.mktemp("cut")
     said(RANKS, "cut", str(root / "checkpoints"))
-    assert newest(root / "checkpoints") == 1
+    assert newest_step(root / "checkpoints") == 1
     return root
 
 
@@ -45,15 +44,14 @@ def restarted(cut: Path, tmp_path: Path, nodes: tuple[int, ...] = (0, 1)) -> int
     for node in nodes:
         node_disk.push(root / f"node-{node}", checkpoints)
     node_disk.finish(checkpoints)
-    return newest(checkpoints)
+    return newest_step(checkpoints)
 
 
 def test_a_checkpoint_that_was_cut_in_its_copy_is_completed(cut: Path, tmp_path: Path) -> None:
     assert restarted(cut, tmp_path) == 2
     checkpoints = tmp_path / "checkpoints"
     assert not checkpoint.verify(checkpoints / "checkpoint-2", 10).damaged
-    for found in map(json.loads, said(RANKS, "resumed", str(checkpoints))):
-        assert (found["step"], found["same"]) == (2, True)
+    assert_resumed(checkpoints)
 
 
 def test_nodes_may_have_changed_places(cut: Path, tmp_path: Path) -> None:
@@ -61,8 +59,7 @@ def test_nodes_may_have_changed_places(cut: Path, tmp_path: Path) -> None:
     (tmp_path / "node-0").rename(tmp_path / "node")
     (tmp_path / "node-1").rename(tmp_path / "node-0")
     (tmp_path / "node").rename(tmp_path / "node-1")
-    for found in map(json.loads, said(RANKS, "resumed", str(tmp_path / "checkpoints"))):
-        assert (found["step"], found["same"]) == (2, True)
+    assert_resumed(tmp_path / "checkpoints")
 
 
 @pytest.mark.parametrize("lost", [0, 1])
@@ -74,4 +71,4 @@ def test_a_lost_node_leaves_the_one_before(
     # decided once: the node that comes back does not revive it
     node_disk.push(tmp_path / f"node-{lost}", tmp_path / "checkpoints")
     node_disk.finish(tmp_path / "checkpoints")
-    assert newest(tmp_path / "checkpoints") == 1
+    assert newest_step(tmp_path / "checkpoints") == 1
