@@ -145,11 +145,9 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
     given = ["save_interval", "lrr", "lr", "load"]
     found = installed.check_flags(given, {"lr", "save_steps"}, RENAMED["megatron"])
-    assert [(each.id, each.path) for each in found] == [
-        ("flag-renamed", "recipe.args.load"),
-        ("flag-unknown", "recipe.args.lrr"),
-        ("flag-renamed", "recipe.args.save_interval"),
-    ]
+    assert [each.id for each in found] == ["flag-renamed", "flag-unknown", "flag-renamed"]
+    named = [each.path.removeprefix("recipe.args.") for each in found]
+    assert named == ["load", "lrr", "save_interval"]
     assert found[1].says.endswith(" lr")
     assert found[2].says.endswith(" save_steps")
 

@@ -122,11 +122,8 @@ def test_a_rank_that_leaves_with_an_error_ends_the_agreement() -> None:
     with led() as (lead, join):
         one, other = started(lead, join)
         threading.Timer(0.3, other.leave, (Exit.CONFIG, "bad layout")).start()
-        threading.Thread(
-            target=one.peers.restarts.agree,
-            args=(KILLED, one.peers.lost, lambda _: BEGIN),
-            daemon=True,
-        ).start()
+        asks, given = one.peers.restarts.agree, (KILLED, one.peers.lost, lambda _: BEGIN)
+        threading.Thread(target=asks, args=given, daemon=True).start()
         assert lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN) is None
         assert lead.peers.loss is not None and lead.peers.loss.code == Exit.CONFIG
 

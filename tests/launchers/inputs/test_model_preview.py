@@ -25,13 +25,8 @@ SIZES: dict[str, Any] = {"model_type": "qwen3_moe", "num_hidden_layers": 6, "hid
 SIZES |= {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 16, "vocab_size": 128}
 SIZES |= {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 SIZES |= {"intermediate_size": 128, "max_position_embeddings": 512}
-ARGS = {
-    "num_train_epochs": 1,
-    "tensor_model_parallel_size": 4,
-    "sequence_parallel": True,
-    "global_batch_size": 16,
-    "recompute_granularity": "none",
-}
+ARGS: dict[str, Any] = {"tensor_model_parallel_size": 4, "sequence_parallel": True}
+ARGS |= {"global_batch_size": 16, "num_train_epochs": 1, "recompute_granularity": "none"}
 HEADS = "[tp-heads]"
 
 

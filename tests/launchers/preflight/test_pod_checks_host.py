@@ -6,13 +6,8 @@ from launchers.exits import Exit
 from launchers.preflight.pod_checks import caches, disk, rdma, shm, versions
 from launchers.preflight.probes import REQUIRED_PACKAGES, gather, torch_cuda
 
-MEGATRON = {
-    "torch": "2.11.0+cu130",
-    "ms-swift": "4.4.1",
-    "megatron-core": "0.18.0",
-    "mcore-bridge": "1.6.0",
-    "transformer-engine": "2.12.0",
-}
+MEGATRON = {"torch": "2.11.0+cu130", "ms-swift": "4.4.1", "megatron-core": "0.18.0"}
+MEGATRON |= {"mcore-bridge": "1.6.0", "transformer-engine": "2.12.0"}
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,10 @@ def plan(folder: Path, node: int, **change: int) -> CollectivePlan:
 def measuring(plans: list[CollectivePlan], **env: str) -> Iterator[list[subprocess.Popen[str]]]:
     """Start one process a node."""
     port, program = str(free_port()), str(Path(__file__).with_name("measuring.py"))
+    inside = {**os.environ, "OMP_NUM_THREADS": "1", **env}
+    commands = [[str(PYTHON), program, plan.argument(), port] for plan in plans]
     pods = [
-        subprocess.Popen(
-            [str(PYTHON), program, plan.argument(), port],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **env},
-        )
-        for plan in plans
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=inside) for words in commands
     ]
     try:
         yield pods

@@ -41,11 +41,8 @@ SHORT = {
 }
 
 OTHER = "transformers"
-FULL_RECOMPUTE = {
-    "recompute_granularity": "full",
-    "recompute_method": "uniform",
-    "recompute_num_layers": 13,
-}
+FULL_RECOMPUTE: dict[str, Any] = {"recompute_granularity": "full", "recompute_method": "uniform"}
+FULL_RECOMPUTE |= {"recompute_num_layers": 13}
 BF16_GRADIENTS = {"use_precision_aware_optimizer": True, "main_grads_dtype": "bf16"}
 GANG = table.Context(model_config=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
 ONE = table.Context(model_config=None, nodes=1, gpus_per_node=1, backend=OTHER)
@@ -239,7 +236,10 @@ def test_positions_that_the_model_scales_are_not_too_many() -> None:
         ({"truncation_strategy": "right"}, "truncation-right"),
         ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
         ({"ddp_timeout": 18000000}, "ddp-timeout-long"),
-        ({**FULL_RECOMPUTE, "pp": 4, "gbs": 16}, "recompute-layers-many"),
+        (
+            {**FULL_RECOMPUTE, "recompute_num_layers": 13, "pp": 4, "gbs": 16},
+            "recompute-layers-many",
+        ),
     ],
     ids=lambda v: str(v)[:40],
 )

@@ -30,14 +30,10 @@ computes()
 def test_each_process_writes_its_stacks_and_goes_on(tmp_path: Path) -> None:
     board = StepBoard.make(tmp_path / "board", 2)
     env = {**os.environ, VARIABLE: str(board.path), stacks.FOLDER: str(tmp_path)}
+    words = [sys.executable, "-c", TRAINS]
+    envs = [{**env, "LOCAL_RANK": str(n), "RANK": str(9000 + n)} for n in range(2)]
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", TRAINS],
-            env={**env, "LOCAL_RANK": str(local), "RANK": str(9000 + local)},
-            cwd=PACKAGE.parent,
-            process_group=0,
-        )
-        for local in range(2)
+        subprocess.Popen(words, env=each, cwd=PACKAGE.parent, process_group=0) for each in envs
     ]
     try:
         files = [stacks.path_of(tmp_path, local) for local in range(2)]

@@ -83,12 +83,9 @@ def test_without_a_cgroup_the_processes_of_the_launcher_count_without_their_file
     assert host_memory.read(tmp_path / "empty") is None
 
 
-V2 = {
-    "proc/self/cgroup": "0::/\n",
-    "sys/fs/cgroup/memory.current": "500000\n",
-    "sys/fs/cgroup/memory.max": "800000\n",
-    "sys/fs/cgroup/memory.stat": "inactive_file 140000\n",
-}
+V2 = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.current": "500000\n"}
+V2 |= {"sys/fs/cgroup/memory.max": "800000\n"}
+V2 |= {"sys/fs/cgroup/memory.stat": "inactive_file 140000\n"}
 V1 = {
     "proc/self/cgroup": "4:memory:/pod\n0::/\n",
     "sys/fs/cgroup/memory/memory.usage_in_bytes": "500000",
