@@ -236,10 +236,7 @@ def test_positions_that_the_model_scales_are_not_too_many() -> None:
         ({"truncation_strategy": "right"}, "truncation-right"),
         ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
         ({"ddp_timeout": 18000000}, "ddp-timeout-long"),
-        (
-            {**FULL_RECOMPUTE, "recompute_num_layers": 13, "pp": 4, "gbs": 16},
-            "recompute-layers-many",
-        ),
+        ({**FULL_RECOMPUTE, "pp": 4, "gbs": 16}, "recompute-layers-many"),
     ],
     ids=lambda v: str(v)[:40],
 )
