@@ -9,9 +9,8 @@ import pytest
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
-from launchers.system.process import descendants
 from scripts.demo.sources import Sources
-from tests.launchers.run.trained import STEPS, Trained, stopped
+from tests.launchers.run.trained import STEPS, Trained, stopped, worker
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
@@ -42,15 +41,6 @@ def undisturbed(
     return train_undisturbed(tmp_path_factory.mktemp("undisturbed"), given)
 
 
-def worker(launcher: int) -> int:
-    """Return the training process of a launcher: the child of its torchrun."""
-    for pid in descendants(launcher):
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        if any(word.endswith("rlhf.py") for word in words) and "torch.distributed.run" not in words:
-            return pid
-    raise AssertionError("no training process")
-
-
 def by_step(pods: Trained) -> dict[int, float]:
     """Return the losses of the run as it stands; a step that was repeated has its last one."""
     return dict(losses(pods))
@@ -70,7 +60,7 @@ def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
     started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
     pods.wait_for(lambda: (pods.signs / f"save-{2 * SAVES}-0").exists(), "second save")
     assert checkpoint.read_checkpoint(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
-    os.kill(worker(started[0].pid), signal.SIGKILL)
+    os.kill(worker(started[0]), signal.SIGKILL)
     assert stopped(pods, started) == [0, 0], pods.said()
     assert [row.step for row in written(pods) if row.attempt == 2][0] == SAVES + 1
     assert by_step(pods) == dict(undisturbed)

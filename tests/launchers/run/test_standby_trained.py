@@ -20,7 +20,7 @@ from tests.launchers.run.test_restart_trained import (
     train_undisturbed,
     written,
 )
-from tests.launchers.run.trained import LONG, Trained, stopped
+from tests.launchers.run.trained import LONG, Trained, stopped, worker
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(1800)]
@@ -57,18 +57,6 @@ def wait_until_ready(pods: Trained, number: int = 1) -> None:
         3 * LONG,  # two standbys import while two ranks train, on two cores
     )
     hold.unlink()
-
-
-def worker(launcher: subprocess.Popen[str]) -> int:
-    """Return the training process of a launcher: the one whose stdout is a file of the run.
-
-    A standby that was used has another command line than a training process that was started.
-    """
-    for pid in descendants(launcher.pid):
-        out = Path(f"/proc/{pid}/fd/1")
-        if out.exists() and "/attempts/" in str(out.readlink()):
-            return pid
-    raise AssertionError("no training process")
 
 
 def agents(launcher: subprocess.Popen[str]) -> list[int]:

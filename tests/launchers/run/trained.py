@@ -10,11 +10,13 @@ import pytest
 import yaml
 
 from launchers.metrics.trainer_log import LOG, read_losses
-from launchers.storage import checkpoint
+from launchers.system.process import descendants
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
 from tests.launchers.pods import Pods, end
+from tests.launchers.stages.checkpoints import newest_step
+from tests.launchers.training import demo_run
 from tests.launchers.training_environment import PYTHON
 
 SLOW = Path(__file__).with_name("slow_trainer.py")
@@ -47,24 +49,15 @@ class Trained(Pods):
         self.signs.mkdir(exist_ok=True)
         slow = {f"SLOW_{name}": str(seconds) for name, seconds in self.slow.items()}
         cache = {"MODELSCOPE_CACHE": str(self.folder / "cache"), "HF_HOME": str(self.folder)}
-        return {
-            **super().env(rank, DPO_GRACE_SECONDS="60", OMP_NUM_THREADS="1", **cache),
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(self.folder),
-            "SLOW_SIGNS": str(self.signs),
-            **slow,
-            **change,
-        }
+        usual = super().env(rank, DPO_GRACE_SECONDS="60", OMP_NUM_THREADS="1", **cache)
+        own = {"PYTHONPATH": str(ROOT), "HOME": str(self.folder), "SLOW_SIGNS": str(self.signs)}
+        return {**usual, **own, **slow, **change}
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
         log = (self.folder / f"pod-{rank}.log").open("a")
+        words, env = [str(PYTHON), "-m", "launchers", command], self.env(rank, **change)
         return subprocess.Popen(
-            [str(PYTHON), "-m", "launchers", command],
-            cwd=self.folder,
-            env=self.env(rank, **change),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            text=True,
+            words, cwd=self.folder, env=env, stdout=log, stderr=subprocess.STDOUT, text=True
         )
 
     @property
@@ -76,10 +69,8 @@ class Trained(Pods):
         rows = read_losses(self.run / "checkpoints" / LOG)
         return [(step.number, step.row["loss"]) for step in rows]
 
-    def saved(self) -> int | None:
-        """Return the step of the newest complete checkpoint."""
-        found = checkpoint.newest(self.run / "checkpoints")
-        return None if found is None else found.step
+    def saved(self) -> int:
+        return newest_step(self.run / "checkpoints")
 
     def complete(self, **change: str) -> None:
         """Run both pods to their ends, which must be good ones."""
@@ -107,12 +98,7 @@ class Trained(Pods):
 
 def short_sources(root: Path) -> Sources:
     """Make a tiny model and pairs for one epoch of ``STEPS`` steps."""
-    made = Sources(root=root)
-    sources.make_pairs(made)
-    sources.make_model(made, PYTHON)
-    lines = made.pairs.read_text().splitlines(keepends=True)
-    made.pairs.write_text("".join(lines[: 4 * STEPS]))
-    return made
+    return demo_run.sources_of(root, rows=4 * STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +108,15 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
 
 def stopped(pods: Trained, started: list[subprocess.Popen[str]]) -> list[int]:
     return [end(pod, LONG)[0] for pod in started]
+
+
+def worker(launcher: subprocess.Popen[str]) -> int:
+    """Return the training process of a launcher: the one whose stdout is a file of the run.
+
+    A standby that was used has another command line than a training process that was started.
+    """
+    for pid in descendants(launcher.pid):
+        out = Path(f"/proc/{pid}/fd/1")
+        if out.exists() and "/attempts/" in str(out.readlink()):
+            return pid
+    raise AssertionError("no training process")

@@ -9,18 +9,17 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import types
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from launchers.stop import uncaught
 from launchers.training import trackers
 from scripts.helm import ROOT
+from tests.launchers.loopback import Silent, http_server
 from tests.launchers.training_environment import PYTHON, needs_training
 
 TRACKERS = ROOT / ".tools" / "trackers" / "bin" / "python"
@@ -108,8 +107,7 @@ def test_a_tracker_that_cannot_write_files_is_switched_off(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = Library(fails=(None, "offline"))
-    assert started(library, monkeypatch) == "run"
-    assert library.calls[-1]["mode"] == "disabled"
+    assert started(library, monkeypatch) == "run" and library.calls[-1]["mode"] == "disabled"
 
 
 def test_an_error_of_a_row_does_not_end_training(
@@ -124,30 +122,22 @@ def test_an_error_of_a_row_does_not_end_training(
 @pytest.mark.parametrize(
     ("installed", "rank", "reports"),
     [
-        (("startup_megatron",), "3", True),
-        (("startup_megatron",), "0", False),
-        (("startup_transformers",), "0", True),
-        (("startup_transformers",), "3", False),
+        ("startup_megatron", "3", True),
+        ("startup_megatron", "0", False),
+        ("startup_transformers", "0", True),
+        ("startup_transformers", "3", False),
     ],
 )
 def test_only_the_rank_that_reports_keeps_the_key(
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    installed: tuple[str, ...],
-    rank: str,
-    reports: bool,
+    home: Path, monkeypatch: pytest.MonkeyPatch, installed: str, rank: str, reports: bool
 ) -> None:
-    monkeypatch.setattr(trackers, "INSTALLED", list(installed))
-    library = Library()
-    plain = library.init
-    env = {"RANK": rank, "WORLD_SIZE": "4", "WANDB_API_KEY": "k"}
-    monkeypatch.setitem(sys.modules, "wandb", library)
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(trackers, "INSTALLED", [installed])
     monkeypatch.setattr(uncaught, "_State", uncaught._State())
     monkeypatch.setattr(sys, "addaudithook", lambda hook: None)  # it would stay
     uncaught.install()
-    trackers.install_wandb()
+    library = Library()
+    plain = library.init
+    started(library, monkeypatch, RANK=rank, WORLD_SIZE="4", WANDB_API_KEY="k")
     assert (library.init != plain) == reports
     assert uncaught.is_installed() != reports  # only an upload needs Python's end
     assert ("WANDB_API_KEY" in os.environ) == reports
@@ -155,56 +145,38 @@ def test_only_the_rank_that_reports_keeps_the_key(
 
 @pytest.mark.parametrize(("last", "code"), [("", 0), ("raise ValueError", 1)])
 def test_an_upload_that_never_ends_does_not_hold_the_process(last: str, code: int) -> None:
-    lines = [
-        "import atexit, time",
-        "from launchers.training import trackers",
-        "trackers.FINISH_SECONDS = 0.5",
-        "atexit.register(time.sleep, 600)",
-        "trackers._end_in_time()",
-        last,
-    ]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=ROOT, timeout=100)
+    program = f"""
+import atexit, time
+from launchers.training import trackers
+trackers.FINISH_SECONDS = 0.5
+atexit.register(time.sleep, 600)
+trackers._end_in_time()
+{last}
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=100)
     assert done.returncode == code
 
 
-class Proxy(ThreadingHTTPServer):
-    """An HTTP proxy that refuses all, and keeps the hosts that it was asked for."""
+class Proxy(NamedTuple):
+    """An HTTP proxy that refuses all: the variables by which programs take it, and their hosts."""
 
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Refusal)
-        self.asked: list[str] = []
-
-    @property
-    def env(self) -> dict[str, str]:
-        """Return the variables by which programs in Python and Go take it."""
-        url = f"http://127.0.0.1:{self.server_port}"
-        return {f"{kind}_PROXY": url for kind in ("HTTP", "HTTPS", "ALL")}
-
-
-class _Refusal(BaseHTTPRequestHandler):
-    server: Proxy
-
-    def _refuse(self) -> None:
-        self.server.asked.append(self.path)
-        self.send_error(403)
-
-    do_CONNECT = do_GET = do_POST = do_PUT = _refuse
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print no request."""
+    env: dict[str, str]
+    asked: list[str]
 
 
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
-    made = Proxy()
-    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join(10)
+    asked: list[str] = []
+
+    class Refusal(Silent):
+        def _refuse(self) -> None:
+            asked.append(self.path)
+            self.send_error(403)
+
+        do_CONNECT = do_GET = do_POST = do_PUT = _refuse
+
+    with http_server(Refusal) as url:
+        yield Proxy({f"{kind}_PROXY": url for kind in ("HTTP", "HTTPS", "ALL")}, asked)
 
 
 @real
@@ -216,7 +188,7 @@ def test_a_restarted_run_appends_to_the_same_run(
     found = [attempt(tmp_path, library, first, env) for first in (1, 4)]
     assert found[0]["id"] == found[1]["id"]
     assert found[0]["name"] in (None, tmp_path.name)
-    written = [path for path in tmp_path.rglob(f"run-{found[0]['id']}.{library}")]
+    written = list(tmp_path.rglob(f"run-{found[0]['id']}.{library}"))
     assert len(written) == 2  # one a attempt, which `sync` uploads to one run
     assert proxy.asked == []
 
@@ -226,14 +198,9 @@ def test_a_restarted_run_appends_to_the_same_run(
 def test_without_the_server_the_real_library_writes_files(
     tmp_path: Path, library: str, proxy: Proxy
 ) -> None:
-    env = {
-        "WANDB_API_KEY": "x" * 40,
-        "WANDB_BASE_URL": CLOSED,
-        "WANDB_INIT_TIMEOUT": "5",
-        "SWANLAB_API_KEY": "x" * 21,
-        "SWANLAB_WEB_HOST": CLOSED,
-        "SWANLAB_API_HOST": f"{CLOSED}/api",
-    }
+    env = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": CLOSED, "WANDB_INIT_TIMEOUT": "5"}
+    env |= {"SWANLAB_API_KEY": "x" * 21, "SWANLAB_WEB_HOST": CLOSED}
+    env |= {"SWANLAB_API_HOST": f"{CLOSED}/api"}
     found = attempt(tmp_path, library, 1, {**env, **proxy.env})
     assert found["seconds"] < 120
     assert list(tmp_path.rglob(f"run-{found['id']}.{library}"))

@@ -35,14 +35,10 @@ def test_only_a_run_with_a_reference_of_its_own_copies(
 
 
 def run(tmp_path: Path, case: str) -> dict[str, object]:
-    fakes = Path(__file__).with_name("fakes")
-    done = subprocess.run(
-        [PYTHON, Path(__file__).with_name("weight_loading_case.py"), tmp_path, case],
-        env={**os.environ, **fake_upstream.ACCEPTED, "PYTHONPATH": f"{ROOT}:{fakes}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    here = Path(__file__).parent
+    env = {**os.environ, **fake_upstream.ACCEPTED, "PYTHONPATH": f"{ROOT}:{here / 'fakes'}"}
+    words = [str(PYTHON), str(here / "weight_loading_case.py"), str(tmp_path), case]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found

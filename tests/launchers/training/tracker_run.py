@@ -35,17 +35,13 @@ def main(library: str, first: int) -> None:
     writer: Any = importlib.import_module(library)
     folder = os.environ["DPO_RUN_FOLDER"]
     began = time.monotonic()
+    shared = {"project": "megatron-swift", "config": {}}
     if library == "wandb":
-        run = writer.init(dir=folder, name="/w/checkpoints", project="megatron-swift", config={})
+        run = writer.init(dir=folder, name="/w/checkpoints", **shared)
         name = run.name
     else:
-        run = writer.init(
-            logdir=f"{folder}/swanlab",
-            experiment_name="/w/checkpoints",
-            project="megatron-swift",
-            config={},
-        )
-        name = None
+        logs = {"logdir": f"{folder}/swanlab", "experiment_name": "/w/checkpoints"}
+        run, name = writer.init(**logs, **shared), None
     seconds = time.monotonic() - began
     for step in range(first, first + 3):
         writer.log({"train/loss": 1 / step}, step=step)

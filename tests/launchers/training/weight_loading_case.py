@@ -16,9 +16,8 @@ class Model(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, *, wide: bool = False) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
-        self.register_buffer(
-            "bias", torch.zeros(2, dtype=torch.float32 if wide else torch.bfloat16)
-        )
+        dtype = torch.float32 if wide else torch.bfloat16
+        self.register_buffer("bias", torch.zeros(2, dtype=dtype))
         self.register_buffer("scratch", torch.zeros(1), persistent=False)
 
 
@@ -61,8 +60,7 @@ def main(folder: Path, case: str) -> None:
     second = str(folder / ("other" if case == "other" else "./base"))
     more = {"converter": print} if case == "converter" else {}
     bridge.load_weights([reference], second, **more)
-    third = Model()
-    bridge.load_weights([third], str(folder / "base"))
+    bridge.load_weights([Model()], str(folder / "base"))
     fresh = Model()
     read(bridge, [fresh], second)
     equal = [

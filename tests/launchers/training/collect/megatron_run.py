@@ -17,6 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tests.launchers.training import stand_ins
+
 
 class Router(torch.nn.Module):  # type: ignore[misc]
     """megatron-core's router: each text's token has the experts that ``rows`` counts."""
@@ -92,36 +94,25 @@ def install(rank: int) -> Any:
         get_context_parallel_rank=lambda: 0,
         get_pipeline_model_parallel_rank=lambda: 0,
     )
-    made: dict[str, dict[str, Any]] = {
-        "megatron": {},
-        "megatron.core": {"mpu": mpu},
-        "megatron.core.transformer": {},
-        "megatron.core.transformer.moe": {},
-        "megatron.core.transformer.moe.moe_layer": {"MoELayer": MoELayer},
-        "swift": {},
-        "swift.megatron": {},
-        "swift.megatron.callbacks": {},
-        "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
-        "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": {}},
-        "swift.megatron.trainers": {"BaseMegatronTrainer": BaseTrainer},
-    }
-    for name, content in made.items():
-        module = types.ModuleType(name)
-        module.__dict__.update(content)
-        module.__path__ = []
-        sys.modules[name] = module
+    table: dict[str, Any] = {}
+    stand_ins.install(
+        {
+            "megatron.core": {"mpu": mpu},
+            "megatron.core.transformer.moe.moe_layer": {"MoELayer": MoELayer},
+            "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
+            "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": table},
+            "swift.megatron.trainers": {"BaseMegatronTrainer": BaseTrainer},
+        }
+    )
     from launchers.training import loading
     from launchers.upstream.patches import ACCEPT
 
     os.environ[ACCEPT] = "metrics-megatron"  # on these stand-ins
     loading.install("metrics_megatron")
-
-    return made["swift.megatron.callbacks.mapping"]["megatron_callbacks_map"]["metrics"]
+    return table["metrics"]
 
 
 class TensorboardCallback:
-    """Keeps what is drawn."""
-
     def __init__(self) -> None:
         self.drawn: dict[str, list[tuple[int, float]]] = {}
         self.writer = self
@@ -160,9 +151,8 @@ def train(args: dict[str, Any]) -> None:
         callback.on_log(logs={})
         if args.get("evaluates"):
             callback.on_eval_begin()
-            callback.on_log(
-                logs={"eval_loss": 0.5, "eval_rewards/margins": 1.5, "iteration": "1/3"}
-            )
+            scores = {"eval_loss": 0.5, "eval_rewards/margins": 1.5}
+            callback.on_log(logs={**scores, "iteration": "1/3"})
     callback.on_train_end()
     print(json.dumps({"drawn": board.drawn}))
     dist.destroy_process_group()

@@ -1,8 +1,6 @@
 """The Megatron callback for real, with torch on CPU, around a stand-in of the trainer."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,62 +10,33 @@ from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
-from launchers.preflight.gang_probes import free_port
-from scripts.helm import ROOT
-from tests.launchers import warm
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_training
 
 pytestmark = needs_training
 
+MODULE = "tests.launchers.training.collect.megatron_run"
 CONFIG = {
-    "num_hidden_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "vocab_size": 100,
+    **{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4},
+    **{"intermediate_size": 128, "vocab_size": 100},
 }
 ARGS: dict[str, Any] = {
-    "train_iters": 3,
-    "microbatches": 2,
-    "moe_layers": [1, 2],
-    "rows": [1, 3, 1, 3],
-    "rlhf_type": "dpo",
-    "packing": True,
-    "packing_length": 1000,
-    "global_batch_size": 4,
+    **{"train_iters": 3, "microbatches": 2, "moe_layers": [1, 2], "rows": [1, 3, 1, 3]},
+    **{"rlhf_type": "dpo", "packing": True, "packing_length": 1000, "global_batch_size": 4},
 }
 
 
-def start(home: Path, asked: Any, rank: int, world: int, port: int, **env: str) -> Any:
-    places = {"RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    inside = {
-        **os.environ,
-        **{name: str(value) for name, value in places.items()},
-        "DPO_RUN_FOLDER": str(home),
-        "DPO_ATTEMPT_FOLDER": str(home / "attempts" / "1"),
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        **env,
-    }
-    command = [
-        str(warm.python()),
-        "-m",
-        "tests.launchers.training.collect.megatron_run",
-        json.dumps(asked),
-    ]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, env=inside, stdout=pipe, stderr=pipe, text=True)
+def run(home: Path, asked: Any, ranks: int = 1, code: int = 0, **env: str) -> list[Any]:
+    env = {"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(home / "attempts" / "1"), **env}
+    printed = ranks_on_cpu.together(MODULE, json.dumps(asked), ranks=ranks, code=code, **env)
+    return [json.loads(out) if out else None for out in printed]
 
 
 def train(home: Path, world: int = 1, code: int = 0, env: Any = (), **change: Any) -> list[Any]:
     home.mkdir(exist_ok=True)
     (home / "config.json").write_text(json.dumps(CONFIG))
-    asked, port = {**ARGS, "model_dir": str(home), "output_dir": str(home), **change}, free_port()
-    ranks = [start(home, asked, rank, world, port, **dict(env)) for rank in range(world)]
-    ends = [rank.communicate(timeout=100) for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [code] * world, ends
-    return [json.loads(out) if out else None for out, _ in ends]
+    asked = {**ARGS, "model_dir": str(home), "output_dir": str(home), **change}
+    return run(home, asked, world, code, **dict(env))
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +107,8 @@ def test_an_evaluation_is_a_line_of_its_own_by_the_last_rank(tmp_path: Path) -> 
     path = tmp_path / "metrics.jsonl"
     assert [row.step for row in reader.read(path, Row)] == [1, 2, 3]
     found = reader.read(path, Evaluation)
-    assert [(each.step, each.total, each.attempt) for each in found] == [
-        (n, 3, 1) for n in (1, 2, 3)
-    ]
+    seen = [(each.step, each.total, each.attempt) for each in found]
+    assert seen == [(n, 3, 1) for n in (1, 2, 3)]
     assert found[0].values == {"loss": 0.5, "rewards/margins": 1.5}
     assert 0 < found[0].seconds < 10
 
@@ -158,8 +126,6 @@ def test_a_killed_run_loses_its_last_step_and_a_resumed_one_writes_it_again(tmp_
 def test_a_step_costs_the_training_thread_less_than_a_fifth_of_a_millisecond(
     tmp_path: Path,
 ) -> None:
-    rank = start(tmp_path, 10_000, 0, 1, free_port())
-    out, err = rank.communicate(timeout=100)
-    assert rank.returncode == 0, err
-    assert json.loads(out)["median"] < 200e-6  # 20 to 60 on shared cores
+    [found] = run(tmp_path, 10_000)
+    assert found["median"] < 200e-6  # 20 to 60 on shared cores
     assert len(reader.read(tmp_path / "metrics.jsonl", Row)) == 10_000

@@ -13,8 +13,7 @@ from tests.launchers.training_environment import needs_training
 def test_the_iterator_counts_what_is_read_and_hands_it_on() -> None:
     tally, batch = Tally(), {"seq_lens": [3, 4], "input_ids": object()}
     first, second = counted([iter([batch]), iter([batch])], tally)
-    assert next(first) is batch
-    assert next(second) is batch
+    assert next(first) is batch and next(second) is batch
     assert (tally.tokens, tally.squares, tally.sequences) == (7, 25, 2)
     assert tally.seconds > 0
     with pytest.raises(StopIteration):
@@ -32,9 +31,8 @@ from types import SimpleNamespace
 from swift.template.base import Template
 from launchers.training.collect.reading import Tally, counted
 made = lambda rows, padding_to: {"seq_lens": [len(row["input_ids"]) for row in rows]}
-of = SimpleNamespace(
-    _data_collator=made, _fetch_inputs_startswith=Template._fetch_inputs_startswith
-)
+fetch = Template._fetch_inputs_startswith
+of = SimpleNamespace(_data_collator=made, _fetch_inputs_startswith=fetch)
 rows = [{"chosen_input_ids": [1] * 3, "rejected_input_ids": [1] * 9, "label": n} for n in (0, 1)]
 tally = Tally()
 next(counted(iter([Template._kto_data_collator(of, rows)]), tally))

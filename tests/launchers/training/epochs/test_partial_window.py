@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from scripts.demo import sources
-from scripts.demo.sources import Sources
 from tests.launchers import warm
+from tests.launchers.training import demo_run
 from tests.launchers.training.epochs.window_probe import MICROBATCHES, WINDOW
 from tests.launchers.training_environment import needs_training
 
@@ -18,11 +17,7 @@ Steps = dict[str, list[tuple[float, float, float]]]
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Steps:
     folder = tmp_path_factory.mktemp("window")
-    made = Sources(root=folder)
-    sources.make_pairs(made)
-    sources.make_model(made, warm.python())
-    lines = made.pairs.read_text().splitlines(keepends=True)
-    made.pairs.write_text("".join(lines[: 2 * MICROBATCHES]))
+    demo_run.sources_of(folder, rows=2 * MICROBATCHES)
     env = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_CACHE": str(folder / "cache")}
     said = warm.printed("-m", "tests.launchers.training.epochs.window_probe", folder, **env)
     line = next(line for line in said.splitlines() if line.startswith("PROBE "))

@@ -69,7 +69,6 @@ def compare(run: list[tuple[float, dict[str, Any]]], singles: list[Any]) -> list
 
 
 def main() -> None:
-    """Compare upstream's steps and those with the feature."""
     from launchers.training import loading
 
     folder = Path(sys.argv[1])

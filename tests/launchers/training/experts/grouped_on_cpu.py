@@ -36,7 +36,6 @@ class GroupedLinear(torch.nn.Module):  # type: ignore[misc]
             named["init_method"](weight)
 
     def forward(self, rows: Any, splits: list[int], **_: Any) -> Any:
-        """Multiply expert by expert."""
         weights = [getattr(self, f"weight{n}") for n in range(self.num_gemms)]
         parts = zip(weights, rows.split(splits), strict=True)
         return torch.cat([part @ weight.T for weight, part in parts])

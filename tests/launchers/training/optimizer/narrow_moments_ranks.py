@@ -8,7 +8,6 @@ with the source of a release of Transformer Engine. Each rank prints a line of J
 import importlib
 import json
 import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.stop import finished
-from tests.launchers.training import megatron_on_cpu, module_file
+from tests.launchers.training import megatron_on_cpu, module_file, stand_ins
 from tests.launchers.training.saving.save_ranks import strategies
 
 METADATA = {"distrib_optim_sharding_type": "dp_reshardable"}
@@ -30,21 +29,17 @@ def enter(engine: Path) -> None:
     megatron_on_cpu.enter()
     kernels = importlib.import_module("tests.engines.kernels")
     sys.modules["transformer_engine_torch"] = kernels
-    for name, members in {
+    tensors = ("Float8Tensor", "Float8Quantizer")
+    members: dict[str, dict[str, Any]] = {
         "constants": {"DType": kernels.DType},
         "quantized_tensor": {"QuantizedTensor": type("QuantizedTensor", (), {})},
-        "tensor.float8_tensor": {
-            each: type(each, (), {}) for each in ("Float8Tensor", "Float8Quantizer")
-        },
-        "optimizers": {},
+        "tensor.float8_tensor": {each: type(each, (), {}) for each in tensors},
         "optimizers.multi_tensor_apply": {
             "multi_tensor_applier": lambda op, noop, lists, *given: op(0, noop, lists, *given)
         },
-    }.items():
-        module: Any = types.ModuleType(f"transformer_engine.pytorch.{name}")
-        module.__path__ = []
-        vars(module).update(members)
-        sys.modules[module.__name__] = module
+    }
+    root = "transformer_engine.pytorch"
+    stand_ins.install({f"{root}.{name}": each for name, each in members.items()})
     path = engine / "transformer_engine/pytorch/optimizers/fused_adam.py"
     adam = module_file.load("transformer_engine.pytorch.optimizers.fused_adam", path)
     vars(sys.modules["transformer_engine.pytorch.optimizers"])["FusedAdam"] = adam.FusedAdam
@@ -80,8 +75,6 @@ def make(seed: int) -> tuple[Any, Any]:
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
-    """Weights without a use."""
-
     def __init__(self, config: Any) -> None:
         super().__init__()
         self.config = config
@@ -98,7 +91,6 @@ def train(optimizer: Any, model: Any, steps: int, seed: int) -> None:
 
 
 def kept(optimizer: Any, model: Any) -> list[torch.Tensor]:
-    """Return copies of weights, remainders and moments."""
     found = [weight.detach().clone() for weight in model.parameters()]
     for part in getattr(optimizer, "chained_optimizers", [optimizer]):
         for group in part.optimizer.param_groups:
@@ -191,15 +183,10 @@ def main() -> None:
             same[f"{source} {name}"] = equal(saved, kept(other, copy))
             train(other, copy, 3, seed=10 + dist.get_rank())
             course[f"{source} {name}"] = equal(after, kept(other, copy))
-    size = {
-        name: sum(path.stat().st_size for path in (folder / name).glob("*.distcp")) for name in ways
-    }
-    print(
-        json.dumps(
-            {"types": written, "unchanged": unchanged, "same": same, "course": course, "size": size}
-        ),
-        flush=True,
-    )
+    shards = {name: (folder / name).glob("*.distcp") for name in ways}
+    size = {name: sum(path.stat().st_size for path in found) for name, found in shards.items()}
+    found = {"types": written, "unchanged": unchanged, "same": same, "course": course}
+    print(json.dumps(found | {"size": size}), flush=True)
 
 
 def equal(one: list[torch.Tensor], two: list[torch.Tensor]) -> bool:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
@@ -72,8 +74,7 @@ def printed(folder: Path, program: str, *, layer_wise: bool = False) -> list[str
     }
     if layer_wise:
         files[f"{core}/optimizer/layer_wise_optimizer.py"] = LAYER_WISE
-    fake_upstream.lay(folder, files)
-    return fake_upstream.run(folder, BEGIN + program).splitlines()
+    return fake_upstream.run(folder, BEGIN + program, files).splitlines()
 
 
 def test_rank_bucket_step_and_rows_are_reported_before_weights_change(tmp_path: Path) -> None:
@@ -83,9 +84,8 @@ def test_rank_bucket_step_and_rows_are_reported_before_weights_change(tmp_path: 
     good, *said = printed(tmp_path, program)
     assert good == "2.828"
     for line, kind in zip(said, ("NaN", "Inf", "Inf"), strict=True):
-        assert line.startswith(
-            f"DATA value-not-finite {kind} in the gradients of bucket 1 on rank 3 "
-        )
+        begin = f"DATA value-not-finite {kind} in the gradients of bucket 1 on rank 3 "
+        assert line.startswith(begin)
         assert "at step 12, rows 0, 2, 7 of the tokenised training dataset" in line
 
 
@@ -96,22 +96,19 @@ def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
     program = "grads.append(torch.full((4,), torch.nan)); step()\n"
     program += "grads.pop(); grads[0][0] = torch.nan; step(); grads[0][0] = 1; step()"
     other, own, good = printed(tmp_path, program)
-    assert other.startswith(
-        "DATA value-not-finite-elsewhere the norm of all gradients is nan at step 12"
-    )
-    assert "bucket 0" in own
-    assert good == "2.828"
+    begin = "DATA value-not-finite-elsewhere the norm of all gradients is nan at step 12"
+    assert other.startswith(begin) and "bucket 0" in own and good == "2.828"
 
 
-def test_large_gradients_and_reruns_are_left_to_upstream(tmp_path: Path) -> None:
-    rerun = "rerun_state_machine.MODE = rerun_state_machine.RerunMode.VALIDATE_RESULTS; step()"
-    assert printed(tmp_path, f"step(large=True); {rerun}") == ["upstream's own check", "2.828"] * 2
+LEFT = {
+    "large gradients": "step(large=True)",
+    "reruns": "rerun_state_machine.MODE = rerun_state_machine.RerunMode.VALIDATE_RESULTS; step()",
+    "weights that the norm leaves out": "next(iter(weights)).grad_norm_group = 'mtp'; step()",
+}
 
 
-def test_a_bucket_with_weights_that_the_total_norm_leaves_out_is_left_to_upstream(
-    tmp_path: Path,
-) -> None:
-    program = "next(iter(weights)).grad_norm_group = 'mtp'; step()"
+@pytest.mark.parametrize("program", LEFT.values(), ids=LEFT)
+def test_what_another_check_needs_is_left_to_upstream(tmp_path: Path, program: str) -> None:
     assert printed(tmp_path, program) == ["upstream's own check", "2.828"]
 
 

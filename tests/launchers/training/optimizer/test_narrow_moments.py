@@ -1,6 +1,5 @@
 """bf16 moments saved as bf16: checkpoints with and without the patch load to the same bits."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import NEXT
 
 RELEASES = ("2.12.0", "2.16.1", "2.20.2")
-WAYS = {
-    f"{saved} {loaded}" for saved in ("upstream", "narrow") for loaded in ("upstream", "narrow")
-}
+SAVED = ("upstream", "narrow")
+WAYS = {f"{saved} {loaded}" for saved in SAVED for loaded in SAVED}
 pytestmark = [
     pytest.mark.skipif(
         not NEXT.is_installed or not all((ENGINES / v / FILE).exists() for v in RELEASES),
@@ -30,8 +28,7 @@ def found(release: str, folder: Path) -> list[dict[str, Any]]:
     Transformer Engine, which does not take it.
     """
     module = "tests.launchers.training.optimizer.narrow_moments_ranks"
-    printed = ranks_on_cpu.said(module, str(folder), str(ENGINES / release), stack=NEXT)
-    return [json.loads(line) for line in printed if line.startswith("{")]
+    return ranks_on_cpu.reports(module, str(folder), str(ENGINES / release), stack=NEXT)
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -1,13 +1,12 @@
 """The rules of adam_beta2 accept what the simulation of narrow second moments shows to be right."""
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from launchers.rules import table
-from scripts.helm import ROOT
+from tests.launchers import warm
 from tests.launchers.training_environment import STACK
 
 ONE = table.Context(model_config=None, nodes=1, gpus_per_node=8, backend="megatron")
@@ -19,14 +18,12 @@ pytestmark = pytest.mark.skipif(not STACK.is_installed, reason="no .tools/train:
 @pytest.fixture(scope="module")
 def figures() -> dict[tuple[str, float], dict[str, float]]:
     """Return the simulation's figures by type and ``adam_beta2``."""
-    command = [str(STACK.python), "-m", "tests.launchers.training.optimizer.second_moments"]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = warm.printed("-m", "tests.launchers.training.optimizer.second_moments")
     found = [json.loads(line) for line in printed.splitlines()]
     return {(each.pop("type"), each.pop("beta2")): each for each in found}
 
 
 def args(name: str, beta2: float) -> dict[str, Any]:
-    """Return the flags of a recipe with second moments in a type."""
     aware = {"use_precision_aware_optimizer": "true", "num_train_epochs": "1"}
     return {**aware, "exp_avg_sq_dtype": name, "adam_beta2": str(beta2)}
 
