@@ -80,7 +80,6 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 
 
 def configured(ep: int) -> Any:
-    """Return megatron-core's configuration."""
     configs: Any = importlib.import_module("megatron.core.transformer")
     return configs.TransformerConfig(
         **{"num_layers": 1, "hidden_size": IN, "num_attention_heads": 1, "bf16": True},
@@ -93,7 +92,6 @@ def configured(ep: int) -> Any:
 def make(
     ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0
 ) -> tuple[Any, Any]:
-    """Return megatron-core's optimizer and DDP model."""
     core: Any = importlib.import_module("megatron.core.distributed")
     optimizers: Any = importlib.import_module("megatron.core.optimizer")
     trainer: Any = importlib.import_module("swift.megatron.trainers.base")
@@ -133,6 +131,15 @@ def train(optimizer: Any, model: Any, steps: int, seed: int) -> list[float]:
     return norms
 
 
+def kept_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Return copies of the trained weights by upstream's names."""
+    found: dict[str, torch.Tensor] = {}
+    for name, weight in model.module.named_parameters():
+        if weight.requires_grad:
+            found |= split(name, weight.detach().clone())
+    return found
+
+
 def kept(optimizer: Any, model: Any) -> dict[str, torch.Tensor]:
     """Return adapters and what this rank has of the optimizer's state, by expert's name."""
     found: dict[str, torch.Tensor] = {}
@@ -144,9 +151,7 @@ def kept(optimizer: Any, model: Any) -> dict[str, torch.Tensor]:
                 whole = torch.full((weight.numel(),), float("nan"))
                 whole[ranges.start : ranges.end] = value
                 found |= split(f"{name} of {names[weight]}", whole.view(weight.shape))
-    for name, weight in model.module.named_parameters():
-        if weight.requires_grad:
-            found |= split(name, weight.detach().clone())
+    found |= kept_weights(model)
     # the ranks have other parts of both forms
     every: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(every, found)
@@ -159,18 +164,16 @@ def merged(every: list[dict[str, torch.Tensor]], ep: int) -> dict[str, torch.Ten
     for rank, own in enumerate(every):
         for name, value in own.items():
             key = f"{name} on {rank}" if ep > 1 and "lora" in name else name
-            found[key] = (
-                torch.where(found[key].isnan(), value, found[key]) if key in found else value
-            )
+            kept = found.get(key, value)
+            found[key] = torch.where(kept.isnan(), value, kept)
     assert not any(value.isnan().any() for value in found.values())
     return found
 
 
 def split(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return a stack by upstream's names."""
-    return (
-        {f"{name}{n}": each for n, each in enumerate(value)} if value.dim() == 3 else {name: value}
-    )
+    parts = enumerate(value) if value.dim() == 3 else ()
+    return {f"{name}{n}": each for n, each in parts} or {name: value}
 
 
 def save(optimizer: Any, model: Any, folder: Path) -> int:
@@ -213,7 +216,6 @@ def spoil(model: Any) -> None:
 
 
 def equal(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
-    """Return whether all tensors have the same bits."""
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
@@ -339,19 +341,8 @@ def left(ours: Any) -> dict[str, Any]:
 def main() -> None:
     folder, ep = Path(sys.argv[1]), int(sys.argv[3])
     ours = start(Path(sys.argv[2]), ep)
-    found = {
-        name: Case(ours, ep, folder / name, options).result() for name, options in CASES.items()
-    }
+    found = {n: Case(ours, ep, folder / n, each).result() for n, each in CASES.items()}
     print(json.dumps(found | {"left": left(ours)}), flush=True)
-
-
-def kept_weights(model: Any) -> dict[str, torch.Tensor]:
-    """Return copies of the trained weights by upstream's names."""
-    found: dict[str, torch.Tensor] = {}
-    for name, weight in model.module.named_parameters():
-        if weight.requires_grad:
-            found |= split(name, weight.detach().clone())
-    return found
 
 
 if __name__ == "__main__":

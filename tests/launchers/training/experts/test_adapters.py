@@ -1,6 +1,5 @@
 """Stacked adapters train, save and resume as one weight an expert does, bit by bit, on CPU."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,8 @@ from tests.launchers.training_environment import NEXT, PINNED, Stack
 RELEASE = "2.16.1"
 CASES, EXPERTS = ("shipped", "scaling of 3", "buckets", "clipped"), 8
 """As of ``adapter_ranks.py``."""
-LEFT = {
-    "shipped": [True, True],
-    "a rank of 12": [False, False],
-    "a bias": [False, False],
-    "fp8": [False, False],
-    "not bf16": [False, False],
-    "view": True,
-}
+NAMES = ("a rank of 12", "a bias", "fp8", "not bf16")
+LEFT = {"shipped": [True, True], **dict.fromkeys(NAMES, [False, False]), "view": True}
 FORMS = ("False in False", "False in True", "True in False", "True in True")
 pytestmark = [
     pytest.mark.skipif(
@@ -34,8 +27,8 @@ pytestmark = [
 
 def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
     module = "tests.launchers.training.experts.adapter_ranks"
-    printed = ranks_on_cpu.said(module, str(folder), str(ENGINES / RELEASE), str(ep), stack=stack)
-    return [json.loads(line) for line in printed if line.startswith("{")]
+    words = str(folder), str(ENGINES / RELEASE), str(ep)
+    return ranks_on_cpu.reports(module, *words, stack=stack)
 
 
 # replicas of all experts, whose weights share a buffer with others, and shared experts
