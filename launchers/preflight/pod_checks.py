@@ -50,9 +50,8 @@ def read_facts(
 ) -> PodFacts:
     """Read the facts of this pod; ``features`` as ``Preflight`` takes them."""
     has_gpus = launch.gpus_per_node > 0
-    scratch = launch.work.home / f".probe-{launch.place.rank}"
-    root = launch.work.root
-    return gather(env, root, backend, gpus=has_gpus, features=features, scratch=scratch)
+    root, home = launch.work.root, launch.work.home
+    return gather(env, root, backend, gpus=has_gpus, features=features, scratch=home)
 
 
 def judge_pod(

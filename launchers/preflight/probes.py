@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from launchers import logs
 from launchers.config.recipe import Backend
@@ -119,7 +120,7 @@ def gather(
 ) -> PodFacts:
     """Read the facts.
 
-    Operations are tried in ``scratch``, a folder on the workspace of this rank alone.
+    Operations are tried in ``scratch``, a folder on the workspace.
 
     Raises:
         LaunchError: IO, the workspace does not answer.
@@ -145,7 +146,7 @@ def gather(
 
 
 def operations(scratch: Path) -> dict[str, int]:
-    """Try the operations in a folder, which is made and removed.
+    """Try the operations in a new folder in ``scratch``, which is made if it is missing.
 
     Returns:
         Operation to its errno; 0 if the file system has it.
@@ -160,30 +161,28 @@ def operations(scratch: Path) -> dict[str, int]:
         raise lookup.unknown(OSError(errno.ETIMEDOUT, text), scratch) from None
 
 
-def _try(scratch: Path) -> dict[str, int]:
-    shutil.rmtree(scratch, ignore_errors=True)  # of a killed launcher
-    scratch.mkdir(parents=True)
-    one = scratch / "one"
-    one.write_text("probe", encoding="utf-8")
+def _try(folder: Path) -> dict[str, int]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".probe-", dir=folder, ignore_cleanup_errors=True) as made:
+        scratch = Path(made)
+        one = scratch / "one"
+        one.write_text("probe", encoding="utf-8")
 
-    def rename() -> None:
-        folder = scratch / "folder"
-        shutil.rmtree(scratch / "moved", ignore_errors=True)
-        folder.mkdir(exist_ok=True)
-        for name in ("new", "old"):
-            (folder / name).write_text("probe", encoding="utf-8")
-        (folder / "new").rename(folder / "old")  # over a file
-        folder.rename(scratch / "moved")  # with what it holds
+        def rename() -> None:
+            folder = scratch / "folder"
+            shutil.rmtree(scratch / "moved", ignore_errors=True)
+            folder.mkdir(exist_ok=True)
+            for name in ("new", "old"):
+                (folder / name).write_text("probe", encoding="utf-8")
+            (folder / "new").rename(folder / "old")  # over a file
+            folder.rename(scratch / "moved")  # with what it holds
 
-    def lock() -> None:
-        with one.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        def lock() -> None:
+            with one.open("r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    try:
         tried = {LOCK: lock, LINK: lambda: os.link(one, scratch / "link"), RENAME: rename}
         return {name: _lacks(act, scratch) for name, act in tried.items()}
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _lacks(act: Callable[[], None], scratch: Path) -> int:
