@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 FILE = Path(__file__).resolve().parent.parent / "chart/charts/library/credentials.yaml"
 SHORTEST = 6

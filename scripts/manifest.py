@@ -9,28 +9,21 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from launchers.yaml_file import LOADER
 from scripts.problem import Problem
 from scripts.quantity import pod_requests
 
 Fields = Mapping[str, Any]
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, sixteen times faster, where PyYAML was built with it."""
 GANG = "node"
 """Name of the replicated job whose pods train (chart/charts/library/templates/jobset/_spec.tpl)."""
 GPU_MODEL = "DPO_GPU_MODEL"
 """Variable of the gang's container that holds the chart's `gpuModel`."""
 KUEUE = "kueue.x-k8s.io"
 """API group of Kueue, and the prefix of its labels and annotations."""
-
-
-def read_yaml(file: Path) -> Any:
-    """Return the content of a YAML file of one document."""
-    return yaml.load(file.read_text(encoding="utf-8"), LOADER)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launchers.config.settings import from_env
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 
 SERVICE: dict[str, Any] = read_yaml(ROOT / "launchers" / "compose.yaml")["services"]["launcher"]
 GIVEN = {"NODE_RANK": "0", "MASTER_ADDR": "HOST_0"}

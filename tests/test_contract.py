@@ -7,8 +7,8 @@ from typing import Any
 from launchers.config import settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 
 PROMISED: dict[str, Any] = read_yaml(Path(__file__).with_name("contract.yaml"))
 """Entries are added, never removed: an old values file, script or run uses them."""

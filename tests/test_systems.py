@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from tests.test_readmes import TARGETS, VERBS
 
 FEATURES = {

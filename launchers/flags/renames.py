@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import yaml
+from launchers.yaml_file import read_yaml
 
 
 def _flags(rows: dict[str, str | list[str]]) -> dict[str, str]:
@@ -13,7 +13,7 @@ def _flags(rows: dict[str, str | list[str]]) -> dict[str, str]:
 
 
 _FILE = Path(__file__).with_suffix(".yaml")
-_TABLE = {part: _flags(rows) for part, rows in yaml.safe_load(_FILE.read_text("utf-8")).items()}
+_TABLE = {part: _flags(rows) for part, rows in read_yaml(_FILE).items()}
 RENAMED = {name: _TABLE["both"] | _TABLE[name] for name in ("megatron", "transformers")}
 """Backend to old flag to advice."""
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from launchers.upstream.patches import ACCEPT, Patch, Verdict, functions, judge
+from launchers.yaml_file import read_yaml
 
 FILE = Path(__file__).with_name("patches.yaml")
 
@@ -19,7 +18,7 @@ def _patches(table: Mapping[str, Mapping[str, Any]]) -> Iterator[Patch]:
         yield Patch(feature, **{**row, "functions": found})
 
 
-PATCHES = (*_patches(yaml.safe_load(FILE.read_text(encoding="utf-8"))),)
+PATCHES = (*_patches(read_yaml(FILE)),)
 
 
 def of_feature(feature: str) -> Verdict | None:

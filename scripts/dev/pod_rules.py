@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launchers.yaml_file import read_yaml
 from scripts import credentials
-from scripts.manifest import read_yaml
 
 Schema = Mapping[str, Any]
 POINTER = "#/definitions/kubernetes/definitions"

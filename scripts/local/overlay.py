@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 FILE = Path(__file__).with_suffix(".yaml")
 

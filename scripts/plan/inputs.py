@@ -21,7 +21,7 @@ from launchers.plan.plan import Job
 from launchers.plan.run_length import TOKENS, Data
 from launchers.rules import table
 from launchers.rules.pairs import MEASURED
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.problem import Problem, of_launcher
 
 MODELS = Path(__file__).with_name("models.yaml")

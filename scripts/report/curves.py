@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.state.json_text import part
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.report.columns import Points
 from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord

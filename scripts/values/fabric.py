@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launchers.refusal import Refusal
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.quantity import is_resource
 from scripts.values.flags import CHART
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 CHART = Path(__file__).resolve().parents[2] / "chart"
 FOLDER = "charts/library/flags"

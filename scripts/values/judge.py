@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from launchers.rules import table
 from launchers.rules.engine import Multiple
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.values import relations, rendered, schema
 from scripts.values.flags import CHART
 

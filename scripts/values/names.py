@@ -9,7 +9,7 @@ from typing import Any
 
 from launchers.rules.table import SWIFT
 from launchers.suggestion import nearest
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.values.flags import releases, table_of
 
 RENAMES = Path(__file__).with_name("renames.yaml")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from scripts.manifest import LOADER
+from launchers.yaml_file import LOADER
 from scripts.values.paths import path
 
 _TEXT = "tag:yaml.org,2002:str"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
 from scripts.why import (

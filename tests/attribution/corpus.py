@@ -13,7 +13,7 @@ from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.stages.git import GitError
 from launchers.system.failures import Verdict
 from launchers.system.training_end import attribute
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "corpus"
 PARTS = ("development", "held out", "later", "audit", "fresh", "second", "field")

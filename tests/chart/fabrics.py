@@ -2,7 +2,7 @@
 
 import re
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.chart.helm import CHART, Document
 
 FOLDER = CHART / "networks"

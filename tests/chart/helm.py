@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import scripts.helm
+from launchers.yaml_file import LOADER
 from scripts import archive
 from scripts.dev import pod_schema
-from scripts.manifest import LOADER
 from tests.chart import renderer
 
 ROOT = Path(__file__).parents[2]

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from pathlib import Path
 
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from scripts.problem import Problem
 from tests.chart.helm import Document
 from tests.e2e.cluster import modules

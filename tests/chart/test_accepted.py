@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.chart.helm import BASE, Document, env, kind, pod, render
 
 AUDITED: dict[str, Document] = read_yaml(Path(__file__).with_name("accepted.yaml"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.chart.helm import ROOT
 
 OURS = (ROOT / "values" / "a100-2node.yaml").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 from jsonschema import Draft7Validator
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.chart.helm import KUBERNETES, ROOT, Document, jobs, kind, render, template_file, walk
 from tests.e2e.cluster import modules
 from tests.e2e.cluster.kind import config as kind_config

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from launchers.rules.table import SWIFT
+from launchers.yaml_file import read_yaml
 from scripts import archive
-from scripts.manifest import read_yaml
 from tests.chart import judged
 from tests.chart.helm import CHART, LIBRARY, STAGED, Document, Refused, merged, rejected, template
 from tests.chart.test_values import SCHEMA, VALUES

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from launchers.yaml_file import read_yaml
 from scripts import credentials
-from scripts.manifest import read_yaml
 from scripts.redact import Redactor
 from tests.chart import judged
 from tests.chart.credentials import CANARY, ENCLOSED, FORMS, PREFIXED

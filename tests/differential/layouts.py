@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.chart.helm import ROOT
 
 MODELS = ROOT / "scripts" / "plan" / "models.yaml"

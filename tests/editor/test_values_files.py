@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from launchers.rules.table import SWIFT
+from launchers.yaml_file import read_yaml
 from scripts.dev.flags import DESCRIPTIONS
-from scripts.manifest import read_yaml
 from scripts.values.flags import table_of
 from tests.chart.test_values_files import FILES
 from tests.editor.language_server import ROOT, SERVER, Editor

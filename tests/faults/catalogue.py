@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from launchers.exits import Exit, FailureClass
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 FOLDER = Path(__file__).parent / "catalogue"
 LEVELS = ("process", "cluster", "gpu")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from launchers.exits import Exit
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 
 Where = Literal["schema", "chart", "plan", "launcher"]
 """The part that refuses: Helm by the chart's ``values.schema.json``, or by its templates;

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from scripts.manifest import read_yaml
+from launchers.yaml_file import read_yaml
 from tests.refusals.cases import FOLDER
 
 GOLDEN = FOLDER / "golden" / "wordings.yaml"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from launchers.yaml_file import read_yaml
 from scripts.fix.change import Act, Change, Remedy
 from scripts.fix.files import Files
 from scripts.fix.words import remedy
-from scripts.manifest import read_yaml
 from tests.refusals import fixes
 from tests.refusals.cases import BEFORE, Case, load
 

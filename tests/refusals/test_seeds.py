@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from launchers.config.gpu_models import GPU_MODELS
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from scripts.plan.submission import read_submission
 from tests.chart.helm import merged, template
 from tests.refusals import planned

@@ -11,12 +11,12 @@ from jsonschema import Draft7Validator
 from jsonschema.exceptions import ValidationError
 
 from launchers.state.contents import is_name
+from launchers.yaml_file import read_yaml
 from scripts import cli
 from scripts.control import command as control
 from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Report, fail, ok
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from scripts.plan import command as planning
 from scripts.submit import command as submit
 from tests.scripts.calling import Call, Ended

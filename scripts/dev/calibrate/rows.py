@@ -18,9 +18,9 @@ from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
 from launchers.plan.training_job import Training
 from launchers.units import GIB
+from launchers.yaml_file import LOADER
 from scripts.dev import results
 from scripts.dev.calibrate import measured
-from scripts.manifest import LOADER
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 

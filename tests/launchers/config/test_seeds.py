@@ -7,8 +7,8 @@ import pytest
 from launchers.config.recipe_file import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit, LaunchError
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 
 STARTS: list[dict[str, Any]] = read_yaml(ROOT / "tests" / "seeds.yaml")["starts"]
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from launchers.exits import Exit
+from launchers.yaml_file import read_yaml
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from tests.launchers.run.trained import Trained, short_sources, stopped
 from tests.launchers.training_environment import PYTHON, needs_training
 

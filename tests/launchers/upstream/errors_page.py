@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 
 FILE = Path(__file__).with_name("errors.yaml")
 PAGE = Path(__file__).with_name("ERRORS.md")

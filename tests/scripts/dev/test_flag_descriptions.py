@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from launchers.yaml_file import read_yaml
 from scripts.dev.flags import DESCRIPTIONS
-from scripts.manifest import read_yaml
 from scripts.values.flags import tables
 from tests.chart.test_values_files import FILES
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from launchers.yaml_file import read_yaml
 from scripts.helm import CHART
-from scripts.manifest import read_yaml
 from scripts.values import judge, names, relations, schema, wording
 
 DEFAULTS = read_yaml(CHART / "values.yaml")

@@ -2,8 +2,8 @@
 
 import re
 
+from launchers.yaml_file import read_yaml
 from scripts.helm import ROOT
-from scripts.manifest import read_yaml
 from scripts.why.reasons import Kind, states
 from tests.e2e import test_why
 

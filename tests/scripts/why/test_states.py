@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import typer
 
+from launchers.yaml_file import read_yaml
 from scripts import cli
 from scripts.helm import CHART
-from scripts.manifest import read_yaml
 from scripts.observe.view import View
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states

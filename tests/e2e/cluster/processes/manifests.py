@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from launchers.yaml_file import LOADER
 from scripts.problem import Problem
 from tests.e2e.cluster import kubectl, modules, versions
 from tests.e2e.cluster.layout import Layout
@@ -36,7 +37,7 @@ def released(layout: Layout, tool: str) -> list[Object]:
         module = modules.folder(versions.MODULES[tool], versions.TOOLS / tool)
         text = _kustomize(layout, module / "config" / "default")
         # Cache as JSON: PyYAML takes 3 s to parse Kueue's CRDs.
-        objects = [item for item in yaml.load_all(text, _loader()) if item]
+        objects = [item for item in yaml.load_all(text, LOADER) if item]
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps(objects), encoding="utf-8")
@@ -112,8 +113,3 @@ def _kustomize(layout: Layout, folder: Path) -> str:
         lines = done.stderr.strip().splitlines() or ["no error message"]
         raise Problem(f"kubectl kustomize failed in {folder}: {lines[-1]}")
     return done.stdout
-
-
-def _loader() -> type[yaml.SafeLoader]:
-    fast: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return fast
