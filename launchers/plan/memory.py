@@ -176,6 +176,9 @@ HOST_ERROR_SHARE = 0.15
 whose limit is closer to its prediction is tight."""
 SHARD_FILE = 5e9
 """Bytes of one safetensors file (``max_shard_size``), which rank 0 gathers before writing."""
+SHARD_FILES = 4
+"""Files in host memory at most: those that are written (``training/saving/shard_writes.py``,
+``WRITERS``), and the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,9 +237,9 @@ def _gathered(model: ModelConfig, training: Training) -> float:
     """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
 
     An adapter is one file, a model several; with merging an adapter's checkpoint writes both. The
-    largest tensor, an embedding, is gathered before the full file is written.
+    largest tensor, an embedding, is gathered before a full file is handed to its writer.
     """
-    shard = min(SHARD_FILE + 2 * model.embedding_parameters, 2 * model.parameters)
+    shard = min(SHARD_FILES * SHARD_FILE + 2 * model.embedding_parameters, 2 * model.parameters)
     if training.tuner == "full":
         return shard
     own = 2 * whole(model, training, IN_PEFT)
