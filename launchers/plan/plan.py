@@ -58,6 +58,8 @@ class Job:
     model_config_source: str = ""
     """Source of the model's sizes, or why they are unknown."""
     data: Data | None = None
+    prompts: str = ""
+    """What ``recipe.promptOnce: auto`` is, in words; empty where the recipe decides."""
 
 
 def job_of(

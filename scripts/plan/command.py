@@ -244,10 +244,11 @@ def job_of(found: Submission, request: Request) -> Job:
     job = job_from(
         settings, found.recipe, env, model_config=model_config, model_config_source=where
     )
+    once, said = prompts(job)
     dataset = find_data(
         given or found.recipe.dataset,
         pairs=request.pairs,
         tokens=request.tokens,
-        prompt_once=prompts(job)[0],
+        prompt_once=once,
     )
-    return replace(job, data=dataset)
+    return replace(job, data=dataset, prompts=said)

@@ -38,7 +38,6 @@ from launchers.plan.plan import Plan
 from launchers.plan.run_length import per_step
 from scripts.fix.change import with_layouts
 from scripts.fix.words import remedies
-from scripts.plan.inputs import prompts
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict, model_states
@@ -65,7 +64,7 @@ def of_plan(
         "submission": _submission(submission),
         "plan": document.document(plan),
         "model_states": _states(plan),
-        "prompts": prompts(plan.job)[1] or None,
+        "prompts": plan.job.prompts or None,
         "cost": cost(plan, prices),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
     }

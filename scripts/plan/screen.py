@@ -15,7 +15,6 @@ from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
 from launchers.units import GIB
 from scripts.plan import bars, document, layout_text, ranking
-from scripts.plan.inputs import prompts
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.units import bytes_text, time_text
@@ -113,8 +112,8 @@ def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
         )
     elif recipe.backend == "transformers":
         yield _rows(submission)
-    if said := prompts(plan.job)[1]:
-        yield f"prompts of pairs are computed {said}"
+    if plan.job.prompts:
+        yield f"prompts of pairs are computed {plan.job.prompts}"
     given = [f"{word} {recipe.args[name]}" for name, word in _ARGS.items() if name in recipe.args]
     if given:
         yield ", ".join(given)
