@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ def chosen(env: Mapping[str, str], backend: str) -> str:
 Shapes = Mapping[str, tuple[int, ...]]
 Files = Mapping[str, Shapes]
 Probe = Mapping[str, Any]
+_document = cache(read_object)
+"""Each file is read once: nothing changes while this process reads an export."""
 
 
 def read_shapes(folder: Path) -> Files:
@@ -119,7 +122,7 @@ def compare(export: Shapes, model: Shapes) -> list[str]:
 def misplaced(folder: Path, files: Files) -> list[str]:
     """Return a problem if the index is not that of the files: servers read one or the other."""
     places = {(name, file) for file, held in files.items() for name in held}
-    index = read_object(folder / INDEX).get("weight_map", {})
+    index = _document(folder / INDEX).get("weight_map", {})
     other = sorted({name for name, _ in places ^ {*index.items()}})
     if not other or (not index and len(files) == 1):
         return []
@@ -132,9 +135,7 @@ def unended(export: Path, model: Path) -> list[str]:
     One of several may be gone, and training may give the tokenizer another.
     """
     before, now = ends(model), ends(export)
-    token, same = (
-        read_object(f / "tokenizer_config.json").get("eos_token") for f in (export, model)
-    )
+    token, same = (_document(f / "tokenizer_config.json").get("eos_token") for f in (export, model))
     if not before or before & now or token != same:
         return []
     return [f"texts no longer end at the tokens {sorted(before)} (eos_token_id)"]
@@ -142,7 +143,7 @@ def unended(export: Path, model: Path) -> list[str]:
 
 def ends(folder: Path) -> set[Any]:
     """Return the tokens that end a generated text: those of config.json are the default."""
-    found = [read_object(folder / f"{name}.json") for name in ("generation_config", "config")]
+    found = [_document(folder / f"{name}.json") for name in ("generation_config", "config")]
     given = [ids for config in found if (ids := config.get("eos_token_id")) is not None]
     first = given[0] if given else []
     return {*first} if isinstance(first, list) else {first}
@@ -159,7 +160,7 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     ``probes`` are the trainer's log-probabilities at this step, and before the first one.
     """
     began = time.monotonic()
-    probe, base = ([read_object(path) for path in probes] + [{}, {}])[:2]
+    probe, base = ([_document(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
     files = read_shapes(export)
     shapes, problems = _together(files), list[str]()
@@ -169,7 +170,7 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)
-    config = read_object(export / "config.json")
+    config = _document(export / "config.json")
     named = config.get("dtype") or config.get("torch_dtype")
     if probe and named not in (None, probe["weights"]):
         problems.append(f"config.json says {named}, but {probe['weights']} weights were trained")
@@ -200,7 +201,7 @@ def unserved(loaded: str, export: Path, model: Path) -> str:
 
     Models that had their own code may name another class than the one that transformers has now.
     """
-    named, before = (read_object(f / "config.json").get("architectures") for f in (export, model))
+    named, before = (_document(f / "config.json").get("architectures") for f in (export, model))
     if not named or loaded in named or named == before:
         return ""
     return f"config.json names {', '.join(named)}, and transformers loads {loaded}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.config.settings import from_env
+from launchers.rehearsal import load_export
 from launchers.rehearsal.load_export import unended, unserved
 from launchers.rehearsal.read_back import read_back
 from launchers.system.atomic_file import replace
@@ -45,6 +46,13 @@ def test_a_config_may_name_the_class_that_is_loaded_or_that_it_named_before(
     for name, written in (("export", named), ("model", before)):
         _write(tmp_path / name / "config.json", architectures=[written])
     assert bool(unserved("New", tmp_path / "export", tmp_path / "model")) is is_problem
+
+
+def test_a_file_of_an_export_is_read_once(tmp_path: Path) -> None:
+    _write(tmp_path / "config.json", architectures=["Old"], eos_token_id=1)
+    assert load_export.ends(tmp_path) == {1}
+    (tmp_path / "config.json").unlink()
+    assert load_export.unserved("New", tmp_path, tmp_path / "no model")
 
 
 def _write(file: Path, **fields: object) -> None:
