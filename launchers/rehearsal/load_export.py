@@ -12,16 +12,15 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from launchers.config.env import is_one
 from launchers.hub.fetch import INDEX
+from launchers.rehearsal.export_settings import document, other_settings, unended, unserved
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.seal_check import header
-from launchers.system.atomic_file import read_object
 from launchers.system.host_memory import available
 from launchers.system.threads import each
 from launchers.units import GIB
@@ -76,8 +75,6 @@ def chosen(env: Mapping[str, str], backend: str) -> str:
 Shapes = Mapping[str, tuple[int, ...]]
 Files = Mapping[str, Shapes]
 Probe = Mapping[str, Any]
-_document = cache(read_object)
-"""Each file is read once: nothing changes while this process reads an export."""
 
 
 def read_shapes(folder: Path) -> Files:
@@ -122,31 +119,11 @@ def compare(export: Shapes, model: Shapes) -> list[str]:
 def misplaced(folder: Path, files: Files) -> list[str]:
     """Return a problem if the index is not that of the files: servers read one or the other."""
     places = {(name, file) for file, held in files.items() for name in held}
-    index = _document(folder / INDEX).get("weight_map", {})
+    index = document(folder / INDEX).get("weight_map", {})
     other = sorted({name for name, _ in places ^ {*index.items()}})
     if not other or (not index and len(files) == 1):
         return []
     return [f"{INDEX} names another file, or none, for {len(other)} tensors: {_listed(other)}"]
-
-
-def unended(export: Path, model: Path) -> list[str]:
-    """Return a problem if no token of the model ends a text of its export any more.
-
-    One of several may be gone, and training may give the tokenizer another.
-    """
-    before, now = ends(model), ends(export)
-    token, same = (_document(f / "tokenizer_config.json").get("eos_token") for f in (export, model))
-    if not before or before & now or token != same:
-        return []
-    return [f"texts no longer end at the tokens {sorted(before)} (eos_token_id)"]
-
-
-def ends(folder: Path) -> set[Any]:
-    """Return the tokens that end a generated text: those of config.json are the default."""
-    found = [_document(folder / f"{name}.json") for name in ("generation_config", "config")]
-    given = [ids for config in found if (ids := config.get("eos_token_id")) is not None]
-    first = given[0] if given else []
-    return {*first} if isinstance(first, list) else {first}
 
 
 def _listed(names: list[str]) -> str:
@@ -160,17 +137,18 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
     ``probes`` are the trainer's log-probabilities at this step, and before the first one.
     """
     began = time.monotonic()
-    probe, base = ([_document(path) for path in probes] + [{}, {}])[:2]
+    probe, base = ([document(path) for path in probes] + [{}, {}])[:2]
     is_adapter = (export / ADAPTER_CONFIG).exists()
     files = read_shapes(export)
     shapes, problems = _together(files), list[str]()
     if not is_adapter:
         problems += compare(shapes, _together(read_shapes(model)))
         problems += misplaced(export, files) + unended(export, model)
+        problems += other_settings(export, model)
     if not shapes:
         problems.append("the export has no tensors")
     problems += not_finite(export)
-    config = _document(export / "config.json")
+    config = document(export / "config.json")
     named = config.get("dtype") or config.get("torch_dtype")
     if probe and named not in (None, probe["weights"]):
         problems.append(f"config.json says {named}, but {probe['weights']} weights were trained")
@@ -194,17 +172,6 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
         why = f"{size / GIB:.3g} GiB fit neither into the free GPU memory nor into the host's"
         found = replace(found, not_compared=why)
     return replace(found, seconds=round(time.monotonic() - began, 3))
-
-
-def unserved(loaded: str, export: Path, model: Path) -> str:
-    """Return a problem if a server would look for a class that neither loads nor was the model's.
-
-    Models that had their own code may name another class than the one that transformers has now.
-    """
-    named, before = (_document(f / "config.json").get("architectures") for f in (export, model))
-    if not named or loaded in named or named == before:
-        return ""
-    return f"config.json names {', '.join(named)}, and transformers loads {loaded}"
 
 
 def _place(size: int, compares: bool) -> str:

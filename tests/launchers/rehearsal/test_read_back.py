@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.config.settings import from_env
-from launchers.rehearsal import load_export
-from launchers.rehearsal.load_export import unended, unserved
+from launchers.rehearsal.export_settings import ends, other_settings, unended, unserved
 from launchers.rehearsal.read_back import read_back
 from launchers.system.atomic_file import replace
 
@@ -48,11 +47,43 @@ def test_a_config_may_name_the_class_that_is_loaded_or_that_it_named_before(
     assert bool(unserved("New", tmp_path / "export", tmp_path / "model")) is is_problem
 
 
+@pytest.mark.parametrize(
+    ("file", "given", "before", "number"),
+    [
+        ("config", {"max_position_embeddings": 8}, {"max_position_embeddings": 9}, 1),
+        (
+            "config",
+            {"max_position_embeddings": 8, "rope_parameters": {"factor": 2}},
+            {"max_position_embeddings": 4},
+            0,
+        ),
+        (
+            "tokenizer_config",
+            {"pad_token": "a", "add_bos_token": True},
+            {"pad_token": {"content": "b"}, "add_bos_token": False},
+            2,
+        ),
+        ("tokenizer_config", {"pad_token": "a"}, {"pad_token": {"content": "a"}}, 0),
+        ("tokenizer_config", {"pad_token": "a"}, {"pad_token": None}, 0),
+    ],
+)
+def test_settings_that_servers_use_are_those_of_the_model(
+    file: str,
+    given: dict[str, object],
+    before: dict[str, object],
+    number: int,
+    tmp_path: Path,
+) -> None:
+    for name, fields in (("model", before), ("export", given)):
+        _write(tmp_path / name / f"{file}.json", **fields)
+    assert len(other_settings(tmp_path / "export", tmp_path / "model")) == number
+
+
 def test_a_file_of_an_export_is_read_once(tmp_path: Path) -> None:
     _write(tmp_path / "config.json", architectures=["Old"], eos_token_id=1)
-    assert load_export.ends(tmp_path) == {1}
+    assert ends(tmp_path) == {1}
     (tmp_path / "config.json").unlink()
-    assert load_export.unserved("New", tmp_path, tmp_path / "no model")
+    assert unserved("New", tmp_path, tmp_path / "no model")
 
 
 def _write(file: Path, **fields: object) -> None:
