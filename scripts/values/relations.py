@@ -51,6 +51,7 @@ def refusals(values: Values) -> list[Refusal]:
     found = (
         *blanks(values),
         *_booleans(values),
+        *_registry(values),
         *_gang(values),
         *_resources(values),
         *_recipe(values),
@@ -83,6 +84,16 @@ def _booleans(values: Values) -> Iterator[Refusal]:
                 where, name, use = path, key, "quote the name, or use another one"
             says = f"YAML makes {name} of an unquoted {words}; {use}"
             yield Refusal(id="name-boolean", path=where, says=says)
+
+
+def _registry(values: Values) -> Iterator[Refusal]:
+    """Yield a registry for the images of all charts, which this chart does not read.
+
+    Not in the schema: a parent chart may have it for others.
+    """
+    if "imageRegistry" in values.get("global", {}):
+        says = "read by no template; remove it: image.repository begins with the registry"
+        yield Refusal(id="text-registry", path="global.imageRegistry", says=says)
 
 
 def _gang(values: Values) -> Iterator[Refusal]:

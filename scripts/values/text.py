@@ -31,7 +31,6 @@ def mistakes(text: str, file: str) -> list[str]:
     except yaml.YAMLError:
         return []
     found = [line for node in documents[:1] for line in _below(node, [], file, set())]
-    found += _registry(documents[0]) if documents else []
     if len(documents) > 1:
         line = documents[1].start_mark.line + 1
         found.append(
@@ -51,20 +50,6 @@ def _depth(text: str) -> int:
         if deepest > _DEEPEST:
             break
     return deepest
-
-
-def _registry(node: yaml.Node) -> list[str]:
-    """Return the line of a registry for the images of all charts, which this chart does not read.
-
-    >>> _registry(yaml.compose("global: {imageRegistry: a.b}"))[0].rpartition("[")[2]
-    'text-registry]'
-    """
-    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        names = value.value if isinstance(value, yaml.MappingNode) else ()
-        if key.value == "global" and any(name.value == "imageRegistry" for name, _ in names):
-            says = "read by no template; write the registry into image.repository"
-            return [f"global.imageRegistry: {says} [text-registry]"]
-    return []
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -33,7 +33,6 @@ TWICE = "a.b: written twice, in lines 2 and 4 of x.yaml"
         ("a: “b”", "text-quotes", ""),
         ("a: [‘b’]", "text-quotes", ""),
         ("a:\n  b: „c“", "text-quotes", ""),
-        ("global: {imageRegistry: a.b/c}", "text-registry", "global.imageRegistry: "),
         ("a: 1\n---\nb: 1\n", "text-documents", "x.yaml: "),
     ],
 )
