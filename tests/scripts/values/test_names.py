@@ -31,3 +31,8 @@ def test_no_key_of_this_chart_is_taken_for_one_of_another() -> None:
 
 def test_a_key_of_another_chart_is_found_in_any_spelling() -> None:
     assert names.elsewhere("", "gcs_mounts") == names.elsewhere("", "gcsMounts") != ""
+
+
+def test_a_map_of_verl_is_answered_as_one() -> None:
+    maps = ("actor_rollout_ref", "critic", "trainer", "algorithm", "data", "ray_init")
+    assert all("verl" in names.elsewhere("", each) for each in maps)
