@@ -23,8 +23,14 @@ FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 LIBRARY = "chart/charts/library"
 FOUND_FROM = (
-    *("", "launchers", "scripts", "chart", "tests", "values"),
-    *(LIBRARY, f"{LIBRARY}/templates"),
+    "",
+    "launchers",
+    "scripts",
+    "chart",
+    "tests",
+    "values",
+    LIBRARY,
+    f"{LIBRARY}/templates",
 )
 """Folders to which a path in a README may be relative, in addition to the README's own."""
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")

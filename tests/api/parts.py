@@ -17,8 +17,31 @@ WRONG = 0.05
 """Share of the leaves that are drawn from what is wrong or at the edge."""
 LONG = "a" * 64
 TEXTS = (
-    *("", " ", "..", "../a", "a/../b", "/a", "a b", "a\u00a0b", "a\tb", "A", "-a", "a-", "a_b"),
-    *("a..b", LONG, "a" * 254, "true", "é", "a:b", "a/b", "a/b/c", "Exists", ".", "..a", "0"),
+    "",
+    " ",
+    "..",
+    "../a",
+    "a/../b",
+    "/a",
+    "a b",
+    "a\u00a0b",
+    "a\tb",
+    "A",
+    "-a",
+    "a-",
+    "a_b",
+    "a..b",
+    LONG,
+    "a" * 254,
+    "true",
+    "é",
+    "a:b",
+    "a/b",
+    "a/b/c",
+    "Exists",
+    ".",
+    "..a",
+    "0",
 )
 NUMBERS = (-1, 0, 1, 255, 256, 511, 512, 0o1777, 599, 600, 2**31 - 1, 2**31, 2**32 + 1)
 QUANTITIES = ("512Ki", "1Gi", "1.5Gi", "2M", "2e9", ".5Gi", "1100000.", 3_000_000_000, "100Mi")
@@ -81,8 +104,16 @@ POOLS: Mapping[str, Pool] = {
     "ObjectFieldSelector.fieldPath": (
         ("metadata.name", "metadata.uid", "metadata.labels['a']", "metadata.annotations['x.io/a']"),
         (
-            *("metadata.labels", "spec.nodeName", "status.podIP", "status.hostIPs", "spec.foo", ""),
-            *("metadata.labels['a b']", "metadata.labels['']", "metadata.name['a']", "status.ip"),
+            "metadata.labels",
+            "spec.nodeName",
+            "status.podIP",
+            "status.hostIPs",
+            "spec.foo",
+            "",
+            "metadata.labels['a b']",
+            "metadata.labels['']",
+            "metadata.name['a']",
+            "status.ip",
         ),
     ),
     "PersistentVolumeClaimSpec.accessModes[]": (

@@ -10,9 +10,17 @@ from tests.chart.test_values import nested
 DEVICES: Pool = (
     ("rdma/hca", "nvidia.com/gpu", "example.com/nic"),
     (
-        *("gpu", "kubernetes.io/gpu", "a.kubernetes.io/x", "requests.example.com/x", "a..b/nic"),
-        *("hugepages-2Mi", "Example.com/nic", "rdma/", "a" * 60 + "/" + "b" * 64),
-        *("a" * 64 + ".com/x", ".".join(["a" * 60] * 5) + "/x"),
+        "gpu",
+        "kubernetes.io/gpu",
+        "a.kubernetes.io/x",
+        "requests.example.com/x",
+        "a..b/nic",
+        "hugepages-2Mi",
+        "Example.com/nic",
+        "rdma/",
+        "a" * 60 + "/" + "b" * 64,
+        "a" * 64 + ".com/x",
+        ".".join(["a" * 60] * 5) + "/x",
     ),
 )
 QUEUES: Pool = (("team-a", "a"), (*TEXTS, "a.b", "a" * 63))

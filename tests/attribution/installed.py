@@ -8,9 +8,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".tools"
 CHECKED = (
-    *("swift/arguments", "swift/dataset", "swift/megatron", "swift/pipelines/train"),
-    *("swift/template/base.py", "swift/trainers", "mcore_bridge", "megatron/core/optimizer"),
-    *("megatron/core/transformer", "megatron/core/parallel_state.py", "megatron/core/distributed"),
+    "swift/arguments",
+    "swift/dataset",
+    "swift/megatron",
+    "swift/pipelines/train",
+    "swift/template/base.py",
+    "swift/trainers",
+    "mcore_bridge",
+    "megatron/core/optimizer",
+    "megatron/core/transformer",
+    "megatron/core/parallel_state.py",
+    "megatron/core/distributed",
     "megatron/core/model_parallel_config.py",
 )
 """Code that a DPO run executes before its first step."""

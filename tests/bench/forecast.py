@@ -29,8 +29,18 @@ SPREAD_OF_LENGTHS = 1052.5
 """Tokens: sum(L^2) / sum(L) of the bench's texts, ``s_eff`` of ``bench-24-layers-2xh200.json``."""
 ONE_NODE = Link(name="none", gbs=1.0)
 COLUMNS = (
-    *("visit", "line", "run", "layers", "GPUs", "packs a step", "GiB of 139.7", "GiB of the host"),
-    *("s/step", "tok/s/GPU", "against", "measured"),
+    "visit",
+    "line",
+    "run",
+    "layers",
+    "GPUs",
+    "packs a step",
+    "GiB of 139.7",
+    "GiB of the host",
+    "s/step",
+    "tok/s/GPU",
+    "against",
+    "measured",
 )
 
 

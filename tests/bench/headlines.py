@@ -17,10 +17,29 @@ from tests.bench.speed.table import joules_per_pair
 FILE = Path(__file__).with_name("figures.csv")
 PACKAGES = ("torch", "ms-swift", "megatron-core", "transformer-engine")
 COLUMNS = (
-    *("date", "commit", "hardware", *PACKAGES, "result", "run", "files", "features", "layers"),
-    *("experts", "gpus", "packs_per_step", "steps", "seconds_per_step", "tokens_per_s_gpu"),
-    *("tokens_per_s_gpu_all", "tokens_per_s_gpu_one_epoch", "pairs_per_s", "joules_per_pair"),
-    *("mfu", "reserved_gib", "first_loss", "data"),
+    "date",
+    "commit",
+    "hardware",
+    *PACKAGES,
+    "result",
+    "run",
+    "files",
+    "features",
+    "layers",
+    "experts",
+    "gpus",
+    "packs_per_step",
+    "steps",
+    "seconds_per_step",
+    "tokens_per_s_gpu",
+    "tokens_per_s_gpu_all",
+    "tokens_per_s_gpu_one_epoch",
+    "pairs_per_s",
+    "joules_per_pair",
+    "mfu",
+    "reserved_gib",
+    "first_loss",
+    "data",
 )
 """``tokens_per_s_gpu`` and ``mfu`` are of the median step, ``_all`` of all tokens over all seconds,
 ``_one_epoch`` the same with the reference's pass over one epoch; ``commit`` is empty for results

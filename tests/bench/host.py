@@ -24,8 +24,13 @@ ENV = {
     "NVSHMEM_DISABLE_NVLS": "1",
 }
 PACKAGES = (
-    *("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge"),
-    *("apex", "flash-attn"),
+    "torch",
+    "ms-swift",
+    "megatron-core",
+    "transformer-engine",
+    "mcore-bridge",
+    "apex",
+    "flash-attn",
 )
 
 

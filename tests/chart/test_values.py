@@ -19,8 +19,13 @@ VALUES: Document = yaml.safe_load(TEXT)
 FILES = sorted(p for p in CHART.rglob("templates/**/*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = (
-    *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
-    *("podSpec", "jobset.spec"),
+    "extraVolumes",
+    "extraVolumeMounts",
+    "podSecurityContext",
+    "securityContext",
+    "extraEnv",
+    "podSpec",
+    "jobset.spec",
 )
 """Kubernetes' own types: the schema helps with some of their fields, templates copy them."""
 SUBCHARTS = {"launcher-archive", "library"}

@@ -9,8 +9,12 @@ from typing import Any
 from scripts.helm import ROOT
 
 FLUSHED = (
-    *("checkpoints", "checkpoint saved again", "nodes' disks", "a node's disk lost"),
-    *("outputs of stages", "replaced files"),
+    "checkpoints",
+    "checkpoint saved again",
+    "nodes' disks",
+    "a node's disk lost",
+    "outputs of stages",
+    "replaced files",
 )
 """Scenarios that break promises without ``fsync``."""
 

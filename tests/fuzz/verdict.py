@@ -19,8 +19,14 @@ FORMS = re.compile(
 TORN = ("%!", "<no value>", "<nil>", "map[")
 """Marks that Go prints for a value that a template did not expect."""
 SIGNS_OF_A_PANIC = (
-    *("error calling", "nil pointer", "wrong type", "YAML parse error", "can't evaluate"),
-    *("invalid value", "error converting YAML", "panic"),
+    "error calling",
+    "nil pointer",
+    "wrong type",
+    "YAML parse error",
+    "can't evaluate",
+    "invalid value",
+    "error converting YAML",
+    "panic",
 )
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")

@@ -61,9 +61,14 @@ class Pods:
             "WORKSPACE": self.folder / "workspace",
             "RECIPE": self.folder / "recipe.yaml",
             **dict.fromkeys(("NODES", "COMPLETIONS"), self.nodes),
-            **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.master_port},
-            **{"GANG_PORT": self.port, "GANG_DEADLINE": 20, "RESTARTS_IN_PLACE": 0},
-            **{"RUN": "r", "POD_NAME": f"r-node-0-{rank}", "JOB_INDEX": 0},
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": self.master_port,
+            "GANG_PORT": self.port,
+            "GANG_DEADLINE": 20,
+            "RESTARTS_IN_PLACE": 0,
+            "RUN": "r",
+            "POD_NAME": f"r-node-0-{rank}",
+            "JOB_INDEX": 0,
             "TERMINATION_LOG": self.log(rank),
         }
         env = {f"DPO_{name}": str(value) for name, value in given.items()}

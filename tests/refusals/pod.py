@@ -36,7 +36,10 @@ SMALL: Document = {
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 _TENSORS = '{"wte.weight":{"dtype":"BF16","shape":[0,8],"data_offsets":[0,0]}}'
 _SIZES = (
-    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
     "vocab_size",
 )
 FILES: dict[str, Any] = {

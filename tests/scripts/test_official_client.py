@@ -17,8 +17,14 @@ from tests.launchers.loopback import Silent, http_server
 from tests.scripts.kubeconfig import write
 
 HEAVY = (
-    *("jsonschema", "kubernetes_validate", "kubernetes.dynamic", "kubernetes.informer"),
-    *("oauthlib", "requests_oauthlib", "requests", "websocket"),
+    "jsonschema",
+    "kubernetes_validate",
+    "kubernetes.dynamic",
+    "kubernetes.informer",
+    "oauthlib",
+    "requests_oauthlib",
+    "requests",
+    "websocket",
 )
 """Modules that take as long to import as all others together."""
 CONNECT = """

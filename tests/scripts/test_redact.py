@@ -164,9 +164,22 @@ def test_a_text_that_only_looks_like_a_secret_is_kept(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        *("[", "token: [", "token: [\n", "token:\n [", "token: [x\n  y\n", "token: ['", "secret"),
-        *("a.", "\\'", "https://a", "://u:p", "eyJabcdefgh.", '"token": {"a": ', "machine a "),
-        *("://u@v:1/a@b.", "://u:1/"),
+        "[",
+        "token: [",
+        "token: [\n",
+        "token:\n [",
+        "token: [x\n  y\n",
+        "token: ['",
+        "secret",
+        "a.",
+        "\\'",
+        "https://a",
+        "://u:p",
+        "eyJabcdefgh.",
+        '"token": {"a": ',
+        "machine a ",
+        "://u@v:1/a@b.",
+        "://u:1/",
     ],
 )
 def test_the_time_grows_with_the_length_of_the_text(unit: str) -> None:

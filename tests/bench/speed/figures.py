@@ -19,8 +19,15 @@ CLOSE = 1e-4
 TOLERANCE = 0.005
 """Relative tolerance between the product's own figures and the same formula here."""
 PRODUCT = (
-    *("seconds", "data_seconds", "other_seconds", "metrics_seconds", "fill", "token_balance"),
-    *("expert_load", "expert_load_worst", "grad_norm"),
+    "seconds",
+    "data_seconds",
+    "other_seconds",
+    "metrics_seconds",
+    "fill",
+    "token_balance",
+    "expert_load",
+    "expert_load_worst",
+    "grad_norm",
 )
 """Fields of ``launchers/metrics/rows.py``."""
 GIB = 2**30

@@ -4,8 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMNS = (
-    *("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "overall", "pairs/s", "J/pair"),
-    *("one epoch", "MFU", "GiB", "LBL", "loss", "end"),
+    "run",
+    "steps",
+    "s/step",
+    "p95",
+    "±MAD",
+    "tok/s/GPU",
+    "overall",
+    "pairs/s",
+    "J/pair",
+    "one epoch",
+    "MFU",
+    "GiB",
+    "LBL",
+    "loss",
+    "end",
 )
 """``overall``: all tokens over all seconds; ``pairs/s``: all pairs over them; ``J/pair``: of the
 GPUs; ``one epoch``: tokens with the reference's pass."""

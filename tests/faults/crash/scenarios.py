@@ -43,7 +43,10 @@ def content(step: int, name: str, version: int = 1) -> bytes:
 
 
 SHARDS = (
-    *("iter/__0_0.distcp", "iter/__1_0.distcp", "iter/.metadata", "iter/common.pt"),
+    "iter/__0_0.distcp",
+    "iter/__1_0.distcp",
+    "iter/.metadata",
+    "iter/common.pt",
     "model.safetensors",
 )
 

@@ -27,10 +27,19 @@ Change = Callable[[dict[str, torch.Tensor]], object]
 
 def model_of(seed: int) -> Any:
     config = Qwen3MoeConfig(
-        **{"vocab_size": 40, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 3},
-        **{"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8, "num_experts": 4},
-        **{"num_experts_per_tok": 2, "moe_intermediate_size": 8, "tie_word_embeddings": False},
-        **{"dtype": "float32", "eos_token_id": 38},
+        vocab_size=40,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=8,
+        tie_word_embeddings=False,
+        dtype="float32",
+        eos_token_id=38,
         initializer_range=0.3,  # so that each part of the model counts
     )
     torch.manual_seed(seed)

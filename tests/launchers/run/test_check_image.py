@@ -15,8 +15,11 @@ from tests.launchers.pods import ROOT
 from tests.launchers.preflight import nvidia_smi
 
 VERSIONS = {
-    **{"torch": "2.11.0", "ms-swift": "4.4.1", "transformer-engine": "2.12.0"},
-    **{"megatron-core": "0.18.0", "mcore-bridge": "1.6.0"},
+    "torch": "2.11.0",
+    "ms-swift": "4.4.1",
+    "transformer-engine": "2.12.0",
+    "megatron-core": "0.18.0",
+    "mcore-bridge": "1.6.0",
 }
 MODULES = ("torch", "swift", "megatron.core", "mcore_bridge", "transformer_engine.pytorch")
 ALL = ",".join(each.name for each in PATCHES)

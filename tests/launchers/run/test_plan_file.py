@@ -25,9 +25,14 @@ CONFIG = known_models()["Qwen3-30B-A3B"]
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     return {
-        **{"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_MASTER_ADDR": "here"},
-        **{"DPO_NODES": "2", "DPO_GPUS_PER_NODE": "8", "JOB_COMPLETION_INDEX": "0"},
-        **{"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_NETWORK_FLOOR_GBS": "17"},
+        "DPO_RUN": "r",
+        "DPO_WORKSPACE": str(tmp_path),
+        "DPO_MASTER_ADDR": "here",
+        "DPO_NODES": "2",
+        "DPO_GPUS_PER_NODE": "8",
+        "JOB_COMPLETION_INDEX": "0",
+        "DPO_NETWORK_TRANSPORT": "NET/IB",
+        "DPO_NETWORK_FLOOR_GBS": "17",
         "DPO_GPU_MODEL": "a100-80g",
     }
 

@@ -16,8 +16,11 @@ from tests.launchers.processes import commands, is_running
 from tests.launchers.waiting import eventually
 
 IN_PLACE = {
-    *(FailureClass.NETWORK, FailureClass.HANG, FailureClass.INFRA),
-    *(FailureClass.GPU_MEMORY, FailureClass.UNKNOWN),
+    FailureClass.NETWORK,
+    FailureClass.HANG,
+    FailureClass.INFRA,
+    FailureClass.GPU_MEMORY,
+    FailureClass.UNKNOWN,
 }
 """Classes of failures that may pass in the same pods."""
 GLOO = "RuntimeError: gloo: Connection closed by peer"

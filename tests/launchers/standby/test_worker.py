@@ -151,8 +151,10 @@ def test_two_workers_import_at_a_time(tmp_path: Path, said: str) -> None:
 def test_modules_are_those_of_the_backend_and_its_features() -> None:
     megatron = modules(Path("/s/cli/_megatron/rlhf.py"), {"DPO_FEATURES": "heartbeat,fused_norm"})
     assert megatron == [
-        *("swift.megatron.pipelines.train.rlhf", "swift.megatron.trainers.dpo_trainer"),
-        *("launchers.hang.heartbeat", "launchers.training.optimizer.fused_norm"),
+        "swift.megatron.pipelines.train.rlhf",
+        "swift.megatron.trainers.dpo_trainer",
+        "launchers.hang.heartbeat",
+        "launchers.training.optimizer.fused_norm",
     ]
     assert modules(Path("/s/cli/sft.py"), {})[0] == "swift.pipelines.train.sft"
 

@@ -36,9 +36,16 @@ CASES: dict[str, dict[str, Any]] = {
     "last": {"train_iters": 4, "save_steps": 100_000, "save_seconds": 2.0},
 }
 ARGS: dict[str, Any] = {
-    **{"global_batch_size": 8, "logging_steps": 1000, "eval_steps": 0, "eval_iters": 0},
-    **{"save_total_limit": None, "manual_gc": False, "manual_gc_eval": False, "manual_gc_steps": 0},
-    **{"save_safetensors": True, "merge_lora": False},
+    "global_batch_size": 8,
+    "logging_steps": 1000,
+    "eval_steps": 0,
+    "eval_iters": 0,
+    "save_total_limit": None,
+    "manual_gc": False,
+    "manual_gc_eval": False,
+    "manual_gc_steps": 0,
+    "save_safetensors": True,
+    "merge_lora": False,
 }
 
 

@@ -50,8 +50,13 @@ def main() -> None:
 
     vars(seal_transformers)["seal"] = seal
     arguments = TrainingArguments(
-        **{"output_dir": str(folder), "max_steps": STEPS, "save_steps": 1},
-        **{"save_total_limit": limit, "use_cpu": True, "report_to": [], "disable_tqdm": True},
+        output_dir=str(folder),
+        max_steps=STEPS,
+        save_steps=1,
+        save_total_limit=limit,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
     )
     rows: Any = [{"x": torch.ones(2), "labels": torch.ones(1)}] * 8
     trainer = Trainer(model=Linear(), args=arguments, train_dataset=rows)

@@ -29,9 +29,23 @@ its own names it (``HF_ENDPOINT``)."""
 SECONDS = 100
 """A server listens by then, also on a busy machine; a test may take 120."""
 READ = (
-    *("HF_", "HUGGING", "TRANSFORMERS_", "USE_", "SWIFT_", "TOKENIZERS_", "LOG_LEVEL", "HOME"),
-    *("PYTORCH", "TORCH_LOGS", "TORCH_HOME", "TORCHINDUCTOR", "CUDA_", "XDG_", "LD_"),
-    *("PYTHONHASH", "PYTHONWARN"),
+    "HF_",
+    "HUGGING",
+    "TRANSFORMERS_",
+    "USE_",
+    "SWIFT_",
+    "TOKENIZERS_",
+    "LOG_LEVEL",
+    "HOME",
+    "PYTORCH",
+    "TORCH_LOGS",
+    "TORCH_HOME",
+    "TORCHINDUCTOR",
+    "CUDA_",
+    "XDG_",
+    "LD_",
+    "PYTHONHASH",
+    "PYTHONWARN",
 )
 """Beginnings of variables that are read when ms-swift is imported: they must be the server's."""
 

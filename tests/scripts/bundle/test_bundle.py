@@ -94,8 +94,11 @@ def planted(root: Path) -> Workspace:
     (work.checkpoints / "args.json").write_text(json.dumps(args))
     saved = "checkpoints/checkpoint-20"
     for name in (
-        *("checkpoints/val_dataset.jsonl", f"{saved}/model.safetensors", f"{saved}/tokenizer.json"),
-        *("attempts/2/not-finite-0.jsonl", "attempts/2/unknown.yaml"),
+        "checkpoints/val_dataset.jsonl",
+        f"{saved}/model.safetensors",
+        f"{saved}/tokenizer.json",
+        "attempts/2/not-finite-0.jsonl",
+        "attempts/2/unknown.yaml",
     ):
         (work.home / name).write_text(CANARY)  # it does not go in
     (root / "outside.log").write_text(CANARY)

@@ -72,7 +72,9 @@ def objects() -> list[Object]:
     bound = {"spec": modes, "status": {"phase": "Bound", **modes}}
     return [
         *(item for text in texts for item in yaml.safe_load_all(text)),
-        *(node("host-1"), node("host-2"), secret("preferences-git", "token")),
+        node("host-1"),
+        node("host-2"),
+        secret("preferences-git", "token"),
         *(named(kind, name) for kind, name in plain.items()),
         named("PersistentVolumeClaim", "training", **copy.deepcopy(bound)),
     ]

@@ -176,8 +176,17 @@ def mounted(volumes: Sequence[Object], command: Sequence[str]) -> Iterator[tuple
 
 
 COLLECTIONS = {
-    *("pods", "jobs", "jobsets", "workloads", "events", "localqueues", "clusterqueues", "cohorts"),
-    *("resourceflavors", "persistentvolumeclaims", "nodes"),
+    "pods",
+    "jobs",
+    "jobsets",
+    "workloads",
+    "events",
+    "localqueues",
+    "clusterqueues",
+    "cohorts",
+    "resourceflavors",
+    "persistentvolumeclaims",
+    "nodes",
 }
 
 

@@ -193,8 +193,11 @@ def test_a_run_that_never_started_needs_no_reader_pod(
 
 def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None:
     tcp = release(
-        *("network.profile=tcp", "network.resourceName=", "nodeSelector.pool=gpu"),
-        *("tolerations[0].key=gpu", "tolerations[0].operator=Exists"),
+        "network.profile=tcp",
+        "network.resourceName=",
+        "nodeSelector.pool=gpu",
+        "tolerations[0].key=gpu",
+        "tolerations[0].operator=Exists",
     )
     made = reader_pod(view(dict(tcp.jobset.manifest)), ["true"], "x")
     spec = made["spec"]

@@ -109,9 +109,16 @@ def browser(profile: Path) -> Iterator[Browser]:
     theirs_in, ours_out = _pipe(0)
     ours_in, theirs_out = _pipe(1)
     options = [
-        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
-        *("--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe"),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--hide-scrollbars",
+        f"--user-data-dir={profile}",
+        "--remote-debugging-pipe",
     ]
     silent: Any = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
     pipes = _PIPES.format(read=theirs_in, write=theirs_out)

@@ -42,7 +42,13 @@ def test_names_differ_and_are_not_too_long(values: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        *([], ["beta"], ["=1,2"], ["beta="], ["beta=1,,2"], ["beta=1,1"], ["beta=1", "beta=2"]),
+        [],
+        ["beta"],
+        ["=1,2"],
+        ["beta="],
+        ["beta=1,,2"],
+        ["beta=1,1"],
+        ["beta=1", "beta=2"],
         ["a=1,2,3,4,5,6,7,8,9", "b=1,2,3,4,5,6,7,8"],
     ],
 )

@@ -158,8 +158,15 @@ def test_every_keyword_of_the_schema_is_applied_by_the_judge() -> None:
 
 
 ANNOTATIONS = {
-    *("$schema", "$comment", "title", "description", "definitions", "default"),
-    *("errorMessage", "doNotSuggest", "deprecationMessage"),
+    "$schema",
+    "$comment",
+    "title",
+    "description",
+    "definitions",
+    "default",
+    "errorMessage",
+    "doNotSuggest",
+    "deprecationMessage",
 }
 
 

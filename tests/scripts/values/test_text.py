@@ -9,8 +9,14 @@ from scripts.problem import Problem
 from scripts.values import text
 
 SOUND = (
-    *("a: {b: 1}\nc: {b: 2}\n", "a: '010'\nb: 0.1\nc: 0\nd: 0x10\n", "a: &x {b: 1}\nc: *x\n"),
-    *("---\na: 1\n", "a: [\n", "", "a: say “b”\nb: '“c”'\n", "global: {storageClass: a}"),
+    "a: {b: 1}\nc: {b: 2}\n",
+    "a: '010'\nb: 0.1\nc: 0\nd: 0x10\n",
+    "a: &x {b: 1}\nc: *x\n",
+    "---\na: 1\n",
+    "a: [\n",
+    "",
+    "a: say “b”\nb: '“c”'\n",
+    "global: {storageClass: a}",
     "extraVolumes: [{secret: {secretName: a, defaultMode: 0440}}]\n",
 )
 

@@ -98,15 +98,13 @@ OTHERS = {
 }
 """Verbs of other programs that remedies name."""
 OF_CLUSTER = {
-    *(
-        "clusterqueue",
-        "namespace",
-        "node",
-        "nodes",
-        "priorityclass",
-        "workloadpriorityclasses",
-        "-f",
-    )
+    "clusterqueue",
+    "namespace",
+    "node",
+    "nodes",
+    "priorityclass",
+    "workloadpriorityclasses",
+    "-f",
 }
 """Kinds that have no namespace; ``-f`` creates a flavor."""
 KEY = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)+")

@@ -40,8 +40,13 @@ def on_transformers(rows: Texts, center: float | None) -> dict[str, float]:
     trainers = importlib.import_module("swift.rlhf_trainers.reward_trainer")
     torch.manual_seed(1)
     config = transformers.Qwen2Config(
-        **{"vocab_size": WORDS, "hidden_size": 16, "intermediate_size": 16, "num_labels": 1},
-        **{"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1},
+        vocab_size=WORDS,
+        hidden_size=16,
+        intermediate_size=16,
+        num_labels=1,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
         pad_token_id=PAD,
     )
     model = transformers.Qwen2ForSequenceClassification(config).train()

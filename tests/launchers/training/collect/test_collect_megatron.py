@@ -17,12 +17,21 @@ pytestmark = needs_training
 
 MODULE = "tests.launchers.training.collect.megatron_run"
 CONFIG = {
-    **{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4},
-    **{"intermediate_size": 128, "vocab_size": 100},
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "vocab_size": 100,
 }
 ARGS: dict[str, Any] = {
-    **{"train_iters": 3, "microbatches": 2, "moe_layers": [1, 2], "rows": [1, 3, 1, 3]},
-    **{"rlhf_type": "dpo", "packing": True, "packing_length": 1000, "global_batch_size": 4},
+    "train_iters": 3,
+    "microbatches": 2,
+    "moe_layers": [1, 2],
+    "rows": [1, 3, 1, 3],
+    "rlhf_type": "dpo",
+    "packing": True,
+    "packing_length": 1000,
+    "global_batch_size": 4,
 }
 
 

@@ -80,8 +80,10 @@ def test_the_side_follows_from_the_source_of_the_reference(
 
 RESUMED = "/run/checkpoint-7"
 ARGS: list[dict[str, Any]] = [
-    *({"model": RESUMED}, {"tuner_type": "lora", "adapters": [RESUMED]}),
-    *(ADAPTER | {"adapters": [RESUMED]}, ADAPTER | {"lora_dropout": 0.05}),
+    {"model": RESUMED},
+    {"tuner_type": "lora", "adapters": [RESUMED]},
+    ADAPTER | {"adapters": [RESUMED]},
+    ADAPTER | {"lora_dropout": 0.05},
 ]
 
 

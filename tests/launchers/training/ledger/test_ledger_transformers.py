@@ -18,8 +18,11 @@ PAIRS = STEPS * BATCH
 """Of the 4,973: as many as CPUs train in less than a minute."""
 FLIPPED = PAIRS // 100
 CHANGES = {
-    **{"per_device_train_batch_size": BATCH, "eval_strategy": "no", "split_dataset_ratio": 0},
-    **{"save_steps": SAVED, "save_total_limit": 9},
+    "per_device_train_batch_size": BATCH,
+    "eval_strategy": "no",
+    "split_dataset_ratio": 0,
+    "save_steps": SAVED,
+    "save_total_limit": 9,
 }
 
 

@@ -21,8 +21,11 @@ def template() -> Any:
     found = object.__new__(importlib.import_module("swift.template.base").Template)
     vars(found).update(
         {"mode": "rlhf", "task_type": "causal_lm", "packing": True, "padding_free": True},
-        **{"use_megatron": True, "sequence_parallel_size": 1, "padding_side": "right"},
-        **{"processor": SimpleNamespace(pad_token_id=0), "remove_unused_columns": True},
+        use_megatron=True,
+        sequence_parallel_size=1,
+        padding_side="right",
+        processor=SimpleNamespace(pad_token_id=0),
+        remove_unused_columns=True,
         tokenizer=SimpleNamespace(pad_token_id=0),
     )
     return found

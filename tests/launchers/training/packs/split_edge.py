@@ -32,9 +32,14 @@ MULTIPLE = 64
 """Packs are padded to a multiple of so many tokens, as 8-bit products need it."""
 ALPHA, AUXILIARY = 0.5, 0.1
 FP32: dict[str, Any] = {
-    **{"bf16": False, "params_dtype": torch.float32, "moe_router_dtype": "fp32"},
-    **{"num_layers": LAYERS, "expert_model_parallel_size": 1, "pipeline_dtype": torch.float32},
-    **{"overlap_p2p_comm": False, "batch_p2p_comm": True},
+    "bf16": False,
+    "params_dtype": torch.float32,
+    "moe_router_dtype": "fp32",
+    "num_layers": LAYERS,
+    "expert_model_parallel_size": 1,
+    "pipeline_dtype": torch.float32,
+    "overlap_p2p_comm": False,
+    "batch_p2p_comm": True,
 }
 FLAGS = {"pipeline": "pipeline_model_parallel_size", "context": "context_parallel_size"}
 KEY = "reference_logps"
