@@ -1,4 +1,4 @@
-"""Reads from the API server without kubectl, of which each start takes 60 ms of a processor."""
+"""Read from the API server without kubectl: each start of it takes 60 ms of a processor."""
 
 from __future__ import annotations
 

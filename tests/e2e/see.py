@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,12 @@ from tests.e2e.merge import merge
 from tests.e2e.release import A100, Values
 from tests.e2e.space import Space
 from tests.e2e.until import PROCESS_PAUSE, until
-
-
-@dataclass(frozen=True, kw_only=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
+from tests.scripts.calling import Ended
 
 
 def megatron_dpo(
     space: Space, *words: str, kubeconfig: Path | None = None, seconds: float = 180
-) -> Said:
+) -> Ended:
     """Run a verb in the test's namespace, by default as the cluster's administrator."""
     done = subprocess.run(
         [sys.executable, "-m", "scripts.cli", *words, "--namespace", space.name],
@@ -42,12 +31,12 @@ def megatron_dpo(
         cwd=ROOT,
         env=os.environ | {"KUBECONFIG": str(kubeconfig or space.kubectl.kubeconfig)},
     )
-    return Said(code=done.returncode, out=done.stdout, err=done.stderr)
+    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
 def submit(
     space: Space, run: str, *words: str, over: Values | None = None, verb: str = "submit"
-) -> Said:
+) -> Ended:
     """Submit, or sweep, a held stand-in run with overridden values."""
     file = space.folder / f"{run}.yaml"
     layered = merge(standin.values(hold=True), over or {})

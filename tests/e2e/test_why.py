@@ -7,8 +7,9 @@ from functools import partial
 from tests.e2e import volumes
 from tests.e2e.measured import measured
 from tests.e2e.planted import plant, renamed
-from tests.e2e.see import Said, megatron_dpo
+from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
+from tests.scripts.calling import Ended
 from tests.scripts.why.states import STATES
 
 PLANTED = """
@@ -54,5 +55,5 @@ def _wrong(space: Space, names: Mapping[str, str]) -> dict[str, object]:
     return wrong
 
 
-def _why(space: Space, name: str) -> Said:
+def _why(space: Space, name: str) -> Ended:
     return megatron_dpo(space, "why", name, "--json", "--source", "api")

@@ -15,9 +15,10 @@ from tests.e2e.measured import measured
 from tests.e2e.pausing import Pausing, queue
 from tests.e2e.rights import member
 from tests.e2e.runs import Run
-from tests.e2e.see import Said, megatron_dpo
+from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
 from tests.e2e.until import until
+from tests.scripts.calling import Ended
 
 PREEMPTS = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 WORKLOADS = f"workloads.{KUEUE}"
@@ -54,7 +55,7 @@ def explained(space: Space, cases: list[Case], *, alone: bool = True) -> None:
     assert wrong == {}
 
 
-def _why(space: Space, name: str) -> Said:
+def _why(space: Space, name: str) -> Ended:
     return megatron_dpo(space, "why", name, "--json", "--source", "api")
 
 

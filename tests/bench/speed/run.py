@@ -179,8 +179,7 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
         "profile": {"files": [*profile.files], "changes": dict(profile.changes), "kept": kept},
         "ended": why,
         "exit": code,
-        **measured(bench, parsed, folder, began),
-        "gpu": sampler.summary(*measured_between(bench, read.ranks(folder))),
+        **measured(bench, parsed, folder, began, sampler),
         "reference": parsed.reference,
         "features": profile.features(parsed),
         "flags": given,
@@ -189,7 +188,9 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
     }
 
 
-def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
+def measured(
+    bench: Bench, parsed: Recipe, folder: Path, began: float, sampler: Sampler
+) -> dict[str, Any]:
     """Return all figures from a run's folder; ``began`` is its start."""
     training = bench_profiles.job(parsed, bench.gpus)
     whole = read.ranks(folder)
@@ -219,6 +220,7 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
         "each_step": read.columns([dataclasses.asdict(step) for step in steps]),
         "log": read.columns(log),
         "tail": "" if finished else text[-TAIL:],
+        "gpu": sampler.summary(*measured_between(bench, seen)),
     }
 
 
@@ -226,7 +228,7 @@ def measured_between(bench: Bench, ranks: read.Ranks) -> tuple[float, float]:
     """Return begin and end (Unix) of the steps that are measured, on the first rank."""
     times = [row["time"] for row in ranks.rows[0]] if ranks.rows else []
     first = times[: bench.warm_up][-1:]
-    return (first[0], times[: bench.counted][-1]) if first else (0.0, 0.0)
+    return (first[0], times[-1]) if first else (0.0, 0.0)
 
 
 def _is_done(folder: Path, iterations: int) -> bool:
