@@ -5,7 +5,7 @@ reports of the model, since the part that firmware and driver reserve varies.
 Peaks are from NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 
 from launchers.exits import Exit, LaunchError
 
@@ -14,7 +14,7 @@ GROUPED_KERNELS = (9, 10)
 ``ATen/native/cuda/GroupedBlas.cpp``)."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GpuModel:
     """One GPU model."""
 
@@ -34,6 +34,7 @@ class GpuModel:
     """Compute capability as the CUDA compiler writes it, e.g. ``sm90``."""
     source: str
     """Source of the bandwidths."""
+    _: KW_ONLY
     layer_gbs: float = 0.0
     """GB/s at which the kernels between a layer's products move memory, where measured rows show
     that they do not reach ``hbm_gbs``; 0: they do."""
@@ -53,47 +54,27 @@ class GpuModel:
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"
 _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
 _PCIE = "estimate for PCIe 4.0 through host memory, without peer-to-peer: 5 to 12 GB/s"
+_B300 = ("NVIDIA B300 SXM6 AC", "NVIDIA B300")
 _B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
-def _gpu_model(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel:
-    memory, peak, hbm, nvlink = sizes
-    arch, source = rest
-    return GpuModel(
-        name=name,
-        smi=tuple(smi.split("|")),
-        memory_gib=memory,
-        peak_tflops=peak,
-        hbm_gbs=hbm,
-        nvlink_gbs=nvlink,
-        arch=arch,
-        source=source,
-    )
-
-
 _ALL = (
-    _gpu_model("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
-    _gpu_model("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
-    _gpu_model("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),
-    _gpu_model("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 3350, 460), "sm90", _AZURE),
-    _gpu_model("h800-80g", "NVIDIA H800", (79.10, 989, 3350, 204), "sm90", _SCALED),
-    _gpu_model("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460), "sm90", _SCALED),
-    replace(
-        _gpu_model("h200", "NVIDIA H200", (139.72, 989, 4800, 431), "sm90", _AZURE),
-        layer_gbs=3350,  # the H100's: scripts/dev/calibrate/NOTES.md
-    ),
-    _gpu_model("b200", "NVIDIA B200", (178.35, 2250, 8000, 811), "sm100", _B200),
-    replace(
-        _gpu_model("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
-        domain=72,  # GB200 NVL72, data sheet
-    ),
-    _gpu_model(
-        "b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200
-    ),
-    _gpu_model("rtx4090", "NVIDIA GeForce RTX 4090", (23.53, 165, 1008, 5), "sm89", _PCIE),
-    _gpu_model("rtx3090", "NVIDIA GeForce RTX 3090", (23.57, 71, 936, 5), "sm86", _PCIE),
-    _gpu_model("a10", "NVIDIA A10|NVIDIA A10G", (21.98, 125, 600, 5), "sm86", _PCIE),
-    _gpu_model("l4", "NVIDIA L4", (21.95, 121, 300, 5), "sm89", _PCIE),
+    GpuModel("a100-40g", ("NVIDIA A100-SXM4-40GB",), 39.38, 312, 1555, 228, "sm80", _AZURE),
+    GpuModel("a100-80g", ("NVIDIA A100-SXM4-80GB",), 79.14, 312, 2039, 228, "sm80", _AZURE),
+    GpuModel("a800-80g", ("NVIDIA A800-SXM4-80GB",), 79.14, 312, 2039, 152, "sm80", _SCALED),
+    GpuModel("h100-80g", ("NVIDIA H100 80GB HBM3",), 79.10, 989, 3350, 460, "sm90", _AZURE),
+    GpuModel("h800-80g", ("NVIDIA H800",), 79.10, 989, 3350, 204, "sm90", _SCALED),
+    GpuModel("h20-96g", ("NVIDIA H20",), 95.00, 148, 4000, 460, "sm90", _SCALED),
+    # layer_gbs is the H100's: scripts/dev/calibrate/NOTES.md
+    GpuModel("h200", ("NVIDIA H200",), 139.72, 989, 4800, 431, "sm90", _AZURE, layer_gbs=3350),
+    GpuModel("b200", ("NVIDIA B200",), 178.35, 2250, 8000, 811, "sm100", _B200),
+    # GB200 NVL72, data sheet
+    GpuModel("gb200", ("NVIDIA GB200",), 184.31, 2500, 8000, 811, "sm100", _B200, domain=72),
+    GpuModel("b300", _B300, 267.69, 2250, 8000, 811, "sm103", _B200),
+    GpuModel("rtx4090", ("NVIDIA GeForce RTX 4090",), 23.53, 165, 1008, 5, "sm89", _PCIE),
+    GpuModel("rtx3090", ("NVIDIA GeForce RTX 3090",), 23.57, 71, 936, 5, "sm86", _PCIE),
+    GpuModel("a10", ("NVIDIA A10", "NVIDIA A10G"), 21.98, 125, 600, 5, "sm86", _PCIE),
+    GpuModel("l4", ("NVIDIA L4",), 21.95, 121, 300, 5, "sm89", _PCIE),
 )
 
 GPU_MODELS: dict[str, GpuModel] = {gpu.name: gpu for gpu in _ALL}

@@ -197,10 +197,7 @@ def _lacks(act: Callable[[], None], scratch: Path) -> int:
             return error.errno
         return 0
 
-    found = lookup.certain(tried, scratch)
-    if found is None:
-        raise lookup.unknown(OSError(errno.ENOENT, "a file that was just made is gone"), scratch)
-    return found
+    return lookup.existing(tried, scratch)
 
 
 def _judged(features: Sequence[str]) -> Iterator[Verdict]:

@@ -14,7 +14,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import FULL_SHA, clone_path
 from launchers.stages.git import Access, GitError, access_to, git
 from launchers.storage import disk, manifest, marker
-from launchers.storage.output import RECORD, Made, Outcome, outcome, produce
+from launchers.storage.output import RECORD, Made, Outcome, produce
 from launchers.system import lookup
 from launchers.system.atomic_file import replace as replace_file
 from launchers.system.retry import retry
@@ -41,7 +41,7 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     path = clone_path(code, workspace, skip=skip)
     if path is None:
         logs.info("clone skipped: no code.url")
-        return outcome("clone", "", "skipped", "no code.url", workspace.root, None)
+        return Outcome("clone", "", "skipped", "no code.url", workspace.root)
     _check(code)
     moves = not FULL_SHA.fullmatch(code.ref)
     note = path.with_name(f"{path.name}.commit")  # a killed repair leaves no marker

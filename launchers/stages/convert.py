@@ -22,7 +22,7 @@ from launchers.flags.command_line import Inputs, environment, flatten, torchrun
 from launchers.inputs.paths import CONVERTER
 from launchers.plan.model_config import EXPERTS
 from launchers.storage import disk, marker
-from launchers.storage.output import Outcome, outcome, produce, usable
+from launchers.storage.output import Outcome, produce, usable
 from launchers.system import lookup, training_end
 from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import swift_folder
@@ -47,7 +47,7 @@ def convert(
     if inputs.mcore is None:
         why = inputs.not_converted
         logs.info("convert skipped", why=why)
-        return outcome("convert", "", "skipped", why, launch.workspace, None)
+        return Outcome("convert", "", "skipped", why, launch.workspace)
     flags = conversion_flags(recipe, inputs.model)
     return produce(
         "convert",

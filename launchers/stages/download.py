@@ -12,7 +12,7 @@ from launchers.hub.fetch import REPOSITORY, client_for, fetch
 from launchers.inputs.model_weights import is_pointer
 from launchers.stages import local_files
 from launchers.storage import marker
-from launchers.storage.output import RECORD, Made, Outcome, outcome, produce, trusted
+from launchers.storage.output import RECORD, Made, Outcome, produce, trusted
 from launchers.system import lookup
 
 STAGE = "download"
@@ -96,4 +96,4 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
             id="git-lfs-pointer",
         )
     logs.info("download up to date: in the clone", name=what.repo, path=place)
-    return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)
+    return Outcome(STAGE, what.repo, "up to date", "in the clone", place)

@@ -12,7 +12,7 @@ from launchers.storage import disk, manifest, marker
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Entry, Manifest
 from launchers.storage.marker import Marker
-from launchers.storage.output import Made, Outcome, outcome, produce, refuse_links
+from launchers.storage.output import Made, Outcome, produce, refuse_links
 from launchers.system import lookup
 from launchers.system.log_periodically import log_periodically
 from launchers.system.threads import each
@@ -43,7 +43,7 @@ def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
             marker.write(home, there)
     seconds = time.monotonic() - started
     logs.info("download up to date: used in place", name=source.text, seconds=seconds)
-    return outcome(STAGE, source.text, "up to date", "used in place", home, there, seconds)
+    return Outcome(STAGE, source.text, "up to date", "used in place", home, there, seconds)
 
 
 def copy(source: Source, home: Path, *, holder: str) -> Outcome:

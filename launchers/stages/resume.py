@@ -6,7 +6,6 @@ gives way to the one before. Another rank ends the attempt, and the next one cho
 another run gives way, too; where a run has no other, somebody put it there, and the run ends.
 """
 
-import errno
 from pathlib import Path
 
 from launchers import logs
@@ -28,7 +27,7 @@ def choose(
             run.
     """
     while True:
-        found, rejected = _newest(checkpoints)
+        found, rejected = checkpoint.newest_and_rejected(checkpoints)
         for no in rejected:
             logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
         foreign = [no for no in rejected if no.id == checkpoint.OTHER_RUN]
@@ -36,17 +35,6 @@ def choose(
             raise _only_foreign(foreign[0])
         if found is None or not _damage(found, seconds, part=0, parts=nodes, seed=attempt):
             return found
-
-
-def _newest(checkpoints: Path) -> tuple[Checkpoint | None, list[Rejected]]:
-    """Return the newest complete checkpoint, and the folders of higher steps that are not."""
-    rejected: list[Rejected] = []
-    for folder in checkpoint.folders(checkpoints):
-        found = checkpoint.inspect(folder)
-        if isinstance(found, Checkpoint):
-            return found, rejected
-        rejected.append(found)
-    return None, rejected
 
 
 def _only_foreign(found: Rejected) -> LaunchError:
@@ -82,12 +70,10 @@ def _damage(found: Checkpoint, seconds: float, *, part: int, parts: int, seed: i
     if seconds <= 0:
         return ""
     with disk.reporting(found.path):
-        result = lookup.certain(
+        result = lookup.existing(
             lambda: checkpoint.verify(found.path, seconds, part=part, parts=parts, seed=seed),
             found.path,
         )
-        if result is None:
-            raise lookup.unknown(OSError(errno.ENOENT, "a file has vanished"), found.path)
         logs.info(
             "checkpoint compared with its digests",
             name=found.path.name,

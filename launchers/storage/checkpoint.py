@@ -11,7 +11,6 @@ All questions to the workspace are those of ``system/lookup.py``: a checkpoint t
 is neither complete nor incomplete, and the launcher ends with ``Exit.IO``.
 """
 
-import errno
 import json
 import os
 import re
@@ -141,10 +140,7 @@ def _shards(folder: Path, rank: int) -> list[Path]:
 def _digests(
     folder: Path, sizes: Mapping[str, int], seconds: float, known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    found = lookup.certain(lambda: chunk_digests.digest(folder, sizes, seconds, known), folder)
-    if found is None:
-        raise lookup.unknown(OSError(errno.ENOENT, "a file has vanished"), folder)
-    return found
+    return lookup.existing(lambda: chunk_digests.digest(folder, sizes, seconds, known), folder)
 
 
 def rank_digests(folder: Path, rank: int) -> dict[str, dict[str, Any]]:
@@ -239,23 +235,27 @@ def folders(checkpoints: Path) -> list[Path]:
 
 
 def newest(checkpoints: Path) -> Checkpoint | None:
-    """Return the complete checkpoint of the highest step, or None.
+    """Return the complete checkpoint of the highest step, or None."""
+    return newest_and_rejected(checkpoints)[0]
+
+
+def newest_and_rejected(checkpoints: Path) -> tuple[Checkpoint | None, list[Rejected]]:
+    """Return the newest complete checkpoint, and the folders of higher steps that are not complete.
 
     Older ones are not read: one that cannot be read does not end the run.
     """
-    found = map(inspect, folders(checkpoints))
-    return next((each for each in found if isinstance(each, Checkpoint)), None)
+    rejected: list[Rejected] = []
+    for folder in folders(checkpoints):
+        found = inspect(folder)
+        if isinstance(found, Checkpoint):
+            return found, rejected
+        rejected.append(found)
+    return None, rejected
 
 
 def complete(checkpoints: Path) -> list[Checkpoint]:
     """Return all complete checkpoints, in no order."""
     return [each for each in map(inspect, folders(checkpoints)) if isinstance(each, Checkpoint)]
-
-
-def rejected(checkpoints: Path) -> list[Rejected]:
-    """Return the folders that look like checkpoints and are not complete, by name."""
-    found = map(inspect, sorted(folders(checkpoints)))
-    return [each for each in found if isinstance(each, Rejected)]
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:

@@ -86,11 +86,9 @@ def announce(folder: Path, written: Sequence[Written]) -> None:
 
 def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
     """Yield checkpoints newer than the newest complete one, with what ranks have written."""
-    newest = checkpoint.newest(checkpoints)
-    step = newest.step if newest else -1
-    for found in checkpoint.rejected(checkpoints):
+    for found in checkpoint.newest_and_rejected(checkpoints)[1]:
         ranks = read_object(found.path / PENDING).get("ranks")
-        if ranks and found.id == "checkpoint-unsealed" and checkpoint.step_of(found.path) > step:
+        if ranks and found.id == checkpoint.UNSEALED:
             yield found.path, ranks
 
 

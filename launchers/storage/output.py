@@ -35,7 +35,7 @@ RECORD = ".making.json"
 State = Literal["done", "up to date", "skipped"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Outcome:
     """Result of a stage for one output."""
 
@@ -44,9 +44,14 @@ class Outcome:
     state: State
     why: str
     path: Path
-    digest: str
-    """Digest of the marker at ``path``; empty without a marker."""
-    seconds: float
+    made: Marker | None = None
+    """The marker at ``path``."""
+    seconds: float = 0.0
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the marker; empty without one."""
+        return marker.digest(self.made) if self.made else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,23 +115,7 @@ def produce(
     sizes = {"files": len(found.manifest), "bytes": manifest.total(found.manifest)}
     logs.info(f"{stage} {state}", name=name, path=path, **sizes, seconds=seconds)
     why = "" if state == "done" else state
-    return outcome(stage, name, state, why, path, found, seconds)
-
-
-def outcome(
-    stage: str,
-    name: str,
-    state: State,
-    why: str,
-    path: Path,
-    found: Marker | None,
-    seconds: float = 0.0,
-) -> Outcome:
-    """Return an outcome with the digest of its marker, if any."""
-    digest = "" if found is None else marker.digest(found)
-    return Outcome(
-        stage=stage, name=name, state=state, why=why, path=path, digest=digest, seconds=seconds
-    )
+    return Outcome(stage, name, state, why, path, found, seconds)
 
 
 def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Outcome:
@@ -147,7 +136,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
             id="skipped-output-missing",
         )
     logs.info(f"{stage} skipped: {setting}=1", name=name, path=wanted)
-    return outcome(stage, name, "skipped", f"{setting}=1", path, marker.read(path))
+    return Outcome(stage, name, "skipped", f"{setting}=1", path, marker.read(path))
 
 
 def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:

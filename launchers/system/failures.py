@@ -72,10 +72,10 @@ _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 class Verdict:
     """Classification of one log."""
 
-    code: Exit
     id: str
     cause: str
     remedy: str
+    code: Exit = Exit.PEER
     cascade: bool = False
     failure_class: FailureClass = FailureClass.UNKNOWN
 
@@ -171,7 +171,6 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
     if found is None and any(CASCADE.search(exception) for exception in chain):
         terminated = TERMINATED.search(last)
         return Verdict(
-            code=Exit.PEER,
             id="cascade",
             cause=last,
             remedy="check the rank's log",
@@ -179,9 +178,7 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
             failure_class=FailureClass.PREEMPTION if terminated else FailureClass.NETWORK,
         )
     found = found or _first_match(RULES, wrapped, started=started)
-    return found or Verdict(
-        code=Exit.PEER, id="exception", cause=last, remedy="check the rank's log"
-    )
+    return found or Verdict(id="exception", cause=last, remedy="check the rank's log")
 
 
 def _first_match(

@@ -8,19 +8,11 @@ from pathlib import Path
 
 from launchers.system.process import descendants
 
+_CACHES = ("active_file", "inactive_file", "slab_reclaimable")
+_OLD_CACHES = ("total_active_file", "total_inactive_file")
 _FILES = {
-    2: (
-        "memory.current",
-        "memory.max",
-        "shmem",
-        ("active_file", "inactive_file", "slab_reclaimable"),
-    ),
-    1: (
-        "memory.usage_in_bytes",
-        "memory.limit_in_bytes",
-        "total_shmem",
-        ("total_active_file", "total_inactive_file"),
-    ),
+    2: ("memory.current", "memory.max", "shmem", _CACHES),
+    1: ("memory.usage_in_bytes", "memory.limit_in_bytes", "total_shmem", _OLD_CACHES),
 }
 """Per version of cgroups: bytes in use, limit, and fields of ``memory.stat``: shared memory, and
 what the kernel frees before it kills a process, the page cache of files and (v2) caches of their
@@ -84,7 +76,8 @@ def _of_cgroup(root: Path) -> HostMemory | None:
     for folder, version in cgroup_folders(root):
         usage, limit, shared, caches = _FILES[version]
         if (used := _number(folder / usage)) is not None:
-            stat = _stat(folder / "memory.stat")
+            fields = re.findall(r"^(\w+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
+            stat = {name: int(value) for name, value in fields}
             return HostMemory(
                 used=max(0, used - sum(stat.get(field, 0) for field in caches)),
                 limit=_number(folder / limit),
@@ -95,46 +88,34 @@ def _of_cgroup(root: Path) -> HostMemory | None:
 
 def _on_tmpfs(root: Path, stored: Callable[[Path], int]) -> int:
     """Return the bytes of files on all tmpfs that this container mounts."""
-    try:
-        text = (root / "proc/self/mountinfo").read_text(encoding="utf-8")
-    except OSError:
-        return 0
-    mounts = dict(_MOUNT.findall(text))  # a tmpfs may be mounted at several places
+    mounts = dict(
+        _MOUNT.findall(_text(root / "proc/self/mountinfo"))
+    )  # of one tmpfs the last place
     return sum(stored(Path(place.replace("\\040", " "))) for place in mounts.values())
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file of the kernel; empty if it can't be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _number(path: Path) -> int | None:
     """Read a file with one number; None for ``max`` or a file that can't be read."""
-    try:
-        return int(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def _stat(path: Path) -> dict[str, int]:
-    """Return the fields of ``memory.stat``."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError:
-        return {}
-    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", text, re.MULTILINE)}
+    text = _text(path).strip()
+    return int(text) if text.isdecimal() else None
 
 
 def _meminfo(root: Path, field: str) -> int | None:
-    try:
-        text = (root / "proc/meminfo").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    found = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
+    found = re.search(rf"^{field}:\s+(\d+) kB$", _text(root / "proc/meminfo"), re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
 def _resident(root: Path, pid: int) -> int:
     """Return the bytes of a process without files, 0 once it has ended (proc(5), ``status``)."""
-    try:
-        text = (root / f"proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0
+    text = _text(root / f"proc/{pid}/status")
     return sum(1024 * int(kb) for kb in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", text, re.M))
 
 
@@ -147,11 +128,7 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     """
     for folder, version in cgroup_folders(root):
         path = folder / ("memory.events" if version == 2 else "memory.oom_control")
-        try:
-            found = _COUNT.search(path.read_text(encoding="utf-8"))
-        except OSError:
-            continue
-        if found:
+        if found := _COUNT.search(_text(path)):
             return int(found[1])
     return None
 
@@ -168,10 +145,7 @@ def cgroup_folders(root: Path) -> list[tuple[Path, int]]:
     Returns:
         Each folder with the version of its cgroup, 1 or 2.
     """
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
+    lines = _text(root / "proc/self/cgroup").splitlines()
     mount = root / "sys/fs/cgroup"
     found: list[tuple[Path, int]] = []
     for controllers, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):

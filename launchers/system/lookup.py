@@ -81,6 +81,18 @@ def certain(ask: Callable[[], T], place: Path) -> T | None:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
+def existing(ask: Callable[[], T], place: Path) -> T:
+    """Return the answer of ``ask`` about files that were just seen: their absence is unknown, too.
+
+    Raises:
+        LaunchError: IO, as ``certain``.
+    """
+    found = certain(ask, place)
+    if found is None:
+        raise unknown(OSError(errno.ENOENT, "a file that was just there is gone"), place)
+    return found
+
+
 def unknown(error: OSError, place: Path) -> LaunchError:
     """Return the end of a launcher whose storage does not answer."""
     is_closed = error.errno in (errno.EACCES, errno.EPERM)

@@ -118,7 +118,6 @@ def attribute(
         )
     if number == signal.SIGTERM and found is None:
         return Verdict(
-            code=Exit.PEER,
             id="terminated",
             cause="a training process was ended by SIGTERM, not by this launcher",
             remedy="find out who sent it: a person, or a program on the node",
@@ -130,7 +129,6 @@ def attribute(
     if number in (0, signal.SIGTERM) or (found is not None and found.explains_abort):
         return found
     return Verdict(
-        code=Exit.PEER,
         id="ended-by-signal",
         cause=f"a training process was killed by {signal_name(number)}",
         remedy="check the rank's log",
@@ -161,18 +159,14 @@ def _killed(oom_kills: int | None) -> Verdict:
     cause = "a training process was killed by SIGKILL"
     if oom_kills:
         return Verdict(
-            code=Exit.PEER,
             id="killed-for-memory",
             cause=f"{cause} by the kernel's OOM killer",
             remedy=MEMORY_REMEDY,
             failure_class=FailureClass.HOST_MEMORY,
         )
     if oom_kills is None:
-        return Verdict(
-            code=Exit.PEER, id="killed", cause=cause, remedy=f"{_USUALLY}: {MEMORY_REMEDY}"
-        )
+        return Verdict(id="killed", cause=cause, remedy=f"{_USUALLY}: {MEMORY_REMEDY}")
     return Verdict(
-        code=Exit.PEER,
         id="killed-by-other",
         cause=f"{cause}, not by the kernel's OOM killer",
         remedy="find out who sent it: a person, or a program on the node",

@@ -78,9 +78,7 @@ ALLOWED: dict[str, str] = {
     "the node (/proc, /sys, cgroups, devices): a check or a figure is left out": """
         preflight/probes.py:torch_cuda preflight/probes.py:_ipc_lock preflight/probes.py:_size
         preflight/probes.py:_xids storage/lock_owner.py:_place system/host_memory.py:_stored
-        system/host_memory.py:_on_tmpfs system/host_memory.py:_number system/host_memory.py:_stat
-        system/host_memory.py:_meminfo system/host_memory.py:_resident
-        system/host_memory.py:oom_kills system/host_memory.py:cgroup_folders
+        system/host_memory.py:_text
         system/proc_stat.py:read_stat system/process.py:Child.end state/stacks.py:_environ
         state/stacks.py:_held standby/message.py:_set_oom_score standby/message.py:_oom_score_of
         system/process.py:hide_variables standby/message.py:outcome

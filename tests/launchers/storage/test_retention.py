@@ -62,8 +62,8 @@ def test_a_deletion_that_is_cut_leaves_no_sealed_rest(
 
     monkeypatch.setattr(disk, "remove", fails)
     retention.apply(tmp_path, 1)
-    (rest,) = checkpoint.rejected(tmp_path)
-    assert (rest.path.name, rest.id) == ("checkpoint-2", "checkpoint-unsealed")
+    rest = checkpoint.inspect(tmp_path / "checkpoint-2")
+    assert isinstance(rest, checkpoint.Rejected) and rest.id == "checkpoint-unsealed"
     monkeypatch.undo()
     retention.apply(tmp_path, 1)
     assert left(tmp_path) == [4]
