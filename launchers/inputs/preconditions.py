@@ -33,6 +33,7 @@ from launchers.inputs.dataset_check import column_map
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
+from launchers.rules.model import refused
 from launchers.system import lookup
 from launchers.system.ms_swift import swift_folder
 from launchers.system.remedies import here
@@ -127,7 +128,7 @@ def owned(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that only the launcher may set."""
     says = "set by the launcher, from recipe.model, recipe.dataset and what the run has; remove it"
     return [
-        _refused("flag-owned", name, says) for name in recipe.args if name in OWNED[recipe.backend]
+        refused("flag-owned", name, says) for name in recipe.args if name in OWNED[recipe.backend]
     ]
 
 
@@ -135,9 +136,7 @@ def secret(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that holds a secret; its value is not repeated."""
     seen = "a secret, which everybody who can see the run could read; remove it and"
     advice = {name: secret_advice(name) for name in recipe.args}
-    return [
-        _refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what
-    ]
+    return [refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what]
 
 
 def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
@@ -150,7 +149,7 @@ def evaluated_too(recipe: Recipe, inputs: Inputs) -> list[Refusal]:
         _file(each, inputs.clone) for each in (given if isinstance(given, list) else [given])
     }
     return [
-        _refused(
+        refused(
             "evaluation-trained",
             "val_dataset",
             f"{_file(each)} is recipe.dataset[{position}] too, and rows that were trained on say "
@@ -171,16 +170,12 @@ def unsaved(recipe: Recipe) -> list[Refusal]:
     found = []
     if _is_off(recipe, "save_strategy"):
         says = f"{recipe.args['save_strategy']!r}: no checkpoint would be saved; use steps or epoch"
-        found.append(_refused("nothing-saved", "save_strategy", says))
+        found.append(refused("nothing-saved", "save_strategy", says))
     if recipe.backend == "megatron" and _is_off(recipe, "save_safetensors"):
         given = recipe.args["save_safetensors"]
         says = f"{given!r}: the export consists of safetensors; remove it"
-        found.append(_refused("nothing-to-export", "save_safetensors", says))
+        found.append(refused("nothing-to-export", "save_safetensors", says))
     return found
-
-
-def _refused(id: str, flag: str, says: str) -> Refusal:
-    return Refusal(id=id, path=f"recipe.args.{flag}", says=says)
 
 
 def _is_off(recipe: Recipe, name: str) -> bool:
@@ -269,7 +264,7 @@ def check_model(
         return ModelVerdict(is_final=False, model_config=None)
     known = broken_rules(settings, recipe, None)
     refuse([found for found in broken_rules(settings, recipe, model_config) if found not in known])
-    for what in warnings(settings, recipe, model_config):
+    for what in table.warn(recipe.args, _context(settings, recipe, model_config)):
         logs.warning("recipe", what=what)
     return ModelVerdict(is_final=True, model_config=model_config)
 
@@ -295,11 +290,6 @@ def broken_rules(
 ) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
     return table.check(recipe.args, _context(settings, recipe, model_config))
-
-
-def warnings(settings: Settings, recipe: Recipe, model_config: ModelConfig | None) -> list[Refusal]:
-    """Return a message for each value that is valid but almost certainly unintended."""
-    return table.warn(recipe.args, _context(settings, recipe, model_config))
 
 
 def core_version() -> str:

@@ -112,17 +112,14 @@ def _data(names: Iterable[str]) -> list[str]:
 
 def _no_train(key: str, folder: Path, splits: Mapping[str, Sequence[str]]) -> LaunchError:
     named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
+    nearest = max(splits, key=lambda name: "train" in name)
     return refusal(
         "dataset-no-train",
         key,
         folder,
         f"has no split train; its splits are {named}",
-        f"name one file in place of the folder: .../{splits[max(splits, key=_is_train)][0]}",
+        f"name one file in place of the folder: .../{splits[nearest][0]}",
     )
-
-
-def _is_train(split: str) -> bool:
-    return "train" in split
 
 
 def _kind(names: Iterable[str], known: Mapping[str, str]) -> str:

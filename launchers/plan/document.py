@@ -31,25 +31,16 @@ not known is null, and ``unknown`` has its reason under its name:
     unknown{part: reason}
 """
 
+from dataclasses import fields
 from typing import Any
 
 from launchers.config.settings import STAGES
 from launchers.plan.layout import KINDS, spread, stages_of_node
+from launchers.plan.memory import Items
 from launchers.plan.plan import Plan
 from launchers.plan.training_job import Training
 
 VERSION = 1
-ITEMS = (
-    "weights",
-    "gradients",
-    "reference",
-    "optimizer",
-    "activations",
-    "logits",
-    "buffers",
-    "overhead",
-)
-"""Parts of a GPU's memory, as ``memory.Memory`` names them."""
 
 
 def document(plan: Plan) -> dict[str, Any]:
@@ -162,8 +153,8 @@ def _memory(plan: Plan) -> dict[str, Any] | None:
         "card_gib": plan.gpu.memory_gib if plan.gpu else None,
         "total_gib": _round(used.total),
         "reserved_gib": _round(used.reserved),
-        "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
-        "items": {name: _round(getattr(used, name)) for name in ITEMS},
+        "free_gib": _known(plan.free_gib, 3),
+        "items": {part.name: _round(getattr(used, part.name)) for part in fields(Items)},
         "stages_gib": [_round(total) for total in used.per_stage],
         "host_gib_per_node": _round(used.host),
     }
@@ -215,24 +206,21 @@ def _footprint(plan: Plan) -> dict[str, Any] | None:
     files = plan.footprint
     if files is None:
         return None
+    names = ("model", "converted", "checkpoint", "merged", "merges", "kept", "needed", "is_exact")
     return {
-        "model": files.model,
-        "converted": files.converted,
-        "checkpoint": files.checkpoint,
-        "merged": files.merged,
-        "merges": files.merges,
+        **{name: getattr(files, name) for name in (*names, "exported")},
         "every_steps": files.every,
-        "kept": files.kept,
-        "needed": files.needed,
-        "lost_seconds": None if plan.lost_seconds is None else round(plan.lost_seconds),
-        "is_exact": files.is_exact,
-        "exported": files.exported,
+        "lost_seconds": _known(plan.lost_seconds),
         "save_seconds": round(files.save_seconds),
         "hold_seconds": round(files.hold_seconds),
-        "interval_seconds": None if plan.save_interval is None else round(plan.save_interval),
-        "save_share": None if plan.save_share is None else round(plan.save_share, 4),
-        "stop_seconds": None if plan.stop_seconds is None else round(plan.stop_seconds),
+        "interval_seconds": _known(plan.save_interval),
+        "save_share": _known(plan.save_share, 4),
+        "stop_seconds": _known(plan.stop_seconds),
     }
+
+
+def _known(number: float | None, digits: int | None = None) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def _round(number: float) -> float:

@@ -156,21 +156,12 @@ def spread(layout: Layout, kind: str) -> int:
     return max(nodes)
 
 
-def stage_of(layout: Layout, rank: int) -> int:
-    """Return the pipeline stage of a rank.
-
-    >>> stage_of(Layout(nodes=2, gpus_per_node=8, pp=2), 8)
-    1
-    """
-    return rank // stride(layout, "pp")
-
-
 def stages_of_node(layout: Layout, node: int) -> tuple[int, ...]:
     """Return the pipeline stages of the ranks on a node.
 
     >>> stages_of_node(Layout(nodes=1, gpus_per_node=8, pp=4), 0)
     (0, 1, 2, 3)
     """
-    first = node * layout.gpus_per_node
-    ranks = range(first, first + layout.gpus_per_node)
-    return tuple(sorted({stage_of(layout, rank) for rank in ranks}))
+    first, per_stage = node * layout.gpus_per_node, stride(layout, "pp")
+    last = first + layout.gpus_per_node - 1
+    return tuple(range(first // per_stage, last // per_stage + 1))

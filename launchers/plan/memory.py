@@ -9,7 +9,7 @@ of the allocator, fitted to zero: those runs used expandable segments.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from launchers.plan import activations as activations
+from launchers.plan import activations
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
 from launchers.plan.training_job import BYTES, Training

@@ -45,27 +45,11 @@ def per_step(training: Training, tokens: float) -> float:
 
 
 def steps(training: Training, *, samples: float, tokens: float, epochs: float = 1.0) -> int:
-    """Return the number of optimizer steps; arguments as in ``duration``."""
-    # Megatron-SWIFT drops an incomplete last step
-    return max(1, math.floor(samples * epochs / per_step(training, tokens)))
-
-
-def duration(
-    model: ModelConfig,
-    training: Training,
-    speed: Speed,
-    *,
-    samples: int,
-    tokens: float,
-    epochs: float = 1.0,
-) -> Duration:
-    """Return the duration of training on the samples.
+    """Return the number of optimizer steps: Megatron-SWIFT drops an incomplete last one.
 
     ``samples`` are pairs, or rows for supervised training; ``tokens`` is their mean.
     """
-    count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
-    before = once(model, training, speed, samples=samples, tokens=tokens)
-    return of_steps(training, speed, count, before)
+    return max(1, math.floor(samples * epochs / per_step(training, tokens)))
 
 
 def once(

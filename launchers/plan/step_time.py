@@ -10,9 +10,7 @@ import math
 from dataclasses import dataclass
 
 from launchers.config.gpu_models import GpuModel
-from launchers.plan import activations as activations
-from launchers.plan import flops
-from launchers.plan import traffic as traffic
+from launchers.plan import activations, flops, traffic
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import EXPERTS, Shard, layers, shards, trained
 from launchers.plan.traffic import Traffic

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from launchers.plan.activations import split
 from launchers.plan.flops import passes, recomputed
 from launchers.plan.layout import Layout
 from launchers.plan.model_config import ModelConfig
@@ -88,8 +89,7 @@ def pipeline(model: ModelConfig, training: Training, local: float) -> Traffic:
     layout = training.layout
     if layout.pp == 1:
         return Traffic()
-    split = layout.tp if training.sequence_parallel else 1
-    hidden = 2.0 * model.hidden * local / split
+    hidden = 2.0 * model.hidden * local / split(training)
     sent = hidden * (2.0 + training.compares) * layout.chunks
     span = layout.world // layout.pp
     if span < (layout.nvlink or layout.gpus_per_node):

@@ -1,4 +1,4 @@
-"""Checks of one pod: packages, disk, RDMA, shared memory, GPUs. Pure but for ``read_facts``."""
+"""Checks of one pod: packages, disk, RDMA, shared memory, GPUs. Pure."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from launchers.config import gpu_models
 from launchers.config.gpu_models import GpuModel
 from launchers.config.recipe import Backend
-from launchers.config.settings import Launch, Settings
+from launchers.config.settings import Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
@@ -19,7 +19,6 @@ from launchers.preflight.probes import (
     REQUIRED_PACKAGES,
     PodFacts,
     beyond_torch,
-    gather,
 )
 from launchers.units import GIB
 from launchers.upstream.patches import Verdict
@@ -43,15 +42,6 @@ _REMEDY = {
 }
 """What to do without an operation."""
 _DRAIN = "cordon the node and reset or replace the GPU"
-
-
-def read_facts(
-    launch: Launch, backend: Backend | None, features: Sequence[str], env: Mapping[str, str]
-) -> PodFacts:
-    """Read the facts of this pod; ``features`` as ``Preflight`` takes them."""
-    has_gpus = launch.gpus_per_node > 0
-    root, home = launch.work.root, launch.work.home
-    return gather(env, root, backend, gpus=has_gpus, features=features, scratch=home)
 
 
 def judge_pod(

@@ -33,7 +33,7 @@ from launchers.preflight.gang_probes import (
 )
 from launchers.preflight.judge import judge_measurements
 from launchers.preflight.nvidia_smi import Smi
-from launchers.preflight.probes import free
+from launchers.preflight.probes import free, gather
 from launchers.preflight.report import Report
 from launchers.preflight.worker import CollectivePlan
 from launchers.system.remedies import here
@@ -101,13 +101,19 @@ class Preflight:
             logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
-            facts = pod_checks.read_facts(
-                self.settings.launch, self.backend, self.features, self.env
+            launch = self.settings.launch
+            facts = gather(
+                self.env,
+                launch.work.root,
+                self.backend,
+                gpus=launch.gpus_per_node > 0,
+                features=self.features,
+                scratch=launch.work.home,
             )
             self.adapters, self.smi = facts.adapters, facts.smi
             self.gpu_model = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = pod_checks.judge_pod(facts, self.settings, self.backend, needed)
-            self.report.settle(found, self.settings.launch.work.home)
+            self.report.settle(found, launch.work.home)
 
     def space(self, needed: int | None) -> None:
         """Check the workspace's free space again, once the model's sizes are known.

@@ -32,6 +32,8 @@ from launchers.upstream.versions import parse_version
 SMI = ("nvidia-smi", "-q", "-x")
 SMI_TIMEOUT_SECONDS = 20.0
 """With eight GPUs nvidia-smi takes 1 to 3 s; with a hung GPU it never returns."""
+_NO_DEVICES = "No devices were found"
+"""What nvidia-smi says, with exit code 6, on a host with a driver and without a GPU."""
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
 OPERATIONS_SECONDS = 45.0
 """Time for the operations on the workspace: more than ``lookup`` repeats each question."""
@@ -340,24 +342,11 @@ def count_gpus(env: Mapping[str, str]) -> int:
     if chosen is not None:
         words = (word.strip() for word in chosen.split(","))
         return len(list(itertools.takewhile(_is_device, words)))
-    if shutil.which("nvidia-smi", path=env.get("PATH")) is None:
-        return 0
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "-L"],
-            env=dict(env),
-            capture_output=True,
-            text=True,
-            timeout=SMI_TIMEOUT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise LaunchError(
-            Exit.PREFLIGHT,
-            f"nvidia-smi -L did not answer within {SMI_TIMEOUT_SECONDS:.0f} s",
-            "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE",
-            id="nvidia-smi-timeout",
-        ) from None
-    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+    smi, error = ask(env)
+    if error and _NO_DEVICES not in error:
+        remedy = "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE"
+        raise LaunchError(Exit.PREFLIGHT, error, remedy, id="nvidia-smi-timeout")
+    return len(smi.gpus) if smi else 0
 
 
 def _is_device(word: str) -> bool:

@@ -83,16 +83,12 @@ def key_heads(model: ModelConfig, known: Known) -> Refusal | None:
 
 def experts(model: ModelConfig, known: Known) -> Refusal | None:
     """MC moe_layer.py: AssertionError; each rank holds whole experts."""
-    return _divides("expert-count", EP, known, model.experts, "experts") if model.is_moe else None
+    return _divides("expert-count", EP, known, model.experts, "experts")
 
 
 def expert_width(model: ModelConfig, known: Known) -> Refusal | None:
     """MC experts.py splits the width of an expert; tensor_parallel/utils.py:divide asserts."""
-    return (
-        _divides("expert-width", ETP, known, model.expert_ffn, "moe_intermediate_size")
-        if model.is_moe
-        else None
-    )
+    return _divides("expert-width", ETP, known, model.expert_ffn, "moe_intermediate_size")
 
 
 def width(model: ModelConfig, known: Known) -> Refusal | None:
@@ -279,7 +275,7 @@ def refused(id: str, flag: str, says: str) -> Refusal:
 
 def _divides(id: str, flag: str, known: Known, total: int, what: str) -> Refusal | None:
     size = known.size(flag)
-    if total % size == 0:
+    if total % size == 0:  # also a model without them
         return None
     fits = _choice(divisors(total))
     return refused(id, flag, f"{size} does not divide the model's {what} {total}; use {fits}")

@@ -5,6 +5,7 @@ abbreviated as in ``rules/parallelism.py``.
 """
 
 from collections.abc import Callable
+from math import prod
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.recipe import EXPORT
@@ -283,13 +284,17 @@ def experts_across_nodes(known: Known) -> Refusal | None:
     )
 
 
+def _microbatches(known: Known) -> int:
+    """Return the microbatches of a step on each replica; 0 where no replica fits."""
+    replica = prod(map(known.size, DENSE))
+    step = known.size(MBS) * (known.facts.world // replica)
+    return known.size(GBS) // step if step else 0
+
+
 def bubble(known: Known) -> Refusal | None:
     """Idle share (PP-1)/(m+PP-1), Narayanan et al. 2021, arXiv 2104.04473, divided by VPP."""
-    pp, replica = known.size(PP), 1
-    for flag in DENSE:
-        replica *= known.size(flag)
-    step = known.size(MBS) * (known.facts.world // replica)
-    if pp == 1 or not step or (batches := known.size(GBS) // step) >= pp or not batches:
+    pp, batches = known.size(PP), _microbatches(known)
+    if pp == 1 or not 0 < batches < pp:
         return None
     idle = (pp - 1) / (batches * known.size(VPP) + pp - 1)
     return refused(
@@ -302,12 +307,7 @@ def bubble(known: Known) -> Refusal | None:
 
 def rounded_gradients(known: Known) -> Refusal | None:
     """Sums of gradients in bf16 lose bits with each microbatch: 0.5 % rms at 16, 0.8 % at 64."""
-    replica = 1
-    for flag in DENSE:
-        replica *= known.size(flag)
-    step = known.size(MBS) * (known.facts.world // replica)
-    batches = known.size(GBS) // step if step else 0
-    facts = known.facts
+    facts, batches = known.facts, _microbatches(known)
     if not facts.is_on(AWARE) or facts.text(_GRADIENTS) != "bf16" or batches <= 64:
         return None
     return refused(
@@ -333,10 +333,10 @@ def best_not_evaluated(known: Known) -> Refusal | None:
 
 def no_experts(model: ModelConfig, known: Known) -> Refusal | None:
     """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
-    used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not model.is_moe]
-    return (
-        refused("no-experts", used[0], "has no effect: the model has no experts") if used else None
-    )
+    for flag in (EP, ETP) if not model.is_moe else ():
+        if known.size(flag) > 1:
+            return refused("no-experts", flag, "has no effect: the model has no experts")
+    return None
 
 
 def too_many_recomputed(model: ModelConfig, known: Known) -> Refusal | None:

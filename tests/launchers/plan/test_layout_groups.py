@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from launchers.plan.layout import KINDS, Layout, groups, size, spread, stage_of, stages_of_node
+from launchers.plan.layout import KINDS, Layout, groups, size, spread, stages_of_node
 
 LAYOUTS = [
     Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8),
@@ -46,4 +46,4 @@ def test_a_node_may_hold_several_stages_and_a_stage_several_nodes() -> None:
     four = Layout(nodes=2, gpus_per_node=8, pp=4)
     assert [stages_of_node(four, node) for node in (0, 1)] == [(0, 1), (2, 3)]
     one = Layout(nodes=4, gpus_per_node=8, pp=2)
-    assert [stage_of(one, rank) for rank in (0, 15, 16, 31)] == [0, 0, 1, 1]
+    assert [stages_of_node(one, node) for node in range(4)] == [(0,), (0,), (1,), (1,)]

@@ -12,8 +12,15 @@ from launchers.config.gpu_models import GPU_MODELS
 from launchers.plan import memory, traffic
 from launchers.plan.layout import Layout
 from launchers.plan.parameters import Shard, shards
-from launchers.plan.run_length import PACKED, duration, per_step
-from launchers.plan.step_time import PACE, Link, adapter_bytes_moved, adapter_weights, predict
+from launchers.plan.run_length import PACKED, Duration, of_steps, once, per_step, steps
+from launchers.plan.step_time import (
+    PACE,
+    Link,
+    Speed,
+    adapter_bytes_moved,
+    adapter_weights,
+    predict,
+)
 from launchers.plan.training_job import Training
 from tests.launchers.models import load_model_config
 
@@ -141,6 +148,13 @@ def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
     assert time.process_time() - begin < 2
 
 
+def duration(training: Training, speed: Speed, samples: int, epochs: float = 1.0) -> Duration:
+    """Return the time of training on texts of 1024 tokens."""
+    count = steps(training, samples=samples, tokens=1024, epochs=epochs)
+    before = once(QWEN, training, speed, samples=samples, tokens=1024)
+    return of_steps(training, speed, count, before)
+
+
 BLOCK = {"recompute": "full", "recompute_method": "block", "recompute_num_layers": 12}
 
 
@@ -151,24 +165,23 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
     recompute: dict[str, Any], passes: float
 ) -> None:
     online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), **recompute)
-    once = replace(online, reference=False, compares=False, precomputed=True)
+    first = replace(online, reference=False, compares=False, precomputed=True)
     gpu = GPU_MODELS["h200"]
-    steps = {t.precomputed: predict(QWEN, t, gpu, IB, 1024) for t in (online, once)}
-    whole, every = (steps[way].step_seconds - steps[way].optimizer_seconds for way in (True, False))
+    paced = {t.precomputed: predict(QWEN, t, gpu, IB, 1024) for t in (online, first)}
+    whole, every = (paced[way].step_seconds - paced[way].optimizer_seconds for way in (True, False))
     assert whole / every == pytest.approx(passes / (passes + 1), rel=0.01)
 
     def hours(epochs: int) -> tuple[float, float]:
-        given = {"samples": 100_000, "tokens": 1024.0, "epochs": float(epochs)}
-        runs = [duration(QWEN, t, steps[t.precomputed], **given) for t in (online, once)]  # type: ignore[arg-type]
+        runs = [duration(t, paced[t.precomputed], 100_000, epochs) for t in (online, first)]
         assert runs[0].reference_hours == 0 < runs[1].reference_hours
         return runs[0].hours, runs[1].hours
 
-    packs = 100_000 / per_step(once, 1024.0)
-    paid = duration(QWEN, once, steps[True], samples=100_000, tokens=1024.0).reference_hours
+    packs = 100_000 / per_step(first, 1024.0)
+    paid = duration(first, paced[True], 100_000).reference_hours
     assert paid * 3600 == pytest.approx(packs * whole / passes)
-    first, second = hours(1), hours(2)
-    assert first[1] == pytest.approx(first[0], rel=0.05)
-    assert second[1] < 0.97 * second[0]
+    one, two = hours(1), hours(2)
+    assert one[1] == pytest.approx(one[0], rel=0.05)
+    assert two[1] < 0.97 * two[0]
 
 
 def waited(packing_length: int, **fields: Any) -> tuple[float, float]:
@@ -200,11 +213,11 @@ def test_a_host_that_waits_in_every_layer_adds_its_time_to_the_gpus() -> None:
 def test_the_time_of_a_data_set() -> None:
     training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
     step = predict(QWEN, training, GPU_MODELS["a100-80g"], IB, 1024)
-    run = duration(QWEN, training, step, samples=40_000, tokens=1024, epochs=2)
+    run = duration(training, step, 40_000, epochs=2)
     assert run.steps == 40_000 * 2 // int(128 * PACKED * 8)
     assert run.gpu_hours == pytest.approx(16 * run.hours)
     assert run.low < run.hours < run.high
-    plain = duration(QWEN, replace(training, packing=False), step, samples=1280, tokens=1024)
+    plain = duration(replace(training, packing=False), step, 1280)
     assert plain.steps == 10
 
 

@@ -9,47 +9,42 @@ from launchers.config.settings import from_env
 from launchers.exits import Exit, LaunchError
 from launchers.preflight import probes
 from launchers.preflight.probes import with_gpus
+from tests.launchers.preflight.nvidia_smi import answer, gpu, install
 
 RUN = {"DPO_RUN": "r", "DPO_WORKSPACE": "/w"}
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> dict[str, str]:
-    """Return the environment of a host with two GPUs, one of them with a MIG device."""
-    return {**RUN, "PATH": f"{smi(tmp_path, LISTED)}:{os.environ['PATH']}"}
-
-
-LISTED = "echo 'GPU 0: H200 (UUID: GPU-1)'; echo '  MIG 1g.18gb (UUID: MIG-2)'; echo 'GPU 1: H200'"
-
-
-def smi(folder: Path, script: str) -> Path:
-    """Install an nvidia-smi that runs the script if it is asked for a list."""
-    program = folder / "nvidia-smi"
-    program.write_text(f'#!/bin/sh\n[ "$*" = -L ] || exit 9\n{script}\n')
-    program.chmod(0o755)
-    return folder
+def host(folder: Path, script: str = "") -> dict[str, str]:
+    """Return the environment of a host with two GPUs, or with an nvidia-smi that runs a script."""
+    path = install(folder, answer([gpu(0), gpu(1)]), script=script)
+    return {**RUN, "PATH": f"{path}:{os.environ['PATH']}"}
 
 
 def gpus(env: dict[str, str]) -> int:
     return with_gpus(from_env(env), env).launch.gpus_per_node
 
 
-def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(host: dict[str, str]) -> None:
-    assert gpus(host) == 2
-    assert gpus({**host, "CUDA_VISIBLE_DEVICES": "1"}) == 1
-    assert gpus({**host, "CUDA_VISIBLE_DEVICES": ""}) == 0
+def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(tmp_path: Path) -> None:
+    both = host(tmp_path)
+    assert gpus(both) == 2
+    assert gpus({**both, "CUDA_VISIBLE_DEVICES": "1"}) == 1
+    assert gpus({**both, "CUDA_VISIBLE_DEVICES": ""}) == 0
     assert gpus({**RUN, "PATH": ""}) == 0
+    assert gpus(host(tmp_path, "echo No devices were found; exit 6")) == 0
 
 
-def test_a_number_that_was_given_counts(host: dict[str, str]) -> None:
-    assert gpus({**host, "DPO_GPUS_PER_NODE": "0"}) == 0
-    assert gpus({**host, "DPO_GPUS_PER_NODE": "1"}) == 1
-    assert gpus({**host, "NPROC_PER_NODE": "4"}) == 4
+def test_a_number_that_was_given_counts(tmp_path: Path) -> None:
+    both = host(tmp_path)
+    assert gpus({**both, "DPO_GPUS_PER_NODE": "0"}) == 0
+    assert gpus({**both, "DPO_GPUS_PER_NODE": "1"}) == 1
+    assert gpus({**both, "NPROC_PER_NODE": "4"}) == 4
 
 
-def test_an_nvidia_smi_that_hangs_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("script", ["exec sleep 30", "echo Driver/library mismatch; exit 18"])
+def test_a_driver_without_an_answer_is_no_host_without_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
     monkeypatch.setattr(probes, "SMI_TIMEOUT_SECONDS", 0.2)
-    env = {**RUN, "PATH": f"{smi(tmp_path, 'exec sleep 30')}:{os.environ['PATH']}"}
     with pytest.raises(LaunchError) as no:
-        gpus(env)
+        gpus(host(tmp_path, script))
     assert (no.value.code, no.value.id) == (Exit.PREFLIGHT, "nvidia-smi-timeout")
