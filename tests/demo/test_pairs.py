@@ -37,11 +37,8 @@ def short():
 
 def test_a_pair_is_the_first_paragraph_and_its_words_in_another_order() -> None:
     pairs = list(pairs_of(SOURCE, "tools.box"))
-    assert [pair.name for pair in pairs] == [
-        "tools.box.Box",
-        "tools.box.Box.open",
-        "tools.box.Box.open.inner",
-    ]
+    names = ("Box", "Box.open", "Box.open.inner")
+    assert [pair.name for pair in pairs] == [f"tools.box.{name}" for name in names]
     assert pairs[0].chosen == "Keep one thing until somebody asks for it."
     assert pairs[1].chosen == "Return the thing that the box keeps inside."
     assert pairs[1].prompt == "What does tools.box.Box.open do?"

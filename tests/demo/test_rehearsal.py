@@ -16,6 +16,7 @@ from scripts.demo.sources import Sources
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
 
+pytestmark = pytest.mark.demo
 RUN = "demo-rehearsal"
 
 
@@ -26,15 +27,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = Sources(root=root / "sources")
     demo.prepare(made, training_python(ROOT, None), {}, Console(quiet=True))
     values = [word for file in (sources.VALUES, made.values) for word in ("-f", str(file))]
-    words = ["rehearse", "--local", "--run", "demo", "--workspace", str(root / "workspace")]
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.cli", *words, *values],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "scripts.cli", "rehearse", "--local", "--run", "demo", *values]
+    words += ["--workspace", str(root / "workspace")]
+    env = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "restart in place attempt=2" in done.stdout
     assert "verdict: " in done.stdout
@@ -46,7 +42,6 @@ def report(workspace: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.demo
 @pytest.mark.timeout(900)
 def test_it_trained_saved_was_killed_and_resumed(workspace: Path) -> None:
     measured = report(workspace)["measured"]
@@ -60,26 +55,16 @@ def test_it_trained_saved_was_killed_and_resumed(workspace: Path) -> None:
         assert 0 < host["peak_at_save"] <= host["peak"] < host["limit"]
 
 
-@pytest.mark.demo
 def test_no_figure_fails_and_the_export_was_loaded_and_run(workspace: Path) -> None:
     found = report(workspace)
     verdicts = {figure["id"]: figure["verdict"] for figure in found["figures"]}
-    assert verdicts.keys() == {
-        "resume",
-        "host-memory",
-        "speed",
-        "save",
-        "grace",
-        "disk",
-        "evaluation",
-        "export",
-    }
+    wanted = "resume host-memory speed save grace disk evaluation export"
+    assert verdicts.keys() == set(wanted.split())
     assert "fail" not in verdicts.values()
     export = found["measured"]["export"]
     assert (export["model"], export["problems"]) == ("Qwen3ForCausalLM", [])
 
 
-@pytest.mark.demo
 def test_it_leaves_the_caches_logs_and_the_report(workspace: Path) -> None:
     own = workspace / "runs" / f"{RUN}.rehearsal"
     assert not (own / "checkpoints").exists() and not (own / "export").exists()

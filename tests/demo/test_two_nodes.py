@@ -5,11 +5,11 @@ import ast
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 import pytest
@@ -19,24 +19,20 @@ from launchers.metrics.rows import Row
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.storage.checkpoint import COMPLETE
 
+pytestmark = pytest.mark.demo
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "megatron_dpo" / "example.ipynb"
 AFTER = 54
 """A step, after that of the first checkpoint, that finishes before the interruption."""
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "scripts.cli", "demo", "--folder", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": "120"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start(folder: Path) -> Popen[str]:
+    words = [sys.executable, "-m", "scripts.cli", "demo", "--folder", str(folder)]
+    env = {**os.environ, "COLUMNS": "120"}
+    return Popen(words, cwd=ROOT, env=env, stdout=PIPE, stderr=STDOUT, text=True)
 
 
-def finish(demo: subprocess.Popen[str]) -> str:
+def finish(demo: Popen[str]) -> str:
     output, _ = demo.communicate(timeout=240)
     assert demo.returncode == 0, output
     return output
@@ -48,7 +44,7 @@ def rows(home: Path) -> Iterator[tuple[int, float]]:
         yield step.number, step.row["loss"]
 
 
-def wait_for_step(home: Path, step: int, demo: subprocess.Popen[str]) -> None:
+def wait_for_step(home: Path, step: int, demo: Popen[str]) -> None:
     stop = time.monotonic() + 300
     while not any(done >= step for done, _ in rows(home)):
         assert demo.poll() is None, finish(demo)
@@ -81,7 +77,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.demo
 @pytest.mark.timeout(700)
 def test_two_nodes_learn_the_preference(folder: Path) -> None:
     figures = json.loads((folder / "demo.json").read_text())
@@ -90,17 +85,12 @@ def test_two_nodes_learn_the_preference(folder: Path) -> None:
     assert figures["margin_after"] > 1
     home = folder / "workspace" / "runs" / "demo"
     assert (home / "export" / "model.safetensors").exists()
-    assert states(home) == {
-        "clone": "up to date",
-        "download": "up to date",
-        "convert": "skipped",
-        "train": "done",
-    }
+    kept = dict.fromkeys(("clone", "download"), "up to date")
+    assert states(home) == {**kept, "convert": "skipped", "train": "done"}
     # Both nodes trained, in both attempts.
     assert len(list((home / "attempts").glob("[12]/node-[01].log"))) == 4
 
 
-@pytest.mark.demo
 def test_a_run_that_was_cut_repeats_no_step(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
     logged = [step for step, _ in rows(home)]
@@ -110,7 +100,6 @@ def test_a_run_that_was_cut_repeats_no_step(folder: Path) -> None:
     assert (home / "checkpoints" / f"checkpoint-{cut}" / COMPLETE).exists()
 
 
-@pytest.mark.demo
 def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
     found = reader.read(home / "metrics.jsonl", Row)
@@ -127,20 +116,16 @@ def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
         assert row.data_seconds is not None and 0 < row.data_seconds < row.seconds
 
 
-@pytest.mark.demo
 def test_progress_says_how_training_ended(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
     last = reader.read(home / "metrics.jsonl", Row)[-1]
     training = json.loads((home / "progress.json").read_text())["training"]
     assert (training["step"], training["total"], training["attempt"]) == (last.step, last.step, 2)
-    assert (training["loss"], training["margin"]) == (
-        last.values["loss"],
-        last.values["rewards/margins"],
-    )
+    values = (last.values["loss"], last.values["rewards/margins"])
+    assert (training["loss"], training["margin"]) == values
     assert 0 < training["goodput"] < 1
 
 
-@pytest.mark.demo
 def test_the_export_has_what_the_trainer_computes_in_float32(folder: Path) -> None:
     home = folder / "workspace" / "runs" / "demo"
     compared = json.loads((home / "export.json").read_text())["compared"]
@@ -148,14 +133,12 @@ def test_the_export_has_what_the_trainer_computes_in_float32(folder: Path) -> No
     assert compared["difference"] <= compared["bound"] == 1e-4
 
 
-@pytest.mark.demo
 def test_the_report_shows_both_attempts(folder: Path) -> None:
     page = (folder / "report.html").read_text()
     assert "Trained 100 of 100 steps in 2 attempts." in page
     assert f"steps 1 to {cut_after(folder / 'workspace' / 'runs' / 'demo')}. Exit code 75" in page
 
 
-@pytest.mark.demo
 @pytest.mark.timeout(120)
 def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     output = finish(start(folder))
@@ -166,7 +149,6 @@ def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     assert json.loads((folder / "demo.json").read_text())["accuracy_after"] >= 0.95
 
 
-@pytest.mark.demo
 def test_the_notebook_runs_on_the_demo(
     folder: Path,
     tmp_path: Path,
