@@ -24,7 +24,7 @@ from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
 from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
-from scripts.report.formats import Format
+from scripts.report import Format
 from scripts.run_verbs import (
     Context,
     Json,
@@ -105,10 +105,6 @@ ReportJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")
 ReportFile = Annotated[
     Path | None,
     typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
-]
-ReportData = Annotated[
-    list[Path] | None,
-    typer.Option("--data", help="Add what a file or folder of rows holds, as `data` shows it."),
 ]
 DemoFolder = Annotated[
     Path | None, typer.Option(help="Folder for all files of the demo; default: .demo.")
@@ -255,9 +251,7 @@ def report(
     context: Context = None,
     workspace: RunsWorkspace = Path(),
     source: run_verbs.Sources = Source.AUTO,
-    output: ReportFormat = Format.HTML,
-    data: ReportData = None,
-    model: data_verb.ModelFolder = None,
+    output: ReportFormat = "html",
     file: ReportFile = None,
     as_json: ReportJson = False,
 ) -> None:
@@ -269,9 +263,7 @@ def report(
 
     request = reporting.Request(
         targets=[target_of(run, namespace, context, workspace, source) for run in runs],
-        format=Format.JSON if as_json else output,
-        data=data or [],
-        model=model,
+        format="json" if as_json else output,
         file=file,
     )
     raise typer.Exit(reporting.run(request, terminal()))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 WORKSPACE = "MEGATRON_DPO_WORKSPACE"
 """Variable with the folder where the workspace is mounted on this machine."""
 EXIT_CODES = "Exit codes: 0 done or running, 1 failed, 2 usage, 3 waiting, 4 the state is unknown."
-
-
-class Until(StrEnum):
-    """State that `submit` waits for (`submit/follow.py`)."""
-
-    FIRST_STEP = "first-step"
-    DONE = "done"
 
 
 def _check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
@@ -109,8 +101,9 @@ Pairs = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan and check only.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Return once all ranks run.")]
-UntilOption = Annotated[
-    Until | None, typer.Option("--until", help="Return at the first step, or the end.")
+Until = Annotated[
+    Literal["first-step", "done"] | None,
+    typer.Option("--until", help="Return at the first step, or the end."),
 ]
 By = Annotated[
     str | None,
@@ -196,7 +189,7 @@ def submit(
     workspace: Workspace = None,
     dry_run: DryRun = False,
     wait: Wait = False,
-    until: UntilOption = None,
+    until: Until = None,
     by: By = None,
     budget: BudgetOption = None,
     among: Among = None,
@@ -207,7 +200,7 @@ def submit(
     from scripts.submit import command
     from scripts.submit.follow import Until as Goal
 
-    goal = Goal(until.value) if until else Goal.RUNNING if wait else Goal.SUBMITTED
+    goal = Goal(until) if until else Goal.RUNNING if wait else Goal.SUBMITTED
     request = command.Request(
         target=Target(run=run, namespace=namespace, context=context, workspace=workspace),
         files=files or [],

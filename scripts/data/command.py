@@ -59,10 +59,8 @@ def run(request: Request, console: Console) -> int:
     return 1 if document["refused"] else 0
 
 
-def document_of(request: Request, recipe: Recipe | None = None) -> dict[str, Any]:
-    """Return the document of a request's datasets.
-
-    ``recipe`` judges the rows; by default that of the request's values.
+def document_of(request: Request) -> dict[str, Any]:
+    """Return the document of a request's datasets, judged with the recipe of its values.
 
     Raises:
         Problem: a file does not exist, or the values are refused.
@@ -70,7 +68,31 @@ def document_of(request: Request, recipe: Recipe | None = None) -> dict[str, Any
     for path in (*request.paths, *request.held_out):
         if not path.exists():
             raise Problem(f"{path} does not exist; give files or folders of rows")
-    return look(recipe or recipe_of(request), request)
+    recipe = recipe_of(request)
+    refused: list[str] = []
+    datasets = _judged(recipe, "file", request.paths, refused)
+    held_out = _judged(recipe, "--held-out", request.held_out, refused)
+    for each in datasets:
+        try:
+            dataset_check.refuse(recipe, each)
+        except LaunchError as error:
+            refused.append(f"{error} [{error.id}]")
+    pairs = [pair for each in datasets for _, _, pair in each.pairs]
+    evaluated = [pair for each in held_out for _, _, pair in each.pairs]
+    model = request.model or _local_model(recipe)
+    lengths, why = tokenizer(model)
+    given = recipe.arg("max_length", str(MAX_LENGTH))
+    limit = int(given) if given.isdecimal() else MAX_LENGTH
+    numbers = measure(pairs, evaluated if request.held_out else None, lengths, limit)
+    return {
+        "schema": 1,
+        "refused": refused,
+        "datasets": [_dataset(each) for each in datasets],
+        "max_length": limit,
+        "template": recipe.arg("template") or _template(model),
+        "no_tokens": why,
+        **asdict(numbers),
+    }
 
 
 def recipe_of(request: Request) -> Recipe:
@@ -96,34 +118,6 @@ def _put(args: dict[str, Any], names: list[str], value: str) -> None:
     for name in names[:-1]:
         args = args.setdefault(name, {})
     args[names[-1]] = value
-
-
-def look(recipe: Recipe, request: Request) -> dict[str, Any]:
-    """Return the document of datasets."""
-    refused: list[str] = []
-    datasets = _judged(recipe, "file", request.paths, refused)
-    held_out = _judged(recipe, "--held-out", request.held_out, refused)
-    for each in datasets:
-        try:
-            dataset_check.refuse(recipe, each)
-        except LaunchError as error:
-            refused.append(f"{error} [{error.id}]")
-    pairs = [pair for each in datasets for _, _, pair in each.pairs]
-    evaluated = [pair for each in held_out for _, _, pair in each.pairs]
-    model = request.model or _local_model(recipe)
-    lengths, why = tokenizer(model)
-    given = recipe.arg("max_length", str(MAX_LENGTH))
-    limit = int(given) if given.isdecimal() else MAX_LENGTH
-    numbers = measure(pairs, evaluated if request.held_out else None, lengths, limit)
-    return {
-        "schema": 1,
-        "refused": refused,
-        "datasets": [_dataset(each) for each in datasets],
-        "max_length": limit,
-        "template": recipe.arg("template") or _template(model),
-        "no_tokens": why,
-        **asdict(numbers),
-    }
 
 
 def _judged(

@@ -19,11 +19,6 @@ def render(document: Mapping[str, Any]) -> str:
     return whole(f"{title}: pairs", tag("header", head), *shown)
 
 
-def part(document: Mapping[str, Any]) -> Html:
-    """Return the same as one section of another page."""
-    return tag("div", [tag("article", tag("h3", name), of) for name, of in _sections(document)])
-
-
 def _sections(document: Mapping[str, Any]) -> Iterator[tuple[str, Html]]:
     refused = document["refused"]
     unread = all(each["unread"] for each in document["datasets"])

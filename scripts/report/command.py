@@ -2,26 +2,19 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from launchers.config.recipe import Recipe, parse
-from launchers.exits import LaunchError
-from launchers.state.json_text import part
 from scripts import prices, redact
-from scripts.data import command as looking
-from scripts.data import page as data_page
 from scripts.observe.command import Target
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
-from scripts.report import document, markdown, reading
-from scripts.report.formats import Format
+from scripts.report import Format, document, markdown, reading
 from scripts.report.html import page
 from scripts.report.locate import changed, located
 from scripts.report.record import RunRecord
@@ -46,11 +39,7 @@ class Request:
 
     targets: Sequence[Target]
     """Their runs are names on the workspace, or paths of runs' folders."""
-    format: Format = Format.HTML
-    data: Sequence[Path] = ()
-    """Files or folders of rows, shown as `megatron-dpo data` does."""
-    model: Path | None = None
-    """Folder with the tokenizer that counts their tokens."""
+    format: Format = "html"
     file: Path | None = None
     """By default ``report-<runs>.html`` here for HTML, the terminal for the others."""
 
@@ -58,10 +47,9 @@ class Request:
 def run(request: Request, console: Console) -> int:
     """Write the report; return the exit status."""
     runs = records(request)
-    data = datasets(request.data, runs[0], request.model) if request.data else None
-    text = render(runs, request.format, data)
+    text = render(runs, request.format)
     file = request.file
-    if file is None and request.format is Format.HTML:
+    if file is None and request.format == "html":
         file = Path(f"report-{'-'.join(distinct(runs))[:100].replace(' ', '-')}.html")
     if file is None:
         console.out(text, end="", highlight=False)
@@ -84,30 +72,8 @@ def _record(target: Target, redactor: Redactor) -> RunRecord:
         return replace(record, place=found.how, prices=prices.read(), changes=changes)
 
 
-def datasets(paths: Sequence[Path], run: RunRecord, model: Path | None = None) -> dict[str, Any]:
-    """Return the document of datasets, judged with the arguments of a run.
-
-    Raises:
-        Problem: a file does not exist.
-    """
-    return looking.document_of(looking.Request(paths=paths, model=model), _recipe(run))
-
-
-def _recipe(run: RunRecord) -> Recipe | None:
-    """Return the recipe of a run's plan; None without a plan that this launcher reads."""
-    given = {name: value for name, value in part(run.plan, "recipe").items() if name != "digest"}
-    try:
-        return parse(given) if given else None
-    except LaunchError:
-        return None
-
-
-def render(
-    runs: Sequence[RunRecord], format: Format = Format.HTML, data: Mapping[str, Any] | None = None
-) -> str:
+def render(runs: Sequence[RunRecord], format: Format = "html") -> str:
     """Return the report of runs.
-
-    ``data``: document of `megatron-dpo data` that is part of the report.
 
     Raises:
         Problem: too many runs.
@@ -115,13 +81,11 @@ def render(
     if len(runs) > MOST:
         raise Problem(f"{len(runs)} runs in one report; give at most {MOST}")
     names = distinct(runs)
-    if format is Format.JSON:
-        found = document.build(runs, names) | ({"data": data} if data else {})
-        return json.dumps(found, indent=1, allow_nan=False) + "\n"
-    if format is Format.MARKDOWN:
-        return markdown.render(runs, names, data)
-    more = [("Data", data_page.part(data))] if data else []
-    return page.render(runs, names, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", more=more)
+    if format == "json":
+        return json.dumps(document.build(runs, names), indent=1, allow_nan=False) + "\n"
+    if format == "md":
+        return markdown.render(runs, names)
+    return page.render(runs, names, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
 
 
 def distinct(runs: Sequence[RunRecord]) -> list[str]:

@@ -21,7 +21,6 @@ The format, version 1; `schema` rises when a field changes its meaning or goes:
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
           progress, plan, changes[], notes[]}]
-    data (with ``--data``: the document of `megatron-dpo data`)
 
 ``progress`` and ``plan`` are the run's files (``launchers/progress/README.md``). Columns are those
 of ``metrics.jsonl``; a curve of more than 360 values holds means, minima and maxima of equal groups

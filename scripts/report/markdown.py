@@ -1,10 +1,8 @@
 """The report as Markdown, short enough for a pull request."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from launchers.logs import printable
-from scripts.data import screen
 from scripts.plan.units import time_text
 from scripts.report import facts, timeline
 from scripts.report.numbers import percent
@@ -14,10 +12,8 @@ from scripts.report.timeline import SHORT
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]|#~"} | {"<": "&lt;", ">": "&gt;"})
 
 
-def render(
-    runs: Sequence[RunRecord], names: Sequence[str], data: Mapping[str, Any] | None = None
-) -> str:
-    """Return one document; a column for each run, then the rows of ``data``."""
+def render(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
+    """Return one document; a column for each run."""
     figures = [{label: value for label, value, _ in facts.figures(run)} for run in runs]
     labels = list(dict.fromkeys(label for each in figures for label in each))
     parts = [
@@ -29,8 +25,6 @@ def render(
     ]
     for run, name in zip(runs, names, strict=True):
         parts += list(_run(run, name))
-    if data:
-        parts += list(_data(data))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -58,17 +52,6 @@ def _run(run: RunRecord, name: str) -> Iterable[str]:
         yield f"Pairs: {_text(trained)}."
     if versions := ", ".join(f"{n} {v}" for n, v in facts.versions(run)):
         yield f"Versions: {_text(versions)}."
-
-
-def _data(data: Mapping[str, Any]) -> Iterable[str]:
-    yield "### Data"
-    for text in data["refused"]:
-        yield f"Refused: {_text(text)}"
-    for each in data["datasets"]:
-        yield _table([each["file"], ""], screen.dataset(each))
-    if data["pairs"]:
-        yield _table([data["unit"], "median", "p95", "max"], screen.spreads(data))
-        yield _table(["pairs", ""], screen.numbers(data))
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

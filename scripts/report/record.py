@@ -1,4 +1,4 @@
-"""Record of a run: read from its files, or made from a result of tests/bench."""
+"""Record of a run, read from its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,7 +20,6 @@ PROGRAMS = {
     "saves": ("launcher.saves", "stops of training by saves, and an exact resume"),
     "rehearse": ("launcher.rehearse", "the launcher's rehearsal"),
     "preflight": ("preflight.command", "the checks before training, with injected faults"),
-    "forecast": ("forecast", "predictions of the visits 4gpu and 8gpu; no GPU"),
     "headlines": ("headlines", "figures.csv, from all results; no GPU"),
 }
 """Module, whose ``main`` takes the words after the name, and what it does."""

@@ -5,6 +5,7 @@ The runs: one on CPU with evaluations, whose `progress.json` is kept as its laun
 The engine is built by `make test-chart` (tests/e2e/tools/promql).
 """
 
+import itertools
 import json
 import re
 import subprocess
@@ -17,11 +18,12 @@ from typing import Any
 import pytest
 
 from launchers.metrics import rows
+from launchers.metrics.rows import Row
 from launchers.progress import prometheus
 from launchers.progress.progress import Progress
 from launchers.progress.training import Timeline
 from scripts.dev import results
-from scripts.dev.figures.gpu_report import run_rows
+from scripts.report.metrics_file import TRAINER
 from tests.chart.helm import CHART, LIBRARY, ROOT
 from tests.launchers.progress.test_exporter import get, serving
 
@@ -33,6 +35,29 @@ pytestmark = pytest.mark.skipif(
 )
 Answer = Mapping[str, Any]
 """`error`, and `samples` with `labels` and `value`."""
+
+
+def run_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows of the steps of a run, as far as its result has them."""
+    log, steps, world = run["log"], run["each_step"], run["world"]
+    ends = itertools.accumulate(steps["seconds"])  # the result has no clock times
+    for at, (end, seconds) in enumerate(zip(ends, steps["seconds"], strict=True)):
+        tokens = steps["tokens"][at]
+        yield Row(
+            step=at + 1,
+            total=len(steps["seconds"]),
+            attempt=1,
+            time=end,
+            seconds=seconds,
+            tokens=tokens,
+            world=world,
+            tokens_per_second_per_gpu=tokens / seconds / world,
+            reserved_gib=log["memory(GiB)"][at],
+            token_balance=steps["balance"][at],
+            grad_norm=log["grad_norm"][at],
+            learning_rate=log["learning_rate"][at],
+            values={name: log[name][at] for name in TRAINER},
+        )
 
 
 def on_gpus(folder: Path) -> str:

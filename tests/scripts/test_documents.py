@@ -219,10 +219,6 @@ def test_report_and_bundle(call: Call, tmp_path: Path) -> None:
     ended = call("report", *where, "--json")
     read(ended, "report")
     assert ended.out == call("report", *where, "-o", "json").out
-    (tmp_path / "a.jsonl").write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
-    document = call("report", *where, "--json", "--data", str(tmp_path / "a.jsonl")).document
-    validate("report", document)
-    validate("data", document["data"])
     file = tmp_path / "made.tar.gz"
     words = ("bundle", *where, "--no-cluster", "--json", "--file", str(file))
     packed = read(call(*words), "bundle")

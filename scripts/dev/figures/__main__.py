@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.dev.figures import gpu_report, learning, pictures, starts, table
+from scripts.dev.figures import learning, pictures, starts, table
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.measured import Run, runs
 from scripts.dev.figures.plot import draw
@@ -38,7 +38,7 @@ def main() -> int:
         return 2
     PAGE.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
-    written = [PAGE, PLOT, starts.draw(), *gpu_report.write()]
+    written = [PAGE, PLOT, starts.draw()]
     for proof in learning.newest_first()[:1]:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)

@@ -1,4 +1,4 @@
-"""Pictures of the pages in ``values/reports``, drawn by a headless Chromium."""
+"""Pictures of the page in ``values/reports``, drawn by a headless Chromium."""
 
 import shutil
 import subprocess
@@ -11,6 +11,7 @@ from scripts.helm import ROOT
 from scripts.problem import Problem
 
 FOLDER = ROOT / "values" / "reports"
+PAGE = FOLDER / "demo-preempted.html"
 SUMMARY = (
     "figure:nth-child(n+4), figure .note, figure details, .readout, section > div > .note,"
     " #s2 > div > .note { display: none } section { padding-top: 26px }"
@@ -20,10 +21,8 @@ SUMMARY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A view of a page, from its top."""
+    """A view of the page, from its top."""
 
-    page: str
-    """Name of the page's file, without its ending."""
     width: int
     height: int
     """In CSS pixels."""
@@ -33,9 +32,8 @@ class Picture:
 
 
 PICTURES: Mapping[str, Picture] = {
-    "bench-4gpu-split": Picture(page="bench-4gpu-split", width=1240, height=1180),
-    "demo-preempted": Picture(page="demo-preempted", width=1240, height=1150, style=SUMMARY),
-    "demo-preempted-phone": Picture(page="demo-preempted", width=390, height=1120, dark=True),
+    "demo-preempted": Picture(width=1240, height=1150, style=SUMMARY),
+    "demo-preempted-phone": Picture(width=390, height=1120, dark=True),
 }
 """By the name of the file."""
 
@@ -78,7 +76,6 @@ def _draw(chromium: str, wanted: Picture, to: Path) -> Path:
 
 def _framed(wanted: Picture, folder: Path) -> Path:
     """Write a copy of the page with the style of the picture; return it."""
-    text = (FOLDER / f"{wanted.page}.html").read_text(encoding="utf-8")
-    page = folder / "page.html"
+    text, page = PAGE.read_text(encoding="utf-8"), folder / "page.html"
     page.write_text(text.replace("</style>", f"{wanted.style}</style>", 1), encoding="utf-8")
     return page

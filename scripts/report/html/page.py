@@ -52,14 +52,8 @@ SECTIONS: Sequence[tuple[str, Section]] = (
 )
 
 
-def render(
-    runs: Sequence[RunRecord],
-    names: Sequence[str],
-    *,
-    made: str = "",
-    more: Sequence[tuple[str, Html]] = (),
-) -> str:
-    """Return the page."""
+def render(runs: Sequence[RunRecord], names: Sequence[str], made: str) -> str:
+    """Return the page; ``made`` is the time in its footer."""
     title = f"{' · '.join(names)}: training report"
     shown = [
         (name, content)
@@ -67,7 +61,6 @@ def render(
         if (content := section(runs, names)) is not None
     ]
     missing = [name for name, _ in SECTIONS if name not in dict(shown)]
-    shown += more
     return whole(
         title,
         tag("a", "Skip to the result", href="#s1", class_="skip"),
@@ -147,7 +140,7 @@ def _footer(runs: Sequence[RunRecord], missing: Sequence[str], made: str) -> Htm
         notes.append(tag("li", f"Not recorded: {', '.join(missing).lower()}."))
     rows = sum(run.rows for run in runs)
     text = (
-        f"Made by megatron-dpo report{f' on {made}' if made else ''} from {rows:,} recorded steps. "
+        f"Made by megatron-dpo report on {made} from {rows:,} recorded steps. "
         "Curves: means of consecutive steps, at most 360 points each, no value cut off. "
         "Passwords and tokens are replaced by [redacted]."
     )

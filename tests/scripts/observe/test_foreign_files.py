@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripts.report.formats import Format
 
 from launchers.config.workspace import Workspace
 from launchers.state import contents
@@ -19,7 +20,6 @@ from launchers.state import document as state
 from scripts.observe.workspace import read_run
 from scripts.report import command as reporting
 from scripts.report import document, reading
-from scripts.report.formats import Format
 from tests.scripts.observe.planted import rewrite
 from tests.scripts.status.recorded import make_run
 

@@ -21,9 +21,8 @@ from scripts.observe.command import Target
 from scripts.observe.local_copy import unpack
 from scripts.observe.ways import Source
 from scripts.problem import Problem
-from scripts.report import command, reading
+from scripts.report import Format, command, reading
 from scripts.report.command import Request
-from scripts.report.formats import Format
 from scripts.report.locate import located
 from tests.scripts.observe.fixtures import JOBSETS, at
 from tests.scripts.observe.planted import jobset, rewrite, suspended
@@ -49,7 +48,7 @@ def run(workspace: Path) -> Path:
 def document(source: Source, workspace: Path = Path("elsewhere")) -> dict[str, object]:
     console = Console(width=200)
     target = Target(run="dpo", workspace=workspace, source=source)
-    request = Request(targets=[target], format=Format.JSON)
+    request = Request(targets=[target], format="json")
     with console.capture() as captured:
         assert command.run(request, console) == 0
     found: dict[str, object] = json.loads(captured.get())["runs"][0]
@@ -124,7 +123,8 @@ def test_what_has_changed_since_the_run_stands_in_each_format(
     found, *others = map(str, cast(list[str], document(source, workspace)["changes"]))
     assert said in found and others == []
     record = replace(reading.read(Workspace.of(started)), changes=[found])
-    for form, begin in ((Format.MARKDOWN, "Changed: "), (Format.HTML, "<b>Changed: </b>")):
+    changed: tuple[tuple[Format, str], ...] = (("md", "Changed: "), ("html", "<b>Changed: </b>"))
+    for form, begin in changed:
         assert begin in command.render([record], form)
     assert document(Source.MOUNT, started.parent.parent)["changes"] == [], "no cluster is asked"
 

@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
@@ -17,9 +17,8 @@ from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.observe.watch import Look
 from scripts.observe.workspace import read_run
-from scripts.report import command, facts, reading
+from scripts.report import Format, command, facts, reading
 from scripts.report.columns import reduce
-from scripts.report.formats import Format
 from scripts.status import screen
 from scripts.status.command import document
 from scripts.status.summary import Status, summarise
@@ -79,11 +78,11 @@ def write(work: Workspace, lines: list[dict[str, Any]]) -> None:
 
 def test_the_report_is_json_and_names_the_files(work: Workspace) -> None:
     run = reading.read(work)
-    found = strict(command.render([run], Format.JSON))["runs"][0]
+    found = strict(command.render([run], "json"))["runs"][0]
     assert found["progress"]["training"]["eta_seconds"] is None
     named = ("progress.json", "plan.json")
     assert set(found["notes"]) == {f"{name}: {json_text.NOT_FINITE}" for name in named}
-    for kind in (Format.HTML, Format.MARKDOWN):
+    for kind in ("html", "md"):
         text = command.render([run], kind)
         assert ">inf<" not in text and "Infinity" not in text and "NaN" not in text
 
@@ -110,9 +109,9 @@ def test_a_last_step_without_a_loss_is_named(tmp_path: Path) -> None:
     run = reading.read(work)
     assert figures(run)["Training loss"] == ("0.225", "last finite one; step 20 has none")
     assert figures(run)["Without a finite loss"] == ("1 step", "last: step 20")
-    for kind in (Format.HTML, Format.MARKDOWN):
+    for kind in ("html", "md"):
         assert "Without a finite loss" in command.render([run], kind)
-    found = strict(command.render([run], Format.JSON))["runs"][0]
+    found = strict(command.render([run], "json"))["runs"][0]
     assert found["missing"] == {"loss": {"steps": 1, "last": 20, "is_newest": True}}
     status = summarise(seen(work))
     assert status.loss is None and "step 20 has no finite loss" in printed(status)
@@ -165,7 +164,7 @@ def test_numbers_at_the_end_of_a_float_have_a_page(
     write(work, lines)
     rewrite(work.plan, memory={"total_gib": values[0], "card_gib": values[1]})
     run = reading.read(work)
-    assert all("dpo-42" in command.render([run], kind) for kind in Format)
+    assert all("dpo-42" in command.render([run], kind) for kind in get_args(Format))
     is_drawn = abs(values[0]) < 1e300
     assert ("loss" in run.curves) is is_drawn and ("loss" in run.missing) is not is_drawn
 

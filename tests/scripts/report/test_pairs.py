@@ -2,15 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from scripts.problem import Problem
-from scripts.report import command, facts, reading
-from scripts.report.formats import Format
-from tests.scripts.observe.planted import rewrite
-from tests.scripts.report.planted import plant
+from scripts.report import Format, command, facts, reading
 
 EPOCH: dict[str, Any] = {"epoch": 1, "steps": [1, 3], "once": 40, "not_trained": 0}
 EPOCH |= {"again": {"count": 0, "pairs": []}, "margins": {"5": -0.25, "50": 0.5}}
@@ -27,7 +23,7 @@ def test_the_report_shows_proof_margins_and_the_worst_pairs(tmp_path: Path) -> N
     (home / "pairs" / "summary.json").write_text(json.dumps(SUMMARY))
     run = reading.read(reading.find("one", tmp_path))
     proof = "40 pairs, steps 1 to 3: each exactly once in each epoch"
-    page, text, document = (command.render([run], each) for each in Format)
+    page, text, document = (command.render([run], each) for each in get_args(Format))
     assert proof in page and "below 0: 12.5%" in page and "&lt;pairs&gt;.jsonl" in page
     assert proof in text
     assert json.loads(document)["runs"][0]["ledger"] == SUMMARY
@@ -51,25 +47,3 @@ def test_what_is_not_proven_is_said(change: dict[str, Any], said: str) -> None:
     found = facts.proof(SUMMARY | change)
     assert said in found and bool(found) is bool(said)
     assert "each exactly once" not in found
-
-
-def test_rows_given_are_shown_as_the_runs_arguments_read_them(tmp_path: Path) -> None:
-    work = plant(tmp_path)
-    columns = {"ask": "query", "good": "response", "bad": "rejected_response"}
-    recipe = json.loads(work.plan.read_text())["recipe"]
-    recipe["args"] |= {"columns": json.dumps(columns), "max_length": "77"}
-    rewrite(work.plan, recipe=recipe)
-    run = reading.read(work)
-    rows = [{"ask": f"q {n}", "good": "yes " * 9, "bad": f"no {n}"} for n in range(4)]
-    (tmp_path / "<a>.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    data = command.datasets([tmp_path / "<a>.jsonl"], run)
-    assert (data["pairs"], data["max_length"], data["refused"]) == (4, 77, [])
-    page, text, document = (command.render([run], each, data) for each in Format)
-    assert ">Data</h2>" in page and "&lt;a&gt;.jsonl</h3>" in page and "Worst" not in page
-    assert "### Data" in text and "4 kept" in page and "4 kept" in text
-    assert json.loads(document)["data"] == data
-    (tmp_path / "b.jsonl").write_text('{"a": 1}\n')
-    refused = command.datasets([tmp_path / "b.jsonl"], run)
-    assert "[dataset-columns-unknown]" in command.render([run], Format.HTML, refused)
-    with pytest.raises(Problem, match="nope does not exist"):
-        command.datasets([tmp_path / "nope"], run)
