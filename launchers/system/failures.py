@@ -46,6 +46,8 @@ _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
 )
 """Exceptions raised by finalisers at exit are never the cause."""
+_FIRST = re.compile(r"\s*(?:\[rank\d+\]:\s*)?(?!Traceback|\[rank)(\S.*)")
+"""The line behind an exception whose text begins with a new line."""
 _CHAINED = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception"
 )
@@ -225,7 +227,9 @@ def _last_chain(text: str) -> list[str]:
         if chain and not _CHAINED.search(text, end, follower):
             break
         exception = re.sub(r"^\[rank\d+\]:\s*", "", exception)
-        if re.fullmatch(r"[\w.]+:?", exception):  # it has no text
+        if exception.endswith(":") and (line := _FIRST.match(text, end)):  # its text begins so
+            exception = f"{exception} {line[1]}"
+        elif re.fullmatch(r"[\w.]+:?", exception):  # it has no text
             exception = exception.rstrip(":") + _place(text, begin)
         chain.insert(0, exception)
         follower = begin

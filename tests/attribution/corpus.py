@@ -22,7 +22,19 @@ HELD_OUT = 3
 AGENT = "Root Cause (first observed failure):\n[0]:\n  exitcode  : {} (pid: 9)\n"
 """torchrun's table of failures (``torch/distributed/elastic/multiprocessing/errors``)."""
 _KEYS = frozenset(
-    {"code", "source", "log", "second", "agent", "oom_kills", "started", "cascade", "git", "part"}
+    {
+        "code",
+        "source",
+        "log",
+        "second",
+        "agent",
+        "oom_kills",
+        "started",
+        "cascade",
+        "git",
+        "part",
+        "id",
+    }
 )
 
 
@@ -44,6 +56,8 @@ class Case:
     cascade: bool
     """Whether a peer may have the cause."""
     git: bool
+    id: str
+    """Of the rule, where class and code do not tell it from others."""
     collected: str
     """Its part of the corpus, if it was collected after the patterns had been written."""
 
@@ -60,21 +74,21 @@ class Case:
         chosen = hashlib.sha256(text.encode()).digest()[0] % HELD_OUT == 0
         return "held out" if chosen else "development"
 
-    def judge(self) -> tuple[FailureClass, Exit, bool]:
-        """Return the class, exit code and cascade that the launcher finds."""
+    def judge(self) -> tuple[FailureClass, Exit, bool, str]:
+        """Return the class, exit code, cascade and rule's id that the launcher finds."""
         if self.git:
             error = GitError(self.log).meaning()
-            return error.failure_class, error.code, False
+            return error.failure_class, error.code, False, error.id
         logs = [self.log, *([self.second] if self.second else [])]
         agent = AGENT.format(self.agent) if self.agent else ""
         found = attribute(logs, agent, started=self.started, oom_kills=self.oom_kills)
         return _of(found)
 
 
-def _of(found: Verdict | None) -> tuple[FailureClass, Exit, bool]:
+def _of(found: Verdict | None) -> tuple[FailureClass, Exit, bool, str]:
     if found is None:
-        return CLASSES[Exit.PEER], Exit.PEER, False
-    return found.failure_class, found.code, found.cascade
+        return CLASSES[Exit.PEER], Exit.PEER, False, ""
+    return found.failure_class, found.code, found.cascade, found.id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +97,13 @@ class Judged:
     failure_class: FailureClass
     code: Exit
     cascade: bool
+    id: str = ""
 
     @property
     def is_right(self) -> bool:
         expected = (self.case.failure_class, self.case.code, self.case.cascade)
-        return (self.failure_class, self.code, self.cascade) == expected
+        is_id = self.case.id in ("", self.id)
+        return is_id and (self.failure_class, self.code, self.cascade) == expected
 
     @property
     def restarts_user_error(self) -> bool:
@@ -133,11 +149,12 @@ def _case(failure_class: FailureClass, entry: Mapping[str, Any], part: str) -> C
         started=entry.get("started", False),
         cascade=entry.get("cascade", False),
         git=entry.get("git", False),
+        id=entry.get("id", ""),
         collected=part or entry.get("part", ""),
     )
 
 
 def judge(cases: list[Case]) -> Iterator[Judged]:
     for case in cases:
-        failure_class, code, cascade = case.judge()
-        yield Judged(case=case, failure_class=failure_class, code=code, cascade=cascade)
+        failure_class, code, cascade, id = case.judge()
+        yield Judged(case=case, failure_class=failure_class, code=code, cascade=cascade, id=id)

@@ -102,7 +102,7 @@ def attributed(case: Case) -> Judge:
     """Return the class and exit code that the launcher finds in a message."""
 
     def judge(folder: Path) -> str:
-        found, code, _ = case.judge()
+        found, code, *_ = case.judge()
         return f"{found} {int(code)}"
 
     return judge

@@ -64,15 +64,26 @@ CAUSES = (
         r"insufficient shared memory|out of shared memory|creating shared memory segment"
         r"|unable to (?:allocate|open|resize|mmap)(?!.*No such file).*(?:shared memory|/torch_)"
         r"|posix_fallocate failed|/dev/shm/.*No space left|No space left.*/dev/shm"
-        r"|killed by signal: Bus error",
+        r"|killed by signal: Bus error|Fatal Python error: Bus error",
         "raise sharedMemory.size",
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-taken",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        # torch lists its own process under other words, except where it cannot tell them apart
+        r"out of memory.*Process \d+ has \d\d[\d.]* GiB .*"
+        r"this process has (?:\d\.\d+ GiB|[\d.]+ MiB)",
+        "another process holds the memory of this GPU: end it, or check that pods share no GPU",
         in_log=True,
     ),
     FailureRule(
         "gpu-memory",
         FailureClass.GPU_MEMORY,
         Exit.OUT_OF_MEMORY,
-        r"(?i:cuda).*out of memory|OutOfMemoryError|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
+        r"(?i:cuda).*out of memory|OutOfMemoryError(?!: out of resource)"
+        r"|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
         r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
         GPU_MEMORY_REMEDY,
         later=Exit.PEER,
@@ -119,6 +130,14 @@ CAUSES = (
         in_log=True,
     ),
     FailureRule(
+        "gpu-unbuilt",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"no kernel image is available|compiled with an unsupported toolchain",
+        "use an image that is built for this GPU and no newer than the node's driver",
+        weak=True,
+    ),
+    FailureRule(
         "gpu-missing",
         FailureClass.INFRA,
         Exit.PREFLIGHT,
@@ -127,9 +146,9 @@ CAUSES = (
         r"|MPS (?:client|server|control)"
         r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
-        r"|invalid device ordinal|no kernel image is available"
+        r"|invalid device ordinal"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
-        r"|CUDA is not available|not compiled with CUDA",
+        r"|CUDA is not available",
         "check the node's GPUs and driver",
         weak=True,
     ),
@@ -172,6 +191,35 @@ CAUSES = (
         in_log=True,
     ),
     FailureRule(
+        "interface-missing",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"no socket interface found|No interface found in the same subnet"
+        r"|Unable to find (?:interface|address) for",
+        "name an interface that every pod has, or remove NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME "
+        "from extraEnv",
+        early=True,
+        in_log=True,
+    ),
+    FailureRule(
+        "nccl-releases",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"Mismatched NCCL version detected",
+        "give all pods the same image, by its digest",
+        early=True,
+        in_log=True,
+    ),
+    FailureRule(
+        "network-devices",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"Error: network .+ not found|Failed to initialize any NET plugin",
+        "check that the pods have the devices of network.profile (RDMA, EFA) and that the image "
+        "has the plugin of NCCL for them",
+        in_log=True,
+    ),
+    FailureRule(
         "port-taken",
         FailureClass.INFRA,
         Exit.PREFLIGHT,
@@ -188,6 +236,15 @@ CAUSES = (
         r"|Application timeout caused pair closure|due to (?:a )?(?:ProcessGroupNCCL watchdog hang"
         r"|collective timeout)",
         "look for the rank that stopped first in the ranks' logs",
+        in_log=True,
+    ),
+    FailureRule(
+        "dispatch-timeout",
+        FailureClass.HANG,
+        Exit.HANG,
+        r"DeepEP (?:error: timeout|timeout check failed)",
+        "look for the rank that stopped first; if none did, check RDMA between the hosts, or set "
+        "recipe.args.moe_token_dispatcher_type: alltoall",
         in_log=True,
     ),
     FailureRule(
@@ -227,7 +284,10 @@ CAUSES = (
         "libraries-differ",
         FailureClass.USER,
         Exit.CONFIG,
-        r"undefined symbol: |version `\S+' not found|Could not find shared object file",
+        r"undefined symbol: |version `\S+' not found|Could not find shared object file"
+        r"|cannot open shared object file|Unable to load any of|binary incompatibility"
+        r"|compiled using NumPy|multiarray failed to import|cannot import name"
+        r"|detected CUDA version",
         "use an image whose libraries fit together: a package was built for other releases",
         early=True,
     ),
@@ -245,7 +305,7 @@ CAUSES = (
         r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
         r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
-        r"|Distant resource does not seem to be on",
+        r"|Distant resource does not seem to be on|CommError: ",
         "check the pods' network access; a restart retries",
     ),
 )

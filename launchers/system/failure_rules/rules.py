@@ -26,6 +26,14 @@ RULES = (
         "lower recipe.args.learning_rate, check the data and the weights",
     ),
     FailureRule(
+        "pod-disk-full",
+        FailureClass.STORAGE,
+        Exit.QUOTA,
+        r"(?:No space left on device|quota exceeded).*'/(?:tmp|var|root)/",
+        "the pod's own disk is full: raise resources.limits.ephemeral-storage, or set "
+        "extraEnv.TMPDIR and HF_HOME to folders of the workspace",
+    ),
+    FailureRule(
         "workspace-full",
         FailureClass.STORAGE,
         Exit.QUOTA,
@@ -33,6 +41,13 @@ RULES = (
         r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
         r"|inline_container\.cc.*unexpected pos|[Nn]ot enough disk space|File too large|Errno 27\b",
         SPACE_REMEDY,
+    ),
+    FailureRule(
+        "home-permission",
+        FailureClass.STORAGE,
+        Exit.QUOTA,
+        r"(?:Read-only file system|Permission denied): '/(?:root|nonexistent|home/[^/]+/\.|\.\w)",
+        "set extraEnv.HOME to a folder that the pod's user may write",
     ),
     FailureRule(
         "workspace-permission",
@@ -70,7 +85,7 @@ RULES = (
         Exit.INPUT_MISSING,
         r"404 Client Error|RepositoryNotFoundError|RevisionNotFoundError|EntryNotFoundError"
         r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
-        r"|is not a local folder",
+        r"|is not a local folder|NotExistError",
         "correct recipe.model or recipe.dataset",
     ),
     FailureRule(
@@ -91,6 +106,30 @@ RULES = (
         early=True,
     ),
     FailureRule(
+        "rows-too-long",
+        FailureClass.DATA,
+        Exit.DATA,
+        r"MaxLengthError",
+        "raise recipe.args.max_length",
+    ),
+    FailureRule(
+        "pickle-refused",
+        FailureClass.MODEL,
+        Exit.DATA,
+        r"Weights only load failed\. This file can still|vulnerability issue in `torch\.load`",
+        "use an image with the torch that wrote the file, or weights as safetensors",
+    ),
+    FailureRule(
+        "checkpoint-unsuitable",
+        FailureClass.MODEL,
+        Exit.DATA,
+        # of torch, megatron-core and optimizers, as they load a whole one of other sizes
+        r"in checkpoint state_dict|Attempting to deserialize object on|Global shape mismatch"
+        r"|unpadded elements must be same|state dict (?:has|contains) a"
+        r"|[Ss]ize mismatch between saved",
+        "resume with the sizes, the optimizer and the releases that wrote the checkpoint",
+    ),
+    FailureRule(
         "model-damaged",
         FailureClass.MODEL,
         Exit.DATA,
@@ -103,7 +142,7 @@ RULES = (
         "model-unsuitable",
         FailureClass.MODEL,
         Exit.DATA,
-        r"size mismatch for|loading state_dict|Global shape mismatch|Unrecognized model in"
+        r"size mismatch for|loading state_dict|Unrecognized model in"
         r"|does not recognize this architecture|does not appear to have|Unrecognized configuration"
         r"|Tokenizer class .* does not exist|no file named .*(?:model|pytorch|safetensors)"
         r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
@@ -118,11 +157,11 @@ RULES = (
         FailureClass.DATA,
         Exit.DATA,
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset|CastError"
-        r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError|MaxLengthError"
+        r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError"
         r"|Failed to retrieve the dataset|ValueError: rejected_response|inputs\.rejected is None"
         r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
         r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
-        r"|Error tokenizing data",
+        r"|Error tokenizing data|level histogram|deserialize thrift|Unexpected end of stream",
         "correct the dataset (recipe.dataset)",
     ),
     FailureRule(
@@ -144,8 +183,8 @@ RULES = (
         # of transformers, mcore-bridge, megatron-core, sentencepiece and torch, as they load
         r"missing_keys: \[|No such file.*\.(?:safetensors|index\.json)\b|ignore_mismatched_sizes"
         r"|KeyError: '[\w.]*(?:weight|bias|_proj|scale_inv|_blocks|_scales)'"
-        r"|unpadded elements must be same|state dict (?:has|contains) a"
-        r"|Trying to set a tensor of shape|[Ss]ize mismatch between saved|Ran out of input"
+        r"|Trying to set a tensor of shape|Ran out of input|`rope_(?:scaling|parameters)`"
+        r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
         r"|TypeError: not a string|'\w+Config' object has no attribute"
         r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
@@ -167,9 +206,11 @@ RULES = (
         r"|KeyError: '(?:messages|rejected_\w+|chosen|rejected|prompt|response|role|content|from)'"
         r"|cannot identify image|image file is truncated|DecompressionBomb|EmptyDataError"
         r"|(?:BuilderConfig|Config name) .*(?:not found|missing)|Please provide subset"
-        r"|same data file format|NonMatchingSplits|ExpectedMoreSplits|UnexpectedSplits"
+        r"|same data file format|NonMatching|ExpectedMoreSplits|UnexpectedSplits"
         r"|num_samples should be a positive|out of bounds for size 0|Schemas? .*(?:mismatch|differ)"
-        r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not",
+        r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not"
+        r"|Mismatch in `\w+` token count|writer_batch_size|Dataset scripts are no longer"
+        r"|convert pandas DataFrame|surrogates not allowed",
         "correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
         early=True,
     ),
@@ -178,8 +219,63 @@ RULES = (
         FailureClass.USER,
         Exit.CONFIG,
         r"Failed to find C compiler|CUDA_HOME (?:environment variable is not set|does not exist)"
-        r"|[Nn]inja is required|Could not find (?:`?nvcc|CUDA compiler)",
+        r"|[Nn]inja is required|Could not find (?:`?nvcc|CUDA compiler)|Error building extension"
+        r"|CalledProcessError: Command .*(?:gcc|g\+\+|/cc|clang|nvcc)\b",
         "use an image with the compilers that training needs (a C compiler, ninja, nvcc)",
+        early=True,
+    ),
+    FailureRule(
+        "cache-race",
+        FailureClass.UNKNOWN,
+        Exit.PEER,
+        # processes that fill one cache remove each other's files
+        r"No such file.*(?:/\.triton/|torchinductor_|tmp\.pid_|/cache-\w+\.arrow|map_cache/"
+        r"|torch_extensions/|transformers_modules/)",
+        "a restart finds the cache filled; if it fails again, set extraEnv.TRITON_CACHE_DIR or "
+        "HF_HOME to a folder of the pod",
+    ),
+    FailureRule(
+        "package-missing",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"ModuleNotFoundError|packages that were not found|not compiled with CUDA"
+        r"|Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install)",
+        "use an image with the package that the message names, or remove what needs it",
+        early=True,
+    ),
+    FailureRule(
+        "tracker-key",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login",
+        "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY), or remove it from "
+        "recipe.args.report_to",
+        early=True,
+    ),
+    FailureRule(
+        "kernel-unsuitable",
+        FailureClass.USER,
+        Exit.CONFIG,
+        # of Triton, FlashAttention, cuDNN and Transformer Engine
+        r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
+        r"|in function \S+: Assertion failed|CUDNN_STATUS_NOT_SUPPORTED|PTXASError"
+        r"|dot product attention backend",
+        "the image has no kernel for these sizes on this GPU: set attention_backend (or "
+        "attn_impl) of recipe.args, or change the sizes or the image",
+        early=True,
+    ),
+    FailureRule(
+        "tensors-differ",
+        FailureClass.USER,
+        Exit.CONFIG,
+        # torch's checks of operands, which fail alike in each start
+        r"^RuntimeError: (?!.*(?:CUDA|NCCL|Triton Error)).*(?:must match|must have|must be|mat[12] "
+        r"|[Ee]xpected .*(?:type|dim|size|shape|tensor|device)|should be the same|doesn't match the"
+        r"|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
+        r"|split_with_sizes|stack expects|copy out of meta|does not require|leaf Variable"
+        r"|a second time|needed for gradient)",
+        "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
+        "do not, and a restart would fail again",
         early=True,
     ),
     FailureRule(

@@ -194,7 +194,7 @@ def test_a_rank_that_fails_after_rank_0_has_finished_is_not_restarted(pods: Last
 def test_of_the_corpus_no_user_error_and_nothing_that_needs_new_pods_is_restarted() -> None:
     allowed = []
     for case in load():
-        failure_class, code, is_cascade = case.judge()
+        failure_class, code, is_cascade, _ = case.judge()
         error = LaunchError(code, "", "", id="x", failure_class=failure_class)
         if is_allowed(error) and not is_cascade:
             allowed.append(case)
