@@ -33,7 +33,6 @@ LORA: tuple[Rule, ...] = (
     count("lora_rank", "peft tuners/lora/layer.py: ValueError"),
     Conflict(
         id="lora-alpha",
-        flag="lora_alpha",
         when=(under("lora_alpha", "0.000001"),),
         says="{lora_alpha} scales the adapter by 0 or less: it learns nothing, or the opposite; "
         "use a number above 0",
@@ -54,7 +53,6 @@ ADAPTER: tuple[Rule, ...] = (
     *(
         Conflict(
             id="adapter-flags-full",
-            flag=flag,
             when=(none_of(flag, *default), one_of(TRAINS, "full")),
             says="has no effect, since tuner_type is full and all parameters are trained; "
             "set tuner_type: lora, or remove it",
@@ -65,7 +63,6 @@ ADAPTER: tuple[Rule, ...] = (
     ),
     Conflict(
         id="adapter-lora-llm",
-        flag=_TUNER,
         when=(one_of(_TUNER, "lora_llm"),),
         says="lora_llm does not save an adapter, so an interrupted run would start with a new one; "
         "use lora or full",
@@ -73,7 +70,6 @@ ADAPTER: tuple[Rule, ...] = (
     ),
     Conflict(
         id="adapter-virtual-pipeline",
-        flag=VPP,
         when=(TRAINS_ADAPTER, over(VPP, "1")),
         says="{" + VPP + "} model chunks cannot load an adapter's checkpoint; remove it, "
         "or train all parameters",
@@ -81,7 +77,6 @@ ADAPTER: tuple[Rule, ...] = (
     ),
     Conflict(
         id="adapter-target-regex",
-        flag="target_regex",
         when=(TRAINS_ADAPTER, given("target_regex")),
         says="an adapter selected by a pattern cannot be saved; list the layers in "
         "target_modules instead",
@@ -90,7 +85,6 @@ ADAPTER: tuple[Rule, ...] = (
     *(
         Conflict(
             id="reference-adapter",
-            flag=flag,
             when=(RLHF, given(flag)),
             says="ms-swift 4.4.1 would not train against this adapter: "
             f"{wrong}; merge it into recipe.model (swift export --merge_lora true) and remove it",
@@ -107,7 +101,6 @@ ADAPTER: tuple[Rule, ...] = (
     *(
         Conflict(
             id="adapter-expert-tensor",
-            flag=ETP,
             when=(TRAINS_ADAPTER, over(ETP, "1"), targeted),
             says=f"{{{ETP}}} is not supported with an adapter on the experts: the result may be "
             f"wrong without an error; use {ETP}: 1",

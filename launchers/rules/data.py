@@ -66,14 +66,12 @@ _UNPACKED = one_of("template", *UNPACKED)
 PACKED: tuple[Rule, ...] = (
     Conflict(
         id="template-packing",
-        flag="packing",
         when=(on("packing"), _UNPACKED),
         says="template {template} does not support it; remove packing",
         source="SW pipelines/train/sft.py: ValueError where template.support_padding_free is false",
     ),
     Conflict(
         id="template-padding-free",
-        flag="padding_free",
         when=(on("padding_free"), off("packing"), _UNPACKED),
         says="on, but template {template} does not support it; set padding_free: false",
         source="SW pipelines/train/sft.py: ValueError where template.support_padding_free is false",
@@ -91,7 +89,6 @@ DATA: tuple[Rule, ...] = (
     *PACKED,
     Conflict(
         id="packing-unfused",
-        flag="packing",
         when=(on("packing"), one_of("attention_backend", "unfused")),
         says="requires attention_backend flash or fused, not unfused: "
         "each pack would be split into padded rows; use flash",
@@ -100,14 +97,12 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="group-by-length-packing",
-        flag="group_by_length",
         when=(on("group_by_length"), on("packing")),
         says="cannot be combined with packing, which fills rows itself; remove one",
         source="SW megatron_base_args.py: packing sets padding_free, then ValueError",
     ),
     Conflict(
         id="group-by-length-padding-free",
-        flag="group_by_length",
         when=(on("group_by_length"), on("padding_free"), off("packing")),
         says="cannot be combined with padding_free, which is on by default; "
         "set padding_free: false",
@@ -115,7 +110,6 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="group-by-length-shuffle",
-        flag="group_by_length",
         when=(on("group_by_length"), off("train_dataloader_shuffle")),
         says="requires train_dataloader_shuffle; set it to true or remove group_by_length",
         source="SW batch_sampler.py: ValueError",
@@ -123,7 +117,6 @@ DATA: tuple[Rule, ...] = (
     *(
         Conflict(
             id="lazy-tokenize",
-            flag="lazy_tokenize",
             when=(on("lazy_tokenize"), on(other)),
             says=f"cannot be combined with {other}; remove one",
             source="SW base_args.py:_init_lazy_tokenize: ValueError",
@@ -132,7 +125,6 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="cached-dataset-streaming",
-        flag="cached_dataset",
         when=(given("cached_dataset"), on("streaming")),
         says="cannot be combined with streaming; remove one",
         source="SW pipelines/train/sft.py: AssertionError",
@@ -146,7 +138,6 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="epochs-missing",
-        flag=EPOCHS,
         when=(missing(EPOCHS), missing(ITERS)),
         says=f"missing, and so is {ITERS}; set the number of epochs",
         source="SW megatron_lm_utils.py:get_optimizer_param_scheduler: TypeError, after the "
@@ -171,7 +162,6 @@ DATA: tuple[Rule, ...] = (
 LOSS: tuple[Rule, ...] = (
     Conflict(
         id="per-token-loss",
-        flag="calculate_per_token_loss",
         when=(RLHF, on("calculate_per_token_loss")),
         says="multiplies the gradients of a preference loss by the data-parallel ranks, and the "
         "balancing loss by the microbatches; remove it",
@@ -205,7 +195,6 @@ LOSS: tuple[Rule, ...] = (
 SAVING: tuple[Rule, ...] = (
     Conflict(
         id="async-save",
-        flag="async_save",
         when=(on("async_save"),),
         says="returns before the checkpoint is complete, so a partial one would count as complete; "
         "remove it",
@@ -214,14 +203,12 @@ SAVING: tuple[Rule, ...] = (
     ),
     Conflict(
         id="save-safetensors-off",
-        flag="save_safetensors",
         when=(given("save_safetensors"), off("save_safetensors")),
         says="the export consists of safetensors; remove it",
         source="inputs/preconditions.py refuses it too; SW base.py:save_checkpoint writes none",
     ),
     Conflict(
         id="bridge-backend",
-        flag="bridge_backend",
         when=(one_of("bridge_backend", "megatron-bridge"),),
         says="{bridge_backend} was never run with the launcher, whose patches of loading weights "
         "are of mcore-bridge; remove it",
@@ -265,20 +252,18 @@ TRANSFORMERS: tuple[Rule, ...] = (
     SPLIT_RATIO,
     Conflict(
         id="epochs-positive",
-        flag=EPOCHS,
         when=(under(EPOCHS, "0.000001"), under("max_steps", "1")),
         says="{num_train_epochs} trains no step; use a number above 0",
         source="transformers trainer.py:set_initial_training_values: max_steps 0, no error",
     ),
     Conflict(
         id="label-smoothing-factor",
-        flag="label_smoothing_factor",
         when=(RLHF, over("label_smoothing_factor", "0")),
         says="has no effect on a preference loss; use label_smoothing",
         source="transformers trainer.py:compute_loss reads it, TRL's trainers have their own",
     ),
     *(
-        Conflict(id=id, flag=flag, when=(on(flag),), says=f"{says}; remove it", source=source)
+        Conflict(id=id, when=(on(flag),), says=f"{says}; remove it", source=source)
         for id, flag, says, source in (
             (
                 "ignore-data-skip",
@@ -312,7 +297,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="flash-attention-missing",
-            flag=flag,
             when=(on(flag), condition),
             says=f"requires flash attention, {given_is}; set attn_impl: flash_attention_2",
             source="SW sft_args.py:_check_padding_free: ValueError",
@@ -327,7 +311,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="ipo-packing",
-            flag="loss_type",
             when=(RLHF, has("loss_type", "ipo"), on(flag)),
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
             "the tokens of its whole row; use sigmoid",
@@ -357,7 +340,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="persistent-workers",
-        flag="dataloader_num_workers",
         when=(one_of("dataloader_num_workers", "0"), on("dataloader_persistent_workers")),
         says="ms-swift 4.5.3 ends at its first data loader, which has no workers to keep; set "
         "dataloader_persistent_workers: false, or one worker or more",
@@ -368,7 +350,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="save-strategy-no",
-        flag="save_strategy",
         when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
         says="no checkpoint would be saved; use steps or epoch",
         source="inputs/preconditions.py refuses it too; transformers trainer_callback.py does not "
@@ -376,7 +357,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="flash-checkpoint",
-        flag="use_flash_ckpt",
         when=(on("use_flash_ckpt"),),
         says="returns before the checkpoint is complete, so a partial one would count as complete; "
         "remove it",
@@ -385,7 +365,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="jit-checkpoint",
-        flag="enable_jit_checkpoint",
         when=(on("enable_jit_checkpoint"),),
         says="a checkpoint saved on SIGTERM is never sealed, so no run would resume from it; "
         "remove it: the launcher saves on SIGTERM",

@@ -367,10 +367,17 @@ class Order(Rule):
 class Conflict(Rule):
     """Conditions that must not hold together."""
 
-    flag: str
-    """Subject of the message: a flag, or a value with its whole path."""
+    flag: str = ""
+    """Subject of the message: a flag, or a value with its whole path; by default the first flag
+    that ``when`` asks for."""
     says: str
     """Cause and remedy; ``{flag}`` stands for a condition's text."""
+
+    def __post_init__(self) -> None:
+        """Take the subject from the conditions if it is not given."""
+        if not self.flag:
+            asked = (condition.flag for condition in self.when)
+            object.__setattr__(self, "flag", next(filter(_is_flag, asked)))
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         says = self.says

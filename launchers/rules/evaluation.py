@@ -13,7 +13,6 @@ _BEST = one_of(EXPORT, "best")
 EVALUATION: tuple[Rule, ...] = (
     Conflict(
         id="split-streaming",
-        flag=SPLIT,
         when=(over(SPLIT, "0"), on("streaming")),
         says="has no effect with streaming, so that nothing would be evaluated; use val_dataset",
         source="SW data_args.py:__post_init__ sets it to 0 and logs that",

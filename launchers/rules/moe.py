@@ -37,7 +37,6 @@ EXPERTS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="balance-negative",
-            flag=flag,
             when=(under(flag, "0"),),
             says=f"{{{flag}}} would reward unequal use of the experts; use 0 or more",
             source="MC router.py adds it as it is",
@@ -46,28 +45,24 @@ EXPERTS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="deepep-dispatcher",
-        flag=_DEEPEP,
         when=(on(_DEEPEP), none_of(DISPATCHER, "flex")),
         says=f"requires {DISPATCHER} flex, not {{{DISPATCHER}}}; use flex or remove this flag",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="capacity-padding-flex",
-        flag=_PAD,
         when=(on(_PAD), one_of(DISPATCHER, "flex")),
         says=f"cannot be combined with {DISPATCHER} flex, whose backend is deepep; remove it",
         source="MC transformer_config.py: ValueError; moe_flex_dispatcher_backend is deepep",
     ),
     Conflict(
         id="capacity-padding-factor",
-        flag=_PAD,
         when=(on(_PAD), missing(CAPACITY)),
         says=f"requires {CAPACITY}, which is missing; set it or remove this flag",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="capacity-sinkhorn",
-        flag=CAPACITY,
         when=(given(CAPACITY), has(BALANCING, "sinkhorn")),
         says=f"{{{CAPACITY}}} cannot be combined with {BALANCING} sinkhorn; remove one",
         source="MC transformer_config.py: ValueError",
@@ -90,7 +85,6 @@ EIGHT_BITS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="format-gpu-model",
-            flag=flag,
             when=(given(flag), *recipe, one_of(GPU_MODEL, *_below(least))),
             says=f"a GPU of compute capability {least / 10} or higher is required, and gpuModel is "
             f"{{{GPU_MODEL}}}; remove this flag, or train on other GPUs",
@@ -105,7 +99,6 @@ EIGHT_BITS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="param-gather-format",
-            flag=f"{kind}_param_gather",
             when=(on(f"{kind}_param_gather"), missing(f"{kind}_format")),
             says=f"requires {kind}_format, which is missing; set it or remove this flag",
             source="MC transformer_config.py: ValueError",
@@ -114,7 +107,6 @@ EIGHT_BITS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="fp4-and-fp8",
-        flag="fp4_format",
         when=(given("fp4_format"), given("fp8_format")),
         says="fp8_format is set too; remove one",
         source="MC transformer_config.py: ValueError",
@@ -137,14 +129,12 @@ EIGHT_BITS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="fp16-and-bf16",
-        flag="fp16",
         when=(on("fp16"), on("bf16")),
         says="bf16 is true too; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="mtp-shared-weights",
-        flag="mtp_shared_weights",
         when=(on("mtp_shared_weights"), missing("mtp_num_layers")),
         says="requires mtp_num_layers, which is missing; set it or remove this flag",
         source="MB model_config.py: AssertionError",

@@ -70,7 +70,6 @@ def frozen(adapter: tuple[When, ...]) -> Conflict:
     named = (missing("trainable_parameters"), missing("trainable_parameters_regex"))
     return Conflict(
         id="freeze-all",
-        flag=flag,
         when=(over(flag, "0.999999"), *named, *adapter),
         says=f"{{{flag}}} freezes all parameters: nothing would be trained; use less than 1, or "
         "name trainable_parameters",
@@ -133,14 +132,12 @@ OPTIMIZER: tuple[Rule, ...] = (
     frozen((one_of(TRAINS, "full"),)),
     Conflict(
         id="precision-aware-adam",
-        flag=AWARE,
         when=(on(AWARE), none_of(_OPTIMIZER, "adam")),
         says=f"requires {_OPTIMIZER} adam, not {{{_OPTIMIZER}}}; use adam or remove this flag",
         source=_ASSERTS,
     ),
     Conflict(
         id="precision-aware-distributed",
-        flag=AWARE,
         when=(on(AWARE), off("use_distributed_optimizer")),
         says="requires use_distributed_optimizer; set use_distributed_optimizer: true",
         source=_ASSERTS,
@@ -174,7 +171,6 @@ OPTIMIZER: tuple[Rule, ...] = (
     *(
         Conflict(
             id="muon-overlap",
-            flag=flag,
             when=(on(flag), one_of(_OPTIMIZER, "muon")),
             says=f"cannot be combined with {_OPTIMIZER} muon; use dist_muon or remove this flag",
             source="SW megatron_args.py:_check_muon: AssertionError",
@@ -183,7 +179,6 @@ OPTIMIZER: tuple[Rule, ...] = (
     ),
     Conflict(
         id="freeze-ratio-pipeline",
-        flag="freeze_parameters_ratio",
         when=(
             over("freeze_parameters_ratio", "0"),
             under("freeze_parameters_ratio", "1"),

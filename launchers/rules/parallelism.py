@@ -78,7 +78,6 @@ WORLD: tuple[Rule, ...] = (
     ),
     Conflict(
         id="megatron-fsdp",
-        flag="use_megatron_fsdp",
         when=(on("use_megatron_fsdp"),),
         says="was never run with the launcher, whose patches are of megatron-core's own data "
         "parallelism; remove it",
@@ -90,7 +89,6 @@ WORLD: tuple[Rule, ...] = (
 PIPELINE: tuple[Rule, ...] = (
     Conflict(
         id="vpp-no-pipeline",
-        flag=VPP,
         when=(_VIRTUAL, under(PP, "2")),
         says=f"{{{VPP}}} requires a pipeline, and {PP} is {{{PP}}}; remove it or set {PP} to 2 "
         "or more",
@@ -135,7 +133,6 @@ PIPELINE: tuple[Rule, ...] = (
     *(
         Conflict(
             id="pipeline-end-accounted",
-            flag=flag,
             when=(given(flag), on(end)),
             says=f"{{{flag}}} cannot be combined with {end}; remove one",
             source="MC transformer_config.py: ValueError",
@@ -146,7 +143,6 @@ PIPELINE: tuple[Rule, ...] = (
     *(
         Conflict(
             id="pipeline-layout-conflict",
-            flag=LAYOUT,
             when=(given(LAYOUT), given(other) if other in (FIRST, LAST) else on(other)),
             says=f"it defines all stages, and {other} is set too; remove one",
             source="MC transformer_config.py: ValueError, any_conflict",
@@ -157,7 +153,6 @@ PIPELINE: tuple[Rule, ...] = (
 TENSOR: tuple[Rule, ...] = (
     Conflict(
         id=NEEDS_SEQUENCE,
-        flag=SEQUENCE,
         when=(off(SEQUENCE), over(EP, "1"), over(TP, "1")),
         says=f"off, but experts with {TP} {{{TP}}} require it; set it to true",
         source="MC moe_layer.py:forward: ValueError in training, after the model was loaded; "
@@ -165,14 +160,12 @@ TENSOR: tuple[Rule, ...] = (
     ),
     Conflict(
         id="tp-overlap-sequence-parallel",
-        flag="tp_comm_overlap",
         when=(on("tp_comm_overlap"), off(SEQUENCE)),
         says=f"requires {SEQUENCE}; set {SEQUENCE}: true or remove it",
         source="SW megatron_args.py:__post_init__: ValueError",
     ),
     Conflict(
         id="tp-overlap-tp",
-        flag="tp_comm_overlap",
         when=(on("tp_comm_overlap"), on(SEQUENCE), one_of(TP, "1")),
         says=f"requires {TP} of 2 or more; remove it",
         source="SW megatron_args.py: sequence_parallel is reset at TP 1, then ValueError",
@@ -226,7 +219,6 @@ RECOMPUTE: tuple[Rule, ...] = (
     ),
     Conflict(
         id="recompute-moe-layer",
-        flag="moe_layer_recompute",
         when=(on("moe_layer_recompute"), _FULL),
         says=f"cannot be combined with {GRANULARITY} full, which includes it; remove it",
         source="MC transformer_config.py: ValueError",
@@ -260,7 +252,6 @@ SHARDING: tuple[Rule, ...] = (
     ),
     Conflict(
         id="fsdp-deepspeed",
-        flag="fsdp",
         when=(given("fsdp"), given("deepspeed")),
         says="cannot be combined with deepspeed; remove one",
         source="SW sft_args.py:_init_fsdp: ValueError",

@@ -82,7 +82,6 @@ QUANTIZED: tuple[Rule, ...] = (
     *(
         Conflict(
             id="quantization-method",
-            flag=flag,
             when=(given(flag), missing("quant_method")),
             says=f"{{{flag}}} has no effect without quant_method: the weights would be trained "
             "unquantized; set quant_method: bnb, or remove it",
@@ -102,7 +101,6 @@ QUANTIZED: tuple[Rule, ...] = (
 IGNORED: tuple[Rule, ...] = (
     Conflict(
         id="sync-ref-model",
-        flag="sync_ref_model",
         when=(RLHF, on("sync_ref_model")),
         says="is ignored by the Megatron trainers, whose reference stays as it is; remove it, or "
         "use recipe.backend: transformers",
@@ -111,7 +109,6 @@ IGNORED: tuple[Rule, ...] = (
     *(
         Conflict(
             id="quantization-megatron",
-            flag=flag,
             when=(given(flag),),
             says="is ignored by the Megatron trainers, which load the weights themselves; remove "
             "it, or use recipe.backend: transformers",

@@ -119,7 +119,6 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
     _base_reference("adapters", _MERGE, one_of("rlhf_type", "ppo")),
     Conflict(
         id="adapter-full",
-        flag="adapters",
         when=(given("adapters"), one_of(TUNER, "full")),
         says=f"is not trained with tuner_type full; {_MERGE}, or set tuner_type: lora",
         source="SW pipelines/train/tuner.py:prepare_model reads adapters only for an adapter, and "

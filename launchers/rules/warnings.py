@@ -116,7 +116,6 @@ MEGATRON: tuple[Rule, ...] = (
     *(
         Conflict(
             id="balance-large",
-            flag=flag,
             when=(over(flag, "0.1"),),
             says=f"{{{flag}}} outweighs the preferences; 0.001 to 0.01 is usual",
             source="MC router.py adds it to the loss of each layer",
@@ -125,14 +124,12 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="sequence-parallel-tp1",
-        flag=SEQUENCE,
         when=(on(SEQUENCE), under(TP, "2")),
         says=f"has no effect at {TP} 1",
         source="SW megatron_args.py:__post_init__ resets it",
     ),
     Conflict(
         id="offload-fp32-weights",
-        flag=_OFFLOAD,
         when=(on(_OFFLOAD), off(AWARE), one_of("optimizer", "adam")),
         says=f"without {AWARE} the fp32 weights stay on the GPU, 4 bytes per parameter; "
         f"set {AWARE}: true",
@@ -140,7 +137,6 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="offload-adapter",
-        flag=_OFFLOAD,
         when=(on(_OFFLOAD), TRAINS_ADAPTER),
         says="with an adapter has caused illegal memory accesses; remove it",
         source="ms-swift issue 9554",
@@ -163,7 +159,6 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="param-gather-bucket",
-        flag="overlap_param_gather",
         when=(on("overlap_param_gather"), off("overlap_grad_reduce")),
         says="has no effect without overlap_grad_reduce, since all parameters form one bucket; "
         "set overlap_grad_reduce: true",
@@ -188,14 +183,12 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="recompute-block-mtp",
-        flag=METHOD,
         when=(one_of(METHOD, "block"), given("mtp_num_layers"), one_of(GRANULARITY, "full")),
         says="block does not recompute the layers of mtp_num_layers; use uniform",
         source="MC multi_token_prediction.py warns and skips",
     ),
     Conflict(
         id="capacity-drops-tokens",
-        flag=CAPACITY,
         when=(over(CAPACITY, "0"),),
         says=f"{{{CAPACITY}}} drops tokens, which changes training; remove it except for "
         "measurements",
@@ -211,21 +204,18 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="ddp-timeout-long",
-        flag="ddp_timeout",
         when=(over("ddp_timeout", "86400"),),
         says="{ddp_timeout} seconds: a hang would go unnoticed for more than a day",
         source="SW megatron_lm_utils.py hands it to the process groups",
     ),
     Conflict(
         id="loss-split-no-pipeline",
-        flag="account_for_loss_in_pipeline_split",
         when=(on("account_for_loss_in_pipeline_split"), one_of(PP, "1")),
         says=f"has no effect at {PP} 1",
         source="MC transformer_block.py:get_num_layers_to_build",
     ),
     Conflict(
         id="reference-free",
-        flag="rlhf_type",
         when=(RLHF, one_of("rlhf_type", "dpo"), on("reference_free")),
         says="dpo with reference_free still loads and runs the reference",
         source="SW rlhf_mixin.py:prepare_model, dpo_trainer.py:forward_step",
@@ -236,7 +226,6 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="best-model-not-exported",
-            flag="load_best_model_at_end",
             when=(on("load_best_model_at_end"), one_of(EXPORT, "last"), is_not_one),
             says="does not affect the export; set recipe.export: best",
             source="transformers trainer.py:_finalize_training loads it and writes nothing, and "
