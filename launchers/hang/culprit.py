@@ -257,14 +257,6 @@ def _elsewhere(workers: Sequence[Worker]) -> Culprit | None:
 
 
 _RULES = (
-    _stopped,
-    _exited,
-    _ended,
-    _blocked,
-    _writing,
-    _absent,
-    _loading,
-    _skipped,
-    _out_of_step,
+    _stopped, _exited, _ended, _blocked, _writing, _absent, _loading, _skipped, _out_of_step,
     _elsewhere,
-)
+)  # fmt: skip

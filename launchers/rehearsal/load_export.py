@@ -1,10 +1,10 @@
 """Read an export back: names, shapes and values of its tensors, and the model where it is small.
 
-``python3 -m launchers.rehearsal.load_export EXPORT MODEL RESULT [PROBE BASE] [--sample]`` runs in
-a process of its own and writes a ``measured.Loaded`` as JSON. It compares names and shapes with
-those of the model that training began from, reads every tensor, looks for values that are not
-finite, and loads and runs the model with transformers. With the trainer's log-probabilities
-(``evaluation/probe.py``) it compares them, on free GPUs or on CPU.
+``python3 -m launchers.rehearsal.load_export EXPORT MODEL RESULT [PROBE BASE]`` runs in a process of
+its own and writes a ``measured.Loaded`` as JSON. It compares names and shapes with those of the
+model that training began from, reads every tensor, looks for values that are not finite, and loads
+and runs the model with transformers. With the trainer's log-probabilities (``evaluation/probe.py``)
+it compares them, on free GPUs or on CPU.
 """
 
 import json
@@ -27,8 +27,7 @@ from launchers.units import GIB
 
 VARIABLE = "DPO_EXPORT_TEST"
 """Set by the user in ``extraEnv``: one of ``CHOICES``."""
-CHOICES = ("none", "compare", "sample")
-"""``sample``: answers of base and export to some prompts, too."""
+CHOICES = ("none", "compare")
 RUN_BYTES = 4 << 30
 """Larger models are not loaded as a whole: rank 0's host memory still holds page cache and shared
 memory of the training, and one forward pass on CPUs would take minutes."""
@@ -37,8 +36,6 @@ LISTED = 5
 TIED = "lm_head.weight"
 """Transformers leaves it out, and ms-swift may write it, where it is the embedding."""
 ADAPTER_CONFIG = "adapter_config.json"
-SAMPLE = "--sample"
-SAMPLES = 4
 SIDES = ("chosen", "rejected")
 PART = 1024
 ROOM = 1.25
@@ -65,8 +62,8 @@ def chosen(env: Mapping[str, str], backend: str) -> str:
 
     >>> chosen({}, "megatron"), chosen({"DPO_REHEARSE": "1"}, "megatron")
     ('compare', 'none')
-    >>> chosen({VARIABLE: "sample", "DPO_REHEARSE": "1"}, "megatron")
-    'sample'
+    >>> chosen({VARIABLE: "compare", "DPO_REHEARSE": "1"}, "megatron")
+    'compare'
     """
     is_left_out = backend == "megatron" and is_one(env, "DPO_REHEARSE")
     return env.get(VARIABLE) or ("none" if is_left_out else "compare")
@@ -131,7 +128,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:LISTED]) + more
 
 
-def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool = False) -> Loaded:
+def load(export: Path, model: Path, probes: Sequence[Path] = ()) -> Loaded:
     """Read an export back.
 
     ``probes`` are the trainer's log-probabilities at this step, and before the first one.
@@ -161,13 +158,6 @@ def load(export: Path, model: Path, probes: Sequence[Path] = (), *, sample: bool
         found = run(found, export, place, probe, base)
         if not is_adapter and (other := unserved(found.model, export, model)):
             found = replace(found, problems=(*found.problems, other))
-        if sample and found.compared:
-            both = (answers(folder, place, probe) for folder in (model, export))
-            keys = ("prompt", "base", "tuned")
-            listed = [
-                dict(zip(keys, (*a, b), strict=True)) for a, (_, b) in zip(*both, strict=True)
-            ]
-            found = replace(found, compared={**found.compared, "sample": listed})
     elif probe and not problems:
         why = f"{size / GIB:.3g} GiB fit neither into the free GPU memory nor into the host's"
         found = replace(found, not_compared=why)
@@ -209,13 +199,16 @@ def not_finite(folder: Path) -> Iterable[str]:
 def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> Loaded:
     """Load the model with transformers, and compare it with the trainer's or run a few tokens."""
     import torch
-    from transformers import AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     problems = []
     if not (export / ADAPTER_CONFIG).exists():
         tokenizer = AutoTokenizer.from_pretrained(export)
         problems = _tokenizer_problems(tokenizer, probe.get("tokenizer"))
-    model, info = _open(export, place)
+    spread = {"device_map": "auto"} if place == "auto" else {}
+    model, info = AutoModelForCausalLM.from_pretrained(
+        export, dtype="auto", output_loading_info=True, **spread
+    )
     problems += [
         f"transformers reports {kind}: {_listed(sorted(map(str, info[kind])))}"
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")
@@ -234,15 +227,6 @@ def run(found: Loaded, export: Path, place: str, probe: Probe, base: Probe) -> L
         )
     name = type(model).__name__
     return replace(found, model=name, problems=tuple(problems), compared=compared)
-
-
-def _open(folder: Path, place: str) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM
-
-    spread = {"device_map": "auto"} if place == "auto" else {}
-    return AutoModelForCausalLM.from_pretrained(  # type: ignore[no-any-return]
-        folder, dtype="auto", output_loading_info=True, **spread
-    )
 
 
 def describe(tokenizer: Any, texts: Sequence[str]) -> dict[str, Any]:
@@ -323,31 +307,11 @@ def log_probability(model: Any, ids: list[int], labels: list[int]) -> tuple[floa
     return value, len(at)
 
 
-def answers(folder: Path, place: str, probe: Probe) -> list[tuple[str, str]]:
-    """Return the first prompts, and a model's most likely answers of up to 64 tokens."""
-    from transformers import AutoTokenizer
-
-    tokenizer, (model, _) = AutoTokenizer.from_pretrained(folder), _open(folder, place)
-    found = []
-    for pair in probe["pairs"][:SAMPLES]:
-        ids, labels = pair["chosen_input_ids"], pair["chosen_labels"]
-        prompt = ids[: next((n for n, label in enumerate(labels) if label != -100), len(ids))]
-        given = tokenizer.decode(prompt)
-        made = model.generate(
-            **tokenizer(given, add_special_tokens=False, return_tensors="pt").to(model.device),
-            max_new_tokens=64,
-            do_sample=False,
-        )
-        text = tokenizer.decode(made[0][len(prompt) :], skip_special_tokens=True)
-        found.append((given, text))
-    return found
-
-
 def main(argv: list[str]) -> int:
     """Write the result, also of an export that can't be read; return the exit code."""
-    export, model, result, *probes = (Path(each) for each in argv if each != SAMPLE)
+    export, model, result, *probes = map(Path, argv)
     try:
-        found = load(export, model, probes, sample=SAMPLE in argv)
+        found = load(export, model, probes)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         is_full = isinstance(error, MemoryError) or "OutOfMemory" in text

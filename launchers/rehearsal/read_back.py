@@ -11,7 +11,7 @@ from launchers import PACKAGE, logs
 from launchers.config.settings import Launch
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
-from launchers.rehearsal.load_export import CHOICES, SAMPLE, VARIABLE, chosen
+from launchers.rehearsal.load_export import CHOICES, VARIABLE, chosen
 from launchers.rehearsal.measured import Loaded
 from launchers.storage import disk
 from launchers.system import lookup
@@ -28,10 +28,10 @@ def read_back(
     """
     work, result = launch.work, launch.work.export_test
     disk.remove(result)
-    probes, wanted = [work.probe(step), work.probe(0)], chosen(env, backend)
+    probes = [work.probe(step), work.probe(0)]
     found = Loaded()
-    if wanted == "none" and not launch.rehearse:
-        found = Loaded(not_compared=f"{VARIABLE} is not set to {' or '.join(CHOICES[1:])}")
+    if chosen(env, backend) == "none" and not launch.rehearse:
+        found = Loaded(not_compared=f"{VARIABLE} is not set to {CHOICES[1]}")
     elif not launch.rehearse and not lookup.exists(probes[0]):
         why = f"training recorded no log-probabilities at step {step}: "
         if lookup.exists(probes[1]):
@@ -41,8 +41,8 @@ def read_back(
             why += "pipeline stages does, at its last step"
         found = Loaded(not_compared=why)
     else:
-        words = [export, model, result, *probes, *([SAMPLE] if wanted == "sample" else [])]
-        program = [sys.executable, "-m", "launchers.rehearsal.load_export", *map(str, words)]
+        words = map(str, (export, model, result, *probes))
+        program = [sys.executable, "-m", "launchers.rehearsal.load_export", *words]
         inside = environment(env, launch.place, nproc=1, package=PACKAGE)
         code = Child(program, inside, work.home / "export.log").ended()
         if document := read_object(result):
@@ -83,8 +83,7 @@ def _logged(document: dict[str, Any]) -> dict[str, Any]:
     elif why := document["not_compared"]:
         (logs.info if VARIABLE in why else logs.warning)("export not compared", why=why)
     else:
-        shown = {name: v for name, v in document["compared"].items() if name != "sample"}
-        logs.info("export compared", **shown)
+        logs.info("export compared", **document["compared"])
     return document
 
 

@@ -1,11 +1,10 @@
-"""The test of the export as rows of text: is it what was trained, and how does it answer."""
+"""The test of the export as rows of text: is it what was trained, and how does it score."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launchers.state.json_text import part
 from scripts.report.numbers import percent
-from scripts.report.record import RunRecord
 
 Row = tuple[str, ...]
 
@@ -34,13 +33,6 @@ def scores(found: Mapping[str, Any]) -> Iterator[Row]:
         yield str(task), shown, f"{each.get('metric')}; {each.get('samples')} samples"
     if found.get("problem"):
         yield "Benchmarks", "failed", str(found["problem"])
-
-
-def answers(run: RunRecord) -> Iterator[Row]:
-    """Yield the prompts that base and export have answered: prompt, base, tuned."""
-    for each in part(run.export_test, "compared").get("sample") or []:
-        if isinstance(each, Mapping):
-            yield str(each.get("prompt")), str(each.get("base")), str(each.get("tuned"))
 
 
 def _small(value: object) -> str:

@@ -26,7 +26,7 @@ from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
 from launchers.system.remedies import STORAGE_REMEDY
-from launchers.training.tokens import fingerprint, packed_stream, running
+from launchers.training.tokens import fingerprint, running
 from launchers.training.tokens.make import limit, make
 from launchers.training.tokens.row_account import FILE, ROW
 
@@ -55,11 +55,12 @@ def get_dataset(self: Any) -> Any:
 
 
 def _count(self: Any, why: str) -> None:
-    """Count rows from here on, on rank 0, unless they were tokenised before the run."""
+    """Count rows from here on, on rank 0, if its own processes tokenise them in this run."""
     args = self.args
     if os.environ.get("RANK", "0") != "0":
         return
-    if args.cached_dataset or args.cached_val_dataset:
+    is_packed_stream = args.streaming and args.packing  # other processes tokenise it
+    if args.cached_dataset or args.cached_val_dataset or is_packed_stream:
         _logger.warning("rows are not counted, and maxDroppedRows is not applied: %s", why)
         attempt = os.environ.get("DPO_ATTEMPT_FOLDER")
         with contextlib.suppress(OSError):  # the warning is in the log
@@ -68,8 +69,6 @@ def _count(self: Any, why: str) -> None:
         return
     _logger.warning("rows are counted while they are read: %s", why)
     self.counts = running.begin(args)
-    if self.counts and args.streaming and args.packing:
-        packed_stream.count(self.counts)
 
 
 def prepare_dataset(self: Any) -> Any:

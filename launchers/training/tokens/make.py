@@ -139,9 +139,8 @@ def _own(rows: Any) -> list[str]:
 def _judge(folder: Path) -> None:
     """Log the counts of the rows, write them to the attempt's folder, and end the run on them."""
     noted = marker.read(folder)
-    found = noted.made.get("account") if noted else None
-    if not found:  # made by an older launcher
-        return
+    assert noted is not None, "it has just been verified"
+    found = noted.made["account"]
     summary = row_counts.summary(found)
     _logger.info("rows %s", json.dumps(summary))
     for complaint in row_verdict.complaints(found):

@@ -10,9 +10,8 @@ the lengths before and after count, since a later attempt reads the mapped rows 
 import contextlib
 import functools
 import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +82,6 @@ class Running(Account):
         except OSError as error:  # counts do not end a run
             _logger.warning_once(f"rows are not counted: {error}")
         self.pending = Counter()
-
-    @contextlib.contextmanager
-    def unseen(self) -> Iterator[None]:
-        """Leave out rows that are read to see whether there are any."""
-        before = self.pending, self.found, self.written
-        self.pending, self.found, self.written = Counter(), {}, sys.maxsize
-        try:
-            yield
-        finally:
-            self.pending, self.found, self.written = before
 
     def drawing(self, encode: Callable[..., Any]) -> Callable[..., Any]:
         """Return a template's ``encode`` that counts the rows which training draws."""

@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.export import tested
 from scripts.report import facts
 from scripts.report.html import sections
 from scripts.report.html.markup import Html, tag
@@ -34,7 +33,6 @@ SECTIONS: Sequence[tuple[str, Section]] = (
             numbers=2,
         ),
     ),
-    ("Answers", rows_of(("prompt", "base", "export"), tested.answers)),
     ("Versions", rows_of(("package", "version"), facts.versions)),
     (
         "Patches",

@@ -44,7 +44,6 @@ def model_of(seed: int) -> Any:
     )
     torch.manual_seed(seed)
     return Qwen3MoeForCausalLM(config).eval()
-    return Qwen3MoeForCausalLM(config).eval()
 
 
 def save(model: Any, folder: Path) -> None:
@@ -213,8 +212,6 @@ def main() -> None:
         plant(folder, root / "base")
         result = root / "result.json"
         words = [str(folder), str(root / "base"), str(result), *map(str, probes)]
-        if name == "whole":
-            words.append(load_export.SAMPLE)
         load_export.main(words)
         found[name] = json.loads(result.read_text())
     found["alone"] = asdict(load_export.load(root / "whole", root / "base"))

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from scripts.export import tested
-from scripts.report.record import RunRecord
 
 COMPARED = {
     **{"pairs": 64, "difference": 2.8e-7, "bound": 1e-4},
@@ -42,9 +41,3 @@ def test_scores_and_a_failure_of_benchmarks_are_rows() -> None:
         ("gsm8k", "0.812", "mean_acc; 100 samples"),
         ("Benchmarks", "failed", "evalscope ended with 1"),
     ]
-
-
-def test_answers_of_base_and_export_stand_in_one_row() -> None:
-    answer = {"prompt": "1 + 1?", "base": "11", "tuned": "2"}
-    run = RunRecord(name="r", place="", export_test={"compared": {"sample": [answer]}})
-    assert list(tested.answers(run)) == [("1 + 1?", "11", "2")]

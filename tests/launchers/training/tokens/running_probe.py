@@ -12,13 +12,9 @@ from torch.utils.data import DataLoader
 
 
 def main() -> None:
-    from swift.arguments import SftArguments
-    from swift.pipelines import SwiftSft
     from swift.pipelines.train.rlhf import SwiftRLHF
 
-    SftArguments._check_padding_free = lambda self: None  # it wants flash attention, for packs
-    made = SwiftRLHF if "--rlhf_type" in sys.argv else SwiftSft
-    pipeline: Any = made(sys.argv[1:])
+    pipeline: Any = SwiftRLHF(sys.argv[1:])
     if os.environ.get("PROBE_MULTIMODAL"):
         pipeline.args.model_meta.is_multimodal = True
     rows, _ = pipeline._prepare_dataset()

@@ -171,18 +171,16 @@ def test_each_row_is_counted_and_each_pair_has_two_sides_and_one_prompt(
     "flags, env, drawn",
     [
         ({"streaming": "true", "max_steps": 9}, {}, 0),
-        ({"streaming": "true", "max_steps": 9, "packing": "true"}, {"task": "sft"}, 0),
         ({"lazy_tokenize": "true"}, {"PROBE_MULTIMODAL": "1"}, 98),
         ({}, {"PROBE_MULTIMODAL": "1"}, 0),
         ({}, {"DPO_CACHE_TOKENS": "0", "processes": "2"}, 0),
     ],
-    ids=["stream", "packed stream", "drawn", "multimodal", "no cache"],
+    ids=["stream", "drawn", "multimodal", "no cache"],
 )
 def test_rows_without_kept_tokens_are_counted_while_they_are_read(
     made: Path, tmp_path: Path, flags: dict[str, Any], env: dict[str, str], drawn: int
 ) -> None:
-    packs = env.get("task") == "sft"
-    rows = [labelled(n, "sft") if packs else planted(n) for n in range(1, 101)]
+    rows = [planted(n) for n in range(1, 101)]
     rows[1], rows[49] = rows[49], rows[1]
     write(made, "uncached.jsonl", rows)
     own = {"DPO_ATTEMPT_FOLDER": str(tmp_path), "dataset": "uncached.jsonl"}
