@@ -81,30 +81,19 @@ def torchrun(
     No restarts: torchrun restarts only the failed node's agent, which hangs the others; the
     JobSet restarts the whole gang.
     """
-    return [
-        python,
-        "-m",
-        "torch.distributed.run",
-        "--nnodes",
-        str(place.nodes),
-        "--nproc-per-node",
-        str(nproc),
-        "--node-rank",
-        str(place.rank),
-        "--master-addr",
-        place.master_addr,
-        "--master-port",
-        str(place.master_port),
-        "--max-restarts",
-        "0",
-        "--log-dir",
-        str(log_dir),
-        "--redirects",
-        "3",
-        "--tee",
-        "3",
-        *program,
-    ]
+    options = {
+        "nnodes": place.nodes,
+        "nproc-per-node": nproc,
+        "node-rank": place.rank,
+        "master-addr": place.master_addr,
+        "master-port": place.master_port,
+        "max-restarts": 0,
+        "log-dir": log_dir,
+        "redirects": 3,
+        "tee": 3,
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return [python, "-m", "torch.distributed.run", *words, *program]
 
 
 def program(recipe: Recipe, swift: Path) -> Path:

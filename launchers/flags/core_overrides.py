@@ -13,14 +13,10 @@ from launchers.config.flag_value import Value
 from launchers.refusal import Refusal
 
 PARALLEL = (
-    "context_parallel_size",
-    "expert_model_parallel_size",
-    "expert_tensor_parallel_size",
-    "pipeline_model_parallel_size",
-    "sequence_parallel",
-    "tensor_model_parallel_size",
+    "context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size",
+    "pipeline_model_parallel_size", "sequence_parallel", "tensor_model_parallel_size",
     "virtual_pipeline_model_parallel_size",
-)
+)  # fmt: skip
 """Fields that megatron-core's process groups have to agree with: they are flags of ms-swift, from
 which it makes the groups (``swift/megatron/utils/megatron_lm_utils.py: _initialize_mpu``)."""
 _SWITCHES = ("true", "false", "yes", "no", "on", "off")

@@ -12,16 +12,9 @@ from launchers.exits import Exit, LaunchError
 DISPATCHER = "moe_token_dispatcher_type"
 NAME = "allgather"
 KNOWN = (
-    "input_ids",
-    "labels",
-    "loss_scale",
-    "position_ids",
-    "token_type_ids",
-    "seq_lens",
-    "num_samples",
-    "channel",
-    "margin",
-)
+    "input_ids", "labels", "loss_scale", "position_ids", "token_type_ids", "seq_lens",
+    "num_samples", "channel", "margin",
+)  # fmt: skip
 """Keys that a batch of texts may have."""
 
 

@@ -11,37 +11,6 @@ from launchers.flags.code_files import in_clone
 
 PLUGIN = PACKAGE / "training" / "swift_plugin.py"
 """The launcher's only entry in ``--external_plugins``; it stands before the user's."""
-_OLD_FOLDER = "launchers"
-_OLD_FILES = frozenset(
-    f"swift_{name}.py"
-    for name in (
-        "phases_megatron",
-        "phases_transformers",
-        "seal_megatron",
-        "seal_transformers",
-        "merge_last",
-        "metrics",
-        "metrics_transformers",
-        "cpu",
-        "one_read",
-        "device_read",
-        "fused_norm",
-        "grad_check",
-        "grouped_product",
-        "pack_lengths",
-        "chunked_adam",
-        "reference",
-        "overlap",
-        "tokens",
-        "packing",
-        "equal_packs",
-        "rank_order",
-        "gather",
-        "search_path",
-    )
-)
-"""Plugins in ``args.json`` of checkpoints and exports made before ``PLUGIN`` existed, when each
-feature was a file of its own in the folder ``launchers``."""
 
 
 def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
@@ -72,17 +41,9 @@ def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
 def users_plugins(external_plugins: Iterable[str]) -> list[str]:
     """Return the user's files among those of ``--external_plugins`` or of an ``args.json``.
 
-    Recognises the launcher's entry of today, wherever it lay, and those of checkpoints made before
-    there was a single one.
+    The launcher's is known by its name, wherever it lay: ``plugins`` refuses a user's file of it.
 
-    >>> users_plugins(["/opt/launchers/training/swift_plugin.py", "/w/code/pairs.py",
-    ...                "/opt/launchers/swift_metrics.py", "/w/code/swift_metrics.py"])
-    ['/w/code/pairs.py', '/w/code/swift_metrics.py']
+    >>> users_plugins(["/opt/launchers/training/swift_plugin.py", "/w/code/pairs.py"])
+    ['/w/code/pairs.py']
     """
-    return [each for each in external_plugins if not _is_own(Path(each))]
-
-
-def _is_own(path: Path) -> bool:
-    if path.name == PLUGIN.name:  # ``plugins`` refuses a user's file of this name
-        return True
-    return path.name in _OLD_FILES and path.parent.name == _OLD_FOLDER
+    return [each for each in external_plugins if Path(each).name != PLUGIN.name]

@@ -4,9 +4,10 @@ ms-swift is given one file of ours, ``training/swift_plugin.py``. It reads the n
 from ``DPO_FEATURES`` and installs them in that order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter
+from typing import Any
 
 from launchers.config.flag_value import words
 from launchers.config.recipe import PAIRED, Backend, Recipe
@@ -125,12 +126,16 @@ def _precomputes_reference(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
 
+def _of_both(name: str, module: str, **given: Any) -> Iterator[Feature]:
+    """Yield a feature of each trainer, whose names and modules end with it."""
+    backends: tuple[Backend, ...] = ("megatron", "transformers")
+    for backend in backends:
+        yield Feature(f"{name}_{backend}", f"{module}_{backend}", backend, **given)
+
+
 FEATURES = (
     # first: its installation marks the end of the phase ``imports``
-    Feature("startup_megatron", "training.startup_megatron", "megatron", callback="phases"),
-    Feature(
-        "startup_transformers", "training.startup_transformers", "transformers", callback="phases"
-    ),
+    *_of_both("startup", "training.startup", callback="phases"),
     Feature("heartbeat", "hang.heartbeat"),
     Feature(
         "background_save",
@@ -150,63 +155,22 @@ FEATURES = (
         "megatron",
         wanted=_has_narrow_moments,
     ),
-    Feature("seal_megatron", "training.seal_megatron", "megatron", callback="seal"),
-    Feature("seal_transformers", "training.seal_transformers", "transformers", callback="seal"),
+    *_of_both("seal", "training.seal", callback="seal"),
     Feature(
         "merge_last", "training.merge_last", "megatron", wanted=_merges_last, callback="merge_last"
     ),
-    Feature(
-        "metrics_megatron", "training.collect.collect_megatron", "megatron", callback="metrics"
-    ),
-    Feature(
-        "metrics_transformers",
-        "training.collect.collect_transformers",
-        "transformers",
-        callback="metrics",
-    ),
+    *_of_both("metrics", "training.collect.collect", callback="metrics"),
     Feature("epoch_order", "training.epochs.order", "transformers"),
     Feature("partial_window", "training.epochs.partial_window", "transformers"),
-    Feature(
-        "first_step_megatron",
-        "training.collect.first_step_megatron",
-        "megatron",
-        wanted=first_step.wanted,
+    *_of_both(
+        "first_step",
+        "training.collect.first_step",
         callback="first_step",
-    ),
-    Feature(
-        "first_step_transformers",
-        "training.collect.first_step_transformers",
-        "transformers",
         wanted=first_step.wanted,
-        callback="first_step",
     ),
     # before nonfinite, which forgets the batches of a step at its end
-    Feature(
-        "ledger_megatron",
-        "training.ledger.ledger_megatron",
-        "megatron",
-        wanted=_records_pairs,
-        callback="ledger",
-    ),
-    Feature(
-        "ledger_transformers",
-        "training.ledger.ledger_transformers",
-        "transformers",
-        wanted=_records_pairs,
-        callback="ledger",
-    ),
-    Feature(
-        "nonfinite_megatron",
-        "training.collect.nonfinite_megatron",
-        "megatron",
-        callback="nonfinite",
-    ),
-    Feature(
-        "nonfinite_transformers",
-        "training.collect.nonfinite_transformers",
-        "transformers",
-        callback="nonfinite",
-    ),
+    *_of_both("ledger", "training.ledger.ledger", callback="ledger", wanted=_records_pairs),
+    *_of_both("nonfinite", "training.collect.nonfinite", callback="nonfinite"),
     Feature(
         "zero_gradient",
         "training.collect.batch_rows",

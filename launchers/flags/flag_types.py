@@ -6,7 +6,7 @@ with exit code 2, on every GPU of the gang.
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,15 +75,12 @@ def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> li
     >>> str(check_values({"packing": "maybe"}, {"packing": FlagType(type="switch")})[0])
     'recipe.args.packing: "maybe" is neither true nor false; use true or false [flag-switch]'
     """
-    return list(_wrong_values(args, types))
-
-
-def _wrong_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> Iterator[Refusal]:
-    for name, value in sorted(args.items()):
-        text = as_text(value)
-        if name in types and text and (wrong := types[name].wrong(text)):
-            says = f'"{text}" {wrong}'
-            yield Refusal(id=f"flag-{types[name].type}", path=f"recipe.args.{name}", says=says)
+    given = [(name, as_text(args[name]), types[name]) for name in sorted(args.keys() & types)]
+    return [
+        Refusal(id=f"flag-{kind.type}", path=f"recipe.args.{name}", says=f'"{text}" {wrong}')
+        for name, text, kind in given
+        if text and (wrong := kind.wrong(text))
+    ]
 
 
 def type_of(annotation: ast.expr) -> FlagType | None:

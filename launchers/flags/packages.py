@@ -48,19 +48,17 @@ def _is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def missing(recipe: Recipe, is_installed: Callable[[str], bool] = _is_installed) -> list[Refusal]:
-    """Return a message for each value whose package the image lacks.
+def missing(
+    recipe: Recipe, is_installed: Callable[[str], bool] = _is_installed
+) -> Iterator[Refusal]:
+    """Yield a message for each value whose package the image lacks.
 
     >>> recipe = Recipe(backend="transformers", task="sft", model="m", dataset=("d",),
     ...                 args={"deepspeed": "zero2"})
-    >>> str(missing(recipe, lambda module: False)[0])
+    >>> str(next(missing(recipe, lambda module: False)))
     'recipe.args.deepspeed: zero2 needs the package deepspeed, which the image lacks; use an image \
 with it, or remove the flag [package-missing]'
     """
-    return list(_missing(recipe, is_installed))
-
-
-def _missing(recipe: Recipe, is_installed: Callable[[str], bool]) -> Iterator[Refusal]:
     for flag, pattern, modules, package in NEEDED:
         given = recipe.args.get(flag, "")
         words = recipe.reports_to if flag == "report_to" else [as_text(given)]

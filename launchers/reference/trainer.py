@@ -17,7 +17,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.reference.forward_pass import take
 from launchers.reference.loss import bounds_of, chosen_nll, sums
 from launchers.reference.pairs import pair_id, rows_of
-from launchers.reference.policy import KEY, refusals
+from launchers.reference.policy import KEY
 from launchers.reference.store import Pairs
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
@@ -53,20 +53,9 @@ class Collator:
 
 
 class PrecomputedDPOTrainer(_Upstream):  # type: ignore[misc]
-    """ms-swift's DPO trainer without a reference model."""
+    """ms-swift's DPO trainer without a reference model, for runs that ``rules`` allows."""
 
     reference_is_precomputed = True
-
-    def __init__(self, args: Any, template: Any) -> None:
-        """Refuse options that were never tried with it, then build as upstream does."""
-        if found := refusals(args):
-            raise LaunchError(
-                Exit.CONFIG,
-                f"recipe.reference: precomputed with {'; '.join(found)}",
-                "set recipe.reference: online",
-                id="reference-unsupported",
-            )
-        super().__init__(args, template)
 
     def prepare_model(self) -> None:
         """Build the policy only."""

@@ -4,7 +4,6 @@ import importlib
 from collections.abc import Mapping
 
 from launchers import logs
-from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE, Feature
 from launchers.stop import finished, sigterm, uncaught
 from launchers.training.installed import INSTALLED, VERDICTS
@@ -24,8 +23,7 @@ def load(env: Mapping[str, str]) -> None:
     ``env``: the environment, with torchrun's ``RANK``.
 
     Raises:
-        LaunchError: CONFIG for a name that is unknown, or that is already installed, and for a
-            patch that does not fit the installed upstream.
+        LaunchError: CONFIG for a patch that does not fit the installed upstream.
     """
     names = [name for name in env.get(VARIABLE, "").split(",") if name]
     if names:
@@ -54,24 +52,8 @@ def install(name: str) -> None:
     feature's callback, which the command line names, then does nothing.
 
     Raises:
-        LaunchError: CONFIG for a name that is unknown, or that is already installed: a second
-            installation would wrap the first; and for a patch that can't be left out where
-            upstream's source is unknown.
+        LaunchError: CONFIG for a patch that can't be left out where upstream's source is unknown.
     """
-    if name not in _BY_NAME:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"{VARIABLE}: {name} is not a feature of the launcher",
-            "do not set it; the launcher derives it from the recipe",
-            id="feature-unknown",
-        )
-    if name in INSTALLED or name in VERDICTS:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"{VARIABLE}: the feature {name} is already installed in this process",
-            "name it once, and load swift_plugin.py only once",
-            id="feature-twice",
-        )
     feature, verdict = _BY_NAME[name], of_feature(name)
     if verdict is not None:
         if verdict.state == "refused":

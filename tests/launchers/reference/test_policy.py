@@ -2,13 +2,12 @@
 
 import itertools
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from launchers.reference.pairs import FIELDS, batches, pair_id, rows_of, tokens
-from launchers.reference.policy import policy_is_reference, refusals
+from launchers.reference.policy import policy_is_reference
 from tests.launchers.reference.references import arguments
 
 ROW = dict(zip(FIELDS, ([5, 6, 7], [-100, 6, 7], [5, 8], [-100, 8]), strict=True))
@@ -61,21 +60,3 @@ def test_a_fresh_policy_is_the_reference_and_that_of_a_checkpoint_is_not(
     tmp_path: Path, changed: dict[str, Any], steps: int, is_reference: bool
 ) -> None:
     assert policy_is_reference(arguments(tmp_path, **changed), steps) == is_reference
-
-
-@pytest.mark.parametrize(
-    ("changed", "word"),
-    [
-        ({"rlhf_type": "kto"}, "rlhf_type=kto"),
-        ({"tuner_type": "lora"}, "tuner_type=lora"),
-        ({"streaming": True}, "streaming"),
-        ({"context_parallel_size": 2}, "context_parallel_size=2"),
-        ({"virtual_pipeline_model_parallel_size": 2}, "virtual"),
-        ({"task_type": "seq_cls"}, "task_type"),
-        ({"megatron_model_meta": SimpleNamespace(is_multimodal=True)}, "multimodal"),
-    ],
-)
-def test_what_was_not_tried_is_refused(tmp_path: Path, changed: Any, word: str) -> None:
-    assert refusals(arguments(tmp_path)) == []
-    [message] = refusals(arguments(tmp_path, **changed))
-    assert word in message

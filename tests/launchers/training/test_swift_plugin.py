@@ -129,14 +129,6 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     assert load(tmp_path, "").stdout.splitlines() == ["callbacks", modules()]
 
 
-def refusal(tmp_path: Path, names: str) -> str:
-    """Return why training ended, which must be an error of the configuration."""
-    done = load(tmp_path, names)
-    found = verdict(done.stderr, started=False)
-    assert done.returncode != 0 and found is not None and found.code == Exit.CONFIG
-    return found.cause
-
-
 def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: Path) -> None:
     done = load(tmp_path, "startup_megatron,seal_megatron", **{ACCEPT: "seal-megatron"})
     assert done.returncode == 0, done.stderr
@@ -155,15 +147,6 @@ def test_a_patch_that_cannot_be_left_out_ends_the_run_before_it_is_imported(tmp_
     found = verdict(done.stderr, started=False)
     assert found is not None and (found.code, found.id) == (Exit.CONFIG, "patch-unknown-source")
     assert "chunked_adam.py" not in done.stderr
-
-
-def test_an_unknown_feature_ends_as_an_error_of_the_configuration(tmp_path: Path) -> None:
-    assert "DPO_FEATURES: seel_megatron is not a feature" in refusal(tmp_path, "seel_megatron")
-
-
-def test_a_feature_is_never_installed_twice(tmp_path: Path) -> None:
-    cause = refusal(tmp_path, "merge_last,seal_megatron,merge_last")
-    assert "the feature merge_last is already installed in this process" in cause
 
 
 def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: Path) -> None:
