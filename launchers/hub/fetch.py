@@ -26,20 +26,9 @@ REPOSITORY = ".repository"
 """Folder inside the partial output that receives the repository's tree."""
 INDEX = f"model{WEIGHTS_INDEX}"
 _OTHER_WEIGHTS = (
-    ".bin",
-    ".ckpt",
-    ".gguf",
-    ".h5",
-    ".mlmodel",
-    ".msgpack",
-    ".onnx",
-    ".onnx_data",
-    ".ot",
-    ".pdparams",
-    ".pt",
-    ".pth",
-    ".tflite",
-)
+    ".bin", ".ckpt", ".gguf", ".h5", ".mlmodel", ".msgpack", ".onnx", ".onnx_data", ".ot",
+    ".pdparams", ".pt", ".pth", ".tflite",
+)  # fmt: skip
 
 
 def client_for(source: Source, repo_type: RepoType) -> HubClient:

@@ -25,19 +25,10 @@ CLEARLY_LESS = 0.1
 weights that were not read, or read into other places, make every text less likely."""
 
 _DROPOUTS = (
-    "attention_dropout",
-    "hidden_dropout",
-    "attention_probs_dropout_prob",
-    "hidden_dropout_prob",
-    "dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "moe_input_jitter_eps",
-    "moe_jitter_eps",
-    "router_jitter_noise",
-    "input_jitter_noise",
-)
+    "attention_dropout", "hidden_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob",
+    "dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "moe_input_jitter_eps", "moe_jitter_eps",
+    "router_jitter_noise", "input_jitter_noise",
+)  # fmt: skip
 """Names of dropout rates, and of a router's noise, in configurations of megatron-core and
 transformers. An adapter's own dropout is not one of them: it changes nothing while the adapter is
 zero."""

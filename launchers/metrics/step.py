@@ -1,7 +1,6 @@
 """Compute the row of a step from its measurements; pure arithmetic."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from launchers.metrics.model import Model
@@ -10,15 +9,9 @@ from launchers.metrics.vector import Shared
 from launchers.units import GIB
 
 _CURVES = (
-    "seconds",
-    "data_seconds",
-    "tokens_per_second_per_gpu",
-    "hardware_tflops_per_gpu",
-    "mfu",
-    "reserved_gib",
-    "token_balance",
-    "expert_load",
-)
+    "seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu",
+    "reserved_gib", "token_balance", "expert_load",
+)  # fmt: skip
 """Columns drawn by TensorBoard; few, as ms-swift plots each when training ends
 (``plot_images``)."""
 
@@ -36,64 +29,53 @@ class Clock:
     metrics_seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """The measurements of a step."""
-
-    clock: Clock
-    world: int
-    shared: Shared | None = None
-    """Sums over the ranks; None if tokens are not counted."""
-    capacity: int = 0
-    """Capacity of the packs of a global step in tokens; 0 without packing."""
-    grad_norm: float | None = None
-    learning_rate: float | None = None
-    values: Mapping[str, float | None] = field(default_factory=dict)
-
-
-def row(step: Step, model: Model | None) -> Row:
+def row(
+    clock: Clock,
+    *,
+    world: int,
+    shared: Shared | None = None,
+    model: Model | None = None,
+    capacity: int = 0,
+    **trainers: Any,
+) -> Row:
     """Return the row of a step.
 
     tok/s/GPU = real tokens of the global step / its seconds / world size; TFLOP/s and MFU use the
     planner's formulas (``plan/flops.py``) at the step's own s_eff.
+
+    Args:
+        clock: the step's times.
+        world: number of processes.
+        shared: sums over the ranks; None if tokens are not counted.
+        model: cost of a token; None if its FLOP are not known.
+        capacity: tokens of the packs of a global step; 0 without packing.
+        trainers: ``grad_norm``, ``learning_rate`` and ``values`` as the trainer gives them.
     """
-    clock, shared = step.clock, step.shared
-    rest: dict[str, Any] = {} if shared is None else _counted(step, shared, model)
-    return Row(
-        **vars(clock),
-        **rest,
-        world=step.world,
-        card=None if model is None else model.gpu_model,
-        grad_norm=step.grad_norm,
-        learning_rate=step.learning_rate,
-        values=step.values,
-    )
-
-
-def _counted(step: Step, shared: Shared, model: Model | None) -> dict[str, float | int | None]:
-    """Return the columns computed from the sums over the ranks."""
-    found: dict[str, float | int | None] = {
-        "data_seconds": shared.data_seconds,
-        "allocated_gib": shared.allocated / GIB if shared.allocated else None,
-        "reserved_gib": shared.reserved / GIB if shared.reserved else None,
-        "watts": shared.watts,
-        "expert_load": shared.expert_load,
-        "expert_load_worst": shared.expert_load_worst,
-    }
-    if not shared.tokens:
-        return found
-    rate = shared.tokens / step.clock.seconds / step.world
-    s_eff = shared.squares / shared.tokens
-    found |= {
-        "tokens": shared.tokens,
-        "squares": shared.squares,
-        "sequences": shared.sequences,
-        "s_eff": s_eff,
-        "tokens_per_second_per_gpu": rate,
-        "token_balance": shared.token_balance,
-        "fill": shared.tokens / step.capacity if step.capacity else None,
-    }
-    return found if model is None else found | _speed(rate, s_eff, model)
+    found: dict[str, Any] = {**vars(clock), **trainers, "world": world}
+    found["card"] = None if model is None else model.gpu_model
+    if shared is not None:
+        found |= {
+            "data_seconds": shared.data_seconds,
+            "allocated_gib": shared.allocated / GIB if shared.allocated else None,
+            "reserved_gib": shared.reserved / GIB if shared.reserved else None,
+            "watts": shared.watts,
+            "expert_load": shared.expert_load,
+            "expert_load_worst": shared.expert_load_worst,
+        }
+    if shared is not None and shared.tokens:
+        rate = shared.tokens / clock.seconds / world
+        s_eff = shared.squares / shared.tokens
+        found |= {
+            "tokens": shared.tokens,
+            "squares": shared.squares,
+            "sequences": shared.sequences,
+            "s_eff": s_eff,
+            "tokens_per_second_per_gpu": rate,
+            "token_balance": shared.token_balance,
+            "fill": shared.tokens / capacity if capacity else None,
+            **({} if model is None else _speed(rate, s_eff, model)),
+        }
+    return Row(**found)
 
 
 def _speed(rate: float, s_eff: float, model: Model) -> dict[str, float | int | None]:

@@ -26,78 +26,32 @@ SAMPLE = 2**20
 
 ARGUMENTS = (
     # the pairs' tokens
-    "template",
-    "system",
-    "max_length",
-    "truncation_strategy",
-    "agent_template",
-    "use_chat_template",
-    "template_backend",
-    "response_prefix",
-    "enable_thinking",
-    "preserve_thinking",
-    "add_non_thinking_prefix",
-    "disable_ignore_empty_think",
-    "loss_scale",
-    "padding_side",
-    "columns",
-    "split_dataset_ratio",
-    "data_seed",
-    "model_name",
-    "model_author",
-    "interleave_prob",
-    "stopping_strategy",
-    "dataset_shuffle",
-    "new_special_tokens",
+    "template", "system", "max_length", "truncation_strategy", "agent_template",
+    "use_chat_template", "template_backend", "response_prefix", "enable_thinking",
+    "preserve_thinking", "add_non_thinking_prefix", "disable_ignore_empty_think", "loss_scale",
+    "padding_side", "columns", "split_dataset_ratio", "data_seed", "model_name", "model_author",
+    "interleave_prob", "stopping_strategy", "dataset_shuffle", "new_special_tokens",
     # how they are put together
-    "packing",
-    "packing_length",
-    "packing_strategy",
-    "padding_free",
+    "packing", "packing_length", "packing_strategy", "padding_free",
     # the arithmetic
-    "torch_dtype",
-    "fp8_format",
-    "fp8_recipe",
-    "attention_backend",
-    "rope_scaling",
-    "moe_expert_capacity_factor",
-    "megatron_extra_kwargs",
-)
+    "torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling",
+    "moe_expert_capacity_factor", "megatron_extra_kwargs",
+)  # fmt: skip
 """Arguments of ms-swift that change the numbers or the pairs, in addition to the files'
 contents."""
 
 ROUNDING = (
     # the order of sums: which tokens and which parts of a matrix are on one GPU
-    "tensor_model_parallel_size",
-    "expert_model_parallel_size",
-    "expert_tensor_parallel_size",
-    "context_parallel_size",
-    "sequence_parallel",
-    "tp_comm_overlap",
-    "moe_token_dispatcher_type",
-    "moe_enable_deepep",
-    "moe_shared_expert_overlap",
-    "moe_pad_expert_input_to_capacity",
+    "tensor_model_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size",
+    "context_parallel_size", "sequence_parallel", "tp_comm_overlap", "moe_token_dispatcher_type",
+    "moe_enable_deepep", "moe_shared_expert_overlap", "moe_pad_expert_input_to_capacity",
     "moe_token_drop_policy",
     # the kernels
-    "attn_impl",
-    "attention_softmax_in_fp32",
-    "masked_softmax_fusion",
-    "apply_rope_fusion",
-    "bias_dropout_fusion",
-    "bias_activation_fusion",
-    "moe_grouped_gemm",
-    "moe_permute_fusion",
-    "cross_entropy_loss_fusion",
-    "cross_entropy_fusion_impl",
-    "moe_router_dtype",
-    "bf16",
-    "fp16",
-    "fp8_param_gather",
-    "fp4_format",
-    "fp4_recipe",
-    "fp4_param_gather",
-)
+    "attn_impl", "attention_softmax_in_fp32", "masked_softmax_fusion", "apply_rope_fusion",
+    "bias_dropout_fusion", "bias_activation_fusion", "moe_grouped_gemm", "moe_permute_fusion",
+    "cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "moe_router_dtype", "bf16", "fp16",
+    "fp8_param_gather", "fp4_format", "fp4_recipe", "fp4_param_gather",
+)  # fmt: skip
 """Arguments of ms-swift that change how the same numbers are rounded."""
 LATER = (
     # the loader of the model, and with it template and architecture

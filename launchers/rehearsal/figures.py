@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launchers.plan.footprint import SAVE_SHARE
-from launchers.rehearsal.measured import Host, Measured
+from launchers.rehearsal.measured import Measured
 from launchers.rehearsal.rehearsal import Rehearsal
 from launchers.stop.agreement import seconds_to_save
 from launchers.units import GIB
@@ -68,89 +68,81 @@ def judge(measured: Measured, context: Context) -> tuple[list[Figure], dict[str,
     figures, unknown = [], {}
     for id, check in _CHECKS.items():
         try:
-            figures.append(check(id, measured, context))
+            figures.append(Figure(id=id, **check(measured, context)))
         except Unknown as why:
             unknown[id] = str(why)
     return figures, unknown
 
 
-def _resume(id: str, m: Measured, c: Context) -> Figure:
+Fields = dict[str, Any]
+"""The fields of a figure but its id."""
+
+
+def _figure(measured: str, against: str = "", *, wrong: Verdict = "ok", remedy: str = "") -> Fields:
+    """Return a figure's fields; ``remedy`` counts if something is wrong."""
+    remedy = "" if wrong == "ok" else remedy
+    return {"verdict": wrong, "measured": measured, "against": against, "remedy": remedy}
+
+
+def _resume(m: Measured, c: Context) -> Fields:
     wanted = c.rehearsal.save_at
-    remedy = "read the logs of rank 0 from the kill on"
+    failed: Any = {"wrong": "fail", "remedy": "read the logs of rank 0 from the kill on"}
     if m.killed_rank is None:
-        return Figure(id=id, verdict="fail", measured="no process was killed", remedy=remedy)
+        return _figure("no process was killed", **failed)
     if m.resumed_from != wanted or m.restart_seconds is None:
-        measured = f"continued after step {m.resumed_from}"
-        return Figure(id=id, verdict="fail", measured=measured, against=f"{wanted}", remedy=remedy)
-    return Figure(
-        id=id,
-        verdict="ok",
-        measured=f"from step {wanted}, next step after {m.restart_seconds:.0f} s",
-    )
+        return _figure(f"continued after step {m.resumed_from}", f"{wanted}", **failed)
+    return _figure(f"from step {wanted}, next step after {m.restart_seconds:.0f} s")
 
 
-def _gpu_memory(id: str, m: Measured, c: Context) -> Figure:
+def _gpu_memory(m: Measured, c: Context) -> Fields:
     limit = m.gpu_limit_gib or c.planned("memory", "card_gib")
     if m.gpu_gib is None or limit is None:
         raise Unknown("no GPU, or its memory is unknown: set gpuModel")
     plan = c.planned("memory", "reserved_gib")  # the total has what PyTorch does not count
-    too_much = m.gpu_gib > GPU_SHARE * limit
-    return Figure(
-        id=id,
-        verdict="warn" if too_much else "ok",
-        measured=f"{m.gpu_gib:.1f} GiB reserved",
-        against=f"{limit:.1f} GiB" + ("" if plan is None else f", planned {plan:.1f}"),
-        remedy="recompute more layers (recipe.args.recompute_num_layers)" if too_much else "",
+    return _figure(
+        f"{m.gpu_gib:.1f} GiB reserved",
+        f"{limit:.1f} GiB" + ("" if plan is None else f", planned {plan:.1f}"),
+        wrong="warn" if m.gpu_gib > GPU_SHARE * limit else "ok",
+        remedy="recompute more layers (recipe.args.recompute_num_layers)",
     )
 
 
-def _host_memory(id: str, m: Measured, c: Context) -> Figure:
-    known = [(host, host.limit) for host in m.hosts if host.limit]
+def _host_memory(m: Measured, c: Context) -> Fields:
+    known = [(host.peak / host.limit, host) for host in m.hosts if host.limit]
     if not known:
         raise Unknown("neither a cgroup nor /proc/meminfo could be read")
-
-    def share(entry: tuple[Host, int]) -> float:
-        return entry[0].peak / entry[1]
-
-    host, limit = max(known, key=share)
+    used, host = max(known, key=lambda entry: entry[0])
     warn, fail = HOST_SHARES
-    used = host.peak / limit
-    verdict: Verdict = "fail" if used >= fail else "warn" if used >= warn else "ok"
     save = "" if host.peak_at_save is None else f", {host.peak_at_save / GIB:.1f} at the save"
     plan = c.planned("memory", "host_gib_per_node")
     files = host.files or 0
     has_files = files > FILES_SHARE * host.peak
     held = f", {files / GIB:.1f} of it files on a tmpfs" if has_files else ""
     planned = "" if plan is None else f", planned {plan:.1f}" + " without files" * has_files
-    remedy = "raise resources.limits.memory, or use fewer workers "
-    remedy += "(recipe.args.dataloader_num_workers)"
-    if has_files:
-        remedy = "keep the workspace on a disk or a network file system, or " + remedy
-    return Figure(
-        id=id,
-        verdict=verdict,
-        measured=f"{host.peak / GIB:.1f} GiB on rank {host.rank}{save}{held}",
-        against=f"{limit / GIB:.1f} GiB{planned}",
-        remedy="" if verdict == "ok" else remedy,
+    disk = "keep the workspace on a disk or a network file system, or " * has_files
+    return _figure(
+        f"{host.peak / GIB:.1f} GiB on rank {host.rank}{save}{held}",
+        f"{(host.limit or 0) / GIB:.1f} GiB{planned}",
+        wrong="fail" if used >= fail else "warn" if used >= warn else "ok",
+        remedy=f"{disk}raise resources.limits.memory, or use fewer workers "
+        "(recipe.args.dataloader_num_workers)",
     )
 
 
-def _speed(id: str, m: Measured, c: Context) -> Figure:
+def _speed(m: Measured, c: Context) -> Fields:
     if m.tokens_per_second_per_gpu is None or m.step_seconds is None:
         raise Unknown("no step was measured, or its tokens are not counted")
     plan = c.planned("speed", "tokens_per_second_per_gpu")
     is_slow = plan is not None and m.tokens_per_second_per_gpu < SPEED_SHARE * plan
-    rate = f"{m.tokens_per_second_per_gpu:.0f} tokens/s per GPU"
-    return Figure(
-        id=id,
-        verdict="warn" if is_slow else "ok",
-        measured=f"{rate}, {m.step_seconds:.3g} s a step",
-        against="" if plan is None else f"planned {plan:.0f}",
-        remedy="compare preflight-<rank>.json with the fabric's usual bandwidth" if is_slow else "",
+    return _figure(
+        f"{m.tokens_per_second_per_gpu:.0f} tokens/s per GPU, {m.step_seconds:.3g} s a step",
+        "" if plan is None else f"planned {plan:.0f}",
+        wrong="warn" if is_slow else "ok",
+        remedy="compare preflight-<rank>.json with the fabric's usual bandwidth",
     )
 
 
-def _save(id: str, m: Measured, c: Context) -> Figure:
+def _save(m: Measured, c: Context) -> Fields:
     if m.save_seconds is None:
         raise Unknown("no complete checkpoint was seen after the saved step")
     plan = c.planned("footprint", "hold_seconds")
@@ -158,42 +150,36 @@ def _save(id: str, m: Measured, c: Context) -> Figure:
     share = None
     if m.step_seconds is not None and c.save_every is not None:
         share = hold / (hold + c.save_every * m.step_seconds)
-    is_long = share is not None and share > SAVE_SHARE
-    return Figure(
-        id=id,
-        verdict="warn" if is_long else "ok",
-        measured=f"stops training for {hold:.1f} s, complete after {m.save_seconds:.1f} s"
+    return _figure(
+        f"stops training for {hold:.1f} s, complete after {m.save_seconds:.1f} s"
         + ("" if share is None else f", {100 * share:.1f} % of the run"),
-        against=f"{100 * SAVE_SHARE:.0f} %" + ("" if plan is None else f", planned {plan:.0f} s"),
-        remedy="save less often (recipe.args.save_steps), or on faster storage" if is_long else "",
+        f"{100 * SAVE_SHARE:.0f} %" + ("" if plan is None else f", planned {plan:.0f} s"),
+        wrong="warn" if share is not None and share > SAVE_SHARE else "ok",
+        remedy="save less often (recipe.args.save_steps), or on faster storage",
     )
 
 
-def _grace(id: str, m: Measured, c: Context) -> Figure:
+def _grace(m: Measured, c: Context) -> Fields:
     if m.save_seconds is None or m.step_seconds is None:
         raise Unknown("the seconds of a step and of a save are not known")
     needed, given = m.step_seconds + m.save_seconds, seconds_to_save(c.grace_seconds)
-    fits = needed <= given
-    own = c.grace_seconds - given
-    return Figure(
-        id=id,
-        verdict="ok" if fits else "warn",
-        measured=f"{needed:.0f} s for a step and a save",
-        against=f"{given:.0f} s of {c.grace_seconds:.0f} s",
-        remedy=""
-        if fits
-        else f"set terminationGracePeriodSeconds: {needed * 1.2 + own:.0f}; until then preemption "
-        "loses the work since the last checkpoint",
+    longer = needed * 1.2 + c.grace_seconds - given
+    return _figure(
+        f"{needed:.0f} s for a step and a save",
+        f"{given:.0f} s of {c.grace_seconds:.0f} s",
+        wrong="ok" if needed <= given else "warn",
+        remedy=f"set terminationGracePeriodSeconds: {longer:.0f}; until then preemption loses the "
+        "work since the last checkpoint",
     )
 
 
-def _load(id: str, m: Measured, c: Context) -> Figure:
+def _load(m: Measured, c: Context) -> Fields:
     if m.load_seconds is None:
         raise Unknown("the trainer does not mark the load of a checkpoint, or nothing was resumed")
-    return Figure(id=id, verdict="ok", measured=f"{m.load_seconds:.1f} s")
+    return _figure(f"{m.load_seconds:.1f} s")
 
 
-def _disk(id: str, m: Measured, c: Context) -> Figure:
+def _disk(m: Measured, c: Context) -> Fields:
     if m.checkpoint_bytes is None or m.free_bytes is None:
         raise Unknown("the checkpoint was removed before it was measured")
     count = _checkpoints(c)
@@ -203,17 +189,13 @@ def _disk(id: str, m: Measured, c: Context) -> Figure:
     models = {"last": 1, "every": count}.get(str(merges), 0)
     merged = models * (c.planned("footprint", "merged") or 0.0)
     needed = count * m.checkpoint_bytes + merged
-    fits = needed <= m.free_bytes
     more = f", merged models {merged / 1e9:.3g} GB" if merged else ""
-    return Figure(
-        id=id,
-        verdict="ok" if fits else "fail",
-        measured=f"{m.checkpoint_bytes / 1e9:.3g} GB a checkpoint, {count} at a time{more}: "
+    return _figure(
+        f"{m.checkpoint_bytes / 1e9:.3g} GB a checkpoint, {count} at a time{more}: "
         f"{needed / 1e9:.3g} GB",
-        against=f"{m.free_bytes / 1e9:.3g} GB free",
-        remedy=""
-        if fits
-        else "free space, enlarge the workspace, or lower recipe.args.save_total_limit",
+        f"{m.free_bytes / 1e9:.3g} GB free",
+        wrong="ok" if needed <= m.free_bytes else "fail",
+        remedy="free space, enlarge the workspace, or lower recipe.args.save_total_limit",
     )
 
 
@@ -227,35 +209,26 @@ def _checkpoints(c: Context) -> int | None:
     return int(-(-steps // c.save_every))
 
 
-def _evaluation(id: str, m: Measured, c: Context) -> Figure:
+def _evaluation(m: Measured, c: Context) -> Fields:
     if m.evaluation_seconds is None:
         raise Unknown("no rows are held out, or they were not evaluated")
     plan = c.planned("evaluation", "seconds")
-    return Figure(
-        id=id,
-        verdict="ok",
-        measured=f"{m.evaluation_seconds:.1f} s",
-        against="" if plan is None else f"planned {plan:.0f} s",
-    )
+    return _figure(f"{m.evaluation_seconds:.1f} s", "" if plan is None else f"planned {plan:.0f} s")
 
 
-def _export(id: str, m: Measured, c: Context) -> Figure:
-    if m.export is None:
+def _export(m: Measured, c: Context) -> Fields:
+    if (found := m.export) is None:
         raise Unknown("nothing was exported")
-    found = m.export
     how = f"loaded and run as {found.model}" if found.model else "every tensor read and finite"
-    return Figure(
-        id=id,
-        verdict="fail" if found.problems else "ok",
-        measured="; ".join(found.problems)
-        or f"{found.tensors} tensors, {found.bytes / 1e9:.3g} GB in {found.seconds:.1f} s, {how}",
-        remedy="check the log of rank 0, and the plugins that change the model"
-        if found.problems
-        else "",
+    size = f"{found.tensors} tensors, {found.bytes / 1e9:.3g} GB"
+    return _figure(
+        "; ".join(found.problems) or f"{size} in {found.seconds:.1f} s, {how}",
+        wrong="fail" if found.problems else "ok",
+        remedy="check the log of rank 0, and the plugins that change the model",
     )
 
 
-_CHECKS: Mapping[str, Callable[[str, Measured, Context], Figure]] = {
+_CHECKS: Mapping[str, Callable[[Measured, Context], Fields]] = {
     "resume": _resume,
     "gpu-memory": _gpu_memory,
     "host-memory": _host_memory,

@@ -3,7 +3,7 @@
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ class Host:
     limit: int | None
     files: int | None = None
     """Files on a tmpfs at the peak: they count towards the limit, and are not in the plan."""
-    files_at_save: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +79,6 @@ class Measured:
     """Free on the workspace once the rehearsal's own files are removed."""
     evaluation_seconds: float | None = None
     export: Loaded | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the measurements as JSON data."""
-        return asdict(self)
 
 
 def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Measured:
@@ -167,7 +162,6 @@ def _host(rank: int, readings: Sequence[tuple[Sample, Sample | None]]) -> Host:
         peak_at_save=None if save is None else save.used,
         limit=peak.limit,
         files=peak.files,
-        files_at_save=None if save is None else save.files,
     )
 
 

@@ -45,7 +45,7 @@ def document(
         "verdict": verdict(listed),
         "figures": [asdict(figure) for figure in listed],
         "unknown": dict(unknown),
-        "measured": measured.document(),
+        "measured": asdict(measured),
     }
 
 

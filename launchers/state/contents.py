@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from stat import S_ISDIR
+from typing import Any
 
 from launchers.config.workspace import Workspace
 from launchers.state.document import Fields, State
@@ -190,26 +191,6 @@ def opened(root: Path) -> Iterator[int]:
         os.close(runs)
 
 
-def list_runs(root: Path, names: Sequence[str]) -> Fields:
-    """Return all runs, or those to remove and why they must not be."""
-    try:
-        return {"runs": chosen(root, names) if names else inventory(root), "why": ""}
-    except RefusedError as error:
-        return {"runs": [], "why": str(error)}
-
-
-def remove_runs(root: Path, names: Sequence[str]) -> Fields:
-    """Remove runs; return the names of those that are gone, and why the rest is not."""
-    removed: list[str] = []
-    try:
-        for each in chosen(root, names):
-            remove(root, each["run"])
-            removed.append(each["run"])
-    except RefusedError as error:
-        return {"removed": removed, "why": str(error)}
-    return {"removed": removed, "why": ""}
-
-
 def answer(verb: str, root: Path, names: Sequence[str]) -> Fields:
     """Return the document of a verb.
 
@@ -219,4 +200,15 @@ def answer(verb: str, root: Path, names: Sequence[str]) -> Fields:
         root: the workspace.
         names: of the runs; for ``list`` also none for all.
     """
-    return {"list": list_runs, "remove": remove_runs}[verb](root, names)
+    key = {"list": "runs", "remove": "removed"}[verb]
+    found: list[Any] = []
+    try:
+        if verb == "list":
+            found += chosen(root, names) if names else inventory(root)
+        else:
+            for each in chosen(root, names):
+                remove(root, each["run"])
+                found.append(each["run"])
+    except RefusedError as error:
+        return {key: found, "why": str(error)}
+    return {key: found, "why": ""}

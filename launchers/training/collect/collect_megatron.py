@@ -29,7 +29,7 @@ from launchers.metrics import step as metrics_step
 from launchers.metrics import vector, writer
 from launchers.metrics.power import PowerMeter
 from launchers.metrics.rows import Row
-from launchers.metrics.step import Clock, Step
+from launchers.metrics.step import Clock
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.stop import finished
@@ -188,16 +188,16 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             return metrics_model.found(self.args, self.world, name, precomputed=precomputed)
 
         def finish(sent: Sent) -> Row:
-            step = Step(
-                clock=sent.clock,
+            return metrics_step.row(
+                sent.clock,
                 world=places.world,
                 shared=vector.shared(sent.summed.tolist(), places),
+                model=model(),
                 capacity=capacity,
                 grad_norm=sent.grad_norm,
                 learning_rate=sent.learning_rate,
                 values=dict(zip(sent.names, sent.means.tolist(), strict=True)),
             )
-            return metrics_step.row(step, model())
 
         return Writer(writer.path(os.environ, self.args.output_dir), finish, self._show)
 

@@ -24,7 +24,7 @@ from launchers.metrics import step as metrics_step
 from launchers.metrics import vector, writer
 from launchers.metrics.power import PowerMeter
 from launchers.metrics.rows import Row
-from launchers.metrics.step import Clock, Step
+from launchers.metrics.step import Clock
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.stop import finished
@@ -139,15 +139,14 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
 
     def _row(self, pending: Pending) -> Row:
         values = {n: v for n, v in pending.logged.items() if n not in _NO_VALUES}
-        step = Step(
-            clock=pending.clock,
+        return metrics_step.row(
+            pending.clock,
             world=self.places.world,
             shared=vector.shared(pending.summed.tolist(), self.places),
             values=values,
             grad_norm=pending.logged.get("grad_norm"),
             learning_rate=pending.logged.get("learning_rate"),
         )
-        return metrics_step.row(step, None)
 
 
 def install() -> None:

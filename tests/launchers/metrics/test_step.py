@@ -11,7 +11,7 @@ from launchers.metrics import model as metrics_model
 from launchers.metrics import step, vector
 from launchers.metrics.model import Model
 from launchers.metrics.rows import Row
-from launchers.metrics.step import Clock, Step
+from launchers.metrics.step import Clock
 from launchers.metrics.vector import Places, Shared
 from launchers.plan import flops
 from tests.launchers.models import load_model_config
@@ -26,7 +26,7 @@ def row(model: Model | None, tokens: int, s_eff: float, seconds: float, world: i
     of_tokens = {"squares": tokens * s_eff, "token_balance": 1.01, "data_seconds": 0.5}
     shared = Shared(tokens=tokens, sequences=tokens // 100, **memory, **of_tokens)
     clock = Clock(step=1, total=2, attempt=1, time=0.0, seconds=seconds, other_seconds=0.0)
-    return step.row(Step(clock=clock, world=world, shared=shared), model)
+    return step.row(clock, world=world, shared=shared, model=model)
 
 
 def model(gpu_model: str | None = "h200", *, precomputed: bool = False, **args: Any) -> Model:

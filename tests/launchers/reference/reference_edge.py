@@ -21,7 +21,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.metrics import step as metrics_step
 from launchers.metrics.reader import parse
 from launchers.metrics.rows import line
-from launchers.metrics.step import Clock, Step
+from launchers.metrics.step import Clock
 from launchers.system.failures import verdict
 from launchers.training.collect import device
 from tests.launchers.reference import megatron_free
@@ -123,8 +123,8 @@ def _reported(own: Any, upstream: Any, args: Any, rows: Any, policy: Any, ref: A
     for each in (metric, same):
         names, means = device.means([each, each])
         clock = Clock(step=1, total=2, attempt=1, time=0.0, seconds=1.0, other_seconds=0.0)
-        step = Step(clock=clock, world=1, values=dict(zip(names, means.tolist(), strict=True)))
-        kept = parse(line(metrics_step.row(step, None)))
+        values = dict(zip(names, means.tolist(), strict=True))
+        kept = parse(line(metrics_step.row(clock, world=1, values=values)))
         assert kept is not None
         found.append(kept.values)
     assert found[0].keys() == found[1].keys()
