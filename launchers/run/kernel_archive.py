@@ -9,6 +9,7 @@ detects an incomplete or damaged file. The compression level is the lowest: the 
 ELF, and fast volumes are rarer than idle cores.
 """
 
+import contextlib
 import gzip
 import io
 import os
@@ -16,10 +17,8 @@ import shutil
 import tarfile
 import time
 import zlib
-from collections.abc import Mapping, Sequence
-from importlib.util import source_hash
+from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from launchers import logs
 from launchers.storage import manifest
@@ -36,31 +35,15 @@ UNFINISHED = (".lock", "/lock", ".tmp")
 unfinished files; Triton's are in folders called ``tmp.pid_...``."""
 
 
-_CHECKED, _WORD = (3).to_bytes(4, "little"), 0xFFFFFFFF
-
-
-class Entry(NamedTuple):
-    """One file of a node's folder."""
-
-    size: int
-    """Bytes."""
-    stamp: int
-    """Modification time in ns of bytecode, which is replaced under its name; 0 for a kernel, whose
-    name is a digest."""
-
-
-def contents(folder: Path) -> dict[str, Entry]:
-    """List the files of a folder to archive: no locks, no unfinished files."""
-    found: dict[str, Entry] = {}
+def contents(folder: Path) -> dict[str, int]:
+    """Return the bytes of the files of a folder to archive: no locks, no unfinished files."""
+    found: dict[str, int] = {}
     for path in manifest.files(folder):
         name = path.relative_to(folder).as_posix()
         if name.endswith(UNFINISHED) or "/tmp.pid_" in name or path.is_symlink():
             continue
-        try:
-            seen = path.stat()
-        except OSError:  # a temporary file, removed meanwhile
-            continue
-        found[name] = Entry(seen.st_size, seen.st_mtime_ns if name.endswith(".pyc") else 0)
+        with contextlib.suppress(OSError):  # a temporary file, removed meanwhile
+            found[name] = path.stat().st_size
     return found
 
 
@@ -121,8 +104,8 @@ def _unpack(archive: Path, folder: Path) -> None:
             pass
 
 
-def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> str:
-    """Archive a node's folder, if it has new or changed files.
+def publish(folder: Path, archive: Path, known: Container[str], holder: str) -> str:
+    """Archive a node's folder, if it has new files; the name of a kernel is a digest.
 
     ``known`` are the files of the folder before training.
 
@@ -133,10 +116,9 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
         OSError: when the workspace cannot be written.
     """
     found = contents(folder)
-    if all(name in known and known[name].stamp == each.stamp for name, each in found.items()):
+    if all(name in known for name in found):
         return "nothing new"
-    size = sum(each.size for each in found.values())
-    if size > MAX_BYTES:
+    if (size := sum(found.values())) > MAX_BYTES:
         return f"{size / 1e9:.1f} GB is too large to archive; remove {archive.parent}"
     archive.parent.mkdir(parents=True, exist_ok=True)
     _remove_stale(archive)
@@ -154,48 +136,15 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
 
 
 def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
-    """Add one file, read at once: it may grow or vanish meanwhile (the driver's index).
-
-    Bytecode is archived with the digest of its source: a launcher's files have the same times in
-    all releases, and Python would execute the older one's.
-    """
+    """Add one file, read at once: it may grow or vanish meanwhile (the driver's index)."""
     try:
         data = (folder / name).read_bytes()
-        if name.endswith(".pyc") and not (data := checked(data, source_of(name))):
-            return
         member = tar.gettarinfo(str(folder / name), name)
     except FileNotFoundError:
         return
     member.size, member.mtime = len(data), int(member.mtime)
     member.uid, member.gid, member.uname, member.gname = 0, 0, "", ""
     tar.addfile(member, io.BytesIO(data))
-
-
-def source_of(name: str) -> Path:
-    """Return the source of bytecode in the archive, which Python names by its path.
-
-    >>> source_of("bytecode/opt/launchers/run/run.cpython-311.pyc").as_posix()
-    '/opt/launchers/run/run.py'
-    """
-    folder, _, file = name.partition("/")[2].rpartition("/")
-    return Path("/", folder, file.partition(".")[0] + ".py")
-
-
-def checked(bytecode: bytes, source: Path) -> bytes:
-    """Return bytecode that Python compares with its source by content, not by time (PEP 552).
-
-    It is empty for the bytecode of another source.
-
-    Raises:
-        OSError: the source cannot be read.
-    """
-    text = source.read_bytes()
-    digest = source_hash(text)
-    times = (int(source.stat().st_mtime) & _WORD, len(text) & _WORD)
-    known = b"".join(each.to_bytes(4, "little") for each in times)
-    if bytecode[8:16] != (digest if any(bytecode[4:8]) else known):
-        return b""
-    return bytecode[:4] + _CHECKED + digest + bytecode[16:]
 
 
 def _remove_stale(archive: Path) -> None:

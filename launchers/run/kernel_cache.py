@@ -1,4 +1,4 @@
-"""The cache of kernels and bytecode that training compiles, so that later starts find them.
+"""The cache of kernels that training compiles, so that later starts find them.
 
 The compilers use a folder on the node's own disk, ``<tmp>/megatron-dpo-jit-<uid>/<key>``. It is
 filled from ``<workspace>/cache/jit/<key>/`` before training and archived there after the first
@@ -23,9 +23,8 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.util import cache_from_source
 from pathlib import Path
 
 from launchers import logs
@@ -34,15 +33,11 @@ from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import ask
 from launchers.run import kernel_archive
-from launchers.run.kernel_archive import Entry
 from launchers.storage import disk
-from launchers.system.ms_swift import package_folder
 from launchers.upstream import code_identity
 
 PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")
 """Distributions whose code determines the compiled kernels."""
-IMPORTED = ("torch", "transformers", "swift")
-"""Packages checked as a sample of all that a training process imports."""
 MAX_COMPILE_THREADS = 8
 """Limit of Inductor's processes a rank; a step has about forty small kernels."""
 
@@ -60,7 +55,7 @@ class KernelKey:
     versions: Mapping[str, str]
     """Of ``PACKAGES``; the compilers' own keys have the source of each kernel."""
     archive: int = 2
-    """Format of the archives; since 2 bytecode is compared with its source's contents."""
+    """Format of the archives."""
 
 
 def key_of_node(smi: Smi) -> KernelKey:
@@ -107,27 +102,8 @@ def local_folder(name: str) -> Path:
     return home / name
 
 
-def has_bytecode() -> bool:
-    """Return whether the image's packages include their bytecode.
-
-    An image built with ``pip --no-compile`` or ``PYTHONDONTWRITEBYTECODE`` has none: then every
-    process of every start compiles about 4,000 modules again.
-    """
-    for package in (package_folder(name) for name in IMPORTED):
-        if not Path(cache_from_source(str(package / "__init__.py"))).exists():
-            return False
-    return True
-
-
 def variables(
-    folder: Path,
-    env: Mapping[str, str],
-    *,
-    run: str,
-    warm: bool,
-    cores: int,
-    nproc: int,
-    bytecode: bool = True,
+    folder: Path, env: Mapping[str, str], *, run: str, warm: bool, cores: int, nproc: int
 ) -> dict[str, str]:
     """Return the variables that make the compilers use ``folder``; the user's own take precedence.
 
@@ -150,11 +126,6 @@ def variables(
       length alone. Only for this ``run``: the sizes of another one would give slower kernels.
     - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``; ninja compares the
       times of sources, so that other code has another folder.
-    - ``PYTHONPYCACHEPREFIX`` where the packages have no ``bytecode``; the chart disables writing
-      it anywhere else. What an archive holds Python compares with the contents of its source
-      (``kernel_archive``): times are the same in all releases of the launcher. ``import
-      swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it, 5.5 s with it (compared by
-      time), 102 MB (Python 3.11, torch 2.11).
     - ``CUDA_CACHE_PATH``: what the driver compiles from PTX (CUDA C++ Programming Guide, CUDA
       Environment Variables); its own limit of 1 GiB applies.
     """
@@ -170,15 +141,7 @@ def variables(
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         **({"TORCH_WARM_POOL": "0"} if warm else {}),
     }
-    found = {name: value for name, value in wanted.items() if name not in env}
-    if not bytecode and "PYTHONPYCACHEPREFIX" not in env:
-        found["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
-        found["PYTHONDONTWRITEBYTECODE"] = ""
-    return found
-
-
-def _save_nothing() -> None:
-    """Save nothing."""
+    return {name: value for name, value in wanted.items() if name not in env}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +150,7 @@ class Kernels:
 
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables of the training processes."""
-    save: Callable[[], None] = _save_nothing
+    save: Callable[[], None] = lambda: None
     """Archives the new kernels; never raises."""
 
 
@@ -223,7 +186,6 @@ def _kernels(launch: Launch, smi: Smi, env: Mapping[str, str]) -> Kernels:
         warm=warm,
         cores=len(os.sched_getaffinity(0)),
         nproc=launch.nproc_per_node,
-        bytecode=has_bytecode(),
     )
     if not own:
         return Kernels(env=found)
@@ -232,7 +194,7 @@ def _kernels(launch: Launch, smi: Smi, env: Mapping[str, str]) -> Kernels:
     )
 
 
-def _save(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> None:
+def _save(folder: Path, archive: Path, known: Container[str], holder: str) -> None:
     """Archive the new kernels; an error is only logged."""
     started = time.monotonic()
     try:

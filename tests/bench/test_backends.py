@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from launchers.run import kernel_cache
 from scripts.dev import results
 from tests.bench import backends, host
 from tests.bench.speed import run as bench_run
@@ -36,7 +35,6 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return [sys.executable, "-c", write]
 
     monkeypatch.setattr(bench_run, "torchrun", torchrun)
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
 
     def run(profiles: Sequence[str]) -> tuple[int, dict[str, Any]]:
         words = ["t", str(tmp_path / "r"), "--model", "Qwen2.5-7B", "--steps", str(STEPS)]

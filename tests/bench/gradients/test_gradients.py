@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from launchers.flags import command_line
-from launchers.run import kernel_cache
 from scripts.dev import results as raw
 from tests.bench import host
 from tests.bench.gradients import command, data, errors, judge, plan
@@ -46,7 +45,6 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Go:
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(data, "prepare", lambda *_: None)
     monkeypatch.setattr(random_model, "vocabulary", lambda _: 2048)
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
 
     def run(*words: str, **changed: str) -> tuple[int, dict[str, Any]]:
         modes.update(MISTAKES | {name.replace("_", "-"): mode for name, mode in changed.items()})

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from launchers.flags import command_line
-from launchers.run import kernel_cache
 from scripts.demo.pairs import Pair, write_jsonl
 from scripts.dev import results
 from tests.bench import host
@@ -79,7 +78,6 @@ def go(
     monkeypatch.setattr(command, "LEAD", 0.0)
     monkeypatch.setattr(random_model, "vocabulary", lambda _: 2048)
     monkeypatch.setattr(random_model, "write", lambda folder, *_, **__: folder.mkdir(parents=True))
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
 
     def run(*words: str) -> tuple[int, dict[str, Any]]:
         home = ["--home", str(tmp_path / "home"), "--caches", str(tmp_path / "caches")]

@@ -106,7 +106,6 @@ def environment(
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
-        bytecode=kernel_cache.has_bytecode(),
     )
     return {
         **inside,

@@ -12,7 +12,6 @@ from launchers.config import gpu_models
 from launchers.config.rank import Place
 from launchers.flags import command_line, features
 from launchers.plan import flops, model_config
-from launchers.run import kernel_cache
 from scripts.dev import results
 from tests.bench import host, session
 from tests.bench.in_training import in_training
@@ -50,7 +49,6 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()

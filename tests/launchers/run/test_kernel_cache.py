@@ -1,7 +1,5 @@
 import os
-import py_compile
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -102,19 +100,6 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "outside").exists()
 
 
-def test_bytecode_that_was_made_anew_is_kept(tmp_path: Path) -> None:
-    one, two, archive = tmp_path / "one", tmp_path / "two", tmp_path / "w" / NAME
-    kernel(one, "bytecode/a.pyc")
-    kernel(one, "cuda/index")
-    publish(one, archive, {}, "pod")
-    seed([archive], two)
-    known = contents(two)
-    kernel(two, "cuda/index", b"other")
-    assert publish(two, archive, known, "pod") == "nothing new"
-    kernel(two, "bytecode/a.pyc", b"new ")
-    assert publish(two, archive, known, "pod").startswith("2 files")
-
-
 GRAPHS = """
 import sys, torch
 twice = torch.compile(lambda rows: rows * 2, backend="eager")
@@ -137,40 +122,6 @@ def test_a_restart_knows_which_sizes_vary(tmp_path: Path) -> None:
     assert compiled("other", "300", "400") == "2"
 
 
-def test_packages_without_bytecode_get_a_place_for_it() -> None:
-    given: dict[str, Any] = {"run": "r", "warm": True, "cores": 8, "nproc": 4}
-    made = variables(Path("/l"), {}, **given, bytecode=False)
-    assert made["PYTHONPYCACHEPREFIX"] == "/l/bytecode"
-    assert made["PYTHONDONTWRITEBYTECODE"] == ""
-    assert "PYTHONPYCACHEPREFIX" not in variables(Path("/l"), {}, **given)
-
-
-def test_bytecode_of_an_older_release_is_not_executed(tmp_path: Path) -> None:
-    """A launcher's files have the same times in all releases, and these the same sizes."""
-    module, archive, seen = tmp_path / "opt" / "module.py", tmp_path / "w" / NAME, []
-    module.parent.mkdir()
-    for release, folder in (("1", tmp_path / "one"), ("2", tmp_path / "two")):
-        module.write_text(f"print({release})\n")
-        os.utime(module, (0, 0))
-        seed([archive], folder)
-        known = contents(folder)
-        env = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-        words = [sys.executable, "-c", "import module"]
-        for _ in range(2):
-            ran = subprocess.check_output(
-                words, cwd=module.parent, env=env | {"PYTHONDONTWRITEBYTECODE": ""}, text=True
-            )
-            seen.append(ran.strip())
-        publish(folder, archive, known, "pod")
-    assert seen == ["1", "1", "2", "2"]
-    assert seed([archive], tmp_path / "three")
-    [kept] = (tmp_path / "three" / "bytecode").rglob("module.*.pyc")
-    assert kept.read_bytes()[4:8] == b"\3\0\0\0"  # compared by content (PEP 552)
-    assert kernel_archive.checked(kept.read_bytes(), module)
-    module.write_text("print(3)\n")
-    assert not kernel_archive.checked(kept.read_bytes(), module)
-
-
 def test_other_code_has_another_folder_of_extensions(tmp_path: Path) -> None:
     def place(text: str) -> str:
         (tmp_path / "module.py").write_text(text)
@@ -179,19 +130,6 @@ def test_other_code_has_another_folder_of_extensions(tmp_path: Path) -> None:
         return found["TORCH_EXTENSIONS_DIR"]
 
     assert place("1") == place("1") != place("2")
-
-
-def test_bytecode_is_looked_for_next_to_the_sources(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel_cache, "package_folder", lambda name: tmp_path / name)
-    assert not kernel_cache.has_bytecode()
-    for name in kernel_cache.IMPORTED:
-        source = tmp_path / name / "__init__.py"
-        source.parent.mkdir()
-        source.touch()
-        py_compile.compile(str(source))
-    assert kernel_cache.has_bytecode()
 
 
 def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
@@ -253,8 +191,7 @@ def settings(workspace: Path, **change: str) -> Settings:
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kernels]:
-    """The kernels before a start of the run on a node, whose packages have bytecode."""
-    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
+    """The kernels before a start of the run on a node."""
 
     def started(node: str, **change: str) -> Kernels:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / node))
