@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts.report.formats import Format
 
 from launchers.config.workspace import Workspace
 from launchers.state import contents
@@ -134,7 +133,7 @@ def test_numbers_of_no_step_make_no_error_and_valid_json(name: str, line: int, r
         assert read_run(root, "dpo").progress
         run = reading.read(Workspace(root=root, run="dpo"))
         assert json.dumps(document.build([run], ["dpo"]), allow_nan=False)
-        assert reporting.render([run], Format.HTML)
+        assert reporting.render([run], "html")
 
 
 def test_deep_nesting_is_a_torn_file(root: Path) -> None:
