@@ -25,11 +25,12 @@ _LOCAL_SIZES = (
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _NODES = re.compile(
-    r"DPO_NODES|(\w+_)?(NUM_(NODES|HOSTS)|NNODES?|NHOSTS|NODE_(NUM|COUNT)|CROSS_SIZE)"
-    r"|GROUP_WORLD_SIZE|LWS_GROUP_SIZE|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE"
+    r"DPO_NODES|(\w+_)?(NUM_(NODE|HOST|MACHINE)S|N(NODE|HOST)S?|(NODE|HOST|MACHINE)S?_(NUM|COUNT)"
+    r"|TOTAL_WORKERS|CROSS_SIZE)|GROUP_WORLD_SIZE|LWS_GROUP_SIZE|PADDLE_TRAINERS_NUM"
+    r"|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|PAI_TASK_ROLE_\w+_TASK_COUNT"
 )
-"""Variables that count nodes and are not read where they stand alone: of Slurm, PBS, Flux, SGE,
-SkyPilot, Azure ML, AWS Batch, ModelArts and others."""
+"""Variables that count nodes: of Slurm, PBS, Flux, SGE, SkyPilot, dstack, Azure ML, AWS Batch,
+ModelArts, Taiji, Lepton, OpenPAI and others. With ``NODE_RANK`` one number is enough."""
 _HOST_LISTS = (
     "SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS", "LSB_MCPU_HOSTS",
     "CLUSTER_SPEC", "PBS_NODEFILE",
@@ -104,8 +105,9 @@ def place_of(env: Mapping[str, str]) -> Place:
         place = _jobset(env)
     else:
         _refuse_several_per_node(env)
-        is_explicit = env.get("NODE_RANK") and env.get("NNODES")
-        place = _explicit(env) if is_explicit else _started(env)
+        stated = {*_stated(env).values()}
+        nodes = env.get("NNODES") or ("" if len(stated) != 1 else str(*stated))
+        place = _explicit(env, nodes) if env.get("NODE_RANK") and nodes else _started(env)
         _refuse_other_numbers(env, place)
     if place.rank >= place.nodes:
         cause = f"node rank {place.rank} of {place.nodes} nodes ({place.source})"
@@ -152,8 +154,8 @@ def _jobset(env: Mapping[str, str]) -> Place:
     return _build(env, rank=rank, nodes=nodes, master=master, source="JobSet")
 
 
-def _explicit(env: Mapping[str, str]) -> Place:
-    nodes = integer(env, "NNODES", 1)
+def _explicit(env: Mapping[str, str], stated: str) -> Place:
+    nodes = integer({"NNODES": stated}, "NNODES", 1)
     rank = integer(env, "NODE_RANK", 0, lowest=0)
     return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="NODE_RANK")
 
@@ -230,7 +232,8 @@ def _refuse_several_per_node(env: Mapping[str, str]) -> None:
     for name in _LOCAL_RANKS:
         if env.get(name, "0") != "0":
             raise _several(f"{name}={env[name]}")
-    for name in _LOCAL_SIZES:
+    # torchrun sets both; MosaicML's launcher the size alone, once on each node
+    for name in _LOCAL_SIZES if "LOCAL_RANK" in env else _LOCAL_SIZES[1:]:
         # Slurm writes 8(x2),4 for two nodes of 8 and one of 4
         if any(int(size) > 1 for size in re.findall(r"(?<!x)(?<!\d)\d+", env.get(name, ""))):
             raise _several(f"{name}={env[name]}")

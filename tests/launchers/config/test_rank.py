@@ -183,16 +183,16 @@ def test_variables_that_leave_the_rank_open_are_refused(
     assert named in refusal.value.cause
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES", "NUM_NODES"),
-        *("LWS_GROUP_SIZE", "PADDLE_TRAINERS_NUM", "GROUP_WORLD_SIZE", "MLP_WORKER_NUM", "NNODE"),
-        *("SKYPILOT_NUM_NODES", "AZUREML_NODE_COUNT", "PBS_NUM_NODES", "NHOSTS", "NODE_NUM"),
-        *("MA_NUM_HOSTS", "CROSS_SIZE", "HOROVOD_CROSS_SIZE", "NGC_ARRAY_SIZE"),
-        *("FLUX_JOB_NNODES", "AWS_BATCH_JOB_NUM_NODES", "ARNOLD_WORKER_NUM", "NODE_COUNT"),
-    ],
-)
+COUNTS = """
+DPO_NODES SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_STEP_NUM_NODES NUM_NODES LWS_GROUP_SIZE NHOSTS
+NNODE PADDLE_TRAINERS_NUM GROUP_WORLD_SIZE MLP_WORKER_NUM SKYPILOT_NUM_NODES AZUREML_NODE_COUNT
+NODE_NUM PBS_NUM_NODES MA_NUM_HOSTS CROSS_SIZE HOROVOD_CROSS_SIZE NGC_ARRAY_SIZE FLUX_JOB_NNODES
+NODE_COUNT AWS_BATCH_JOB_NUM_NODES ARNOLD_WORKER_NUM DSTACK_NODES_NUM HOST_NUM
+LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT
+"""
+
+
+@pytest.mark.parametrize("name", COUNTS.split())
 def test_several_nodes_without_a_rank_are_refused(name: str) -> None:
     with pytest.raises(LaunchError) as refusal:
         place_of({name: "2"})

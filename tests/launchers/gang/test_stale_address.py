@@ -70,6 +70,7 @@ def test_what_another_program_answers_ends_no_run_before_the_deadline(
         with pytest.raises(LaunchError) as lost:
             Member(peer(1), "127.0.0.1", listening.getsockname()[1], time.monotonic() + 0.3)
         assert (lost.value.code, lost.value.id) == (Exit.UNAVAILABLE, "leader-not-found")
+        assert "MASTER_ADDR, this host itself" in lost.value.remedy
         assert len(seen) > 1
 
 
