@@ -7,7 +7,7 @@ priority, policies.
 from scripts.doctor.api import CONFIG_MAPS, JOBSETS, NAMESPACES, SECRETS, SERVICES, Answer
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
-from scripts.manifest import Release
+from scripts.manifest import Release, ReplicatedJob
 
 LEVEL = "pod-security.kubernetes.io/enforce"
 REMEDIES = {
@@ -16,10 +16,13 @@ REMEDIES = {
     "failed quota": "set the resources it names in resources.limits or resources.requests",
     "usage per Container": "change resources to fit the namespace's LimitRange",
     "no PriorityClass": "set priorityClassName to an existing class, or leave it empty",
+    "RuntimeClass": "set runtimeClassName to an existing class, or leave it empty",
     "service account": "create it, or leave serviceAccountName empty",
     "failed calling webhook": "the administrator restarts the controller behind this webhook",
 }
 """Part of a refusal's text, and its remedy."""
+INJECTED = 'podLabels: {sidecar.istio.io/inject: "false"}, podAnnotations: {linkerd.io/inject: '
+INJECTED += "disabled}, or native sidecars (init containers with restartPolicy: Always)"
 OTHER_REMEDY = "change what the message names, or ask the owner of the policy"
 
 
@@ -82,13 +85,20 @@ def check_pods(release: Release, snapshot: Snapshot) -> list[Finding]:
         remedy = f"kubectl create namespace {snapshot.namespace}, or give --namespace"
         subject = f"namespace {snapshot.namespace}"
         return [fail("namespace-missing", subject, "does not exist", remedy)]
-    found = [_pods(job.name, snapshot.pods[job.name]) for job in release.jobset.jobs]
+    found = [_pods(job, snapshot.pods[job.name]) for job in release.jobset.jobs]
     texts = {text for each in snapshot.pods.values() for text in each.warnings}
     return [*found, *(warn("pods-warning", "pods", text) for text in sorted(texts))]
 
 
-def _pods(name: str, answer: Answer) -> Finding:
-    subject = f"pods {name}"
+def _pods(job: ReplicatedJob, answer: Answer) -> Finding:
+    subject = f"pods {job.name}"
+    own, there = (
+        {each["name"] for each in pod.get("containers") or ()}
+        for pod in (job.pod, answer.content.get("spec") or {})
+    )
+    if added := there - own:
+        found = f"admission adds {names(added)}, which does not end with the launcher: the run "
+        return fail("pods-injected", subject, f"{found}would not end", INJECTED)
     if answer.found:
         return ok("pods-ok", subject, "admitted by the namespace")
     if answer.status == 0 or "cannot create resource" in answer.why:

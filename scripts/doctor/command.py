@@ -11,13 +11,13 @@ from scripts.doctor.api import connect
 from scripts.doctor.control_plane import answers, check_apis, check_controllers, check_server
 from scripts.doctor.findings import Finding, Report, as_json, show
 from scripts.doctor.gather import gather
-from scripts.doctor.nodes import check_gpu_model, check_image_volumes, check_nodes
+from scripts.doctor.nodes import check_gpu_model, check_hosts, check_image_volumes, check_nodes
 from scripts.doctor.permissions import check_permissions
 from scripts.doctor.queue import check_queue, check_topology
 from scripts.doctor.quota import check_quota, check_ready_time, check_resource_quota
 from scripts.doctor.references import check_account, check_image, check_references
 from scripts.doctor.snapshot import Snapshot
-from scripts.doctor.storage import check_claims
+from scripts.doctor.storage import check_claims, check_drivers
 from scripts.helm import template
 from scripts.manifest import KUEUE, Release, parse_release
 from scripts.problem import Problem
@@ -81,8 +81,10 @@ def examine(release: Release, snapshot: Snapshot) -> list[Finding]:
         *(_check_kueue(admitted, snapshot) if has_kueue else ()),
         *check_nodes(admitted, snapshot),
         *check_gpu_model(admitted, snapshot),
+        *check_hosts(admitted, snapshot),
         *check_image_volumes(admitted, snapshot),
         *check_claims(release, snapshot),
+        *check_drivers(release, snapshot),
         *check_references(release, snapshot),
         *check_image(release),
     ]

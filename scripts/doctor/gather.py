@@ -6,7 +6,7 @@ from scripts.doctor import api as kinds
 from scripts.doctor.api import JOBSETS, NO_ANSWER, Answer, Api, Kind, Object
 from scripts.doctor.control_plane import CONTROLLERS, NAME_LABEL
 from scripts.doctor.permissions import needed_permissions
-from scripts.doctor.references import config_maps, pull_secrets, secrets
+from scripts.doctor.references import config_maps, inline_drivers, pull_secrets, secrets
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
 
@@ -90,6 +90,8 @@ def _singles(api: Api, release: Release) -> Iterator[tuple[Kind, str]]:
         yield kinds.SECRETS, reference.name
     for reference in config_maps(release):
         yield kinds.CONFIG_MAPS, reference.name
+    for name in inline_drivers(release):
+        yield kinds.DRIVERS, name
     for name in release.of_kind("ConfigMap"):
         yield kinds.CONFIG_MAPS, name
 

@@ -4,6 +4,7 @@ Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -20,6 +21,14 @@ Labels = Mapping[str, str]
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 GPU_PRODUCT = "nvidia.com/gpu.product"
 """Label of NVIDIA's GPU feature discovery: the name that nvidia-smi prints, blanks as `-`."""
+
+_DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
+_DRIVERS = {"12": 525, "13": 580}
+"""First driver of each CUDA release (NVIDIA's CUDA Compatibility)."""
+_WHOLE = "choose nodes of whole GPUs with nodeSelector: NCCL connects no MIG instances, and other "
+_WHOLE += "pods take memory and time of a GPU that is shared"
+_ARCHITECTURE = "nodeSelector: {kubernetes.io/arch: amd64}, or an image that is built for these"
+_DRIVER = "choose nodes with a newer driver, or an image of an older CUDA"
 
 
 def check_nodes(release: Release, snapshot: Snapshot) -> list[Finding]:
@@ -71,6 +80,53 @@ def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
     return [ok("gpu-model-ok", subject, names(products))]
 
 
+def check_hosts(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check by labels that the nodes that could hold the gang have whole GPUs for its image.
+
+    Sources: NVIDIA's GPU feature discovery; NVIDIA's CUDA Compatibility, by which a package of the
+    image or the host may serve an older driver, so that it is a warning.
+    """
+    processes = release.gang.count * int(release.gang.env.get("DPO_GPUS_PER_NODE", "0"))
+    if not processes:
+        return []
+    nodes = [e for e in snapshot.listed(NODES).items if capacity_for(release.gang, e)]
+    cuda = re.search(r"cuda([0-9]+)", str(release.gang.container["image"]))
+    oldest = _DRIVERS.get(cuda[1] if cuda else "", 0)
+    found = []
+    for id, remedy, wrong in (
+        ("gpu-slices", _WHOLE, [_slices(labels(each)) for each in nodes]),
+        ("node-architecture", _ARCHITECTURE, [_architecture(labels(each)) for each in nodes]),
+        ("node-driver", _DRIVER, [_old_driver(labels(each), oldest) for each in nodes]),
+    ):
+        if any(wrong):
+            act = fail if all(wrong) and id == "gpu-slices" and processes > 1 else warn
+            seen = names({each for each in wrong if each})
+            text = f"{len(wrong) - wrong.count('')} of {len(wrong)} nodes: {seen}"
+            found.append(act(id, "GPUs of nodes", text, remedy))
+    return found
+
+
+def _slices(having: Labels) -> str:
+    """Return by what a node's GPUs are divided or shared; empty if a pod gets whole ones.
+
+    >>> _slices({"nvidia.com/gpu.product": "NVIDIA-H200-MIG-1g.18gb"}), _slices({})
+    ('NVIDIA-H200-MIG-1g.18gb', '')
+    """
+    product, shared = having.get(GPU_PRODUCT, ""), having.get("nvidia.com/gpu.sharing-strategy", "")
+    is_shared = shared not in ("", "none") and having.get("nvidia.com/gpu.replicas", "1") != "1"
+    return product if re.search("-MIG-|-SHARED$", product) else shared if is_shared else ""
+
+
+def _architecture(having: Labels) -> str:
+    architecture = having.get("kubernetes.io/arch", "amd64")
+    return "" if architecture == "amd64" else architecture
+
+
+def _old_driver(having: Labels, least: int) -> str:
+    major = next((having[label] for label in _DRIVER_LABELS if label in having), "")
+    return f"driver {major}" if major.isdecimal() and int(major) < least else ""
+
+
 def check_image_volumes(release: Release, snapshot: Snapshot) -> list[Finding]:
     """Check the container runtimes of the nodes that could hold a gang that mounts an image.
 
@@ -113,7 +169,7 @@ def _mounts_images(runtime: str) -> bool:
 
 
 def _is_product(label: str, wanted: set[str]) -> bool:
-    """Return whether a label is one of the names; time slicing and MIG append to it (`-SHARED`)."""
+    """Return whether a label is one of the names; time slicing and MIG append to it."""
     return any(label == name or label.startswith(f"{name}-") for name in wanted)
 
 

@@ -63,6 +63,12 @@ def mounted_claims(release: Release) -> dict[str, int]:
     return found
 
 
+def inline_drivers(release: Release) -> set[str]:
+    """Return the CSI drivers that the pods name without a claim."""
+    volumes = (each for job in release.jobset.jobs for each in job.pod.get("volumes") or [])
+    return {str(each["csi"]["driver"]) for each in volumes if "csi" in each}
+
+
 def _references(release: Release, kind: str) -> tuple[Reference, ...]:
     found = {
         each

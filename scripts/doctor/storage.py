@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from scripts.doctor.api import CLAIMS, CLASSES, Object
+from scripts.doctor.api import CLAIMS, CLASSES, DRIVERS, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
-from scripts.doctor.references import mounted_claims
+from scripts.doctor.references import inline_drivers, mounted_claims
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 HELM_RELEASE = "meta.helm.sh/release-name"
 SHARED = "ReadWriteMany"
+_CLAIM = (
+    "use a claim of a volume: workspace.existingClaim, or persistentVolumeClaim in extraVolumes"
+)
 
 
 def check_claims(release: Release, snapshot: Snapshot) -> list[Finding]:
@@ -23,6 +26,24 @@ def check_claims(release: Release, snapshot: Snapshot) -> list[Finding]:
             found.append(_existing_claim(name, pods, snapshot))
     text = "not a claim, so it can't be checked from here"
     return found or [ok("workspace-no-claim", "workspace", text)]
+
+
+def check_drivers(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check that the CSI drivers of volumes without a claim are there and mount such volumes."""
+    found = []
+    for name in sorted(inline_drivers(release)):
+        subject, answer = f"CSI driver {name}", snapshot.named(DRIVERS, name)
+        modes = (answer.content.get("spec") or {}).get("volumeLifecycleModes") or ["Persistent"]
+        if answer.absent:
+            found.append(fail("csi-driver-missing", subject, "is not in this cluster", _CLAIM))
+        elif not answer.found:
+            found.append(unchecked("csi-driver", subject, answer))
+        elif "Ephemeral" not in modes:
+            text = "mounts claims alone, and the pods would wait for their volume"
+            found.append(fail("csi-driver-inline", subject, text, _CLAIM))
+        else:
+            found.append(ok("csi-driver-ok", subject, "mounts volumes without a claim"))
+    return found
 
 
 def _existing_claim(name: str, pods: int, snapshot: Snapshot) -> Finding:

@@ -83,3 +83,10 @@ def test_what_admission_says_of_a_pod(status: int, message: str, level: str, rem
     line = next(each for each in findings if each.subject == "pods node")
     assert (line.level.value, message in line.found) == (level, True)
     assert remedy in line.remedy
+
+
+def test_a_container_that_admission_adds_would_keep_the_run_from_its_end() -> None:
+    pod = release().gang.pod
+    added = {**pod, "containers": [*pod["containers"], {"name": "istio-proxy"}]}
+    findings = examine(release(), snapshot(release(), pods={"node": found({"spec": added})}))
+    assert [e.id for e in findings if e.level is Level.FAIL] == ["pods-injected"]

@@ -78,7 +78,6 @@ A100 = "NVIDIA-A100-SXM4-80GB"
     ("products", "levels"),
     [
         ((A100, A100), ["ok"]),
-        ((A100, f"{A100}-SHARED"), ["ok"]),
         ((A100, "NVIDIA-H200"), ["warn"]),
         (("NVIDIA-H200", "NVIDIA-H200"), ["fail"]),
         ((None, None), ["warn"]),
@@ -95,11 +94,40 @@ def test_the_gpu_of_the_values_is_compared_with_the_product_label(
     assert [each.level.value for each in findings] == levels
 
 
+MIG, SHARING = f"{A100}-MIG-3g.40gb", "nvidia.com/gpu.sharing-strategy"
+NEWER = "registry.test/swift:ubuntu22.04-cuda13.0.3-swift4.5.3"
+
+
+@pytest.mark.parametrize(
+    ("ones", "others", "found"),
+    [
+        ({GPU_PRODUCT: MIG}, {GPU_PRODUCT: MIG}, [("fail", "gpu-slices")]),
+        ({GPU_PRODUCT: f"{A100}-SHARED"}, {}, [("warn", "gpu-slices")]),
+        ({SHARING: "mps", "nvidia.com/gpu.replicas": "4"}, {}, [("warn", "gpu-slices")]),
+        ({SHARING: "none", "nvidia.com/gpu.replicas": "1"}, {}, []),
+        ({"kubernetes.io/arch": "arm64"}, {}, [("warn", "node-architecture")]),
+        ({"nvidia.com/cuda.driver-version.major": "570"}, {}, [("warn", "node-driver")]),
+        ({"nvidia.com/cuda.driver.major": "580"}, {"kubernetes.io/arch": "amd64"}, []),
+    ],
+)
+def test_labels_say_whether_nodes_have_whole_gpus_for_the_image(
+    ones: dict[str, str], others: dict[str, str], found: list[tuple[str, str]]
+) -> None:
+    hosts = [node("host-1"), node("host-2")]
+    for host, labels in zip(hosts, (ones, others), strict=True):
+        host["metadata"]["labels"] |= labels
+    container = {**release().gang.container, "image": NEWER}
+    chosen = release().with_pods({"node": {**release().gang.pod, "containers": [container]}})
+    findings = nodes.check_hosts(chosen, snapshot(chosen, hosted(*hosts)))
+    assert [(each.level.value, each.id) for each in findings] == found
+
+
 def test_without_a_gpu_model_nothing_is_checked() -> None:
     pod = {**release().gang.pod, "containers": [{"env": []}]}
     unknown = release().with_pods({"node": pod})
     assert unknown.jobset.gpu_model == ""
     assert nodes.check_gpu_model(unknown, snapshot(release())) == []
+    assert nodes.check_hosts(unknown, snapshot(release())) == []
 
 
 VOLUME = {"name": "package", "image": {"reference": "registry.test/launchers@sha256:0"}}

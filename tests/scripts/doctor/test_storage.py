@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scripts.doctor.storage import check_claims
+from scripts.doctor.storage import check_claims, check_drivers
 from tests.scripts.doctor.healthy import Object, named, objects, release, snapshot
 
 NEW = ("workspace.existingClaim=", "workspace.pvc.size=1Ti")
@@ -55,3 +55,21 @@ def test_a_claim_that_waits_for_its_first_pod_is_well() -> None:
     modes = {"accessModes": ["ReadWriteMany"], "storageClassName": "late"}
     waiting = {**claim("training"), "spec": modes, "status": {"phase": "Pending"}}
     assert lines((), late, waiting, without="PersistentVolumeClaim") == [("ok", "claim-ok")]
+
+
+@pytest.mark.parametrize(
+    ("driver", "found"),
+    [
+        (None, ["csi-driver-missing"]),
+        ({}, ["csi-driver-inline"]),  # Mountpoint for S3, and EFS
+        ({"volumeLifecycleModes": ["Persistent", "Ephemeral"]}, ["csi-driver-ok"]),
+    ],
+)
+def test_a_driver_must_mount_a_volume_without_a_claim(
+    driver: dict[str, Any] | None, found: list[str]
+) -> None:
+    chosen = release("workspace.existingClaim=", "workspace.csi.driver=s3.csi.aws.com")
+    there = [] if driver is None else [named("CSIDriver", "s3.csi.aws.com", spec=driver)]
+    findings = check_drivers(chosen, snapshot(chosen, [*objects(), *there]))
+    assert [each.id for each in findings] == found
+    assert check_drivers(release(), snapshot(release())) == []
