@@ -82,6 +82,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         refuse_contradictions(settings)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
+        process.allow_open_files()
         _watch_workspace(known, command)
         run_lease.before_end(lambda lost: _end(known, lost, [command]))
         logs.info(f"{command} start", **describe(settings))

@@ -116,6 +116,8 @@ def _faults(gpu: Element) -> list[str]:
     fabric = gpu.findtext("fabric/state", "")
     if fabric not in ("", "N/A", "Completed"):
         found.append(f"its NVSwitch fabric is {fabric!r}: check nvidia-fabricmanager")
+    if gpu.findtext("mig_mode/current_mig", "") == "Enabled":
+        found.append("it is divided by MIG, and NCCL connects no instances: nvidia-smi -mig 0")
     action = gpu.findtext("gpu_recovery_action", "")
     if action not in _NO_ACTION:
         found.append(f"the driver requests: {action}")

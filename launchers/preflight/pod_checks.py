@@ -86,9 +86,11 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
     if seen.smi is None:
         why = "nvidia-smi is missing from the pod, so its GPUs are not checked"
         return [warning("cards", why, "add utility to NVIDIA_DRIVER_CAPABILITIES")]
-    own = visible(seen.smi.gpus, seen.visible)
+    own, wanted = visible(seen.smi.gpus, seen.visible), settings.launch.gpus_per_node
+    if len(own) < wanted <= len(seen.smi.gpus):
+        return [hidden(len(own), wanted, seen.visible)]
     return [
-        *present(own, settings.launch.gpus_per_node, settings.stages.preflight.gpu),
+        *present(own, wanted, settings.stages.preflight.gpu),
         *healthy(own),
         *unused(own),
         driver(seen.smi, seen.torch_cuda),
@@ -259,6 +261,17 @@ def present(gpus: Sequence[Gpu], wanted: int, model: GpuModel | None) -> list[Fi
         many = f"{seen}, but gpusPerNode is {wanted}"
         return [warning("cards", many, "let the device plugin assign the pod only its own GPUs")]
     return [ok("cards", seen)]
+
+
+def hidden(own: int, wanted: int, chosen: str | None) -> Finding:
+    """Judge a variable that hides GPUs of a healthy node.
+
+    >>> hidden(4, 8, "0,1,2,3").code.name
+    'CONFIG'
+    """
+    seen = f"CUDA_VISIBLE_DEVICES={chosen} leaves {own} GPUs to {wanted} processes"
+    remedy = f"unset it, or set DPO_GPUS_PER_NODE and NPROC_PER_NODE to {own}"
+    return failed("cards", seen, remedy, code=Exit.CONFIG)
 
 
 def _other(name: str, model: GpuModel) -> Finding:

@@ -270,10 +270,26 @@ def _version(name: str, module: str) -> str | None:
     return None if _module(module) is None else ""
 
 
+def locks_memory(status: str, uid_map: str) -> bool:
+    r"""Return whether a process may lock memory beyond its limit.
+
+    The kernel asks for the capability in the host's user namespace, which maps all users
+    (``capable`` in drivers/infiniband/core/umem.c). ``status``, ``uid_map``: of ``/proc/self``.
+
+    >>> whole, own = "0 0 4294967295", "0 65536 65536"
+    >>> [locks_memory(f"CapEff:\t{cap}", users)
+    ...  for cap, users in (("4000", whole), ("4000", own), ("0", whole))]
+    [True, False, False]
+    """
+    match = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
+    has = bool(match and int(match.group(1), 16) >> _IPC_LOCK & 1)
+    return has and uid_map.split()[2:3] == ["4294967295"]
+
+
 def _ipc_lock() -> bool:
     with contextlib.suppress(OSError):
-        match = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-        return bool(match and int(match.group(1), 16) >> _IPC_LOCK & 1)
+        own = Path("/proc/self")
+        return locks_memory((own / "status").read_text(), (own / "uid_map").read_text())
     return False
 
 

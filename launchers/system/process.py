@@ -8,6 +8,7 @@ starts torchrun itself and becomes the parent of the processes that torchrun lea
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 KILL_SECONDS = 5.0
 """Time in which a process is gone after SIGKILL. The kernel may hold one for longer, or for ever,
 for a network file system or a GPU."""
+OPEN_FILES = 65_536
 _KEPT_BYTES = 8192
 """End of a child's output that is kept in memory."""
 
@@ -67,6 +69,17 @@ def adopt_orphans() -> None:
     """Become the parent of orphaned descendants, as PID 1 of a pod already is."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def allow_open_files() -> None:
+    """Let training open as many files as loaders of data need, where the hard limit allows it.
+
+    Containers start with a soft limit of 1,024 (systemd's default, which containerd 2 keeps).
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def hide_variables(names: Collection[str]) -> None:

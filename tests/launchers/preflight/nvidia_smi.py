@@ -11,13 +11,19 @@ FAULTS = ("sram_threshold_exceeded", "remapped_row_pending", "remapped_row_failu
 def gpu(index: int, **change: str) -> str:
     """Return the XML of one GPU; ``change`` replaces the text of a tag."""
     fields = {"product_name": H200, "fabric_state": "Completed", "gpu_recovery_action": "None"}
-    fields |= {"hw_thermal_slowdown": "Not Active", "total": "143771 MiB", "used": "0 MiB"}
+    fields |= {
+        "current_mig": "Disabled",
+        "hw_thermal_slowdown": "Not Active",
+        "total": "143771 MiB",
+        "used": "0 MiB",
+    }
     fields |= dict.fromkeys(COUNTERS, "0") | dict.fromkeys(FAULTS, "No") | change
     return """
     <gpu id="00000000:{bus}:00.0">
       <product_name>{product_name}</product_name><uuid>GPU-{index}</uuid>
       <pci><pci_bus_id>00000000:{bus}:00.0</pci_bus_id></pci>
       <fabric><state>{fabric_state}</state></fabric>
+      <mig_mode><current_mig>{current_mig}</current_mig></mig_mode>
       <gpu_recovery_action>{gpu_recovery_action}</gpu_recovery_action>
       <clocks_event_reasons>
         <clocks_event_reason_gpu_idle>Active</clocks_event_reason_gpu_idle>

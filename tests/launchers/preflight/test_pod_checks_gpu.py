@@ -34,6 +34,7 @@ def test_what_is_no_xml_is_reported() -> None:
         ("sram_threshold_exceeded", "Yes", "exceed their threshold"),
         ("fabric_state", "In Progress", "nvidia-fabricmanager"),
         ("gpu_recovery_action", "Reset", "driver requests: Reset"),
+        ("current_mig", "Enabled", "divided by MIG"),
     ],
 )
 def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:

@@ -74,6 +74,12 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
     assert pods.progress()["code"] == Exit.PREFLIGHT
 
 
+def test_a_variable_that_hides_gpus_is_not_the_nodes_fault(pods: Pods) -> None:
+    parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1)
+    pods.alone("run", Exit.CONFIG, **gpus(pods, 0, *parts, CUDA_VISIBLE_DEVICES="1"))
+    assert "CUDA_VISIBLE_DEVICES=1 leaves 1 GPUs to 2" in pods.message(0)["cause"]
+
+
 def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
     fails = "echo 'Driver/library version mismatch'; exit 18"

@@ -29,6 +29,18 @@ def test_the_childs_code_and_output_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "out\n"
 
 
+def test_children_may_open_as_many_files_as_the_hard_limit_allows(tmp_path: Path) -> None:
+    code = """
+import resource
+from launchers.system import process
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))
+process.allow_open_files()
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    started(tmp_path / "log", [sys.executable, "-c", code]).wait(threading.Event())
+    assert (tmp_path / "log").read_text() == "4096 4096\n"
+
+
 def test_output_without_a_line_end_is_seen_at_once(tmp_path: Path) -> None:
     bar = "import sys, time; sys.stdout.write('50%\\r'); sys.stdout.flush(); time.sleep(60)"
     child = started(tmp_path / "log", [sys.executable, "-c", bar])
