@@ -38,6 +38,10 @@ _OWN = ("task", "reference", "export", "pairWeights", "adapterReference")
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _GANG = ("jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name")
 """Labels of the selector that a constraint without one gets."""
+_GLOBAL = {
+    "imageRegistry": "image.repository begins with the registry",
+    "imagePullSecrets": "image.pullSecrets names them",
+}
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
@@ -87,13 +91,14 @@ def _booleans(values: Values) -> Iterator[Refusal]:
 
 
 def _registry(values: Values) -> Iterator[Refusal]:
-    """Yield a registry for the images of all charts, which this chart does not read.
+    """Yield keys for all charts, which this chart does not read.
 
-    Not in the schema: a parent chart may have it for others.
+    Not in the schema: a parent chart may have them for others.
     """
-    if "imageRegistry" in values.get("global", {}):
-        says = "read by no template; remove it: image.repository begins with the registry"
-        yield Refusal(id="text-registry", path="global.imageRegistry", says=says)
+    for key, use in _GLOBAL.items():
+        if key in values.get("global", {}):
+            says = f"read by no template; remove it: {use}"
+            yield Refusal(id="text-registry", path=f"global.{key}", says=says)
 
 
 def _gang(values: Values) -> Iterator[Refusal]:

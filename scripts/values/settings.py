@@ -2,19 +2,36 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from launchers.config.settings import SKIPS
 from launchers.config.sources import parse_source
 from launchers.exits import LaunchError
+from launchers.preflight.pod_checks import SHM
 from launchers.refusal import Refusal
+from launchers.suggestion import nearest
+from launchers.yaml_file import read_yaml
 from scripts.manifest import Release, ReplicatedJob
+from scripts.quantity import parse_quantity
 from scripts.values.names import renames
 from scripts.values.text import QUOTES
 
 SHORTEST_GRACE = 10.0
 """Seconds from SIGTERM to SIGKILL below which not even a small model ends a step and saves it."""
 _QUOTES = re.compile(f"^[{QUOTES}«]|[{QUOTES}»]$")
+_QUOTED = re.compile(r"""(["'])[\w^=:,./-]+\1""")
+_GROUPS = {
+    "variables": "nothing here reads it; {}",
+    "accelerate": "accelerate reads it, while plan, checks and checkpoints follow recipe.args; {} "
+    "instead",
+    "debugging": "{}, which slows down each step; remove it once the fault is found",
+}
+"""Groups of ``renames.yaml``, and what is said of their variables."""
+_FILES = re.compile(
+    "NCCL_(TOPO|GRAPH|CONF)_FILE|SSL_CERT_FILE|(REQUESTS|CURL)_CA_BUNDLE|GIT_SSL_CAINFO"
+)
+_NCCL = Path(__file__).with_name("nccl.yaml")
+_SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def refusals(release: Release) -> list[Refusal]:
@@ -24,32 +41,62 @@ def refusals(release: Release) -> list[Refusal]:
     if all(env.get(name) == "1" for name in SKIPS.values()):
         says = "every stage is skipped, so that the pods would do nothing; set one to false"
         found.append(Refusal(id="stages-none", path="stages", says=says))
-    found += _transport(env)
-    return found
+    return [*found, *_transport(env), *_shared_memory(release.gang), *_slices(release.gang)]
+
+
+def _slices(gang: ReplicatedJob) -> Iterator[Refusal]:
+    """Yield parts of GPUs for several processes, which NCCL refuses to connect."""
+    parts = [name for name in gang.requests if re.search(r"/mig-|[.]shared$", name)]
+    if parts and gang.count * int(gang.env.get("DPO_GPUS_PER_NODE", "0")) > 1:
+        says = f"{parts[0]} is a part of a GPU, and NCCL connects whole ones; use nvidia.com/gpu"
+        yield Refusal(id="gpu-slices", path="gpuResource", says=says)
+
+
+def _shared_memory(gang: ReplicatedJob) -> Iterator[Refusal]:
+    """Yield a /dev/shm that the preflight of a pod with GPUs would refuse."""
+    env = gang.env
+    is_checked = env.get("SKIP_PREFLIGHT") != "1" and env.get("DPO_GPUS_PER_NODE", "0") != "0"
+    volumes = {each["name"]: each for each in gang.pod.get("volumes") or ()}
+    size = ((volumes.get("shm") or {}).get("emptyDir") or {}).get("sizeLimit")
+    skipped = env.get("DPO_PREFLIGHT_SKIP", "").split(",")
+    if is_checked and size and "shm" not in skipped and parse_quantity(size) < SHM:
+        says = f"{size}, and NCCL and the loaders of data need 1Gi at least; use 16Gi"
+        yield Refusal(id="shared-memory-small", path="sharedMemory.sizeLimit", says=says)
 
 
 def _transport(env: Mapping[str, str]) -> Iterator[Refusal]:
     """Yield the variable by which NCCL would use another transport than the profile's.
 
-    >>> wanted = {"DPO_NETWORK_TRANSPORT": "NET/IB"}
-    >>> [each.path for each in _transport(wanted | {"NCCL_NET": "Socket"})]
-    ['extraEnv.NCCL_NET']
-    >>> [each.path for each in _transport(wanted | {"NCCL_NET": "IB", "NCCL_IB_DISABLE": "1"})]
-    ['extraEnv.NCCL_IB_DISABLE']
+    A plugin such as libfabric's does not read ``NCCL_IB_DISABLE``; gIB, made of NCCL's own, does.
+
+    >>> def named(net: str, **env: str) -> list[str]:
+    ...     given = {"DPO_NETWORK_TRANSPORT": f"NET/{net}", **env}
+    ...     return [each.path for each in _transport(given)]
+    >>> named("IB", NCCL_NET="Socket"), named("IB", NCCL_NET="IB", NCCL_IB_DISABLE="1")
+    (['extraEnv.NCCL_NET'], ['extraEnv.NCCL_IB_DISABLE'])
+    >>> named("Libfabric", NCCL_IB_DISABLE="1"), named("IB", NCCL_NET_PLUGIN="none")
+    ([], [])
+    >>> named("Libfabric", FI_PROVIDER="tcp"), named("gIB", NCCL_NET_PLUGIN="none")
+    (['extraEnv.FI_PROVIDER'], ['extraEnv.NCCL_NET_PLUGIN'])
     """
-    wanted, net = env.get("DPO_NETWORK_TRANSPORT", "").lower(), env.get("NCCL_NET", "").strip()
+    given = {name: value.strip() for name, value in env.items()}
+    wanted, net = env.get("DPO_NETWORK_TRANSPORT", ""), given.get("NCCL_NET", "")
+    own, provider = wanted.lower(), given.get("FI_PROVIDER", "")
     if not wanted:
         return
-    if net and f"net/{net}".lower() != wanted:
-        name, given = "NCCL_NET", net
-    elif wanted != "net/socket" and env.get("NCCL_IB_DISABLE", "").strip() == "1":
-        name, given = "NCCL_IB_DISABLE", "Socket"
+    if net and f"net/{net}".lower() != own:
+        name, used = "NCCL_NET", f"NET/{net}"
+    elif own in ("net/ib", "net/gib") and given.get("NCCL_IB_DISABLE") == "1":
+        name, used = "NCCL_IB_DISABLE", "NET/Socket"
+    elif own not in ("net/ib", "net/socket") and given.get("NCCL_NET_PLUGIN") == "none":
+        name, used = "NCCL_NET_PLUGIN", "no plugin"
+    elif own.endswith("libfabric") and provider in ("tcp", "sockets", "udp"):
+        name, used = "FI_PROVIDER", f"libfabric's {provider}"
     else:
         return
     says = (
-        f"NCCL would use NET/{given}, and the network profile requires "
-        f"{env['DPO_NETWORK_TRANSPORT']}, which the preflight asks for; remove it, or choose "
-        "another network.profile"
+        f"NCCL would use {used}, and the network profile requires {wanted}, which the preflight "
+        "asks for; remove it, or choose another network.profile"
     )
     yield Refusal(id="network-transport", path=f"extraEnv.{name}", says=says)
 
@@ -68,19 +115,22 @@ def warnings(release: Release, sources: list[tuple[str, str]]) -> list[str]:
 
 
 def _variables(gang: ReplicatedJob) -> Iterator[str]:
+    nccl = [f"NCCL_{name}" for name in read_yaml(_NCCL)]
     for name, value in gang.env.items():
-        if name in renames()["variables"]:
-            yield f"extraEnv.{name}: nothing here reads it; {renames()['variables'][name]}"
-        if name in renames()["accelerate"]:
-            yield (
-                f"extraEnv.{name}: accelerate reads it, while plan, checks and checkpoints follow "
-                f"recipe.args; {renames()['accelerate'][name]} instead"
-            )
+        for group, words in _GROUPS.items():
+            says = renames()[group].get(name, "")
+            if says and (group != "debugging" or value.strip() not in ("", "0")):
+                yield f"extraEnv.{name}: {words.format(says)}"
+        is_known = name in nccl or name in renames()["variables"]
+        if not is_known and (near := nearest(name, nccl)):
+            yield f"extraEnv.{name}: nothing here reads it; the nearest is {near}"
         if name == "PATH":
             yield (
                 "extraEnv.PATH: replaces the image's, and programs of its own folders, such as "
                 "those of conda and CUDA, are not found; write all of them"
             )
+        if _QUOTED.fullmatch(value):
+            yield f"extraEnv.{name}: quotes are a part of the value; remove them"
         if _QUOTES.search(value):
             yield (
                 f"extraEnv.{name}: typographic quotes are a part of the value; use straight ones"
@@ -107,6 +157,10 @@ def _sources(gang: ReplicatedJob, sources: list[tuple[str, str]]) -> Iterator[st
     mounts = [
         PurePosixPath(mount["mountPath"]) for mount in gang.container.get("volumeMounts") or ()
     ]
+    for name in filter(_FILES.fullmatch, gang.env):
+        if gang.env[name].startswith("/") and gang.env[name] != _SYSTEM_CA:
+            sources = [*sources, (f"extraEnv.{name}", f"file://{gang.env[name]}")]
+    is_offline = gang.env.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     for key, text in sources:
         if _QUOTES.search(text):
             yield f"{key}: typographic quotes are a part of the source; use straight ones"
@@ -114,6 +168,11 @@ def _sources(gang: ReplicatedJob, sources: list[tuple[str, str]]) -> Iterator[st
             source = parse_source(text, key)
         except LaunchError:
             continue
+        if source.hub == "hf" and is_offline and gang.env.get(SKIPS["download"]) != "1":
+            yield (
+                f"{key}: HF_HUB_OFFLINE is set, and pods refuse to start if the workspace does not "
+                "hold it yet; remove it from extraEnv, or set stages.download.skip: true"
+            )
         if source.hub != "file":
             continue
         if not any(PurePosixPath(source.repo).is_relative_to(mount) for mount in mounts):

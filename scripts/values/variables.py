@@ -48,6 +48,9 @@ def refusals(values: Values, network: Values) -> Iterator[Refusal]:
         for name, value in env.items():
             if value is not None and not isinstance(value, Mapping):
                 yield from _variable(f"{level}.{name}", name, text(value), network)
+                if name.endswith("_IFNAME") or name == "NCCL_IB_HCA":
+                    is_alone = values["nodes"] == 1
+                    yield from _devices(f"{level}.{name}", text(value), is_alone=is_alone)
 
 
 def _variable(path: str, name: str, value: str, network: Values) -> Iterator[Refusal]:
@@ -72,6 +75,22 @@ def _variable(path: str, name: str, value: str, network: Values) -> Iterator[Ref
             f"it and set network.libraryPath: [{folders}], whose folders come before the image's"
         )
         yield Refusal(id="env-library-path", path=path, says=says)
+
+
+def _devices(path: str, value: str, *, is_alone: bool) -> Iterator[Refusal]:
+    """Yield a list of devices that matches none: NCCL has ^ and = before it, gloo names alone."""
+    marks, names = re.fullmatch(r"([\^=]*)(.*)", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    if path.endswith("GLOO_SOCKET_IFNAME") and marks:
+        says = f"{json.dumps(value)} begins with {marks}, and gloo reads names of interfaces alone"
+        use = names if "^" not in marks else "NAME"
+    elif marks not in ("", "^", "=", "^="):
+        says = f"{json.dumps(value)} begins with {marks}, and NCCL reads ^, = or ^="
+        use = ("^" if "^" in marks else "") + "=" + names
+    elif names == "lo" and "^" not in marks and not is_alone:
+        says, use = f"{value} reaches no other pod", "eth0"
+    else:
+        return
+    yield Refusal(id="env-list-form", path=path, says=f'{says}; use "{use}"')
 
 
 def _list(value: str) -> str:

@@ -286,6 +286,10 @@ def _form(where: str, value: object, schema: Schema, resolve: Resolve) -> str:
         cause = f"{shown(where, value)} has {len(value)} characters, of at most {most}"
         return f"{cause}; shorten it [value-form]"
     use = remedy(where, value, schema, resolve)
+    size = re.fullmatch(r"([0-9.]+) ?([MGTP])(i?)B?", str(value), re.IGNORECASE)
+    meant = f"{size[1]}{size[2].upper()}{size[3].lower()}" if size else value
+    if meant != value and use.startswith("use a quantity"):
+        use = f"use {meant}"
     return f"{shown(where, value)} is not accepted; {use} [value-form]"
 
 

@@ -21,6 +21,11 @@ VOLUME = "extraVolumes[0].name=x", "extraVolumes[0].emptyDir.medium="
         (("extraEnv.SLEEP_INFINITY=a",), f"extraEnv.SLEEP_INFINITY{UNREAD}; set debug"),
         (("extraEnv.NCCL_TREE_THRESHOLD=0",), "extraEnv.NCCL_TREE_THRESHOLD: nothing here reads"),
         (("extraEnv.GREETING=“hi”",), "extraEnv.GREETING: typographic quotes"),
+        (("extraEnv.FI_PROVIDER='efa'",), "extraEnv.FI_PROVIDER: quotes are a part of the value"),
+        (("extraEnv.NCCL_DBEUG=INFO",), f"extraEnv.NCCL_DBEUG{UNREAD}; the nearest is NCCL_DEBUG"),
+        (("extraEnv.NCCL_P2P_DISABLE=1",), "extraEnv.NCCL_P2P_DISABLE: NCCL uses no NVLink"),
+        (("extraEnv.NCCL_TOPO_FILE=/opt/a.xml",), "extraEnv.NCCL_TOPO_FILE: /opt/a.xml is below"),
+        (("extraEnv.HF_HUB_OFFLINE=1",), "recipe.model: HF_HUB_OFFLINE is set"),
         (("recipe.dataset={file:///datasets/a.jsonl}",), "recipe.dataset[0]: /datasets/a.jsonl is"),
         (("recipe.model=file:///models/a",), "recipe.model: /models/a is below no mount"),
     ],
@@ -34,6 +39,9 @@ def test_nothing_is_said_of_the_shipped_values_and_of_files_on_a_mount() -> None
     assert rendered().warnings == ()
     mounted = rendered(*VOLUME, *MOUNT, "recipe.dataset={file:///datasets/a.jsonl}")
     assert mounted.warnings == ()
+    plain = ("NCCL_P2P_DISABLE=0", "NCCL_MIN_P2P_NCHANNELS=8", "NCCL_FASTRAK_IFNAME=eth1")
+    skipped = ("extraEnv.HF_HUB_OFFLINE=1", "stages.download.skip=true")
+    assert rendered(*skipped, *(f"extraEnv.{each}" for each in plain)).warnings == ()
 
 
 def test_the_verdict_holds_refusals_and_warnings_of_settings() -> None:
