@@ -147,14 +147,14 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
         waited = time.monotonic() - started
         if seconds_until(deadline) == 0:
             is_own = address == "localhost" or address.startswith("127.")
-            own = ", this host itself: set it to the address of rank 0" if is_own else ""
+            itself = ", this host itself: set it to the address of rank 0" if is_own else ""
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
                 here(
                     "check that the pod of rank 0 runs and that its name resolves to it (kubectl "
                     "get pods -o wide)",
-                    f"check that rank 0 runs at {address} (MASTER_ADDR{own}), and "
+                    f"check that rank 0 runs at {address} (MASTER_ADDR{itself}), and "
                     f"{open_ports(port)}",
                 ),
                 id="leader-not-found",
