@@ -13,12 +13,6 @@ def other_run(
         manifest: its ``COMPLETE.json``; that of an older launcher names no run.
         inputs: ``inputs.json`` of the run that holds it; empty if it has none.
         names: of that run, and those that it had in its attempts: its folder may have been moved.
-
-    >>> saved = {"run": "dpo-7", "inputs": {"recipe": "a"}}
-    >>> other_run(saved, {"recipe": "b"}, ["dpo-7"])
-    'it is of run dpo-7, with another recipe'
-    >>> other_run(saved, {"recipe": "a"}, ["dpo-8"]), other_run(saved, {"recipe": "a"}, ["dpo-7"])
-    ('it is of run dpo-7', '')
     """
     run, saved = manifest.get("run"), manifest.get("inputs")
     if not run or not inputs:

@@ -25,9 +25,6 @@ def required(env: Mapping[str, str], name: str, *others: str) -> str:
 def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1) -> int:
     """Read a whole number.
 
-    >>> integer({"DPO_GANG_PORT": "29400"}, "DPO_GANG_PORT", 1)
-    29400
-
     Raises:
         LaunchError: CONFIG when it is not a whole number or is below ``lowest``.
     """
@@ -54,9 +51,6 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
 
 def is_one(env: Mapping[str, str], name: str) -> bool:
     """Return whether a variable is 1 and not 0; unset or empty is 0.
-
-    >>> is_one({"SKIP_CLONE": "1"}, "SKIP_CLONE"), is_one({}, "SKIP_CLONE")
-    (True, False)
 
     Raises:
         LaunchError: CONFIG for any other spelling.

@@ -16,17 +16,9 @@ SOURCES = "DPO_ENV_FROM"
 PREFIXES = ("DPO_", "SKIP_", "PET_", "TORCHELASTIC_")
 """Settings of the launcher, and options of torchrun."""
 RANKS = (
-    "NODE_RANK",
-    "RANK",
-    "LOCAL_RANK",
-    "GROUP_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "NNODES",
-    "NPROC_PER_NODE",
-)
+    "NODE_RANK", "RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "NNODES", "NPROC_PER_NODE",
+)  # fmt: skip
 """Place of a process in the gang. Variables that images and device plugins set, such as
 ``NVIDIA_VISIBLE_DEVICES``, are not listed: here they look the same as those of ``envFrom``."""
 
@@ -55,10 +47,6 @@ def refuse(env: Mapping[str, str]) -> None:
 
 
 def _sources(listed: str, name: str) -> list[str]:
-    """Return the sources that may have set a variable.
-
-    >>> _sources("Secret/a=WANDB_,ConfigMap/b=", "RANK")
-    ['ConfigMap b']
-    """
+    """Return the sources that may have set a variable."""
     entries = (entry.partition("=") for entry in listed.split(","))
     return [source.replace("/", " ") for source, _, prefix in entries if name.startswith(prefix)]

@@ -98,9 +98,5 @@ def by_name(name: str) -> GpuModel:
 
 
 def by_smi_name(smi: str) -> GpuModel | None:
-    """Return the model that nvidia-smi names ``smi``; None if unknown.
-
-    >>> by_smi_name("NVIDIA H200").name
-    'h200'
-    """
+    """Return the model that nvidia-smi names ``smi``; None if unknown."""
     return next((gpu for gpu in _ALL if smi.strip() in gpu.smi), None)

@@ -76,9 +76,6 @@ def node_rank(job_index: int, completions: int, completion_index: int) -> int:
 
     The formula fits 1 Job of N pods and N Jobs of 1 pod, and is Kueue's own
     (``pkg/controller/tas/topology_ungater.go``), so that rank order is topology order.
-
-    >>> [node_rank(0, 4, i) for i in range(4)], [node_rank(j, 1, 0) for j in range(3)]
-    ([0, 1, 2, 3], [0, 1, 2])
     """
     return job_index * completions + completion_index
 

@@ -185,11 +185,7 @@ class Recipe:
 
     @property
     def preference(self) -> str:
-        """Return the method of preference training, ``rlhf_type``; empty for another task.
-
-        >>> Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={}).preference
-        'dpo'
-        """
+        """Return the method of preference training, ``rlhf_type``; empty for another task."""
         return as_text(self.args.get("rlhf_type", "dpo")) if self.task == "rlhf" else ""
 
     def arg(self, name: str, default: str = "") -> str:
@@ -262,12 +258,7 @@ class Recipe:
 
 
 def parse(document: object) -> Recipe:
-    """Parse the recipe's document.
-
-    >>> parse({"backend": "megatron", "task": "rlhf", "model": "hf://o/m@main",
-    ...        "dataset": ["hf://o/d@main"], "args": {"lr": 5e-6, "packing": True}}).args
-    {'lr': '5e-06', 'packing': 'true'}
-    """
+    """Parse the recipe's document."""
     if not isinstance(document, Mapping):
         remedy = f"use the keys {', '.join(KEYS)}"
         raise LaunchError(Exit.CONFIG, "recipe is not a map", remedy, id="recipe-map")

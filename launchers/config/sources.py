@@ -42,11 +42,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Return the source without its sample, as markers record it.
-
-        >>> parse_source("hf://org/name@v1/a.jsonl#500", "recipe.dataset[0]").text
-        'hf://org/name@v1/a.jsonl'
-        """
+        """Return the source without its sample, as markers record it."""
         if self.hub == "file":
             return f"file://{self.repo}"
         if self.hub == "code":
@@ -55,11 +51,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Return the last part of the path, by which ms-swift recognises models and datasets.
-
-        >>> parse_source("hf://Qwen/Qwen3-0.6B@main", "recipe.model").name
-        'Qwen3-0.6B'
-        """
+        """Return the last part of the path, by which ms-swift recognises models and datasets."""
         return (self.path or self.repo).rpartition("/")[2]
 
     @property
@@ -138,9 +130,6 @@ def parse_datasets(dataset: Iterable[str]) -> dict[str, Source]:
 
     Raises:
         LaunchError: CONFIG, as of ``parse_source``.
-
-    >>> list(parse_datasets(["pairs.jsonl"]))
-    ['recipe.dataset[0]']
     """
     named = ((f"recipe.dataset[{index}]", text) for index, text in enumerate(dataset))
     return {key: parse_source(text, key) for key, text in named}

@@ -65,62 +65,25 @@ FORMS: tuple[dict[str, Any], ...] = (
 )
 """In the order in which they are tried."""
 REGISTERED = (
-    "orpo-dpo-mix-40k",
-    "DPO-zh-en-emoji",
-    "shareAI-Llama3-DPO-zh-en-emoji",
-    "Human-Like-DPO-Dataset",
-    "RLAIF-V-Dataset",
-    "stack-exchange-paired",
-    "zhihu_rlhf_3k",
-)
+    "orpo-dpo-mix-40k", "DPO-zh-en-emoji", "shareAI-Llama3-DPO-zh-en-emoji",
+    "Human-Like-DPO-Dataset", "RLAIF-V-Dataset", "stack-exchange-paired", "zhihu_rlhf_3k",
+)  # fmt: skip
 """Folders that have a reader of ms-swift's own (``swift/dataset/dataset/llm.py``, ``mllm.py``)."""
 SUBSETS = (
-    "AgentInstruct_copy",
-    "COIG-CQIA",
-    "GRIT",
-    "HC3",
-    "HC3-Chinese",
-    "Infinity-Instruct",
-    "LLaVA-Video-178K",
-    "M3IT",
-    "Mantis-Instruct",
-    "R1-Distill-SFT",
-    "ShareGPT4V",
-    "VideoChatGPT",
-    "alpha-umi-toolbench-processed-v2",
-    "coco_2014_caption",
-    "cosmopedia",
-    "dolphin",
-    "geometry3k",
-    "hh-rlhf",
-    "hh_rlhf_cn",
-    "medical-o1-reasoning-SFT",
-    "medical_zh",
-    "nlp_polylm_multialpaca_sft",
-    "refcoco",
-    "refcocog",
-    "ruozhiba",
-    "sharegpt",
-    "speech_asr_aishell1_trainsets",
-    "swift-sft-mixture",
-    "Open-Jev",
-)
+    "AgentInstruct_copy", "COIG-CQIA", "GRIT", "HC3", "HC3-Chinese", "Infinity-Instruct",
+    "LLaVA-Video-178K", "M3IT", "Mantis-Instruct", "R1-Distill-SFT", "ShareGPT4V", "VideoChatGPT",
+    "alpha-umi-toolbench-processed-v2", "coco_2014_caption", "cosmopedia", "dolphin",
+    "geometry3k", "hh-rlhf", "hh_rlhf_cn", "medical-o1-reasoning-SFT", "medical_zh",
+    "nlp_polylm_multialpaca_sft", "refcoco", "refcocog", "ruozhiba", "sharegpt",
+    "speech_asr_aishell1_trainsets", "swift-sft-mixture", "Open-Jev",
+)  # fmt: skip
 """Folders that end in "Please provide subsets": ms-swift knows several and none called default."""
 QUERIES = ("query", "prompt", "input", "instruction", "question", "problem")
 """Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
 ANSWERS = (
-    "response",
-    "answer",
-    "output",
-    "targets",
-    "target",
-    "answer_key",
-    "answers",
-    "solution",
-    "text",
-    "completion",
-    "content",
-)
+    "response", "answer", "output", "targets", "target", "answer_key", "answers", "solution",
+    "text", "completion", "content",
+)  # fmt: skip
 """The same for the answer."""
 SYSTEMS = ("system", "system_prompt")
 TALKS = ("messages", "conversation", "conversations")

@@ -268,12 +268,7 @@ def _damaged(folder: Path, name: str, file: str, size: int, wanted: int) -> Laun
 
 def is_pointer(path: Path) -> bool:
     """Return whether a file is a git-lfs pointer."""
-
-    def ask() -> bytes:
-        with path.open("rb") as file:
-            return file.read(len(POINTER))
-
-    return lookup.is_file(path) and lookup.certain(ask, path) == POINTER
+    return lookup.is_file(path) and lookup.begin(path, len(POINTER)) == POINTER
 
 
 def _head(

@@ -119,27 +119,12 @@ def _layout(plan: Plan) -> dict[str, Any] | None:
 
 def _training(training: Training | None) -> dict[str, Any] | None:
     names = (
-        "micro_batch_size",
-        "global_batch_size",
-        "microbatches",
-        "max_length",
-        "packing",
-        "packing_length",
-        "tuner",
-        "reference",
-        "precomputed",
-        "sequence_parallel",
-        "precision_aware",
-        "optimizer_offload",
-        "exp_avg_dtype",
-        "exp_avg_sq_dtype",
-        "main_grads_dtype",
-        "main_params_dtype",
-        "recompute",
-        "recompute_method",
-        "recompute_num_layers",
-        "attention_backend",
-    )
+        "micro_batch_size", "global_batch_size", "microbatches", "max_length", "packing",
+        "packing_length", "tuner", "reference", "precomputed", "sequence_parallel",
+        "precision_aware", "optimizer_offload", "exp_avg_dtype", "exp_avg_sq_dtype",
+        "main_grads_dtype", "main_params_dtype", "recompute", "recompute_method",
+        "recompute_num_layers", "attention_backend",
+    )  # fmt: skip
     if training is None:
         return None
     return {name: getattr(training, name) for name in names}

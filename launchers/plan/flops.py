@@ -82,15 +82,6 @@ def recomputed(model: ModelConfig, training: Training) -> float:
     megatron-core 0.18 ``recompute.py``: full and uniform: all layers;
     block: the first ``recompute_num_layers`` of each model chunk. Selective counts as 0: it
     recomputes a small part of a layer.
-
-    >>> from launchers.plan.layout import Layout
-    >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
-    >>> job = Training(layout=some, recompute="full", recompute_method="block",
-    ...                recompute_num_layers=6)
-    >>> from launchers.plan.model_config import parse_config
-    >>> recomputed(parse_config({"hidden_size": 64, "num_hidden_layers": 48,
-    ...     "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}), job)
-    0.25
     """
     if training.recompute != "full" or training.recompute_method != "block":
         return float(training.recompute == "full")

@@ -73,9 +73,6 @@ class Layout:
 
         Raises:
             LaunchError: CONFIG if the layers cannot be divided that way.
-
-        >>> Layout(nodes=2, gpus_per_node=8, pp=4, first_layers=9).stage_layers(48)
-        (9, 13, 13, 13)
         """
         if self.embedding_is_layer or self.loss_is_layer:
             return self._with_ends(layers)
@@ -115,11 +112,7 @@ EXPERT = ("etp", "ep", "edp", "pp")
 
 
 def stride(layout: Layout, kind: str) -> int:
-    """Return the stride in rank between neighbours of a group.
-
-    >>> stride(Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8), "pp")
-    8
-    """
+    """Return the stride in rank between neighbours of a group."""
     order = EXPERT if kind in EXPERT and kind != "pp" else DENSE
     distance = 1
     for axis in order[: order.index(kind)]:
@@ -133,23 +126,14 @@ def size(layout: Layout, kind: str) -> int:
 
 
 def groups(layout: Layout, kind: str) -> list[tuple[int, ...]]:
-    """Return all groups of a kind as tuples of ranks; every rank is in exactly one.
-
-    >>> groups(Layout(nodes=1, gpus_per_node=4, tp=2), "dp")
-    [(0, 2), (1, 3)]
-    """
+    """Return all groups of a kind as tuples of ranks; every rank is in exactly one."""
     step, count = stride(layout, kind), size(layout, kind)
     firsts = (rank for rank in range(layout.world) if rank // step % count == 0)
     return [tuple(first + i * step for i in range(count)) for first in firsts]
 
 
 def spread(layout: Layout, kind: str) -> int:
-    """Return the largest number of nodes that a group of a kind spans.
-
-    >>> layout = Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8)
-    >>> {kind: spread(layout, kind) for kind in KINDS}
-    {'tp': 1, 'cp': 1, 'dp': 1, 'pp': 2, 'etp': 1, 'ep': 1, 'edp': 1}
-    """
+    """Return the largest number of nodes that a group of a kind spans."""
     nodes = (
         len({rank // layout.gpus_per_node for rank in group}) for group in groups(layout, kind)
     )
@@ -157,11 +141,7 @@ def spread(layout: Layout, kind: str) -> int:
 
 
 def stages_of_node(layout: Layout, node: int) -> tuple[int, ...]:
-    """Return the pipeline stages of the ranks on a node.
-
-    >>> stages_of_node(Layout(nodes=1, gpus_per_node=8, pp=4), 0)
-    (0, 1, 2, 3)
-    """
+    """Return the pipeline stages of the ranks on a node."""
     first, per_stage = node * layout.gpus_per_node, stride(layout, "pp")
     last = first + layout.gpus_per_node - 1
     return tuple(range(first // per_stage, last // per_stage + 1))

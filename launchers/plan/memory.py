@@ -280,14 +280,6 @@ def optimizer_saved(training: Training) -> float:
     weight lacks, and moments in bf16 as they are (``training/optimizer/narrow_moments.py``). Other
     moments are widened to fp32 (megatron-core ``distrib_optimizer.py``,
     ``_get_main_param_and_optimizer_states``), and all state for ``fully_reshardable``.
-
-    >>> from launchers.plan.layout import Layout
-    >>> one = Layout(nodes=1, gpus_per_node=1)
-    >>> optimizer_saved(Training(layout=one))
-    12.0
-    >>> narrow = {"exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
-    >>> optimizer_saved(Training(layout=one, precision_aware=True, **narrow))
-    6.0
     """
     if training.reshardable or not training.precision_aware or training.offloads:
         return 12.0

@@ -25,18 +25,10 @@ _TOPK = (
 _DENSE_FIRST = ("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers")
 _SHARED = ("n_shared_experts", "num_shared_expert", "moe_num_shared_experts", "num_shared_experts")
 _UNMODELLED = (
-    "kv_lora_rank",
-    "vision_config",
-    "audio_config",
-    "talker_config",
-    "num_nextn_predict_layers",
-    "num_mtp_modules",
-    "mtp_num_hidden_layers",
-    "linear_num_key_heads",
-    "expert_layer_period",
-    "hidden_size_per_layer_input",
-    "use_sliding_window",
-)
+    "kv_lora_rank", "vision_config", "audio_config", "talker_config", "num_nextn_predict_layers",
+    "num_mtp_modules", "mtp_num_hidden_layers", "linear_num_key_heads", "expert_layer_period",
+    "hidden_size_per_layer_input", "use_sliding_window",
+)  # fmt: skip
 _OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
 """Keys of layers without attention, in lower case."""
 _TWO_MATRICES = re.compile(
@@ -184,10 +176,6 @@ def parse_config(config: Mapping[str, object]) -> ModelConfig:
 
     Raises:
         LaunchError: DATA, naming a key that is missing (``model-size-missing``) or not a size.
-
-    >>> parse_config({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
-    ...        "vocab_size": 100, "num_attention_heads": 4, "intermediate_size": 128}).parameters
-    95040
     """
     outer, config = config, text_config(config)
     kind = str(config.get("model_type", ""))
@@ -240,11 +228,7 @@ def levels(config: Mapping[str, object]) -> list[Mapping[str, Any]]:
 
 
 def text_config(config: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the part of a config.json with the sizes of the decoder.
-
-    >>> text_config({"thinker_config": {"text_config": {"hidden_size": 8}}})
-    {'hidden_size': 8}
-    """
+    """Return the part of a config.json with the sizes of the decoder."""
     return levels(config)[-1]
 
 

@@ -24,11 +24,7 @@ class Finding:
     """Exit code of a failure: a user code if a restart would fail again."""
 
     def cause(self) -> str:
-        """Return the text for a termination message.
-
-        >>> Finding(check="shm", state="failed", seen="/dev/shm has 64 MiB").cause()
-        'shm: /dev/shm has 64 MiB'
-        """
+        """Return the text for a termination message."""
         return ": ".join(filter(None, [self.check, self.who, self.seen]))
 
     def row(self) -> dict[str, str]:

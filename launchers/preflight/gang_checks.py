@@ -40,11 +40,7 @@ class Answer:
 
     @property
     def skew(self) -> float:
-        """Return the offset of its clock, seconds, as NTP defines it (RFC 5905, section 8).
-
-        >>> Answer(name="", sent=0, heard=12, said=20, got=10, nonce="", port="", gpu_model="").skew
-        11.0
-        """
+        """Return the offset of its clock, seconds, as NTP defines it (RFC 5905, section 8)."""
         return ((self.heard - self.sent) + (self.said - self.got)) / 2
 
 

@@ -97,11 +97,6 @@ def rounds(nodes: int, nproc: int) -> list[tuple[str, list[tuple[int, int]]]]:
     """Pair each rank with its neighbours: (kind, pairs of ranks that exchange simultaneously).
 
     Inside a node the next GPU, between nodes the same GPU of the next node.
-
-    >>> rounds(1, 4)
-    [('node', [(0, 1), (2, 3)]), ('node', [(1, 2)]), ('node', [(0, 3)])]
-    >>> rounds(2, 1)
-    [('network', [(0, 1)])]
     """
     found = []
     for pairs in _neighbours(nproc):

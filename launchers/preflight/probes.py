@@ -40,17 +40,9 @@ OPERATIONS_SECONDS = 45.0
 RENAME, LINK, LOCK = "rename", "hard link", "lock"
 """Operations of the workspace's file system that the launcher or ms-swift's packages use."""
 _UNSUPPORTED = (
-    errno.EPERM,
-    errno.EACCES,
-    errno.EXDEV,
-    errno.EMLINK,
-    errno.EINVAL,
-    errno.ENOLCK,
-    errno.ENOSYS,
-    errno.EOPNOTSUPP,
-    errno.EMFILE,
-    errno.ENOTEMPTY,
-)
+    errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, errno.EINVAL, errno.ENOLCK,
+    errno.ENOSYS, errno.EOPNOTSUPP, errno.EMFILE, errno.ENOTEMPTY,
+)  # fmt: skip
 """Errors that say that a file system has no such operation; others say that it does not answer.
 EMFILE: GCS FUSE limits the files of a folder that it renames (``rename-dir-limit``)."""
 _IPC_LOCK = 14

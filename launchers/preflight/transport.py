@@ -22,10 +22,6 @@ def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str
 
     Ranks are numbered within a communicator: two numbers below ``nproc`` belong to the node's
     communicator or to node 0; all others to the gang's.
-
-    >>> transports("h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
-    ...            0, 2)
-    (set(), {'NET/IB'}, '')
     """
     own = range(node_rank * nproc, (node_rank + 1) * nproc)
     inside: set[str] = set()

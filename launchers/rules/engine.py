@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from launchers.config.flag_value import Value, as_text, switch
-from launchers.config.recipe import ADAPTERS, OWN, TASK, TRAINS, TUNER
-from launchers.flags.core_overrides import read_overrides
+from launchers.config.flag_value import switch
+from launchers.config.recipe import OWN, TASK, TRAINS
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
@@ -57,38 +56,6 @@ class Facts:
     def number(self, flag: str) -> float | None:
         """Return a flag's number."""
         return float(self.text(flag)) if is_number(self.text(flag)) else None
-
-
-def facts(
-    args: Mapping[str, Value],
-    defaults: Mapping[str, str],
-    *,
-    nodes: int,
-    gpus: int,
-    own: Mapping[str, str],
-    gpu_model: str = "",
-    overrides: str = "",
-) -> Facts:
-    """Collect the facts of a recipe; what is given as empty counts as missing.
-
-    Args:
-        args: the recipe's flags.
-        defaults: of the flags that have one.
-        nodes: pods of the gang.
-        gpus: processes of each pod.
-        own: the recipe's own keys, as ``Recipe.own`` returns them.
-        gpu_model: the chart's ``gpuModel``; empty if it is not known.
-        overrides: the flag whose map goes straight into megatron-core's configuration.
-    """
-    given = {name: text for name, value in args.items() if (text := as_text(value))}
-    texts = {**defaults, **own, GPU_MODEL: gpu_model, **given}
-    is_full = texts.get(TUNER, "full") == "full" and not any(map(texts.get, ADAPTERS))
-    return Facts(
-        texts={**texts, TRAINS: "full" if is_full else "adapter"},
-        nodes=nodes,
-        gpus=gpus,
-        overridden=frozenset(read_overrides(args.get(overrides, "")) or ()),
-    )
 
 
 Test = Literal["on", "off", "is", "isnt", "given", "missing", "over", "under", "has"]

@@ -233,22 +233,9 @@ def modalities(model: ModelConfig, known: Known) -> Refusal | None:
 
 
 MODEL: tuple[Check, ...] = (
-    unpacked,
-    modalities,
-    heads,
-    key_heads,
-    width,
-    experts,
-    expert_width,
-    shared_width,
-    sequence,
-    layers,
-    chunks,
-    layernorm,
-    latent,
-    shared_overlap,
-    half_precision,
-)
+    unpacked, modalities, heads, key_heads, width, experts, expert_width, shared_width, sequence,
+    layers, chunks, layernorm, latent, shared_overlap, half_precision,
+)  # fmt: skip
 READ = frozenset({TP, PP, CP, EP, ETP, VPP, FIRST, LAST})
 """Sizes that must be right before these rules can judge."""
 REPLACED = READ | {

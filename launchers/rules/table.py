@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from launchers.config.flag_value import Value
-from launchers.config.recipe import PROMPT_ONCE, Recipe
+from launchers.config.flag_value import Value, as_text
+from launchers.config.recipe import ADAPTERS, PROMPT_ONCE, TRAINS, TUNER, Recipe
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
-from launchers.rules import engine, model, pairs, warnings
+from launchers.rules import model, pairs, warnings
 from launchers.rules.adapter import ADAPTER
 from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
-from launchers.rules.engine import Facts, Range, Rule
+from launchers.rules.engine import GPU_MODEL, Facts, Range, Rule
 from launchers.rules.evaluation import EVALUATION, ON_MEGATRON, ON_TRANSFORMERS
 from launchers.rules.model import READ, Known
 from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
@@ -236,14 +236,7 @@ def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:
 
 
 def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
-    """Return a message for each rule that a recipe breaks.
-
-    >>> gang = Context(model_config=None, nodes=1, gpus_per_node=8, backend="megatron")
-    >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"}, gang)[0].says
-    '8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
-tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
-change the sizes, nodes or gpusPerNode'
-    """
+    """Return a message for each rule that a recipe breaks."""
     if context.backend == SCRIPT:
         return []
     facts = _facts(args, context)
@@ -263,11 +256,8 @@ def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     if context.backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=parse_version(context.core))
         messages += [found for hint in warnings.PLAIN if (found := hint(known))]
-        messages += [
-            found
-            for hint in warnings.MODEL
-            if model_config and (found := hint(model_config, known))
-        ]
+        if model_config is not None:
+            messages += [found for rule in warnings.MODEL if (found := rule(model_config, known))]
     return messages
 
 
@@ -310,14 +300,16 @@ def empty(args: Mapping[str, Value]) -> list[Refusal]:
 
 
 def _facts(args: Mapping[str, Value], context: Context) -> Facts:
-    return engine.facts(
-        args,
-        DEFAULTS[context.backend],
+    """Collect the facts of a recipe; what is given as empty counts as missing."""
+    given = {name: text for name, value in args.items() if (text := as_text(value))}
+    texts = {**DEFAULTS[context.backend], **context.own, GPU_MODEL: context.gpu_model, **given}
+    is_full = texts.get(TUNER, "full") == "full" and not any(map(texts.get, ADAPTERS))
+    replaced = overrides.read_overrides(args.get(OVERRIDES[context.backend], ""))
+    return Facts(
+        texts={**texts, TRAINS: "full" if is_full else "adapter"},
         nodes=context.nodes,
         gpus=context.gpus_per_node,
-        own=context.own,
-        gpu_model=context.gpu_model,
-        overrides=OVERRIDES[context.backend],
+        overridden=frozenset(replaced or ()),
     )
 
 

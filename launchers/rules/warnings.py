@@ -51,26 +51,12 @@ _NO_OPTIMIZER = (
 )
 _OFFLOAD = "optimizer_cpu_offload"
 _GRADIENTS = "main_grads_dtype"
-ARCHITECTURE = frozenset(
-    {
-        "num_layers",
-        "hidden_size",
-        "ffn_hidden_size",
-        "num_attention_heads",
-        "kv_channels",
-        "num_query_groups",
-        "num_moe_experts",
-        "moe_router_topk",
-        "moe_ffn_hidden_size",
-        "rotary_base",
-        "layernorm_epsilon",
-        "moe_router_pre_softmax",
-        "moe_shared_expert_gate",
-        "moe_router_score_function",
-        "moe_router_topk_scaling_factor",
-        "window_size",
-    }
-)
+ARCHITECTURE = frozenset({
+    "num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "kv_channels",
+    "num_query_groups", "num_moe_experts", "moe_router_topk", "moe_ffn_hidden_size",
+    "rotary_base", "layernorm_epsilon", "moe_router_pre_softmax", "moe_shared_expert_gate",
+    "moe_router_score_function", "moe_router_topk_scaling_factor", "window_size",
+})  # fmt: skip
 """Fields of megatron-core's configuration that a model's config.json determines."""
 
 

@@ -20,7 +20,7 @@ from launchers.stages.export import is_exported
 from launchers.storage import checkpoint, disk, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 from launchers.upstream import record, source
 from launchers.upstream.table import of_feature
 
@@ -57,10 +57,8 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     Raises:
         LaunchError: CONFIG naming what differs; IO if the storage does not answer.
     """
-    path = work.inputs
-    text = json.dumps(inputs, indent=1, sort_keys=True) + "\n"
     if checkpoint.newest(work.checkpoints) is not None:
-        before = _identity(path)
+        before = read_object(work.inputs)
         changed = sorted(k for k in {*before, *inputs} if before.get(k) != inputs.get(k))
         if changed:
             raise LaunchError(
@@ -70,15 +68,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 id="run-changed",
             )
     disk.make_folder(work.home)
-    replace(path, text)
-
-
-def _identity(path: Path) -> dict[str, object]:
-    """Read the identity that an earlier attempt wrote; empty when it is missing or damaged."""
-    try:
-        return dict(json.loads(lookup.text(path) or ""))
-    except ValueError:
-        return {}
+    replace(work.inputs, json.dumps(inputs, indent=1, sort_keys=True) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +116,7 @@ def settle(
     if recipe.prompt_once is not None or not recipe.has_packed_pairs:
         return recipe.settled[0], ""
     launch, made = settings.launch, marker.read(settings.launch.work.export)
-    begun = [_identity(launch.work.inputs).get("recipe"), made and made.inputs.get("recipe")]
+    begun = [read_object(launch.work.inputs).get("recipe"), made and made.inputs.get("recipe")]
     kept = [each for one in begun for each in recipe.settled if each.identity == one]
     if kept:
         settled, why = kept[0], "as the run began"

@@ -162,11 +162,7 @@ def _ends(folder: Path) -> Iterator[End]:
 
 
 def read_end(fields: Mapping[str, Any]) -> End | None:
-    """Return the end in a termination message or record (``termination.py``); None without one.
-
-    >>> read_end({"code": 80, "rank": 1, "id": "preflight-health"}).id, read_end({})
-    ('preflight-health', None)
-    """
+    """Return the end in a termination message or record (``termination.py``); None without one."""
     if not isinstance(fields.get("code"), int):
         return None
     return End(

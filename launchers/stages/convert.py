@@ -78,13 +78,7 @@ def _wanted(
 
 
 def conversion_flags(recipe: Recipe, model: Path) -> dict[str, Value]:
-    """Build the flags of ``megatron export``, without the output folder.
-
-    >>> from launchers.config.recipe import parse
-    >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]})
-    >>> conversion_flags(recipe, Path("m"))
-    {'torch_dtype': 'bfloat16', 'model': 'm', 'to_mcore': 'true', 'exist_ok': 'true'}
-    """
+    """Build the flags of ``megatron export``, without the output folder."""
     passed = {name: recipe.args[name] for name in PASSED_ON if name in recipe.args}
     # exist_ok: the folder exists, as <name>.partial
     own: dict[str, Value] = {"model": str(model), "to_mcore": "true", "exist_ok": "true"}

@@ -259,13 +259,10 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
 
 
 def without_own(arguments: str) -> str:
-    r"""Return ``args.json`` without the launcher's own plugin and callbacks.
+    """Return ``args.json`` without the launcher's own plugin and callbacks.
 
     ms-swift imports the plugins listed there wherever it opens the export
     (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), where ours do not exist.
-
-    >>> without_own('{"external_plugins": ["/opt/launchers/training/swift_plugin.py", "mine.py"]}')
-    '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
     """
     found = json.loads(arguments)
     if isinstance(plugins := found.get("external_plugins"), list):

@@ -174,11 +174,7 @@ def _write(path: Path, text: str) -> str:
 
 
 class GitError(Exception):
-    """A failed git command."""
-
-    def __init__(self, text: str) -> None:
-        """Keep the text of its stderr."""
-        super().__init__(text)
+    """A failed git command, with the text of its stderr."""
 
     @property
     def is_transient(self) -> bool:
@@ -186,11 +182,7 @@ class GitError(Exception):
         return self.meaning().code == Exit.UNAVAILABLE
 
     def meaning(self) -> LaunchError:
-        """Translate git's message to an exit code; an unknown one gets ``PEER``, unknown cause.
-
-        >>> GitError("fatal: Authentication failed for 'https://host/x'").meaning().code.name
-        'AUTH'
-        """
+        """Translate git's message to an exit code; an unknown one gets ``PEER``, unknown cause."""
         text = str(self)
         for id, pattern, code, remedy in _RULES:
             if re.search(pattern, text):

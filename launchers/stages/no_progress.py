@@ -65,10 +65,6 @@ def has_progressed(attempt: AttemptRecord, before: int, save_every: int | None) 
 
     A complete checkpoint counts. Until the next one is due, the last logged step counts instead.
     ``before``: last logged step of all earlier attempts; ``save_every``: as of ``judge``.
-
-    >>> died = AttemptRecord(number=2, resumed=10, saved=10, logged=14)
-    >>> has_progressed(died, 12, 5), has_progressed(died, 14, 5), has_progressed(died, 12, 2)
-    (True, False, False)
     """
     begun = attempt.resumed or 0
     if attempt.saved > begun:

@@ -82,8 +82,8 @@ def train(
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
     nproc, inside = launch.nproc_per_node, _environment(launch, recipe, env)
-    program = str(_program(recipe))
-    command = Command(program=program, nproc=nproc, place=launch.place, env=inside)
+    entry = str(program(recipe, swift_folder()))
+    command = Command(program=entry, nproc=nproc, place=launch.place, env=inside)
     with (
         stopping(peers.agreement, processes=nproc, grace_seconds=launch.grace) as stop,
         watching(launch, hang, stop.board, peers, folder, env) as watch,
@@ -210,10 +210,6 @@ def _environment(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> dict
     }
 
 
-def _program(recipe: Recipe) -> Path:
-    return program(recipe, swift_folder())
-
-
 def _command(
     launch: Launch, recipe: Recipe, inputs: Inputs, attempt: Attempt, ranks: Path
 ) -> list[str]:
@@ -230,7 +226,7 @@ def _command(
         nproc=launch.nproc_per_node,
         log_dir=ranks,
         python=sys.executable,
-        program=[str(_program(recipe)), *flatten(flags)],
+        program=[str(program(recipe, swift_folder())), *flatten(flags)],
     )
 
 

@@ -102,11 +102,7 @@ class _Seal:
 
 
 def merged(folder: Path) -> Path:
-    """Return the folder in which ms-swift puts the model merged with a checkpoint's adapter.
-
-    >>> merged(Path("checkpoints/checkpoint-8")).name
-    'checkpoint-8-merged'
-    """
+    """Return the folder in which ms-swift puts the model merged with a checkpoint's adapter."""
     return folder.with_name(f"{folder.name}-merged")
 
 

@@ -44,9 +44,6 @@ def meaning(error: OSError, place: Path) -> LaunchError | None:
 
     A full or read-only disk is the user's to correct; other errors that name a file count as a
     restart, but for a file that is missing or exists.
-
-    >>> meaning(OSError(28, "No space left on device"), Path("/w")).code.name
-    'QUOTA'
     """
     found = _MEANING.get(error.errno or 0)
     if found is None:

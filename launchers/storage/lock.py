@@ -225,7 +225,7 @@ class Lock:
         noticed = since - NOTICE
         while True:
             now = time.monotonic()  # before the read: a pause after it makes no owner look silent
-            chain = self._chain()
+            chain = await_chain(self.path, self._stale)
             if not chain:
                 if self._claim(self.path):
                     return
@@ -246,15 +246,12 @@ class Lock:
                 noticed = now
             time.sleep(self._poll)
 
-    def _chain(self) -> Chain:
-        return await_chain(self.path, self._stale)
-
     def _claim(self, path: Path) -> bool:
         """Create the next file of the chain; return whether this process now holds the lock."""
         if not self._create(path):
             return False
         # A slow process may have created a successor in a chain that no longer exists.
-        chain = self._chain()
+        chain = await_chain(self.path, self._stale)
         if chain and chain[-1][1].token == self._me.token:
             self._own = path
             return True

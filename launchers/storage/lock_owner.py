@@ -54,11 +54,7 @@ def this_process(holder: str) -> LockOwner:
 
 
 def parse_owner(text: str) -> LockOwner:
-    """Parse a lock file; an unreadable one has an owner without a name.
-
-    >>> parse_owner("").token
-    'unwritten'
-    """
+    """Parse a lock file; an unreadable one has an owner without a name."""
     try:
         document = json.loads(text)
         return LockOwner(**{f.name: document[f.name] for f in fields(LockOwner)})

@@ -191,11 +191,7 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
 
 
 def partial_path(path: Path) -> Path:
-    """Return the partial folder of an output.
-
-    >>> partial_path(Path("models/m")).name
-    'm.partial'
-    """
+    """Return the partial folder of an output."""
     return path.with_name(f"{path.name}.partial")
 
 

@@ -39,11 +39,7 @@ class RunLease:
 
     @classmethod
     def parse(cls, text: str) -> RunLease | None:
-        """Return what ``str`` has written; None for an empty text.
-
-        >>> str(RunLease.parse("/w/runs/r/run.lock:4f")), RunLease.parse("")
-        ('/w/runs/r/run.lock:4f', None)
-        """
+        """Return what ``str`` has written; None for an empty text."""
         path, _, token = text.rpartition(":")
         return cls(Path(path), token) if token else None
 

@@ -100,18 +100,14 @@ def _weights(folder: Path, sizes: Mapping[str, int]) -> str:
         home = Path(name).parent
         with contextlib.suppress(ValueError, AttributeError, KeyError, TypeError):
             listed = json.loads(lookup.text(folder / name) or "")["weight_map"].values()
-            if absent := sorted({*map(str, listed)} - {_below(home, each) for each in sizes}):
-                return f"{(home / absent[0]).as_posix()} is missing, and {name} names it"
+            named = ((home / each).as_posix() for each in sorted(map(str, listed)))
+            if absent := next((each for each in named if each not in sizes), ""):
+                return f"{absent} is missing, and {name} names it"
     for name in (each for each in sizes if each.endswith(WEIGHTS)):
         size, wanted = sizes[name], header(folder / name, sizes[name]).size
         if wanted > size or (size == 0 and wanted == 0):
             return f"{name} has {size} bytes, and its header says {wanted or 'more'}"
     return ""
-
-
-def _below(home: Path, name: str) -> str:
-    path = Path(name)
-    return path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
 
 
 class Header(NamedTuple):
@@ -131,18 +127,10 @@ def header(path: Path, size: int) -> Header:
     Raises:
         LaunchError: IO if the storage does not answer.
     """
-
-    def ask() -> bytes:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > _LONGEST_HEADER:
-                return b""
-            return length.to_bytes(8, "little") + file.read(length)
-
-    data = lookup.certain(ask, path) or b""
-    length = int.from_bytes(data[:8], "little")
-    if not length or size < 8:
+    length = int.from_bytes(lookup.begin(path, 8) or b"", "little")
+    if not 0 < length <= _LONGEST_HEADER or size < 8:
         return Header(0, {})
+    data = lookup.begin(path, 8 + length) or b""
     if len(data) < 8 + length:
         return Header(8 + length, {})
     with contextlib.suppress(ValueError, AttributeError, LookupError, TypeError):

@@ -98,12 +98,6 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     """Classify one log by its last exception; None if it holds none and no line states the cause.
 
     ``started``: a training step was completed.
-
-    >>> found = verdict("ValueError: remaining_argv: ['--lora_rnk', '8']", started=False)
-    >>> found.code.name, str(found.failure_class)
-    ('CONFIG', 'user')
-    >>> verdict("OSError: [Errno 28] No space left on device: 'x'", started=True).code.name
-    'QUOTA'
     """
     text = _IGNORED.sub("", text)
     found = _verdict(text, started=started)
@@ -192,7 +186,7 @@ def _first_match(
         for rule in rules:
             if rule.pattern.search(message) and not (rule.early and started):
                 return Verdict(
-                    code=rule.code_at(started=started),
+                    code=rule.later if rule.later and started else rule.code,
                     id=rule.id,
                     cause=message,
                     remedy=rule.remedy,

@@ -101,11 +101,7 @@ def unknown(error: OSError, place: Path) -> LaunchError:
 
 
 def describe(error: OSError, place: Path) -> str:
-    """Return host, path, and what the kernel says.
-
-    >>> describe(OSError(116, "Stale file handle"), Path("/w/a")).partition(": ")[2]
-    '/w/a: Stale file handle (ESTALE)'
-    """
+    """Return host, path, and what the kernel says."""
     number = error.errno or 0
     what = f"{error.strerror or error} ({errno.errorcode.get(number, number)})"
     return f"{socket.gethostname()}: {error.filename or place}: {what}"

@@ -26,9 +26,6 @@ class RetryPolicy:
         """Return the seconds to wait: between half of the doubled delay and all of it.
 
         ``failures`` begin with 1; ``random`` in [0, 1) spreads the retries of many pods.
-
-        >>> [RetryPolicy().delay(n, 0.0) for n in (1, 2, 3, 20)]
-        [0.5, 1.0, 2.0, 30.0]
         """
         bound = min(self.longest, self.first * float(2 ** min(failures - 1, 30)))
         return bound * (0.5 + 0.5 * random)

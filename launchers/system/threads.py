@@ -26,9 +26,6 @@ def each(
 
     Raises:
         TimeoutError: no item finished within ``seconds``, if given.
-
-    >>> each(lambda x: x * x, [1, 2, 3])
-    [1, 4, 9]
     """
     todo: queue.SimpleQueue[tuple[int, T]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]] = queue.SimpleQueue()
@@ -89,9 +86,6 @@ def in_thread(act: Callable[[], R], seconds: float | None = None) -> R:
 
     Raises:
         TimeoutError: it takes longer than ``seconds``, if given; the thread is abandoned.
-
-    >>> in_thread(lambda: 1)
-    1
     """
     return each(lambda one: one(), [act], seconds=seconds)[0]
 

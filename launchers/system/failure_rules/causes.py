@@ -15,7 +15,6 @@ _SOCKET_ERRNO = r"(?:11|1(?:0[0-5]|1[0-5]))\b"
 CAUSES = (
     FailureRule(
         "workspace-fault",
-        FailureClass.STORAGE,
         Exit.IO,
         # with a path it is a file system's, not a socket's or the limit of processes
         rf"Errno {_STORAGE_ERRNO}\] [^:'\"]+: b?['\"](?!/(?:dev|proc|sys)/)"
@@ -25,7 +24,6 @@ CAUSES = (
     ),
     FailureRule(
         "node-limit",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"Too many open files|Errno 24\b|can't start new thread|Resource temporarily unavailable"
         r"|No file descriptors available|received 0 items of ancdata|inotify",
@@ -33,7 +31,6 @@ CAUSES = (
     ),
     FailureRule(
         "thread-limit",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"pthread_create (?:failed|error)|RLIMIT_NPROC",
         "raise the limit of processes in the container runtime",
@@ -41,7 +38,6 @@ CAUSES = (
     ),
     FailureRule(
         "locked-memory",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"ibv_(?:reg|create)\w* failed|Unable to register memory|Unable to create extended CQ"
         r"|fi_mr_reg failed",
@@ -50,7 +46,6 @@ CAUSES = (
     ),
     FailureRule(
         "rdma-device",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"Call to ibv_\w+ failed|Got async (?:\w+ )?event ?: ?"
         r"(?:port error|.*(?:catastrophic|fatal))",
@@ -59,7 +54,6 @@ CAUSES = (
     ),
     FailureRule(
         "host-shared-memory",
-        FailureClass.HOST_MEMORY,
         Exit.PEER,
         r"insufficient shared memory|out of shared memory|creating shared memory segment"
         r"|unable to (?:allocate|open|resize|mmap)(?!.*No such file).*(?:shared memory|/torch_)"
@@ -67,10 +61,10 @@ CAUSES = (
         r"|killed by signal: Bus error|Fatal Python error: Bus error",
         "raise sharedMemory.size",
         in_log=True,
+        kind=FailureClass.HOST_MEMORY,
     ),
     FailureRule(
         "gpu-taken",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         # torch lists its own process under other words, except where it cannot tell them apart
         r"out of memory.*Process \d+ has \d\d[\d.]* GiB .*"
@@ -80,7 +74,6 @@ CAUSES = (
     ),
     FailureRule(
         "gpu-memory",
-        FailureClass.GPU_MEMORY,
         Exit.OUT_OF_MEMORY,
         r"(?i:cuda).*out of memory|OutOfMemoryError(?!: out of resource)"
         r"|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
@@ -91,7 +84,6 @@ CAUSES = (
     ),
     FailureRule(
         "host-memory",
-        FailureClass.HOST_MEMORY,
         Exit.PEER,
         r"^MemoryError|not enough memory: you tried to allocate|can't allocate memory"
         r"|Cannot allocate memory|Errno 12\b|std::bad_alloc|ArrowMemoryError"
@@ -99,10 +91,10 @@ CAUSES = (
         r"|^memory allocation of \d+ bytes failed",
         MEMORY_REMEDY,
         in_log=True,
+        kind=FailureClass.HOST_MEMORY,
     ),
     FailureRule(
         "gpu-fault",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|NVRM: Xid|SXid \("
         r"|fallen off the bus"
@@ -113,7 +105,6 @@ CAUSES = (
     ),
     FailureRule(
         "nvlink-sharp",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"Failed to bind NVLink SHARP|in the Fabric Manager or NVSwitches",
         "check the node's fabric manager and NVSwitches; extraEnv.NCCL_NVLS_ENABLE=0 avoids them",
@@ -121,7 +112,6 @@ CAUSES = (
     ),
     FailureRule(
         "gpu-driver",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         # NCCL's words for initialisation, driver, device or an unknown error
         r"C(?:uda|UDA) (?:failure|error) (?:3|35|46|10[01]|217|401|80[0-5]|999) '|Cuda failure '"
@@ -131,7 +121,6 @@ CAUSES = (
     ),
     FailureRule(
         "gpu-unbuilt",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"no kernel image is available|compiled with an unsupported toolchain",
         "use an image that is built for this GPU and no newer than the node's driver",
@@ -139,7 +128,6 @@ CAUSES = (
     ),
     FailureRule(
         "gpu-missing",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
         r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
@@ -154,7 +142,6 @@ CAUSES = (
     ),
     FailureRule(
         "device-assertion",
-        FailureClass.UNKNOWN,
         Exit.PEER,
         r": block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion ",
         "check the token ids and labels against the vocabulary: an index or a value is out of "
@@ -163,7 +150,6 @@ CAUSES = (
     ),
     FailureRule(
         "cuda-error",
-        FailureClass.UNKNOWN,
         Exit.PEER,
         # of NCCL and its watchdog, which find the error of a kernel of their own rank
         r"terminated with exception: CUDA error: |C(?:uda|UDA) failure (?:\d+ )?'",
@@ -172,17 +158,16 @@ CAUSES = (
     ),
     FailureRule(
         "gpu-library",
-        FailureClass.GPU_MEMORY,
         Exit.PEER,
         # usually no memory is left for its handle, but a failed kernel ends so, too
         r"CU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_NOT_INITIALIZED",
         GPU_MEMORY_REMEDY,
         weak=True,
         in_log=True,
+        kind=FailureClass.GPU_MEMORY,
     ),
     FailureRule(
         "gpu-shared",
-        FailureClass.USER,
         Exit.CONFIG,
         r"Duplicate GPU detected : rank",
         "give each rank a GPU of its own: unset extraEnv.CUDA_VISIBLE_DEVICES and check that "
@@ -192,7 +177,6 @@ CAUSES = (
     ),
     FailureRule(
         "interface-missing",
-        FailureClass.USER,
         Exit.CONFIG,
         r"no socket interface found|No interface found in the same subnet"
         r"|Unable to find (?:interface|address) for",
@@ -203,7 +187,6 @@ CAUSES = (
     ),
     FailureRule(
         "nccl-releases",
-        FailureClass.USER,
         Exit.CONFIG,
         r"Mismatched NCCL version detected",
         "give all pods the same image, by its digest",
@@ -212,7 +195,6 @@ CAUSES = (
     ),
     FailureRule(
         "network-devices",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"Error: network .+ not found|Failed to initialize any NET plugin",
         "check that the pods have the devices of network.profile (RDMA, EFA) and that the image "
@@ -221,7 +203,6 @@ CAUSES = (
     ),
     FailureRule(
         "port-taken",
-        FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"EADDRINUSE|Address already in use",
         "set another rendezvous port, or end the process that holds this one",
@@ -229,7 +210,6 @@ CAUSES = (
     ),
     FailureRule(
         "collective-timeout",
-        FailureClass.HANG,
         Exit.HANG,
         r"caught collective operation timeout|Timed out waiting \d+ms for (?:recv|send) operation"
         r"|failed to pass monitoredBarrier|watchdog got stuck|timed out in monitoredBarrier"
@@ -240,7 +220,6 @@ CAUSES = (
     ),
     FailureRule(
         "dispatch-timeout",
-        FailureClass.HANG,
         Exit.HANG,
         r"DeepEP (?:error: timeout|timeout check failed)",
         "look for the rank that stopped first; if none did, check RDMA between the hosts, or set "
@@ -249,7 +228,6 @@ CAUSES = (
     ),
     FailureRule(
         "dataset-format",
-        FailureClass.DATA,
         Exit.DATA,
         # datasets takes an unknown suffix of a file for the name of a dataset
         r"Couldn't reach '[^/']+' on the Hub",
@@ -258,7 +236,6 @@ CAUSES = (
     ),
     FailureRule(
         "hub-offline-file",
-        FailureClass.USER,
         Exit.INPUT_MISSING,
         r"OfflineModeIsEnabled|offline mode is enabled|outgoing traffic has been disabled",
         "training is offline: name inputs that the download stage fetches (recipe.model, "
@@ -267,7 +244,6 @@ CAUSES = (
     ),
     FailureRule(
         "name-resolution",
-        FailureClass.NETWORK,
         Exit.UNAVAILABLE,
         r"Temporary failure in name resolution|Name or service not known|No address associated"
         r"|nodename nor servname|Failed to resolve|Could not resolve host|NameResolutionError",
@@ -275,14 +251,12 @@ CAUSES = (
     ),
     FailureRule(
         "certificate",
-        FailureClass.USER,
         Exit.CONFIG,
         r"CERTIFICATE_VERIFY_FAILED",
         "set extraEnv.SSL_CERT_FILE to the file of your CA certificates",
     ),
     FailureRule(
         "libraries-differ",
-        FailureClass.USER,
         Exit.CONFIG,
         r"undefined symbol: |version `\S+' not found|Could not find shared object file"
         r"|cannot open shared object file|Unable to load any of|binary incompatibility"
@@ -293,7 +267,6 @@ CAUSES = (
     ),
     FailureRule(
         "network",
-        FailureClass.NETWORK,
         Exit.UNAVAILABLE,
         r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout|\bConnectionError"
         r"|\bConnectError|RemoteProtocolError|ChunkedEncodingError|IncompleteRead"

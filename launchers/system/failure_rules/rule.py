@@ -4,7 +4,7 @@ import re
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
-from launchers.exits import Exit, FailureClass
+from launchers.exits import CLASSES, Exit, FailureClass
 
 
 @dataclass(frozen=True)
@@ -12,11 +12,12 @@ class FailureRule:
     """A pattern of a message, its class and its exit code."""
 
     id: str
-    failure_class: FailureClass
     code: Exit
     expression: str
     remedy: str
     _: KW_ONLY
+    kind: FailureClass | None = None
+    """Its class; by default that of ``code`` (``exits.CLASSES``)."""
     early: bool = False
     """Applies only before the first step."""
     later: Exit | None = None
@@ -32,12 +33,10 @@ class FailureRule:
         """Return the compiled expression."""
         return re.compile(self.expression)
 
-    def code_at(self, *, started: bool) -> Exit:
-        """Return the exit code.
-
-        ``started``: whether a training step was completed.
-        """
-        return self.code if self.later is None or not started else self.later
+    @property
+    def failure_class(self) -> FailureClass:
+        """Return the class of the failure."""
+        return self.kind or CLASSES[self.code]
 
 
 CASCADE = re.compile(

@@ -11,23 +11,21 @@ from launchers.system.remedies import RECIPE_REMEDY, SPACE_REMEDY, STORAGE_REMED
 RULES = (
     FailureRule(
         "flag-not-taken",
-        FailureClass.USER,
         Exit.CONFIG,
         r"remaining_argv|^error: (?:unrecognized|argument|ambiguous|the following arguments)",
         "correct recipe.args: ms-swift does not accept this flag or value",
     ),
     FailureRule(
         "not-finite",
-        FailureClass.MODEL,
         Exit.DATA,
         r"found NaN in|found Inf in|Unexpected result (?:nan|inf|-inf)\b"
         r"|(?:Loss|loss|grad(?:ient)?s?|grad norm) (?:is|are|became) (?:nan|NaN|inf|Inf)"
         r"|probability tensor contains either",
         "lower recipe.args.learning_rate, check the data and the weights",
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "pod-disk-full",
-        FailureClass.STORAGE,
         Exit.QUOTA,
         r"(?:No space left on device|quota exceeded).*'/(?:tmp|var|root)/",
         "the pod's own disk is full: raise resources.limits.ephemeral-storage, or set "
@@ -35,7 +33,6 @@ RULES = (
     ),
     FailureRule(
         "workspace-full",
-        FailureClass.STORAGE,
         Exit.QUOTA,
         # the last but one is torch.save's only message for a full disk
         r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
@@ -44,14 +41,12 @@ RULES = (
     ),
     FailureRule(
         "home-permission",
-        FailureClass.STORAGE,
         Exit.QUOTA,
         r"(?:Read-only file system|Permission denied): '/(?:root|nonexistent|home/[^/]+/\.|\.\w)",
         "set extraEnv.HOME to a folder that the pod's user may write",
     ),
     FailureRule(
         "workspace-permission",
-        FailureClass.STORAGE,
         Exit.QUOTA,
         r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied"
         r"|Operation not permitted|Errno 13\b|Errno 30\b)",
@@ -59,7 +54,6 @@ RULES = (
     ),
     FailureRule(
         "workspace-fault",
-        FailureClass.STORAGE,
         Exit.IO,
         r"Input/output error|disk I/O error|PytorchStreamWriter failed writing"
         r"|Stale (?:NFS )?file handle"
@@ -73,7 +67,6 @@ RULES = (
     ),
     FailureRule(
         "hub-access",
-        FailureClass.USER,
         Exit.AUTH,
         r"401 Client Error|403 Client Error|403 Forbidden|GatedRepoError|gated repo"
         r"|LocalTokenNotFoundError|[Ii]nvalid (?:user )?token|gated dataset",
@@ -81,7 +74,6 @@ RULES = (
     ),
     FailureRule(
         "hub-not-found",
-        FailureClass.USER,
         Exit.INPUT_MISSING,
         r"404 Client Error|RepositoryNotFoundError|RevisionNotFoundError|EntryNotFoundError"
         r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
@@ -90,14 +82,12 @@ RULES = (
     ),
     FailureRule(
         "network-unreachable",
-        FailureClass.NETWORK,
         Exit.UNAVAILABLE,
         r"Network is unreachable|No route to host|Connection timed out|Errno 1(?:01|10|13)\b",
         "check the pods' network access; a restart retries",
     ),
     FailureRule(
         "trainer-no-step",
-        FailureClass.DATA,
         Exit.DATA,
         # transformers trainer.py, for a data loader without batches
         r"max_steps must be set to a positive value if dataloader does not have a length",
@@ -107,40 +97,38 @@ RULES = (
     ),
     FailureRule(
         "rows-too-long",
-        FailureClass.DATA,
         Exit.DATA,
         r"MaxLengthError",
         "raise recipe.args.max_length",
     ),
     FailureRule(
         "pickle-refused",
-        FailureClass.MODEL,
         Exit.DATA,
         r"Weights only load failed\. This file can still|vulnerability issue in `torch\.load`",
         "use an image with the torch that wrote the file, or weights as safetensors",
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "checkpoint-unsuitable",
-        FailureClass.MODEL,
         Exit.DATA,
         # of torch, megatron-core and optimizers, as they load a whole one of other sizes
         r"in checkpoint state_dict|Attempting to deserialize object on|Global shape mismatch"
         r"|unpadded elements must be same|state dict (?:has|contains) a"
         r"|[Ss]ize mismatch between saved",
         "resume with the sizes, the optimizer and the releases that wrote the checkpoint",
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "model-damaged",
-        FailureClass.MODEL,
         Exit.DATA,
         r"SafetensorError(?!: Error while serializing)|PytorchStreamReader|invalid load key"
         r"|UnpicklingError|not a distributed checkpoint|BadZipFile|CheckpointingException"
         r"|file in archive is not in a subdirectory",
         "download the model again, or remove the damaged checkpoint",
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "model-unsuitable",
-        FailureClass.MODEL,
         Exit.DATA,
         r"size mismatch for|loading state_dict|Unrecognized model in"
         r"|does not recognize this architecture|does not appear to have|Unrecognized configuration"
@@ -151,10 +139,10 @@ RULES = (
         r"|backend tokenizer"
         r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
         "use a model that ms-swift supports, with all of its files",
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "dataset-broken",
-        FailureClass.DATA,
         Exit.DATA,
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset|CastError"
         r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError"
@@ -166,7 +154,6 @@ RULES = (
     ),
     FailureRule(
         "dataset-not-json",
-        FailureClass.DATA,
         Exit.DATA,
         # later the first two may come from a server's response; the next are pandas', pyarrow's
         r"BadGzipFile|Compressed file ended|TProtocolException|zlib\.error|LZMAError"
@@ -178,7 +165,6 @@ RULES = (
     ),
     FailureRule(
         "model-incomplete",
-        FailureClass.MODEL,
         Exit.DATA,
         # of transformers, mcore-bridge, megatron-core, sentencepiece and torch, as they load
         r"missing_keys: \[|No such file.*\.(?:safetensors|index\.json)\b|ignore_mismatched_sizes"
@@ -192,10 +178,10 @@ RULES = (
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
         "use a whole model that ms-swift and the installed transformers support",
         early=True,
+        kind=FailureClass.MODEL,
     ),
     FailureRule(
         "dataset-rows",
-        FailureClass.DATA,
         Exit.DATA,
         # of datasets, ms-swift's preprocessors, templates, tokenizers and PIL, about rows
         r"Unknown split|corresponds to no data|exists \d+ times in schema|features can't be aligned"
@@ -216,7 +202,6 @@ RULES = (
     ),
     FailureRule(
         "compiler-missing",
-        FailureClass.USER,
         Exit.CONFIG,
         r"Failed to find C compiler|CUDA_HOME (?:environment variable is not set|does not exist)"
         r"|[Nn]inja is required|Could not find (?:`?nvcc|CUDA compiler)|Error building extension"
@@ -226,7 +211,6 @@ RULES = (
     ),
     FailureRule(
         "cache-race",
-        FailureClass.UNKNOWN,
         Exit.PEER,
         # processes that fill one cache remove each other's files
         r"No such file.*(?:/\.triton/|torchinductor_|tmp\.pid_|/cache-\w+\.arrow|map_cache/"
@@ -236,7 +220,6 @@ RULES = (
     ),
     FailureRule(
         "package-missing",
-        FailureClass.USER,
         Exit.CONFIG,
         r"ModuleNotFoundError|packages that were not found|not compiled with CUDA"
         r"|Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install)",
@@ -245,7 +228,6 @@ RULES = (
     ),
     FailureRule(
         "tracker-key",
-        FailureClass.USER,
         Exit.CONFIG,
         r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login",
         "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY), or remove it from "
@@ -254,7 +236,6 @@ RULES = (
     ),
     FailureRule(
         "kernel-unsuitable",
-        FailureClass.USER,
         Exit.CONFIG,
         # of Triton, FlashAttention, cuDNN and Transformer Engine
         r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
@@ -266,7 +247,6 @@ RULES = (
     ),
     FailureRule(
         "tensors-differ",
-        FailureClass.USER,
         Exit.CONFIG,
         # torch's checks of operands, which fail alike in each start
         r"^RuntimeError: (?!.*(?:CUDA|NCCL|Triton Error)).*(?:must match|must have|must be|mat[12] "
@@ -280,7 +260,6 @@ RULES = (
     ),
     FailureRule(
         "path-missing",
-        FailureClass.USER,
         Exit.INPUT_MISSING,
         r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist|No such file",
         "use paths that exist in the pods",
@@ -288,7 +267,6 @@ RULES = (
     ),
     FailureRule(
         "recipe-or-plugin",
-        FailureClass.USER,
         Exit.CONFIG,
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"

@@ -19,9 +19,9 @@ RECIPE: dict[str, Any] = {
 
 
 def test_values_are_words_lists_of_words_or_maps() -> None:
-    args = {"a": 1, "b": True, "c": ["x", 2], "d": {"k": 1.5}, "e": None}
+    args = {"a": 1, "b": True, "c": ["x", 2], "d": {"k": 1.5}, "e": None, "f": 5e-6}
     parsed = parse(RECIPE | {"args": args}).args
-    assert parsed == {"a": "1", "b": "true", "c": ["x", "2"], "d": {"k": 1.5}}
+    assert parsed == {"a": "1", "b": "true", "c": ["x", "2"], "d": {"k": 1.5}, "f": "5e-06"}
 
 
 def test_equal_recipes_have_equal_digests_in_any_order() -> None:

@@ -34,7 +34,7 @@ def test_rdma_needs_adapters_and_locked_memory(
 def test_a_containers_default_shared_memory_is_too_small() -> None:
     found = shm(64 << 20)
     assert (found.state, found.code) == ("failed", Exit.CONFIG)
-    assert found.seen == "/dev/shm has 0.06 GiB"
+    assert found.seen == "/dev/shm has 0.06 GiB" and shm(16 << 30).state == "ok"
 
 
 def test_the_disk_is_judged_where_the_need_is_known() -> None:

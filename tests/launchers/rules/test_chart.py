@@ -16,8 +16,7 @@ from launchers.config.recipe import OWN, TASK, TRAINS
 from launchers.flags import flag_types
 from launchers.flags.flag_types import FlagType
 from launchers.rules import table
-from launchers.rules.engine import Local, Multiple, Order, Range, Rule, When, Words
-from launchers.rules.engine import facts as facts_of
+from launchers.rules.engine import Facts, Local, Multiple, Order, Range, Rule, When, Words
 from scripts.dev.flags import IN_TEMPLATES, is_bound
 from scripts.values.flags import table_of
 from tests.chart.helm import CHART, LIBRARY, Refused, template
@@ -275,8 +274,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
         read = {flag: text_of(value)}
         wrong = flag_types.check_values(read, kinds_of)
         if flag in rows:
-            facts = facts_of(read, {}, nodes=1, gpus=1, own=table.PLAIN)
-            wrong = rows[flag].judge(facts)
+            wrong = rows[flag].judge(Facts(texts={**table.PLAIN, **read}, nodes=1, gpus=1))
         assert (number in refused) == bool(wrong or read[flag] == ""), (case, wrong)
 
 

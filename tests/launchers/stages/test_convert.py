@@ -18,8 +18,8 @@ def test_a_skip_has_its_reason() -> None:
 
 def test_the_conversion_knows_what_the_recipe_says_of_the_model() -> None:
     flags = conversion_flags(plain("megatron", model_type="qwen3_moe", lr="1e-5"), Path("/m"))
-    assert (flags["model_type"], flags["torch_dtype"]) == ("qwen3_moe", "bfloat16")
-    assert "lr" not in flags
+    own = {"model": "/m", "to_mcore": "true", "exist_ok": "true"}
+    assert flags == {"model_type": "qwen3_moe", "torch_dtype": "bfloat16", **own}
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None
         ("git@h: Permission denied (publickey).\nfatal: Could not read", Exit.AUTH),
         ("fatal: could not read Username for 'https://h': terminal prompts disabled", Exit.AUTH),
         ("fatal: unable to access 'u': The requested URL returned error: 403", Exit.AUTH),
+        ("fatal: Authentication failed for 'https://host/x'", Exit.AUTH),
         ("remote: Repository not found.\nfatal: repository 'u' not found", Exit.INPUT_MISSING),
         ("fatal: unable to access 'u': Could not resolve host: h", Exit.UNAVAILABLE),
         ("fatal: unable to access 'u': The requested URL returned error: 502", Exit.UNAVAILABLE),
