@@ -10,7 +10,7 @@ from launchers import logs
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
-from launchers.inputs import model_template, model_weights
+from launchers.inputs import model_weights
 from launchers.inputs.model_weights import (
     ADAPTER,
     FROM_MEGATRON,
@@ -20,16 +20,15 @@ from launchers.inputs.model_weights import (
     document,
     refusal,
 )
+from launchers.inputs.models import template, values
+from launchers.inputs.models.values import NAME
 from launchers.plan.model_config import EXPERTS, parse_config, quantization, text_config
 from launchers.storage import manifest
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 
-NAME = "config.json"
-"""The file of a model's architecture and sizes."""
 _READ = re.compile(r"[^.].*\.(?:json|safetensors|bin|model|txt|jinja|py|tiktoken)")
 """Files that trainers may read."""
-_SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _EXPERT = re.compile(r"(.*\.layers\.\d+)\..*\bexperts\.(\d+)\.")
 _LAYER = re.compile(r"model\.layers\.(\d+)\.")
 _QUERY, _KEY = "num_attention_heads x head_dim", "num_key_value_heads x head_dim"
@@ -89,7 +88,7 @@ def check_folder(model: Path, name: str, recipe: Recipe) -> None:
     _compare(name, config, held)
     if not quantization(config):
         _shapes(name, config, held)
-    model_template.check(model, name, config, recipe)
+    template.check(model, name, config, recipe)
 
 
 def check_local_source(recipe: Recipe) -> None:
@@ -113,6 +112,8 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
     On Megatron also where it lacks a size: the default of the model's class would count, which is
     another model's size.
     """
+    if wrong := values.wrong(config, recipe):
+        return wrong
     if recipe.backend == "megatron":
         try:
             parse_config(config)
@@ -182,14 +183,8 @@ def _config(model: Path, name: str) -> Mapping[str, Any]:
         raise refusal(*_other(model, name))
     if not isinstance(found, dict) or not isinstance(found.get("model_type"), str):
         raise refusal("model-type-missing", f"{name}: {NAME} has no model_type", _ONE_MODEL)
-    if not isinstance(found.get("architectures") or [], list):  # transformers 5: a TypeError
-        says = f"{name}: architectures of {NAME} is not a list"
-        raise refusal("model-architectures", says, 'write a list, such as ["Qwen3ForCausalLM"]')
-    sizes = text_config(found)
-    given = {key: sizes[key] for key in _SIZES if isinstance(sizes.get(key), int | float | str)}
-    if wrong := [key for key, size in given.items() if not isinstance(size, int) or size < 1]:
-        says = f"{name}: {NAME} has {wrong[0]}: {sizes[wrong[0]]!r}, which transformers refuses"
-        raise refusal("model-config-number", says, "write the whole number of the model")
+    if wrong := values.numbers(found, name):
+        raise refusal(*wrong)
     return found
 
 

@@ -17,8 +17,9 @@ from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import client_for
-from launchers.inputs.model_files import NAME, unsuitable
+from launchers.inputs.model_files import unsuitable
 from launchers.inputs.model_weights import refusal
+from launchers.inputs.models.values import NAME
 from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.system.threads import in_thread
 

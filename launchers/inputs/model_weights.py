@@ -32,7 +32,8 @@ _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 POINTER = b"version https://git-lfs.github.com/spec/"
 """The first bytes of a file that git checked out without git-lfs."""
 _WRAPPED = re.compile(
-    r"((?:.*\.)?base_model\.model\.|(?:module|_orig_mod|_fsdp_wrapped_module)\.|.*\.lora_A\.default).*"
+    r"((?:.*\.)?base_model\.model\.|(?:module|_orig_mod|_fsdp_wrapped_module)\.|.*\.lora_A\.default"
+    r"|.*\.base_layer\.).*"
 )
 """Names of tensors saved from a model inside another one: PEFT, DDP, torch.compile, FSDP. No
 trainer finds them: transformers begins with random weights and says so in a warning."""
@@ -47,7 +48,7 @@ OTHER = re.compile(
 """Weights of llama.cpp, of other frameworks, in the form of Meta and Mistral; and archives."""
 MEGATRON = re.compile(r"latest_checkpointed_iteration\.txt|iter_\d{7}|common\.pt|.*\.distcp")
 """What Megatron writes (megatron-core ``dist_checkpointing``, older ones ``checkpointing.py``)."""
-_EMBEDDING, _HEAD = "embed_tokens.weight", "lm_head.weight"
+_EMBEDDING, _HEAD, _META = "embed_tokens.weight", "lm_head.weight", "tok_embeddings.weight"
 _OPTIONAL = re.compile(r".*(?:scale\w*|zero_point|inv_freq)")
 _SHARED = re.compile(rf"{_OPTIONAL.pattern}|self_attn\.[kv]_.*")
 """Tensors that some layers lack: buffers, scales of layers that are not quantized; and where layers
@@ -102,6 +103,9 @@ def check(
     tensors = _tensors(folder, name, index or {"": WHOLE})
     if index and backend == "megatron":  # transformers reads all tensors of the files
         tensors = {key: tensors[key] for key in index}
+    if bare := {_META, *[_EMBEDDING] * (backend == "megatron")} & {*tensors}:
+        says = f"{name}: {_some(bare)} is not named as in a model of the class for causal training"
+        raise refusal("model-tensor-names", says, "save it with AutoModelForCausalLM")
     _names(name, config, tensors)
     if has_head:
         outer = config.get("tie_word_embeddings")  # counts in transformers, the inner in Megatron
@@ -139,8 +143,7 @@ def document(path: Path, name: str, id: str, remedy: str) -> Any:
     """Return the content of a JSON file of a model; None without such a file.
 
     Raises:
-        LaunchError: DATA, saying what the file is in place of JSON; IO if the storage does not
-            answer.
+        LaunchError: DATA, saying what the file is; IO if the storage does not answer.
     """
     try:
         text = lookup.text(path)
@@ -185,12 +188,11 @@ def _not_safetensors(folder: Path, name: str, listed: Collection[str], backend: 
             "load it with transformers (from_pretrained) and save it again (save_pretrained)",
         )
     if ADAPTER in listed:
-        says = f"{name} holds an adapter (LoRA) and not the model's weights"
-        raise refusal("model-is-adapter", says, "name the base model, or merge the adapter")
+        remedy = "name the base model, or merge the adapter"
+        raise refusal("model-is-adapter", f"{name} holds an adapter (LoRA) alone", remedy)
     none = f"{name} has neither {WHOLE} nor {INDEX}"
     if found := [file for file in listed if _UNFINISHED.fullmatch(file)]:
-        says = f"{none}, but an unfinished download: {_some(found)}"
-        raise refusal("model-unfinished", says)
+        raise refusal("model-unfinished", f"{none}, but an unfinished download: {_some(found)}")
     if any(map(MEGATRON.fullmatch, listed)):
         raise refusal("model-is-megatron", f"{none}: {IS_MEGATRON}", FROM_MEGATRON)
     if found := [file for file in listed if OTHER.fullmatch(file)]:
@@ -250,7 +252,7 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> Tensors:
     tensors = {key: (file, head) for file, head in headers.items() for key in head.tensors}
     absent = {key for key, file in index.items() if key and key not in headers[file].tensors}
     if absent:
-        says = f"{name}: {INDEX} names tensors that its files do not hold: {_some(absent)}"
+        says = f"{name}: {INDEX} names tensors that its files lack: {_some(absent)}"
         raise refusal("model-index-differs", says)
     return tensors
 
@@ -262,8 +264,7 @@ def _damaged(folder: Path, name: str, file: str, size: int, wanted: int) -> Laun
     if not wanted:
         says = f"{name}: {file} ({size} bytes) is not a whole file of weights"
         return refusal("model-file-damaged", says)
-    says = f"{name}: {file} has {size} bytes, and its header says {wanted}"
-    return refusal("model-file-cut", says)
+    return refusal("model-file-cut", f"{name}: {file} has {size} bytes, its header says {wanted}")
 
 
 def is_pointer(path: Path) -> bool:
@@ -365,8 +366,7 @@ def _layers(name: str, config: Mapping[str, Any], tensors: Collection[str]) -> N
         raise refusal("model-layers-missing", says)
     lacking = _lacking(config, {layer: frozenset(held[layer]) for layer in range(count) if held})
     if absent := [f"{begin}{layer}.{tensor}" for layer, more in lacking for tensor in more]:
-        says = f"{name} has no {_some(absent)}, which its other layers have"
-        raise refusal(_MISSING, says)
+        raise refusal(_MISSING, f"{name} has no {_some(absent)}, which its other layers have")
 
 
 def _lacking(

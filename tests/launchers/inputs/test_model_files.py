@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.inputs import model_template
+from launchers.inputs.models import template
 from launchers.system import lookup
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import (
@@ -186,7 +186,7 @@ def swift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     models = tmp_path / "swift" / "model" / "models"
     models.mkdir(parents=True)
     (models / "qwen.py").write_text("Model('Qwen/Known-8B', 'Qwen/Known-8B')\n")
-    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
+    monkeypatch.setattr(template, "swift_folder", lambda: tmp_path / "swift")
     return tmp_path
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.inputs import model_template
+from launchers.inputs.models import template
 from tests.launchers import model_folder
 from tests.launchers.inputs import test_brought_folders as brought
 from tests.launchers.inputs.test_brought_folders import check, refused, write
@@ -17,8 +17,8 @@ def test_a_type_that_the_image_does_not_have_is_refused(
         (tmp_path / package / place).mkdir(parents=True)
         known = '("qwen3", "Qwen3Config"), ("qwen3", "Qwen2Tokenizer")\n'
         (tmp_path / package / place / "known.py").write_text(known)
-    monkeypatch.setattr(model_template, "package_folder", lambda name: tmp_path / name)
-    monkeypatch.setattr(model_template, "swift_folder", lambda: tmp_path / "swift")
+    monkeypatch.setattr(template, "package_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(template, "swift_folder", lambda: tmp_path / "swift")
     named = {"model_type": "qwen3", "template": "qwen3"}
     check(model_folder.write(tmp_path / "m"), **named)
     newer = model_folder.write(tmp_path / "m", model_type="qwen9", tie_word_embeddings=True)
