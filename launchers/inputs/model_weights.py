@@ -105,7 +105,7 @@ def check(
         tensors = {key: tensors[key] for key in index}
     if bare := {_META, *[_EMBEDDING] * (backend == "megatron")} & {*tensors}:
         says = f"{name}: {_some(bare)} is not named as in a model of the class for causal training"
-        raise refusal("model-tensor-names", says, "save it with AutoModelForCausalLM")
+        raise refusal("model-tensor-prefix", says, "save it with AutoModelForCausalLM")
     _names(name, config, tensors)
     if has_head:
         outer = config.get("tie_word_embeddings")  # counts in transformers, the inner in Megatron
