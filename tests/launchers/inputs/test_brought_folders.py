@@ -226,7 +226,7 @@ REFUSED: list[tuple[str, Change, str, str]] = [
     (
         "Meta",
         renamed("model.embed_tokens", "tok_embeddings"),
-        "model-tensor-names",
+        "model-tensor-prefix",
         "AutoModelForCausalLM",
     ),
     ("no tensors", tensors(lambda _: {}), "model-tensors-missing", "embeddings"),
