@@ -2,11 +2,17 @@ import json
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from launchers.storage.lock import Lock
+from launchers.exits import Exit, LaunchError
+from launchers.storage import lock_owner
+from launchers.storage.lock import Lock, successor_of
+from launchers.storage.lock_owner import LockOwner, this_process
 from tests.launchers.storage.quick_locks import QUICK, quick
 
 
@@ -69,3 +75,133 @@ def test_a_name_that_can_t_be_claimed_is_tried_once_a_poll(
     with quick(path) as lock:
         lock.check()
     assert (tries, slept) == ([path, path], [QUICK["poll"]])
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at locks as another host does, which cannot know whether their owners live."""
+    here = this_process("x")
+    monkeypatch.setattr(
+        "launchers.storage.lock.this_process", lambda w: replace(here, token=w, place=w)
+    )
+
+
+def left_behind(path: Path, **change: object) -> LockOwner:
+    """Leave the lock of a holder that gives no more sign."""
+    fields: dict[str, Any] = {"place": "another host", **change}
+    gone = replace(this_process("gone"), **fields)
+    path.write_text(gone.text())
+    return gone
+
+
+@pytest.mark.parametrize("kind", ["silent", "of an old time", "empty, of a killed creator"])
+def test_a_holder_without_a_sign_is_taken_over_after_a_while(path: Path, kind: str) -> None:
+    if kind.startswith("empty"):
+        path.touch()
+    else:
+        left_behind(path)
+    if kind == "of an old time":  # by a clock that runs ahead
+        os.utime(path, (0, 0))
+    started = time.monotonic()
+    with quick(path) as lock:
+        assert time.monotonic() - started >= QUICK["stale"]
+        lock.check()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_reused_pid_counts_as_dead(path: Path) -> None:
+    left_behind(path, place=this_process("").place, started="1")
+    started = time.monotonic()
+    with Lock(path, "me", poll=0.01):
+        assert time.monotonic() - started < 2
+
+
+def test_pid_1_of_another_pod_with_our_host_name_is_not_taken_for_dead() -> None:
+    other = replace(this_process("x"), place="same host name, other namespace", pid=2**22 + 1)
+    assert not lock_owner.is_dead(other)
+
+
+@pytest.mark.parametrize("is_left_behind", [False, True])
+@pytest.mark.parametrize("takers", [2, 8])
+def test_of_many_takers_exactly_one_wins_at_a_time(
+    path: Path, takers: int, is_left_behind: bool
+) -> None:
+    if is_left_behind:
+        left_behind(path)
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        with quick(path):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.pop()
+
+    with ThreadPoolExecutor(takers) as threads:
+        for _ in range(takers):
+            threads.submit(work)
+    assert most == [1] * takers
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_slow_taker_does_not_take_a_lock_that_changed_hands(path: Path) -> None:
+    gone = left_behind(path)
+    slow = quick(path, "slow")
+    with quick(path, "quick"):
+        pass  # took over from gone, and gave the lock back
+    with quick(path, "third") as third:
+        assert not slow._claim(successor_of(slow.path, gone.token))
+        third.check()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_of_two_takers_that_saw_the_same_dead_holder_the_later_one_waits(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = left_behind(path)
+    taken, inside = threading.Event(), threading.Event()
+
+    def is_dead(found: LockOwner) -> bool:
+        if threading.current_thread() is later and found.token == gone.token:
+            taken.wait(5)  # from here on it acts on what it has seen
+        return found.token == gone.token
+
+    def work() -> None:
+        with quick(path):
+            inside.set()
+
+    monkeypatch.setattr("launchers.storage.lock.is_dead", is_dead)
+    later = threading.Thread(target=work)
+    later.start()
+    time.sleep(0.05)
+    with quick(path) as lock:
+        taken.set()
+        assert not inside.wait(0.2)
+        lock.check()
+    later.join()
+    assert inside.is_set()
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_holder_that_slept_too_long_learns_that_it_lost(path: Path) -> None:
+    sleeper = Lock(path, "sleeper", stale=0.2, beat=60, poll=0.01)
+    with sleeper:
+        with Lock(path, "taker", stale=0.2, beat=0.05, poll=0.01) as taker:
+            with pytest.raises(LaunchError) as caught:
+                sleeper.check()
+            assert caught.value.code == Exit.IO
+            sleeper._release()
+            taker.check()
+        assert not path.exists()
+
+
+def test_without_links_files_are_created_exclusively(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    test_of_many_takers_exactly_one_wins_at_a_time(path, 8, False)
