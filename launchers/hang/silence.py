@@ -48,7 +48,7 @@ class StepTimes:
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
     _step: int = 0
     longest_save: float = 0.0
-    """Seconds; also of saves before this attempt, or predicted, if the caller knows them."""
+    """Seconds; of this attempt, or as planned if the caller knows it."""
 
     def note(self, readings: Sequence[Reading]) -> None:
         """Add the step and the saves that have ended since the last call."""

@@ -37,7 +37,7 @@ from launchers.hang.silence import (
     with_saves,
 )
 from launchers.hang.worker import Worker
-from launchers.progress import save_times
+from launchers.system.atomic_file import read_object
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -111,15 +111,13 @@ def watching(
             watch.error, watch.has_ended = record.error(cause), True
 
         peers.hangs.attach(scene.gather, partial(record.write, folder), end)
-        steps = StepTimes(longest_save=save_times.known(launch.work))
+        steps = StepTimes(longest_save=_planned_save(launch.work.plan))
         floors = hang.floors
         look = _looking(board, floors, steps)
         look_at_end = _looking_at_end(watch, board, node, floors)
-        recorded = save_times.recorder(folder) if node == 0 else float
 
         def check() -> None:
             silence = look()
-            recorded(steps.longest_save)
             peers.hangs.note(silence)
             if watch.has_ended:
                 return
@@ -135,6 +133,13 @@ def watching(
         with repeat(check, POLL_SECONDS, "hang-watch"):
             yield watch
         peers.hangs.note(NOTHING_RUNS)
+
+
+def _planned_save(plan: Path) -> float:
+    """Return the seconds of a save as planned; 0 if unknown."""
+    footprint = read_object(plan).get("footprint")
+    planned = footprint.get("save_seconds") if isinstance(footprint, dict) else None
+    return float(planned) if isinstance(planned, int | float) else 0.0
 
 
 def _looking(

@@ -53,9 +53,9 @@ ALLOWED: dict[str, str] = {
         run/helm_release.py:installation_time run/plan_file.py:record run/plan_file.py:read_sizes
         stages/attempt_record.py:end storage/disk.py:size system/failures.py:tail
         system/log_periodically.py:log_periodically.report system/process.py:_copy
-        progress/save_times.py:recorder.record training/saving/foreground.py:Parts.flush
-        training/saving/foreground.py:Parts._written system/threads.py:repeat.work
-        system/training_end.py:_away termination.py:write training/collect/batch_rows.py:written
+        training/saving/foreground.py:Parts.flush training/saving/foreground.py:Parts._written
+        system/threads.py:repeat.work system/training_end.py:_away termination.py:write
+        training/collect/batch_rows.py:written
         training/packs/packing.py:_publish training/tokens/cache.py:_count
         training/tokens/running.py:Running.restart training/tokens/running.py:Running.add
         stop/finished.py:_end stop/uncaught.py:_print training/trackers.py:_wrapped.start

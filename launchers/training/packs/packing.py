@@ -21,16 +21,14 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 from swift.utils import get_logger
 
-from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
 from launchers.progress.training import PACKING
 from launchers.reference.pairs import SHARED
 from launchers.system.atomic_file import read_object, replace
-from launchers.training.installed import INSTALLED
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.packing_record import Packs, PairWeights, Report, report
+from launchers.training.packs.packing_record import Packs, Report, report
 
 _create = BaseMegatronTrainer._create_dataloader
 _init_iters = MegatronArguments.init_iters
@@ -82,12 +80,6 @@ class DealtSampler:
         sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
         return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
 
-    def steps(self, epoch: int) -> list[list[int]]:
-        """Return the packs of each whole step of an epoch that begins with a step."""
-        order = self.shuffled(epoch)
-        whole = range(0, len(order) - self.batch + 1, self.batch)
-        return [order[begin : begin + self.batch] for begin in whole]
-
     def rows_of_step(self, consumed: int) -> int:
         """Return the rows of a step over all its packs, before it is dealt to the replicas.
 
@@ -98,12 +90,6 @@ class DealtSampler:
             epoch, done = divmod(consumed + len(found), self.usable)
             found += self.shuffled(epoch)[done : done + self.batch - len(found)]
         return sum(self.rows[pack] for pack in found)
-
-    def undealt(self, epoch: int) -> list[Round]:
-        """Return the rounds of an epoch as upstream distributes them."""
-        order, n = self.shuffled(epoch), self.replicas
-        starts = range(0, len(order), self.round)
-        return [[order[s + r : s + self.round : n] for r in range(n)] for s in starts]
 
 
 def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
@@ -160,11 +146,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
     rows = [len(pack) for pack in packs.packs]
     sampler = DealtSampler(upstream, packs.costs(cost), rows, args.global_batch_size)
     if not dist.is_initialized() or dist.get_rank() == 0:
-        dealt = list(sampler.rounds(0, 0, sampler.batch))
-        weights = None
-        if getattr(args, "rlhf_type", None) in PAIRED:
-            weights = PairWeights.of(rows, sampler.steps(0), "pair_weights" in INSTALLED)
-        _publish(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0), weights=weights))
+        _publish(report(packs, cost, list(sampler.rounds(0, 0, sampler.batch))))
     return sampler
 
 

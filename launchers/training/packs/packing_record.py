@@ -1,10 +1,7 @@
 """Report how full the packs of a run are and how balanced the work of its replicas is."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -14,8 +11,6 @@ FULL = 0.98
 """Fraction of the packs that real tokens should fill."""
 EVEN = 0.03
 """Fraction of the time that replicas may wait for each other."""
-ALIKE = 2.0
-"""Largest ratio of the weights of two pairs without a warning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,58 +45,6 @@ class Packs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairWeights:
-    """Pairs per pack, and what a pair weighs in the loss of a step where packs weigh the same.
-
-    Then a pair weighs ``1 / (pairs of its pack x packs of the step)``
-    (ms-swift 4.4.1 ``swift/megatron/trainers/dpo_trainer.py``: ``loss.mean()``).
-    """
-
-    min: int
-    median: float
-    max: int
-    ratio: float
-    """The largest weight over the smallest, of the whole steps of the first epoch."""
-    cv: float
-    """Coefficient of variation of those weights, each relative to its step's mean."""
-    equal: bool
-    """Whether this run gives all pairs of a step the same weight instead."""
-
-    @classmethod
-    def of(cls, pairs: Sequence[int], steps: Sequence[Sequence[int]], equal: bool) -> PairWeights:
-        """Describe the packs of a run.
-
-        Without ``steps`` all packs are one; ``equal``: all pairs of a step weigh the same.
-
-        >>> PairWeights.of([1, 3], [[0, 1]], False).ratio
-        3.0
-        """
-        weights = [
-            statistics.fmean(pairs[each] for each in step) / pairs[pack]
-            for step in steps or [range(len(pairs))]
-            for pack in step
-            for _ in range(pairs[pack])
-        ]
-        return cls(
-            min=min(pairs),
-            median=float(statistics.median(pairs)),
-            max=max(pairs),
-            ratio=max(weights) / min(weights),
-            cv=statistics.pstdev(weights) / statistics.fmean(weights),
-            equal=equal,
-        )
-
-    def document(self) -> dict[str, object]:
-        """Return it as the fields of a JSON object."""
-        return {
-            "pairs_per_pack": {"min": self.min, "median": self.median, "max": self.max},
-            "pair_weights": "equal" if self.equal else "pack",
-            "pair_weight_ratio_by_pack": round(self.ratio, 5),
-            "pair_weight_cv_by_pack": round(self.cv, 5),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class Report:
     """The report of a run, for its log and ``packing.json``."""
 
@@ -122,19 +65,13 @@ class Report:
     token_imbalance: float
     cost_imbalance: float
     """Fraction of the time that replicas wait for the slowest, in the first epoch."""
-    cost_imbalance_undealt: float
-    """The same fraction in the order of ms-swift's shuffle."""
     lost_each_epoch: int
     """Packs of an epoch, different ones in each, that do not fill a round of all replicas."""
-    weights: PairWeights | None = None
-    """None if the rows are not pairs."""
 
     def document(self) -> dict[str, object]:
         """Return it as a JSON object, floats rounded to five digits."""
         fields = asdict(self)
-        del fields["weights"]
-        document = {k: round(v, 5) if isinstance(v, float) else v for k, v in fields.items()}
-        return document | (self.weights.document() if self.weights else {})
+        return {k: round(v, 5) if isinstance(v, float) else v for k, v in fields.items()}
 
     def complaints(self) -> Iterator[str]:
         """Yield what a user could improve, as sentences."""
@@ -154,24 +91,11 @@ class Report:
                 f"replicas wait {self.cost_imbalance:.1%} of the time for the slowest, more than "
                 f"{EVEN:.0%}; raise recipe.args.global_batch_size to balance them better"
             )
-        if self.weights and not self.weights.equal and self.weights.ratio > ALIKE:
-            yield (
-                f"a pair weighs up to {self.weights.ratio:.3g} times as much as another, because "
-                "packs of few pairs weigh as much as packs of many; set recipe.pairWeights: equal"
-            )
 
 
-def report(
-    packs: Packs,
-    cost: Cost,
-    *,
-    dealt: Sequence[Round],
-    undealt: Sequence[Round],
-    weights: PairWeights | None = None,
-) -> Report:
-    """Return the report of a run."""
+def report(packs: Packs, cost: Cost, dealt: Sequence[Round]) -> Report:
+    """Return the report of a run; ``dealt`` are the rounds of its first epoch."""
     tokens = packs.tokens()
-    costs = packs.costs(cost)
     squares, once = Cost(token=0.0, square=1.0), sum(tokens)
     used = sum(len(each) for batches in dealt for each in batches)
     return Report(
@@ -184,8 +108,6 @@ def report(
         s_eff=sum(packs.costs(squares)) / once,
         shared=sum(packs.shared) / (once + sum(packs.shared)),
         token_imbalance=imbalance(dealt, [float(n) for n in tokens]),
-        cost_imbalance=imbalance(dealt, costs),
-        cost_imbalance_undealt=imbalance(undealt, costs),
+        cost_imbalance=imbalance(dealt, packs.costs(cost)),
         lost_each_epoch=len(tokens) - used,
-        weights=weights,
     )

@@ -21,7 +21,7 @@ from launchers.hang import watch as hang
 from launchers.hang.agreement import HangAgreement
 from launchers.hang.settings import FLOORS, Hang
 from launchers.hang.silence import StepTimes
-from launchers.hang.watch import _looking, watching
+from launchers.hang.watch import _looking, _planned_save, watching
 from launchers.system.step_board import Phase, StepBoard
 from tests.launchers.waiting import eventually
 
@@ -40,6 +40,14 @@ def test_a_silent_node_is_seen_until_a_stop_is_requested(tmp_path: Path) -> None
     assert found is not None and (found.phase, found.limit) == ("first_step", 0)
     board.request()
     assert look() is None  # the grace period is the limit
+
+
+def test_a_save_as_planned_counts_before_the_first_one(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert _planned_save(plan) == 0
+    for footprint, seconds in (({"save_seconds": 50}, 50), (None, 0), ({}, 0)):
+        plan.write_text(json.dumps({"footprint": footprint}))
+        assert _planned_save(plan) == seconds
 
 
 def test_a_disabled_watch_sets_nothing(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
 def figures(model: Path) -> dict[str, Any]:
     from launchers.plan import model_config
     from launchers.training.packs import dealing, packing
-    from launchers.training.packs.packing_record import Packs, PairWeights, report
+    from launchers.training.packs.packing_record import Packs, report
 
     cost = dealing.cost(model_config.parse_config(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}
@@ -110,11 +110,12 @@ def figures(model: Path) -> dict[str, Any]:
                 upstream = sampler(dataset, 0, (replicas, 1, batch))
                 rows = list(map(len, packs.packs))
                 ours = packing.DealtSampler(upstream, costs, rows, batch)
-                dealt = list(ours.rounds(0, 0, batch))
-                weights = PairWeights.of(rows, ours.steps(0), False)
-                undealt = ours.undealt(0)
-                seen = report(packs, cost, dealt=dealt, undealt=undealt, weights=weights)
-                found[f"{name} {length} dp{replicas} gbs{batch}"] = seen.document()
+                seen = report(packs, cost, list(ours.rounds(0, 0, batch))).document()
+                order = ours.shuffled(0)
+                starts = range(0, len(order), replicas)
+                undealt = [[[pack] for pack in order[s : s + replicas]] for s in starts]
+                seen["undealt"] = dealing.imbalance(undealt, costs)
+                found[f"{name} {length} dp{replicas} gbs{batch}"] = seen
     return found
 
 
@@ -220,10 +221,7 @@ def edges(model: Path) -> list[str]:
     os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
     holds["packs are dealt out"] = is_dealt()
     found = json.loads((model.parent / PACKING).read_text())
-    weighs = found["pairs_per_pack"]["max"] > 1 < found["pair_weight_ratio_by_pack"]
     holds["packing.json counts the rows"] = found["rows"] == 2000
-    holds["packing.json says what a pair weighs"] = weighs
-    holds["packing.json says how pairs are weighed"] = found["pair_weights"] == "pack"
     os.environ["DPO_ATTEMPT_FOLDER"] = "/proc/no/where"
     holds["packs are dealt out where the report cannot be written"] = is_dealt()
     holds["shards are left to ms-swift"] = not is_dealt(data_sharding=True)

@@ -11,7 +11,7 @@ from launchers.plan import flops
 from launchers.system.failures import verdict
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.packing_record import Packs, PairWeights, report
+from launchers.training.packs.packing_record import Packs, report
 from tests.launchers.models import load_model_config
 
 QWEN = load_model_config("Qwen3-30B-A3B")
@@ -99,46 +99,20 @@ def test_a_report_counts_room_waiting_and_what_is_lost() -> None:
     costs = packs.costs(dealing.cost(QWEN))
     assert packs.tokens() == [100, 100, 50]
     dealt = dealing.deal(costs[:2], replicas=2, micro=1)
-    seen = report(packs, dealing.cost(QWEN), dealt=dealt, undealt=undealt([0, 2], 2, 1))
+    seen = report(packs, dealing.cost(QWEN), dealt)
     assert (seen.rows, seen.packs, seen.lost_each_epoch, seen.too_long) == (4, 3, 1, 0)
     assert seen.real == pytest.approx(250 / 300)
     assert seen.token_imbalance == 0
-    assert seen.cost_imbalance_undealt == pytest.approx(1 / 3, rel=1e-2)
     assert [c.split(",")[0] for c in seen.complaints()] == ["packs are 83.3% full"]
 
 
 def test_a_row_longer_than_a_pack_is_reported_with_the_length_to_write() -> None:
     packs = Packs(texts=[[90, 70], [50, 50]], packs=[[0], [1]], length=100)
     rounds = dealing.deal(packs.costs(dealing.cost(QWEN)), replicas=2, micro=1)
-    seen = report(packs, dealing.cost(QWEN), dealt=rounds, undealt=rounds)
+    seen = report(packs, dealing.cost(QWEN), rounds)
     assert seen.real == 1
     assert "packing_length: 160" in next(seen.complaints())
     assert any("wait 23." in c and "global_batch_size" in c for c in seen.complaints())
-
-
-def test_a_pair_in_a_pack_of_two_weighs_ten_times_one_in_a_pack_of_twenty() -> None:
-    seen = PairWeights.of([2, 20, 11], [[0, 1]], False)
-    assert (seen.min, seen.median, seen.max) == (2, 11, 20)
-    assert seen.ratio == pytest.approx(10)
-    # 2 pairs of weight 5.5 and 20 of weight 0.55: mean 1, variance (2 x 4.5^2 + 20 x 0.45^2) / 22
-    assert seen.cv == pytest.approx(((2 * 4.5**2 + 20 * 0.45**2) / 22) ** 0.5)
-    assert PairWeights.of([4, 4], [[0, 1]], False).cv == 0
-    assert PairWeights.of([1, 3], [], False).ratio == pytest.approx(3)
-
-
-def test_a_report_of_pairs_names_the_key_only_if_it_would_help() -> None:
-    packs = Packs(texts=[[60, 40]] + [[6, 4]] * 10, packs=[[0], [*range(1, 11)]], length=100)
-    rounds = dealing.deal(packs.costs(dealing.TOKENS), replicas=2, micro=1)
-    for equal, named in ((False, 1), (True, 0)):
-        weights = PairWeights.of([1, 10], [[0, 1]], equal)
-        seen = report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds, weights=weights)
-        assert sum("recipe.pairWeights: equal" in each for each in seen.complaints()) == named
-        document = seen.document()
-        assert document["pairs_per_pack"] == {"min": 1, "median": 5.5, "max": 10}
-        assert document["pair_weight_ratio_by_pack"] == 10
-        assert document["pair_weights"] == ("equal" if equal else "pack")
-    bare = report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds)
-    assert "pairs_per_pack" not in bare.document()
 
 
 def test_other_lengths_or_packs_have_another_digest() -> None:

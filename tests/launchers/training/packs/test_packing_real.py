@@ -52,11 +52,8 @@ def test_packs_are_full_and_replicas_even(found: dict[str, Any], name: str) -> N
             seen = found["figures"][f"{name} {length} dp{replicas} gbs{batch}"]
             assert seen["real"] >= 0.98
             assert seen["token_imbalance"] <= 0.03
-            assert seen["cost_imbalance"] <= 0.03 < seen["cost_imbalance_undealt"]
+            assert seen["cost_imbalance"] <= 0.03 < seen["undealt"]
             assert seen["too_long"] == 0
-            assert seen["pair_weights"] == "pack"
-            assert seen["pair_weight_cv_by_pack"] > 0.1
-            assert seen["pairs_per_pack"]["min"] < seen["pairs_per_pack"]["median"]
             assert seen["lost_each_epoch"] < replicas
 
 
