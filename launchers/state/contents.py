@@ -66,16 +66,25 @@ def describe(home: Path) -> Fields:
     read = State(Workspace.of(home))
     sizes = {part: size(home / part) for part in PARTS}
     progress, exported = read.object(read.work.progress), read.is_folder(home / "export")
+    found = read.checkpoints()
     saved = [
         {
             "step": each["step"],
             "complete": each["complete"],
             "bytes": size(read.work.checkpoints / f"checkpoint-{each['step']}"),
         }
-        for each in read.checkpoints()
+        for each in found
     ]
     removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
     state = REMOVING if removed else str(progress.get("state") or "")
+    may_resume = state != REMOVING and not (state == ENDED and exported)
+    kept = [
+        {"path": path.relative_to(home).as_posix(), "bytes": size(path)}
+        for folder in (home, read.work.checkpoints)
+        for path in (folder / name for name in read.names(folder) if KEPT in name)
+    ]
+    unread = [*read.problems, *(f"{name} is torn" for name in read.torn if may_resume)]
+    unread += [f"step {each['step']} is on the nodes' disks" for each in found if each["parts"]]
     return {
         "run": removed[1] if removed else home.name,
         "state": state,
@@ -83,14 +92,10 @@ def describe(home: Path) -> Fields:
         "checkpoints": saved,
         "newest": max((each["step"] for each in saved if each["complete"]), default=None),
         "export": exported,
-        "kept": [
-            {"path": path.relative_to(home).as_posix(), "bytes": size(path)}
-            for folder in (home, read.work.checkpoints)
-            for path in (folder / name for name in read.names(folder) if KEPT in name)
-        ],
-        "may_resume": state != REMOVING and not (state == ENDED and exported),
+        "kept": kept,
+        "may_resume": may_resume,
         "updated": progress.get("updated"),
-        "unread": next(iter(read.problems), ""),
+        "unread": next(iter(unread), ""),
     }
 
 

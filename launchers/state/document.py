@@ -7,9 +7,10 @@ is there. README.md lists the fields.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from launchers.config.workspace import Workspace
@@ -78,10 +79,22 @@ class State:
     def is_folder(self, path: Path) -> bool:
         """Return whether a folder exists; no, and noted, if it cannot be said."""
         try:
-            return path.is_dir()
+            return S_ISDIR(path.stat().st_mode)
+        except lookup.ABSENT:
+            return False
         except OSError as error:
             self.problems.append(str(error))
             return False
+
+    def modified(self, path: Path) -> float | None:
+        """Return a file's time of change (Unix time); None if it is gone, or cannot be said."""
+        try:
+            return path.stat().st_mtime
+        except lookup.ABSENT:
+            return None
+        except OSError as error:
+            self.problems.append(str(error))
+            return None
 
     def names(self, folder: Path) -> list[str]:
         """Return the sorted names in a folder; none without it."""
@@ -139,7 +152,7 @@ class State:
         """
         lock = self.work.lock
         locks = (name for name in self.names(lock.parent) if name.startswith(lock.name))
-        found = [modified(lock.with_name(name)) for name in locks]
+        found = [self.modified(lock.with_name(name)) for name in locks]
         return max((when for when in found if when is not None), default=None)
 
     def attempts(self) -> list[Fields]:
@@ -149,8 +162,7 @@ class State:
 
     def _attempt(self, folder: Path) -> Fields:
         files = self.names(folder)
-        start, _ = json_text.read_object(self.text(folder / checkpoint.START))
-        resumed = (start or {}).get("resume")
+        resumed = self.object(folder / checkpoint.START).get("resume")
         return {
             "number": int(folder.name),
             "resumed": whole(resumed),
@@ -165,13 +177,13 @@ class State:
                 for each in _failed_checks(report)
             ],
             "logs": [name for name in files if name.endswith(".log")],
-            "modified": modified(folder),
+            "modified": self.modified(folder),
         }
 
     def _records(self, folder: Path, files: list[str], kind: str) -> Iterator[Fields]:
         for name in files:
             if name.startswith(kind) and name.endswith(".json"):
-                yield json_text.read_object(self.text(folder / name))[0] or {}
+                yield self.object(folder / name)
 
     def _metrics(self, tried: list[Fields], count: int) -> Fields:
         """Return the newest rows and the evaluations among them; add to each attempt its rows."""
@@ -206,15 +218,18 @@ class State:
         """Return the checkpoints by step; ``storage/checkpoint.py`` judges which is complete."""
         folder = self.work.checkpoints
         found = [folder / name for name in self.names(folder)]
-        saved = [path for path in found if checkpoint.step_of(path) >= 0 and holds(path.is_dir)]
+        saved = [path for path in found if checkpoint.step_of(path) >= 0 and self.is_folder(path)]
         return [self._checkpoint(path) for path in sorted(saved, key=checkpoint.step_of)]
 
     def _checkpoint(self, path: Path) -> Fields:
         sizes: Mapping[str, int] = {}
         try:
             with lookup.within(0.0):  # a person waits
-                if isinstance(checkpoint.inspect(path), checkpoint.Checkpoint):
+                found = checkpoint.inspect(path)
+                if isinstance(found, checkpoint.Checkpoint):
                     sizes, _ = checkpoint.sealed_files(path)
+                elif found.id == checkpoint.TORN:
+                    self.torn.append(f"{path.name}/{checkpoint.COMPLETE}")
         except LaunchError as error:
             self.problems.append(error.cause)
         parts, copied = self._copies(path)
@@ -222,7 +237,7 @@ class State:
             "step": checkpoint.step_of(path),
             "complete": bool(sizes),
             "bytes": sum(sizes.values()),
-            "saved_at": modified(path / checkpoint.COMPLETE) or modified(path),
+            "saved_at": self.modified(path / checkpoint.COMPLETE) or self.modified(path),
             "parts": parts,
             "copied": copied,
         }
@@ -243,22 +258,6 @@ class State:
 def read(work: Workspace, count: int = ROWS) -> Fields:
     """Return the document of a run, with at most ``count`` of its newest rows."""
     return State(work).document(count)
-
-
-def holds(test: Callable[[], bool]) -> bool:
-    """Return what a test of a path says; False where a permission is missing."""
-    try:
-        return test()
-    except OSError:
-        return False
-
-
-def modified(path: Path) -> float | None:
-    """Return a file's time of change (Unix time); None if it is gone."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None
 
 
 def _failed_checks(report: Fields) -> Iterator[Fields]:

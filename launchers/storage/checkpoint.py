@@ -39,8 +39,9 @@ PENDING = "PENDING.json"
 SAVING = ".saving"
 """The mark of a save: run, inputs, step and attempt, written when it begins; without suffix, so
 that no export has it. A folder without a seal is this run's only with the run's mark."""
-UNSEALED, OTHER_RUN = "checkpoint-unsealed", "checkpoint-foreign"
-"""Ids of a folder without a seal, and of one that is not of the run which holds it."""
+UNSEALED, OTHER_RUN, TORN = "checkpoint-unsealed", "checkpoint-foreign", "checkpoint-seal"
+"""Ids of a folder without a seal, of one that is not of the run which holds it, and of one whose
+seal is torn."""
 START = "start.json"
 """What rank 0 notes when an attempt starts to train: the step it began from, and the run's name."""
 SEAL_SECONDS = 10.0
@@ -83,7 +84,7 @@ class Rejected:
 
     path: Path
     id: str
-    """``UNSEALED``, ``OTHER_RUN``, ``checkpoint-seal``, ``-step``, ``-file`` or ``-damaged``."""
+    """``UNSEALED``, ``OTHER_RUN``, ``TORN``, ``checkpoint-step``, ``-file`` or ``-damaged``."""
     cause: str
 
 
@@ -312,7 +313,7 @@ def _read_seal(folder: Path) -> _Seal | Rejected:
             return _parse(text)
     except FOREIGN as error:
         cause = f"{COMPLETE} cannot be read: {error!r}"
-        return Rejected(path=folder, id="checkpoint-seal", cause=cause)
+        return Rejected(path=folder, id=TORN, cause=cause)
     return Rejected(path=folder, id=UNSEALED, cause=f"it has no {COMPLETE}: the save did not end")
 
 

@@ -135,7 +135,11 @@ def rerun(view: View, release: Release) -> Action:
         gone = Change(
             method="DELETE",
             path=f"{path}/{view.run}",
-            content={"propagationPolicy": "Foreground"},
+            # not one that somebody has started since
+            content={
+                "propagationPolicy": "Foreground",
+                "preconditions": {"uid": view.jobset["metadata"]["uid"]},
+            },
             permission="delete jobsets",
         )
         changes.insert(0, gone)

@@ -23,9 +23,9 @@ from scripts.observe.pods import (
 )
 from scripts.observe.view import View, terminal_state
 from scripts.observe.ways import Source
-from scripts.observe.workspace import check_folder
+from scripts.observe.workspace import check_folder, made
 from scripts.plan.units import bytes_text
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from scripts.terminal import SCHEMA, plain_table
 from scripts.why.reasons import missing_run
 
@@ -154,19 +154,24 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
             raise Problem(f"{problem}; {second}") from None
     if found["why"]:
         raise Problem(found["why"])
-    return place, [Held(**each) for each in found["runs"]]
+    return place, [made(Held, each) for each in found["runs"]]
 
 
 def _refuse_live(place: Place, names: Sequence[str]) -> None:
     """Refuse runs whose JobSet would start them again, also without a checkpoint.
 
     Raises:
-        Problem: one of them has such a JobSet in the namespace of `--through`.
+        Problem: one of them has such a JobSet in the namespace of `--through`, or may have one.
     """
     if place.api is None:
         return
     for name in names:
         answer = place.api.get(JOBSETS.path(place.api.namespace, name))
+        if not answer.found and not answer.absent:
+            raise UnknownState(
+                f"{name}: whether its JobSet may start it again is not known, so nothing is "
+                f"removed: get jobsets ({answer.why})"
+            )
         if answer.found and not terminal_state(answer.content):
             raise Problem(
                 f"{name}: its JobSet has not ended, and may start it again; end it with `helm "

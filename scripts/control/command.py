@@ -136,7 +136,7 @@ def _send(api: Api, change: Change) -> Answer:
     if change.method == "PATCH":
         return api.patch(change.path, change.content)
     if change.method == "DELETE":
-        return api.delete(change.path, **change.content)
+        return api.delete(change.path, change.content)
     return api.create(change.path, change.content, dry=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -207,9 +208,9 @@ class Api:
         """Change an object by a JSON merge patch."""
         return self._request("PATCH", path, {}, content)
 
-    def delete(self, path: str, **query: str) -> Answer:
-        """Delete an object."""
-        return self._request("DELETE", path, query)
+    def delete(self, path: str, content: Object | None = None, **query: str) -> Answer:
+        """Delete an object; ``content`` are DeleteOptions."""
+        return self._request("DELETE", path, query, content)
 
     def text(self, path: str, **query: str) -> str | None:
         """Read a text, such as a container's log; None if it was refused."""
@@ -272,8 +273,9 @@ class Api:
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
         warnings = response.headers.getlist("Warning")
+        is_cut = 200 <= response.status < 300 and content.keys() == {"message"}
         return Answer(
-            status=response.status,
+            status=0 if is_cut else response.status,
             content=content,
             warnings=[_warning_text(each) for each in warnings],
             time=_unix_time(response.headers.get("Date")),
@@ -357,11 +359,10 @@ def unconnected(context: str | None, namespace: str | None, why: str) -> Api:
 
 def _content(text: bytes | None) -> dict[str, Any]:
     """Return the JSON object of an answer; other text, such as a proxy's page, as its message."""
-    try:
-        content = json.loads(text or b"{}")
-    except ValueError:
-        return {"message": (text or b"").decode("utf-8", "replace")[:200]}
-    return content if isinstance(content, dict) else {"message": str(content)[:200]}
+    with contextlib.suppress(ValueError):
+        if isinstance(content := json.loads(text or b""), dict):
+            return content
+    return {"message": (text or b"").decode("utf-8", "replace")[:200]}
 
 
 def _warning_text(header: str) -> str:

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from launchers.system.atomic_file import FOREIGN
 from scripts.export.remote import refusal
 from scripts.problem import Problem
 
@@ -13,7 +14,7 @@ KIND = "application/vnd.megatron-dpo.export"
 TITLE = "org.opencontainers.image.title"
 _STATUS = (
     (429, r"toomanyrequests|status code 429"),
-    (404, r"not found|name_unknown|manifest_unknown|status code 404"),
+    (404, r":[\w.-]+: not found|name_unknown|manifest_unknown|status code 404"),
     (401, r"unauthorized|authentication required|credential|status code 401"),
     (403, r"denied|forbidden|status code 403"),
     (400, r"response status code 4\d\d|invalid reference|quota"),
@@ -35,8 +36,13 @@ class Tag:
         done = self._oras(["manifest", "fetch", self._name])
         if _status(done) == 404:
             return {}
-        layers = json.loads(self._output(done)).get("layers") or []
-        return {each.get("annotations", each).get(TITLE, "?"): each["digest"] for each in layers}
+        try:
+            layers = json.loads(self._output(done)).get("layers", [{"digest": "of an index"}])
+            return {
+                each.get("annotations", each).get(TITLE, "?"): each["digest"] for each in layers
+            }
+        except FOREIGN as error:
+            raise refusal(f"oci://{self._name}", 0, f"no manifest: {error!r}", "") from None
 
     def push(self, folder: Path, files: Sequence[str], changed: Sequence[str]) -> str:
         """Push all files as one artifact; return its digest."""

@@ -148,7 +148,10 @@ def _failure(read: Mapping[str, bytes], seconds: float) -> str | None:
     """Return why a command in a pod failed; None if it succeeded."""
     if not read["status"]:
         return f"no end within {seconds:.0f} s, or the connection was lost"
-    status: Object = json.loads(read["status"])
+    try:
+        status: Object = dict(json.loads(read["status"]))
+    except (ValueError, TypeError):
+        return "the connection ended within its status"
     if status.get("status") == "Success":
         return None
     return read["errors"].decode(errors="replace").strip() or str(status.get("message") or status)

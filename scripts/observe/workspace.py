@@ -153,8 +153,7 @@ def run_names(root: Path) -> list[str]:
     found = state.names(root / "runs")
     if state.problems:
         raise Problem(state.problems[0])
-    folders = (root / "runs" / name for name in found if is_name(name))
-    return [folder.name for folder in folders if document.holds(folder.is_dir)]
+    return [name for name in found if is_name(name) and state.is_folder(root / "runs" / name)]
 
 
 def check_folder(root: Path) -> None:
@@ -184,14 +183,14 @@ def parse_run(found: Document) -> RunFiles:
         raise Problem(f"the launcher's document of the run is not of schema {document.SCHEMA}")
     recent = tuple(filter(None, map(rows.of, found.get("rows") or ())))
     steps = map(evaluations.of, found.get("evaluations") or ())
-    return _made(
+    return made(
         RunFiles,
         found,
         row=recent[-1] if recent else None,
         recent=recent,
         evaluations=tuple(filter(None, steps)),
         attempts=tuple(map(_attempt, found.get("attempts") or ())),
-        checkpoints=tuple(_made(Checkpoint, each) for each in found.get("checkpoints") or ()),
+        checkpoints=tuple(made(Checkpoint, each) for each in found.get("checkpoints") or ()),
         has_export=bool(found.get("export")),
         torn=tuple(found["torn"]),
         problems=tuple(found["problems"]),
@@ -200,21 +199,28 @@ def parse_run(found: Document) -> RunFiles:
 
 
 def _attempt(found: Document) -> Attempt:
-    return _made(
+    return made(
         Attempt,
         found,
         first=rows.of(found["first"] or {}),
         last=rows.of(found["last"] or {}),
-        ends=tuple(_made(End, each) for each in found["ends"]),
-        failed_checks=tuple(_made(PreflightFinding, each) for each in found["failed_checks"]),
+        ends=tuple(made(End, each) for each in found["ends"]),
+        failed_checks=tuple(made(PreflightFinding, each) for each in found["failed_checks"]),
         logs=tuple(found["logs"]),
     )
 
 
-def _made(kind: type[T], found: Document, **own: Any) -> T:
-    """Return a dataclass with its fields of a document; a later launcher may print others, too."""
+def made(kind: type[T], found: Document, **own: Any) -> T:
+    """Return a dataclass with its fields of a document; a later launcher may print others, too.
+
+    Raises:
+        Problem: it lacks one, as that of an earlier launcher does.
+    """
     names = {each.name for each in fields(kind)} & found.keys()
-    return kind(**{name: found[name] for name in names} | own)
+    try:
+        return kind(**{name: found[name] for name in names} | own)
+    except TypeError as error:
+        raise Problem(f"the launcher's document is of another version: {error}") from None
 
 
 def parse_end(text: str | None) -> End | None:

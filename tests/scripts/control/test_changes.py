@@ -97,6 +97,7 @@ def test_rerun_creates_the_jobset_of_helms_record_not_what_kueue_made_of_it() ->
     live["metadata"]["annotations"] |= {STOPPED_BY: "ann", "meta.helm.sh/release-name": "dpo"}
     made = actions.rerun(view(live), release())
     assert [each.method for each in made.changes] == ["DELETE", "POST"]
+    assert made.changes[0].content["preconditions"] == {"uid": live["metadata"]["uid"]}
     created = made.changes[1].content
     assert created["spec"] == release().jobset.manifest["spec"]
     annotations = created["metadata"]["annotations"]

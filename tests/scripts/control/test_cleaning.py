@@ -5,10 +5,12 @@ A pod of the test's cluster is a process of this machine: its workspace is a fol
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from launchers.state import contents
 from scripts.control import cleaning
 from scripts.doctor.api import Api
 from scripts.observe.cluster import gather
@@ -16,7 +18,7 @@ from scripts.observe.command import Exit, Target
 from scripts.observe.pods import CHANGE_SECONDS, READER_SECONDS, folder_in_pod
 from scripts.observe.view import View
 from scripts.observe.ways import Source
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from tests.scripts.control.test_removal import names, plant
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import condition, ended, jobset, pod
@@ -104,6 +106,10 @@ def test_a_run_whose_jobset_may_start_again_is_refused(root: Path, cluster: Clus
     cluster.put(JOBSETS, at(queued, root))
     with pytest.raises(Problem, match="dpo-43: its JobSet has not ended"):
         cleaned("dpo-43")
+    for fault in ("500", "429", "403", "drop"):
+        cluster.faults["/jobsets/dpo-43"] = [fault]
+        with pytest.raises(UnknownState, match="dpo-43: whether its JobSet may start it again"):
+            cleaned("dpo-43")
     assert "dpo-43" in names(root)
 
 
@@ -127,6 +133,18 @@ def test_the_list_and_the_removal_as_json(root: Path) -> None:
     assert may_resume == {"dpo": True, "dpo-41": False, "dpo-42": True}
     code, text = cleaned("dpo-41", as_data=True)
     assert (code, json.loads(text)["removed"]) == (Exit.OK, ["dpo-41"])
+
+
+def test_a_list_of_another_launcher_is_read_or_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = contents.inventory(root)[0]
+    listed: dict[str, Any] = {"why": "", "runs": [{**found, "of_later_launchers": 1}]}
+    monkeypatch.setattr(cleaning.Place, "call", lambda *words: listed)
+    assert cleaning.read(THROUGH)[1][0].run == found["run"]
+    del listed["runs"][0]["unread"]
+    with pytest.raises(Problem, match="of another version"):
+        cleaning.read(THROUGH)
 
 
 def test_a_place_that_is_none_is_refused_with_what_there_is(root: Path, cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 A guard lets every change of a file outside the test's folder fail.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -134,9 +135,38 @@ def test_a_folder_that_becomes_a_link_is_not_followed(
 @pytest.mark.parametrize(
     ("state", "export"), [("failed", False), ("running", True), ("succeeded", False), ("", True)]
 )
-def test_a_run_that_may_resume_keeps_its_checkpoint(root: Path, state: str, export: bool) -> None:
-    plant(root, "dpo-1", state, export=export)
-    with pytest.raises(RefusedError, match="may resume from checkpoint-20"):
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("", "", "may resume from checkpoint-20"),
+        ("COMPLETE.json", '{"step": 2', "may resume is not known: checkpoint-20/COMPLETE.json"),
+        ("PENDING.json", '{"ranks": [{"sizes": {}}]}', "may resume is not known: step 20 is on"),
+    ],
+)
+def test_a_run_that_may_resume_keeps_its_checkpoint(
+    root: Path, state: str, export: bool, file: str, content: str, why: str
+) -> None:
+    saved = plant(root, "dpo-1", state, export=export) / "checkpoints" / "checkpoint-20"
+    if file:
+        (saved / "COMPLETE.json").unlink()
+        (saved / file).write_text(content)
+    with pytest.raises(RefusedError, match=why):
+        remove(root, "dpo-1")
+    assert "dpo-1" in names(root)
+
+
+def test_a_checkpoint_whose_folder_gives_an_error_is_not_taken_for_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "checkpoint-20":
+            raise OSError(errno.ESTALE, "Stale file handle", str(path))
+        return real(path, **options)
+
+    real = Path.stat
+    plant(root, "dpo-1", "failed")
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(RefusedError, match="may resume is not known: .*Stale file handle"):
         remove(root, "dpo-1")
     assert "dpo-1" in names(root)
 

@@ -25,6 +25,10 @@ class Handler(Silent):
         path = self.path.partition("?")[0]
         if path == "/proxy":
             return self.say(502, b"<html>bad gateway</html>")
+        if path.startswith("/no-list"):
+            return self.say(
+                200, {"page": b"<html>login", "cut": b'{"items": [{}'}.get(path[9:], b"")
+            )
         if path == "/long":
             assert self.headers["Accept-Encoding"] == "gzip"
             return self.say(200, gzip.compress(b'{"items": [1]}'), Content_Encoding="gzip")
@@ -60,6 +64,12 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
     assert (refused.status, refused.why) == (403, "nodes is forbidden")
     broken = api.get("/proxy")
     assert (broken.status, broken.why) == (502, "<html>bad gateway</html>")
+
+
+@pytest.mark.parametrize("what", ["page", "cut", "empty"])
+def test_an_answer_that_is_not_json_is_none_and_no_empty_list(api: Api, what: str) -> None:
+    answer = api.get(f"/no-list-{what}")
+    assert answer.lost and not answer.found
 
 
 def test_a_long_answer_is_compressed(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -44,9 +45,9 @@ def export(tmp_path: Path) -> Path:
 
 
 def push(
-    folder: Path, place: str, *words: str, endpoint: str = ""
+    folder: Path, place: str, *words: str, endpoint: str = "", path: Path = ORAS
 ) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": f"{ORAS}:{os.environ['PATH']}", "HOME": str(folder.parent), "SECRET": TOKEN}
+    env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": str(folder.parent), "SECRET": TOKEN}
     env |= {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
     command = [sys.executable, "-m", "scripts.cli", "push", str(folder), place, *words]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
@@ -153,6 +154,36 @@ def test_a_changed_export_is_not_pushed(hub: Hub, export: Path, tmp_path: Path) 
     done = push(failed, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
     assert done.returncode == 1 and "[push-test-failed]" in done.stderr
     assert hub.asked == []
+
+
+HELPER = 'exec: "docker-credential-desktop": executable file not found in $PATH'
+
+
+@pytest.mark.parametrize(
+    ("printed", "said", "id"),
+    [
+        ("", f"Error: error getting credentials - err: {HELPER}", "push-token"),
+        ("", "Error: open /etc/ca.pem: file not found", "push-unreachable"),
+        ('{"manifests": [{"digest": "sha256:1"}]}', "", "push-foreign-files"),
+        ("<html>login</html>", "", "push-unreachable"),
+        ("null", "", "push-unreachable"),
+    ],
+    ids=["no helper", "no file", "index", "page", "null"],
+)
+def test_what_is_not_known_of_a_tag_does_not_replace_it(
+    export: Path, printed: str, said: str, id: str
+) -> None:
+    """The program of the test is the first `oras` that is found."""
+    program = export.parent / "bin" / "oras"
+    program.parent.mkdir()
+    sent = export.parent / "sent"
+    program.write_text(
+        f"#!/bin/sh\n[ $1 = push ] && touch {sent}\n"
+        f"echo {shlex.quote(printed)}; echo {shlex.quote(said)} >&2; exit {int(bool(said))}\n"
+    )
+    program.chmod(0o755)
+    done = push(export, "oci://reg.example/acme/dpo:v1", "--yes", path=program.parent)
+    assert f"[{id}]" in done.stderr and not sent.exists(), done.stderr
 
 
 @pytest.mark.skipif(

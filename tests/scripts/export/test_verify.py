@@ -1,6 +1,7 @@
 """Each tampering of a signed export is found, with its id; an export without one is not."""
 
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from launchers.exits import LaunchError
 from launchers.stages.statement import NAME
+from launchers.system import lookup
 from scripts.export import sign, signature
 from scripts.export.verify import verify
 from scripts.problem import Problem, WrongUse
@@ -250,6 +253,22 @@ def test_each_tampering_is_found(id: str, name: str, signed: Signed, export: Pat
     found = verify(export, str(signed.public)).findings
     assert id in {each.id for each in found}, found
     assert all(each.sentence.isprintable() for each in found)
+
+
+def test_a_folder_that_cannot_be_listed_may_hold_more(
+    export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scandir(path: Path) -> Any:
+        if Path(path).name == "hidden":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    real = os.scandir
+    (export / "hidden").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(LaunchError) as unknown:
+        verify(export)
+    assert unknown.value.id == lookup.ID
 
 
 @pytest.mark.parametrize(

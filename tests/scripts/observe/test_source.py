@@ -10,7 +10,7 @@ from scripts.doctor.api import Api
 from scripts.observe.cluster import QUEUES, gather
 from scripts.observe.command import Target
 from scripts.observe.local_copy import copied
-from scripts.observe.pods import execute, folder_in_pod, read_by_pod, reader_pod
+from scripts.observe.pods import _failure, execute, folder_in_pod, read_by_pod, reader_pod
 from scripts.observe.source import Reading, read_files
 from scripts.observe.view import View
 from scripts.observe.ways import Source
@@ -117,6 +117,9 @@ def test_an_exec_that_the_runtime_refuses_is_named(api: Api, cluster: Cluster) -
     cluster.exec_status = {"status": "Failure", "reason": "InternalError", "message": said}
     with pytest.raises(Problem, match="executable file not found"):
         execute(api, "dpo-node-0-0-x7k2p", ["true"])
+    assert (
+        _failure({"status": b'{"status": "Succ'}, 1.0) == "the connection ended within its status"
+    )
 
 
 @pytest.fixture
