@@ -6,6 +6,7 @@ from pathlib import Path
 from launchers.config.flag_value import Value, words
 from launchers.config.sources import split_count
 from launchers.exits import Exit, LaunchError
+from launchers.system import lookup
 
 PLUGINS = "external_plugins"
 ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")
@@ -67,7 +68,7 @@ def verify(args: Mapping[str, Value], script: Sequence[str], clone: Path | None)
     for key, value in found.items():
         for word in map(str, words(value)):
             path = Path(split_count(word)[0] if key.rpartition(".")[2] in DATASETS else word)
-            if path.is_relative_to(clone) and not path.exists():
+            if path.is_relative_to(clone) and not lookup.exists(path):
                 raise LaunchError(
                     Exit.INPUT_MISSING,
                     f"{key}: the clone has no file {str(path.relative_to(clone))!r}",

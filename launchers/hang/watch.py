@@ -38,7 +38,7 @@ from launchers.hang.silence import (
 )
 from launchers.hang.worker import Worker
 from launchers.system.atomic_file import read_object
-from launchers.system.proc_stat import read_stat
+from launchers.system.proc_stat import has_ended, read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
 from launchers.system.training_end import incomplete
@@ -162,7 +162,7 @@ def _looking(
             began=began,
             step=steps.median,
             floors=with_saves(floors, steps.longest_save),
-            has_ended=_has_ended,
+            has_ended=has_ended,
         )
 
     return look
@@ -217,14 +217,9 @@ def _late_write(
     """Return which ranks of this node exceed the limit of a write in the background, if any do."""
     readings = board.read()
     floors = with_saves(floors, steps.longest_save)
-    late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=_has_ended)
+    late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=has_ended)
     if late is None or board.is_requested:
         return None
     silence, local = late
     ranks = [node * len(readings) + each for each in local]
     return silence, culprit.writers(ranks, node, silence.seconds)
-
-
-def _has_ended(pid: int) -> bool:
-    stat = read_stat(pid)
-    return stat is None or stat.has_ended

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeVar
 
 from launchers import logs, suggestion
@@ -15,6 +16,7 @@ from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made, refuse_links
 from launchers.storage.seal_check import WEIGHTS, WEIGHTS_INDEX
+from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.system.retry import RetryPolicy, retry
 from launchers.system.threads import each, in_thread
@@ -55,7 +57,9 @@ def fetch(
     """
     root, target = partial / REPOSITORY, partial / source.name
     found = root / source.path
-    if target.exists() and not found.exists():  # of a killed attempt, or damaged: reuse its files
+    if lookup.exists(target) and not lookup.exists(
+        found
+    ):  # of a killed attempt, or damaged: reuse its files
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
@@ -209,7 +213,8 @@ def _fetch_file(
 
 def _verified(path: Path, file: HubFile) -> Entry | None:
     """Return the manifest entry of a downloaded file; None if it is not what the hub lists."""
-    if not path.is_file() or path.stat().st_size != file.size:
+    status = lookup.status(path)
+    if status is None or not S_ISREG(status.st_mode) or status.st_size != file.size:
         return None
     entry = manifest.entry(path)
     if file.digest_type == "git":

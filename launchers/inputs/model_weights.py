@@ -20,7 +20,15 @@ from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.hub.fetch import INDEX
 from launchers.plan import model_config
 from launchers.plan.model_config import is_tied, levels, quantization, text_config
-from launchers.storage.seal_check import WEIGHTS, Header, header, sizes_of
+from launchers.storage.seal_check import (
+    PART_BYTES,
+    WEIGHTS,
+    Header,
+    file_part,
+    header,
+    sizes_of,
+    zero_tail,
+)
 from launchers.system import lookup
 from launchers.system.threads import each
 
@@ -58,7 +66,7 @@ _BY_LAYER = re.compile("layer|block|pattern|freq|ratio|idx|indices")
 """Keys of config.json whose lists say which layers are of a kind."""
 _NAMED = 3
 """Names in a message."""
-_SAMPLES, _SAMPLE_BYTES = 8, 65536
+_SAMPLES = 8
 """Parts of two tensors that are compared: equal copies differ nowhere, trained ones everywhere."""
 _MISSING = "model-tensors-missing"
 _AGAIN = "copy or download the model again"
@@ -249,6 +257,9 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> Tensors:
     for file, found in headers.items():
         if found.size != sizes[file] or not found.size:
             raise _damaged(folder, name, file, sizes[file], found.size)
+        if tensor := zero_tail(folder / file, found):
+            says = f"{name}: {file} ends in zeros, from within {tensor} on"
+            raise refusal("model-file-zeros", says)
     tensors = {key: (file, head) for file, head in headers.items() for key in head.tensors}
     absent = {key for key, file in index.items() if key and key not in headers[file].tensors}
     if absent:
@@ -306,22 +317,11 @@ def _differ(folder: Path, tensors: Tensors, heads: list[str], embeddings: list[s
     a, b = first.tensors[heads[0]], second.tensors[embeddings[0]]
     if a["dtype"] != b["dtype"] or a["shape"] != b["shape"]:
         return bool(a["dtype"] == b["dtype"])
-    length = a["data_offsets"][1] - a["data_offsets"][0]
-    starts = range(0, max(1, length - _SAMPLE_BYTES), max(1, length // _SAMPLES))
-    return any(_part(one, first, a, at) != _part(two, second, b, at) for at in starts)
-
-
-def _part(path: Path, head: Header, tensor: Mapping[str, Any], at: int) -> bytes | None:
-    """Return bytes of a tensor from an offset."""
-    ends = max(entry["data_offsets"][1] for entry in head.tensors.values())
-    begin, end = tensor["data_offsets"]
-
-    def ask() -> bytes:
-        with path.open("rb") as file:
-            file.seek(head.size - ends + begin + at)
-            return file.read(min(_SAMPLE_BYTES, end - begin - at))
-
-    return lookup.certain(ask, path)
+    begin, end = (first.start + at for at in a["data_offsets"])
+    start, stop = (second.start + at for at in b["data_offsets"])
+    length = end - begin
+    starts = range(0, max(1, length - PART_BYTES), max(1, length // _SAMPLES))
+    return any(file_part(one, begin + n, end) != file_part(two, start + n, stop) for n in starts)
 
 
 def _names(name: str, config: Mapping[str, Any], tensors: Tensors) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launchers.system import lookup
 from launchers.system.failures import tail
 
 LOG = "logging.jsonl"
@@ -56,7 +57,5 @@ def read_losses(log: Path) -> list[Step]:
 
     A step that was trained again after a resume has several rows.
     """
-    if not log.exists():
-        return []
-    steps = map(parse_step, log.read_text(encoding="utf-8").splitlines())
+    steps = map(parse_step, (lookup.text(log) or "").splitlines())
     return [step for step in steps if step and "loss" in step.row]

@@ -21,6 +21,7 @@ from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse_smi
+from launchers.storage.lock_owner import UNWRITTEN, is_dead, parse_owner, this_process
 from launchers.system import lookup
 from launchers.system.threads import in_thread
 from launchers.upstream import source
@@ -37,6 +38,10 @@ _NO_DEVICES = "No devices were found"
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
 OPERATIONS_SECONDS = 45.0
 """Time for the operations on the workspace: more than ``lookup`` repeats each question."""
+PROBE, OWNER = ".probe-", "owner"
+"""Folders in which operations are tried, and the file in them that names the process."""
+LEFT_SECONDS = 3600.0
+"""Age of such a folder after which its preflight is over: 80 times its limit."""
 RENAME, LINK, LOCK = "rename", "hard link", "lock"
 """Operations of the workspace's file system that the launcher or ms-swift's packages use."""
 _UNSUPPORTED = (
@@ -157,8 +162,10 @@ def operations(scratch: Path) -> dict[str, int]:
 
 def _try(folder: Path) -> dict[str, int]:
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".probe-", dir=folder, ignore_cleanup_errors=True) as made:
+    with TemporaryDirectory(prefix=PROBE, dir=folder, ignore_cleanup_errors=True) as made:
         scratch = Path(made)
+        (scratch / OWNER).write_text(this_process("preflight").text(), encoding="utf-8")
+        _remove_left(folder, scratch.stat().st_mtime)
         one = scratch / "one"
         one.write_text("probe", encoding="utf-8")
 
@@ -177,6 +184,19 @@ def _try(folder: Path) -> dict[str, int]:
 
         tried = {LOCK: lock, LINK: lambda: os.link(one, scratch / "link"), RENAME: rename}
         return {name: _lacks(act, scratch) for name, act in tried.items()}
+
+
+def _remove_left(folder: Path, now: float) -> None:
+    """Remove what killed preflights have left; ``now`` is by the workspace's clock, as their times.
+
+    Known to be left is what has an owner that has ended, or is too old for a preflight that runs.
+    """
+    found = (folder / name for name, is_dir in lookup.entries(folder).items() if is_dir)
+    for left in (each for each in found if each.name.startswith(PROBE)):
+        owner, status = parse_owner(lookup.text(left / OWNER) or ""), lookup.status(left)
+        is_over = status is not None and now - status.st_mtime > LEFT_SECONDS
+        if owner.token != UNWRITTEN and (is_over or is_dead(owner)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _lacks(act: Callable[[], None], scratch: Path) -> int:

@@ -10,7 +10,7 @@ it compares them, on free GPUs or on CPU.
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from launchers.config.env import is_one
 from launchers.hub.fetch import INDEX
 from launchers.rehearsal.export_settings import document, other_settings, unended, unserved
 from launchers.rehearsal.measured import Loaded
-from launchers.storage.seal_check import header
+from launchers.storage.seal_check import header, zero_tail
 from launchers.system.host_memory import available
 from launchers.system.threads import each
 from launchers.units import GIB
@@ -144,7 +144,7 @@ def load(export: Path, model: Path, probes: Sequence[Path] = ()) -> Loaded:
         problems += other_settings(export, model)
     if not shapes:
         problems.append("the export has no tensors")
-    problems += not_finite(export)
+    problems += not_finite(export) + zeros(export)
     config = document(export / "config.json")
     named = config.get("dtype") or config.get("torch_dtype")
     if probe and named not in (None, probe["weights"]):
@@ -174,7 +174,14 @@ def _place(size: int, compares: bool) -> str:
     return "cpu" if size <= RUN_BYTES or (compares and available() > ROOM * size) else ""
 
 
-def not_finite(folder: Path) -> Iterable[str]:
+def zeros(folder: Path) -> list[str]:
+    """Return the files that end in zeros: a storage has lost what was written."""
+    paths = sorted(folder.glob("*.safetensors"))
+    found = [(path.name, zero_tail(path, header(path, path.stat().st_size))) for path in paths]
+    return [f"{name} ends in zeros from within {tensor} on" for name, tensor in found if tensor]
+
+
+def not_finite(folder: Path) -> list[str]:
     """Read every tensor; return a problem if any holds NaN or Inf."""
     import torch
     from safetensors import safe_open

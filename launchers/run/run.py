@@ -1,5 +1,6 @@
 """One run on one node: ``lead`` is what rank 0 does, ``follow`` what every other rank does."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -46,6 +47,7 @@ from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.run_lease import RunLease
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
+from launchers.system.atomic_file import known_object
 from launchers.system.host_memory import available
 from launchers.system.process import Stopped
 from launchers.system.remedies import STORAGE_REMEDY
@@ -130,6 +132,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     launch, hello = settings.launch, Hello.of_run(settings, recipe)
     work = launch.work
     rehearse.begin(launch, hello.digest)
+    if settings.training.budget.gpu_minutes < math.inf:
+        known_object(work.progress, "restore it; without it the budget is counted from 0 again")
     progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
     preflight = Preflight.of_run(settings, recipe, hello, env)
 

@@ -20,7 +20,7 @@ from launchers.stages.export import is_exported
 from launchers.storage import checkpoint, disk, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace
+from launchers.system.atomic_file import known_object, read_object, replace
 from launchers.upstream import record, source
 from launchers.upstream.table import of_feature
 
@@ -55,10 +55,12 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     ``inputs``: digests of the recipe and of the outputs of the stages before training.
 
     Raises:
-        LaunchError: CONFIG naming what differs; IO if the storage does not answer.
+        LaunchError: CONFIG naming what differs; IO if the storage does not answer, or the identity
+            of before is torn.
     """
-    if checkpoint.newest(work.checkpoints) is not None:
-        before = read_object(work.inputs)
+    if (newest := checkpoint.newest(work.checkpoints)) is not None:
+        seal = newest.path / checkpoint.COMPLETE
+        before = known_object(work.inputs, f"write into it what {seal} has under inputs")
         changed = sorted(k for k in {*before, *inputs} if before.get(k) != inputs.get(k))
         if changed:
             raise LaunchError(
@@ -158,7 +160,7 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     identity: dict[str, object] = {"recipe": recipe.identity, **digests}
     if "train" in settings.stages.skips:
         skip = "SKIP_TRAIN=1"
-    elif is_exported(work, recipe, identity, settings.training.budget):
+    elif not recipe.script and is_exported(work, recipe, identity, settings.training.budget):
         skip = "up to date"
     else:
         skip = ""

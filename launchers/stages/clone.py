@@ -148,7 +148,7 @@ def _clone(code: Code, folder: Path) -> Made:
             git(folder, server, "remote", "add", "origin", code.url)
             commit = retry("clone", lambda: _fetch(code, folder, server), _is_transient)
             git(folder, server, "checkout", "--quiet", "--detach", commit)
-            if (folder / ".gitmodules").exists():
+            if lookup.exists(folder / ".gitmodules"):
                 retry("submodules", lambda: _submodules(folder, server), _is_transient)
         except GitError as error:
             raise error.meaning() from error

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,12 +26,12 @@ from launchers.rehearsal.read_back import read_back, refuse_differing
 from launchers.stages import statement
 from launchers.stages.attempt_record import recording
 from launchers.stages.statement import Origin
-from launchers.storage import checkpoint, manifest, marker
+from launchers.storage import checkpoint, disk, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
-from launchers.storage.output import FULL, RECORD, Made, Outcome, produce
+from launchers.storage.output import FULL, RECORD, Made, Outcome, produce, refuse_foreign
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace
+from launchers.system.atomic_file import read_object, replace, torn
 from launchers.system.threads import begin
 
 UNKNOWN = Origin()
@@ -97,8 +96,15 @@ def is_exported(
     An export that has changed since is a user's: nothing trains again, and it is not replaced. Only
     where nothing but weights differ and the last checkpoint is left to export them from, they are
     made again; what was there is kept next to the export.
+
+    Raises:
+        LaunchError: CONFIG if the folder is a user's; IO if its marker is torn, or the storage does
+            not answer: training would begin again.
     """
     found = marker.read(work.export)
+    if found is None and lookup.exists(work.export / marker.NAME):
+        raise torn(work.export / marker.NAME, f"move {work.export} away to export or train again")
+    refuse_foreign("export", work.export)
     ended = (identity, {**identity, "budget": str(budget)})
     if found is None or found.inputs not in [marker.plain(marker_inputs(recipe, e)) for e in ended]:
         return False
@@ -127,16 +133,9 @@ def _changes(folder: Path, made: Marker) -> list[str]:
 def _keep_changed(folder: Path) -> None:
     """Rename what differs from the export's manifest: a user may have made it."""
     found = marker.read(folder)
-    if found is None:
-        return
-    aside = folder.with_name(f"{folder.name}.kept-{time.time_ns()}")
-    for problem in _changes(folder, found):
-        name = problem.partition(": ")[0]
-        status = lookup.status(folder / name)
-        if status is not None and status.st_size:
-            (aside / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).rename(aside / name)
-            logs.warning("changed file of the export kept", path=aside / name)
+    names = (problem.partition(": ")[0] for problem in (_changes(folder, found) if found else ()))
+    changed = [(folder / name, lookup.status(folder / name)) for name in names]
+    disk.keep(folder, [path for path, status in changed if status and status.st_size])
 
 
 def export(

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from launchers.exits import Exit, LaunchError
+from launchers.system import lookup
 from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 
 COMMAND_TIMEOUT_SECONDS = 3600
@@ -153,8 +154,7 @@ def _header(url: str, secret: Path | None) -> tuple[dict[str, str], tuple[str, .
 
 
 def _read(secret: Path | None, name: str) -> str:
-    file = None if secret is None else secret / name
-    return file.read_text(encoding="utf-8").strip() if file is not None and file.is_file() else ""
+    return "" if secret is None else (lookup.text(secret / name) or "").strip()
 
 
 def _ssh(secret: Path | None, scratch: Path) -> list[str]:

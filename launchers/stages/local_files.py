@@ -125,7 +125,11 @@ def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
 
 
 def _copy(source: Path, goal: Path, wanted: Entry) -> None:
-    if goal.is_file() and goal.stat().st_size == wanted.size and manifest.entry(goal) == wanted:
+    if (
+        lookup.is_file(goal)
+        and goal.stat().st_size == wanted.size
+        and manifest.entry(goal) == wanted
+    ):
         return
     goal.parent.mkdir(parents=True, exist_ok=True)
     goal.unlink(missing_ok=True)

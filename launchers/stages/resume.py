@@ -3,7 +3,8 @@
 Each node compares its share of the files with the digests of the manifest, within a time limit;
 the pages that it reads are then in its page cache. Rank 0 compares before it chooses: a damaged one
 gives way to the one before. Another rank ends the attempt, and the next one chooses again. One of
-another run gives way, too; where a run has no other, somebody put it there, and the run ends.
+another run gives way, too; where a run has no other, somebody put it there, and the run ends, as it
+does where one whose seal is torn is the only one.
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.storage import checkpoint, disk
 from launchers.storage.checkpoint import Checkpoint, Rejected
 from launchers.system import lookup
+from launchers.system.atomic_file import torn
 
 
 def choose(
@@ -24,15 +26,18 @@ def choose(
 
     Raises:
         LaunchError: IO, QUOTA when the storage fails; CONFIG when all that are whole are of another
-            run.
+            run; IO when none is whole, and the seal of one is torn.
     """
     while True:
         found, rejected = checkpoint.newest_and_rejected(checkpoints)
         for no in rejected:
             logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
-        foreign = [no for no in rejected if no.id == checkpoint.OTHER_RUN]
-        if found is None and foreign:
-            raise _only_foreign(foreign[0])
+        for no in rejected if found is None else ():
+            if no.id == checkpoint.OTHER_RUN:
+                raise _only_foreign(no)
+            if no.id == checkpoint.TORN:
+                restore = "restore it, or remove the checkpoint to train from the beginning"
+                raise torn(no.path / checkpoint.COMPLETE, restore)
         if found is None or not _damage(found, seconds, part=0, parts=nodes, seed=attempt):
             return found
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from launchers import logs
 from launchers.rehearsal.rehearsal import KILL_RECORD, KILL_VARIABLE
 from launchers.storage import checkpoint
+from launchers.system import lookup
 from launchers.system.atomic_file import replace
 
 SAVE_TIMEOUT_SECONDS = 600.0
@@ -39,7 +40,7 @@ def kill_once(env: Mapping[str, str], step: int) -> None:
     """
     home = Path(env["DPO_RUN_FOLDER"])
     record = home / KILL_RECORD
-    if record.exists():
+    if lookup.exists(record):
         return
     stop = time.monotonic() + SAVE_TIMEOUT_SECONDS
     while checkpoint.newest(home / "checkpoints") is None:

@@ -14,7 +14,7 @@ is neither complete nor incomplete, and the launcher ends with ``Exit.IO``.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -192,9 +192,7 @@ def seal(folder: Path, step: int) -> Path | None:
     (folder / COMPLETE).unlink(missing_ok=True)  # of a checkpoint that was damaged
     disk.flush_tree(folder)
     flush(folder.parent)
-    own = (COMPLETE, DAMAGED, PENDING, SAVING, partial_of(folder / COMPLETE).name)
-    listed = (p for p in manifest.files(folder, own) if not _NOTE.match(p.name))
-    sizes, notes = seal_check.sizes_of(folder, listed), rank_notes(folder)
+    sizes, notes = seal_check.sizes_of(folder, _held(folder)), rank_notes(folder)
     wrong, known = seal_check.disagreement(folder, sizes, map(read_object, notes))
     if wrong:
         logs.warning("checkpoint not sealed", id="checkpoint-not-sealed", path=folder, cause=wrong)
@@ -212,6 +210,22 @@ def seal(folder: Path, step: int) -> Path | None:
     replace(path, json.dumps(document, indent=1) + "\n")
     (folder / PENDING).unlink(missing_ok=True)
     return path
+
+
+def _held(folder: Path) -> Iterator[Path]:
+    own = (COMPLETE, DAMAGED, PENDING, SAVING, partial_of(folder / COMPLETE).name)
+    return (p for p in manifest.files(folder, own) if not _NOTE.match(p.name))
+
+
+def strangers(folder: Path) -> list[Path]:
+    """Return the files in a sealed folder that its seal does not list: a user has put them there.
+
+    None without a seal: which files are a save's is not known then.
+    """
+    found = _read_seal(folder)
+    sizes = found.sizes if isinstance(found, _Seal) else None
+    listed = () if sizes is None else _held(folder)
+    return [path for path in listed if path.relative_to(folder).as_posix() not in (sizes or ())]
 
 
 def _identity(folder: Path) -> dict[str, Any]:

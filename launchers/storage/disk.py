@@ -3,12 +3,14 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR
 from typing import IO
 
+from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
 from launchers.system import lookup
@@ -132,6 +134,16 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def keep(folder: Path, files: Iterable[Path] | None = None) -> None:
+    """Rename a folder, or these files of it, to ``<folder>.kept-<time>``: they may be a user's."""
+    aside = folder.with_name(f"{folder.name}.kept-{time.time_ns()}")
+    for path in [folder] if files is None else files:
+        to = aside / path.relative_to(folder)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(to)
+        logs.warning("renamed, not known to be the launcher's", path=path, now=to)
 
 
 class GradualFlush:

@@ -2,13 +2,15 @@
 
 import json
 import os
+import re
 import socket
 import time
 import uuid
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from launchers.system.proc_stat import read_stat
+from launchers.system.atomic_file import FOREIGN
+from launchers.system.proc_stat import has_ended, read_stat
 
 UNWRITTEN = "unwritten"
 """Token of a lock file whose creator was killed before writing it."""
@@ -57,16 +59,20 @@ def parse_owner(text: str) -> LockOwner:
     """Parse a lock file; an unreadable one has an owner without a name."""
     try:
         document = json.loads(text)
-        return LockOwner(**{f.name: document[f.name] for f in fields(LockOwner)})
-    except (ValueError, KeyError, TypeError):
-        return LockOwner(token=UNWRITTEN)
+        owner = LockOwner(**{f.name: document[f.name] for f in fields(LockOwner)})
+        if re.fullmatch(r"[\w-]+", owner.token):  # it becomes a part of a file's name
+            return owner
+    except FOREIGN:
+        pass
+    return LockOwner(token=UNWRITTEN)
 
 
 def is_dead(holder: LockOwner) -> bool:
-    """Return whether the owner is a process of this pid namespace that has ended."""
+    """Return whether the owner is known as a process of this pid namespace that has ended."""
     if not holder.place or holder.place != _place():
         return False
-    return not holder.started or _started(holder.pid) != holder.started
+    started = _started(holder.pid)  # another one: the pid was reused
+    return has_ended(holder.pid) or bool(started and holder.started and started != holder.started)
 
 
 def is_alive(holder: LockOwner) -> bool:
@@ -75,9 +81,9 @@ def is_alive(holder: LockOwner) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Return the start of a process in clock ticks since boot; empty once it has ended."""
+    """Return the start of a process in clock ticks since boot; empty if it is not known."""
     stat = read_stat(pid)
-    return "" if stat is None or stat.has_ended else str(stat.start_ticks)
+    return "" if stat is None else str(stat.start_ticks)
 
 
 def _place() -> str:

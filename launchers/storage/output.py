@@ -6,6 +6,7 @@ holds a partial output, and an older output stays until the newer one is complet
 
 import contextlib
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,11 @@ larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at
 
 RECORD = ".making.json"
 """Inputs of a partial output, stored inside it; only equal inputs resume it."""
+
+BULK = (".safetensors", ".bin", ".distcp", ".arrow")
+"""Files that no one edits: one that differs is damaged."""
+UNLISTED = (".git", "__pycache__")
+"""Folders of an output that no manifest lists."""
 
 State = Literal["done", "up to date", "skipped"]
 
@@ -196,15 +202,31 @@ def partial_path(path: Path) -> Path:
 
 
 def replaced(path: Path) -> Path:
-    """Return the temporary name of the older output during a replacement."""
-    return path.with_name(f"{path.name}.old")
+    """Return the temporary name of the older output during a replacement: no user's backup."""
+    return path.with_name(f".{path.name}.replaced")
 
 
 def refuse_foreign(stage: str, path: Path) -> None:
-    """Refuse to replace files that the launcher did not make: they may be the user's."""
+    """Refuse to replace files that the launcher did not make: they may be the user's.
+
+    What has a marker that cannot be parsed is renamed.
+
+    Raises:
+        LaunchError: CONFIG for such files; IO for a link to a volume that is not mounted.
+    """
     if lookup.is_dir(path) and not lookup.entries(path):
         path.rmdir()
-    if lookup.exists(path) and not lookup.exists(path / marker.NAME):
+    if lookup.is_link(path) and not lookup.exists(path):
+        raise LaunchError(
+            Exit.IO,
+            f"{path} is a link to {path.readlink()}, which {socket.gethostname()} does not see",
+            "mount the volume that it leads to, or remove the link",
+            id="output-link-broken",
+        )
+    if lookup.exists(path / marker.NAME):
+        if marker.read(path) is None:
+            disk.keep(path)
+    elif lookup.exists(path):
         use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in SKIPS else ""
         raise LaunchError(
             Exit.CONFIG,
@@ -232,10 +254,16 @@ def refuse_links(partial: Path, files: Iterable[Path]) -> None:
 
 
 def salvage(path: Path, wanted: dict[str, Any]) -> None:
-    """Rename a damaged output of these inputs to a partial one, to be repaired."""
+    """Rename a damaged output of these inputs to a partial one, to be repaired.
+
+    A changed file that is none of weights or rows may be edited, and is renamed first.
+    """
     found = marker.read(path)
     if found is not None and found.inputs == wanted:
-        disk.remove(partial_path(path))
+        wrong = manifest.verify(path, found.manifest, manifest.total(found.manifest) <= FULL)
+        names = [each.partition(": ")[0] for each in wrong if not each.endswith(": missing")]
+        disk.keep(path, [path / name for name in names if not name.endswith(BULK)])
+        discard(partial_path(path))
         path.rename(partial_path(path))
         flush(path.parent)  # before ``begin`` removes the marker, which shows who made it
 
@@ -247,15 +275,30 @@ def begin(partial: Path, wanted: dict[str, Any]) -> None:
     with contextlib.suppress(ValueError):
         recorded = json.loads(lookup.text(partial / RECORD) or "")
     if recorded != wanted:
-        disk.remove(partial)
+        discard(partial)
         partial.mkdir()
     replace(partial / RECORD, json.dumps(wanted, sort_keys=True) + "\n")
     (partial / marker.NAME).unlink(missing_ok=True)
 
 
+def discard(partial: Path) -> None:
+    """Remove a partial output; rename what no launcher has begun."""
+    names = lookup.entries(partial)
+    own = {RECORD, marker.NAME, partial_of(partial / RECORD).name}
+    if own & names.keys() or (lookup.is_dir(partial) and not names):
+        disk.remove(partial)
+    elif lookup.status(partial, follow=False) is not None:
+        disk.keep(partial)
+
+
 def into_place(path: Path) -> None:
-    """Rename the complete output to its final name; keep an older one until then."""
-    if lookup.exists(path):
+    """Rename the complete output to its final name; keep an older one until then.
+
+    Files that the older one's manifest does not list are a user's, and are renamed.
+    """
+    if (found := marker.read(path)) is not None:
+        names = {p.relative_to(path): p for p in manifest.files(path, (marker.NAME, *UNLISTED))}
+        disk.keep(path, [p for n, p in names.items() if n.as_posix() not in found.manifest])
         path.rename(replaced(path))
     partial_path(path).rename(path)
     flush(path.parent)

@@ -7,10 +7,10 @@ leave no complete checkpoint.
 Only two kinds of folders are deleted: what an interrupted save of this run has left, which has the
 mark of that save, and this run's complete checkpoints beyond the limit. A folder that cannot be
 read, of another run, without seal and mark, with a damaged seal or behind a link stays, and the log
-says so once.
+says so once. Files that a complete checkpoint holds and its seal does not list are a user's: they
+are renamed.
 """
 
-import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -113,6 +113,7 @@ def remove(folder: Path) -> None:
     """
     own = _own_parts(folder)
     for each in own:
+        disk.keep(each, checkpoint.strangers(each))
         checkpoint.unseal(each)
     for each in reversed(own):
         _clear(each)
@@ -129,10 +130,9 @@ def prepare(folder: Path) -> None:
     own = [] if checkpoint.foreign(folder) else _own_parts(folder)
     for each in (folder, checkpoint.merged(folder)):
         if each not in own and lookup.status(each, follow=False) is not None:
-            aside = each.with_name(f"{each.name}.kept-{time.time_ns()}")
-            each.rename(aside)
-            logs.warning("checkpoint renamed: not of this run", path=each, now=aside)
+            disk.keep(each)
     for each in own:
+        disk.keep(each, checkpoint.strangers(each))
         checkpoint.unseal(each)
         _clear(each)
     for whole in own[1:]:  # the next save may merge nothing

@@ -27,6 +27,11 @@ SHARDS = ".distcp"
 _NAMES = re.compile(rb"[\w.-]*__\d+_\d+\.distcp")
 """Names of shards in the bytes of the index, some with the byte of their length before them. It is
 a pickle and not loaded: that may run any code, and the launcher has no torch."""
+PART_BYTES = 65536
+"""Bytes of a read, and zeros at the end of a file of weights that raise suspicion."""
+_VOCABULARY = re.compile("emb|wte|lm_head")
+_MAY_BE_ZERO = re.compile(r"lora_|bias|(?:o|out|down|c)_proj|\b(?:w2|wo)\b")
+"""Names of tensors that are zeros at first: LoRA's B, and outputs of blocks that are added."""
 WEIGHTS, WEIGHTS_INDEX = ".safetensors", ".safetensors.index.json"
 _LONGEST_HEADER = 100_000_000
 """Bytes that a header of safetensors may have (its format's limit)."""
@@ -118,6 +123,12 @@ class Header(NamedTuple):
     tensors: Mapping[str, Any]
     """Entries (``dtype``, ``shape``, ``data_offsets``) by name; empty where the header is cut."""
 
+    @property
+    def start(self) -> int:
+        """Return where the tensors begin in the file."""
+        ends = (each["data_offsets"][1] for each in self.tensors.values())
+        return self.size - max(ends, default=0)
+
 
 def header(path: Path, size: int) -> Header:
     """Read the header of safetensors (https://github.com/huggingface/safetensors).
@@ -146,6 +157,48 @@ def header(path: Path, size: int) -> Header:
         if all(isinstance(text, str) for text in texts):
             return Header(8 + length + end, tensors)
     return Header(0, {})
+
+
+def zero_tail(path: Path, head: Header) -> str:
+    """Return the tensor from which on the end of a file is zeros; empty if the weights look whole.
+
+    A download that stopped after its space was allocated leaves them, or a hole: the size is right.
+    Of a whole file one part is read. Zeros are no fault in the last rows of a vocabulary, which may
+    be padding, nor in tensors of one dimension and those that begin as zeros (``_MAY_BE_ZERO``).
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    start = head.start
+    if head.size - start < PART_BYTES or any(file_part(path, head.size - PART_BYTES)):
+        return ""
+    for name in sorted(head.tensors, key=lambda n: head.tensors[n]["data_offsets"], reverse=True):
+        begin, after = (start + at for at in head.tensors[name]["data_offsets"])
+        middle = (begin + after) // 2 if _VOCABULARY.search(name) else begin
+        if any(file_part(path, max(begin, after - PART_BYTES), after)):
+            return ""
+        if len(head.tensors[name]["shape"]) < 2 or begin == after:
+            continue
+        if not any(file_part(path, middle, after)):
+            if not _MAY_BE_ZERO.search(name):
+                return name
+        elif middle == begin:
+            return name
+        else:
+            return ""
+    return ""
+
+
+def file_part(path: Path, begin: int, end: int | None = None) -> bytes:
+    """Return at most ``PART_BYTES`` of a file from an offset."""
+    size = PART_BYTES if end is None else min(PART_BYTES, end - begin)
+
+    def ask() -> bytes:
+        with path.open("rb") as file:
+            file.seek(begin)
+            return file.read(size)
+
+    return lookup.certain(ask, path) or b""
 
 
 def _against_index(folder: Path, sizes: Mapping[str, int]) -> str:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
+from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.system import lookup
 
 FOREIGN = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -39,6 +41,24 @@ def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
     flush(part)
     part.replace(path)
     flush(path.parent)
+
+
+def known_object(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in a file on which a decision depends; empty when it is missing.
+
+    Raises:
+        LaunchError: IO if the file is torn, or the storage does not answer.
+    """
+    found = read_object(path)
+    if not found and lookup.exists(path):
+        raise torn(path, remedy)
+    return found
+
+
+def torn(path: Path, remedy: str) -> LaunchError:
+    """Return the end of a launcher that would have to guess what a file said."""
+    cause = f"{socket.gethostname()}: {path} is torn, or something else has written it"
+    return LaunchError(Exit.IO, cause, remedy, id="file-torn", failure_class=FailureClass.STORAGE)
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """State of a process, read from ``/proc/<pid>/stat`` (proc(5))."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +26,23 @@ class ProcStat:
         return self.state in ("Z", "X")
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process is known to have ended.
+
+    One that runs is not, nor one whose state cannot be read: no file descriptor is left, or the
+    mount of /proc hides another user's processes (``hidepid``).
+    """
+    if (stat := read_stat(pid)) is not None:
+        return stat.has_ended
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError) as error:
+        return isinstance(error, ProcessLookupError)
+    return False
+
+
 def read_stat(pid: int | str) -> ProcStat | None:
-    """Return the state of a process; None if there is no such process, or no /proc.
+    """Return the state of a process; None if there is no such process, or it cannot be read.
 
     ``pid``: process id, or ``self``.
     """

@@ -76,6 +76,7 @@ ALLOWED: dict[str, str] = {
     "a lock that is not released becomes stale": "storage/lock.py:Lock.__exit__",
     "a later check judges the same file and raises": "inputs/model_preview.py:_local",
     "the node (/proc, /sys, cgroups, devices): a check or a figure is left out": """
+        system/proc_stat.py:has_ended
         preflight/probes.py:torch_cuda preflight/probes.py:_ipc_lock preflight/probes.py:_size
         preflight/probes.py:_xids storage/lock_owner.py:_place system/host_memory.py:_stored
         system/host_memory.py:_text

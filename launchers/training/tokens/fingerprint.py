@@ -13,6 +13,7 @@ from pathlib import Path
 
 from launchers.config.sources import split_count
 from launchers.storage import manifest, marker
+from launchers.system import lookup
 from launchers.upstream import code_identity
 
 FORMAT = 2
@@ -43,7 +44,8 @@ def inputs(
         versions: versions of the packages that make the rows.
     """
     plugins = list(plugins)
-    small = [p for p in sorted(model.iterdir()) if p.is_file() and not p.name.endswith(_WEIGHTS)]
+    found = (model / name for name in lookup.entries(model) if not name.endswith(_WEIGHTS))
+    small = [path for path in found if lookup.is_file(path)]
     return {
         "format": FORMAT,
         "flags": {k: v for k, v in sorted(flags.items()) if k not in IGNORED},
@@ -62,7 +64,7 @@ def path_of(dataset: str) -> Path:
     'a.jsonl'
     """
     path = Path(dataset)
-    return path if path.exists() else Path(split_count(dataset)[0])
+    return path if lookup.exists(path) else Path(split_count(dataset)[0])
 
 
 def content(path: Path) -> dict[str, str]:
@@ -71,7 +73,9 @@ def content(path: Path) -> dict[str, str]:
     Digests of the download stage's marker are used if the sizes agree, because reading is slow.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - links keep their names, as in the marker
-    found = [path] if path.is_file() else sorted(set(manifest.files(path, skip=(marker.NAME,))))
+    found = (
+        [path] if lookup.is_file(path) else sorted(set(manifest.files(path, skip=(marker.NAME,))))
+    )
     return _digests(found, path.parent, path)
 
 
@@ -83,7 +87,7 @@ def _digests(found: Iterable[Path], start: Path, near: Path) -> dict[str, str]:
 def _listed(path: Path) -> dict[Path, str]:
     """Return the digests in the nearest marker of those files that have the size it lists."""
     for folder in [path, *path.parents[:_ABOVE]]:
-        found = marker.read(folder) if folder.is_dir() else None
+        found = marker.read(folder)
         if found is not None:
             listed = {folder / name: entry for name, entry in found.manifest.items()}
             return {p: e.sha256 for p, e in listed.items() if p.is_file() and _is(p, e.size)}
@@ -102,7 +106,7 @@ def code(plugin: Path) -> dict[str, str]:
     """Return the digests of a plugin and of all Python files in its folder and below."""
     plugin = Path(os.path.abspath(plugin))  # noqa: PTH100 - as in ``content``
     home = plugin.parent
-    found = {plugin, *(p for p in home.rglob("*.py") if p.is_file())}
+    found = {plugin, *(p for p in manifest.files(home) if p.suffix == ".py" and lookup.is_file(p))}
     seen = [p for p in sorted(found) if p.relative_to(home).parts[0][0] != "."]
     return _digests(seen, home, home)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.models import template
+from launchers.storage.seal_check import header, zero_tail
 from launchers.system import lookup
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import (
@@ -20,7 +22,16 @@ from tests.launchers.inputs.test_brought_folders import (
     without,
     write,
 )
-from tests.launchers.model_folder import EMBEDDING, HEAD, INDEX, ONE, POINTER, TWO, WHOLE
+from tests.launchers.model_folder import (
+    EMBEDDING,
+    HEAD,
+    INDEX,
+    ONE,
+    POINTER,
+    TWO,
+    WHOLE,
+    write_weights,
+)
 
 BOTH = ("megatron", "transformers")
 STALE = {"metadata": {}, "weight_map": {"x": ONE}}
@@ -93,6 +104,47 @@ def described(metadata: object) -> Change:
 def test_a_header_that_its_reader_refuses_is_damaged(model: Path, change: Change) -> None:
     change(model)
     assert refused(model).id == "model-file-damaged"
+
+
+ROWS = 16384
+"""Of a tensor of 256 KiB, four times what is read of the end of a file."""
+QUERY, OUT, LORA = (
+    f"model.layers.1.self_attn.{name}.weight" for name in ("q_proj", "o_proj", "lora_B")
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "zeros", "is_damaged"),
+    [
+        (QUERY, 0, False),
+        (QUERY, 5000, True),
+        (QUERY, ROWS, True),
+        (OUT, 5000, True),
+        (OUT, ROWS, False),
+        (LORA, ROWS, False),
+        (HEAD, 12000, True),
+        (HEAD, 5000, False),
+    ],
+)
+@pytest.mark.parametrize("is_hole", [False, True])
+def test_a_file_that_ends_in_zeros_is_damaged_unless_they_may_be_weights(
+    tmp_path: Path, name: str, zeros: int, is_damaged: bool, is_hole: bool
+) -> None:
+    size = 2 * model_folder.HIDDEN
+    path, end = tmp_path / "w", zeros * size
+    write_weights(path, {"a": bytes(range(256)) * size, name: bytes(range(size)) * ROWS})
+    whole = path.stat().st_size
+    os.truncate(path, whole - end)
+    if is_hole:
+        os.truncate(path, whole)
+    else:
+        path.write_bytes(path.read_bytes() + bytes(end))
+    assert zero_tail(path, header(path, whole)) == (name if is_damaged else "")
+
+
+def test_weights_that_end_in_zeros_are_refused(model: Path) -> None:
+    write_weights(model / WHOLE, model_folder.tensors() | {QUERY: bytes(16 * ROWS)})
+    assert refused(model).id == "model-file-zeros"
 
 
 def test_a_missing_file_is_named_and_counted(tmp_path: Path) -> None:

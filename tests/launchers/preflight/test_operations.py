@@ -5,6 +5,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.preflight import probes
 from launchers.preflight.pod_checks import file_system
+from launchers.storage.lock_owner import this_process
 from launchers.system import lookup
 
 
@@ -28,6 +30,23 @@ def test_a_local_disk_has_all_operations_and_keeps_only_what_was_there(tmp_path:
     assert found == {"lock": 0, "hard link": 0, "rename": 0}
     assert list(tmp_path.iterdir()) == [tmp_path / "moved"]
     assert [each.state for each in file_system(found, True)] == ["ok"]
+
+
+def test_what_killed_preflights_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    me = this_process("preflight")
+    owners = {"ended": replace(me, pid=2**22 + 1), "elsewhere": replace(me, place="x"), "runs": me}
+    owners["old"] = owners["elsewhere"]
+    for name, owner in owners.items():
+        (tmp_path / f".probe-{name}").mkdir()
+        (tmp_path / f".probe-{name}" / probes.OWNER).write_text(owner.text())
+    (tmp_path / ".probe-mine").mkdir()
+    (tmp_path / ".probe-mine" / probes.OWNER).write_text("mine")
+    (tmp_path / ".probe-link").symlink_to(tmp_path / ".probe-runs")
+    for old in ("old", "mine"):
+        os.utime(tmp_path / f".probe-{old}", (0, 0))
+    probes.operations(tmp_path)
+    left = {path.name.removeprefix(".probe-") for path in tmp_path.iterdir()}
+    assert left == {"elsewhere", "runs", "mine", "link"}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import pytest
 
 from launchers.config.settings import from_env
 from launchers.rehearsal.export_settings import ends, other_settings, unended, unserved
+from launchers.rehearsal.load_export import zeros
 from launchers.rehearsal.read_back import read_back
 from launchers.system.atomic_file import replace
+from tests.launchers import model_folder
 
 
 @pytest.mark.parametrize(("began", "says"), [(True, "between the save"), (False, "only DPO")])
@@ -89,3 +91,8 @@ def test_a_file_of_an_export_is_read_once(tmp_path: Path) -> None:
 def _write(file: Path, **fields: object) -> None:
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(fields))
+
+
+def test_an_export_that_ends_in_zeros_is_a_problem(tmp_path: Path) -> None:
+    model = model_folder.write(tmp_path, model_folder.tensors() | {"x": bytes(1 << 18)})
+    assert [each.partition(" ")[0] for each in zeros(model)] == [model_folder.WHOLE]

@@ -46,6 +46,10 @@ def test_a_start_that_was_killed_counts_until_its_last_write(tmp_path: Path) -> 
     pods.train = "0:succeed"
     pods.ended(DPO_BUDGET_GPU_MINUTES="120")
     assert pods.progress()["held_seconds"] > 3605
+    (pods.run / "progress.json").write_text("{")  # what is spent is not known
+    pods.ended(Exit.IO, DPO_BUDGET_GPU_MINUTES="120")
+    assert pods.message(0)["id"] == "file-torn"
+    assert (pods.run / "progress.json").read_text() == "{"
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,16 @@ def test_checkpoints_of_unknown_inputs_are_not_resumed(work: Workspace) -> None:
         keep_identity(work, {"recipe": "a"})
 
 
+@pytest.mark.parametrize("content", [b"", b'{"recipe"', b"[1]", bytes(40)])
+def test_inputs_that_are_torn_are_no_other_inputs(work: Workspace, content: bytes) -> None:
+    sealed(work, 5)
+    work.inputs.write_bytes(content)
+    with pytest.raises(LaunchError) as unknown:
+        keep_identity(work, {"recipe": "a"})
+    assert (unknown.value.code, unknown.value.id) == (Exit.IO, "file-torn")
+    assert work.inputs.read_bytes() == content
+
+
 @pytest.fixture
 def saved(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Save a checkpoint with a record; return the installed versions, which a test may change."""

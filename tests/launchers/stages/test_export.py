@@ -15,6 +15,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.metrics import rows, writer
 from launchers.metrics.rows import Row
 from launchers.stages.export import export, is_exported, link_or_copy, serve_command
+from launchers.storage import marker
 from launchers.storage.checkpoint import merged, seal
 from tests.launchers.stages.checkpoints import sealed
 
@@ -111,6 +112,21 @@ def test_only_the_same_inputs_make_the_run_ended(work: Workspace) -> None:
     export(work, LAST, INPUTS, holder="pod")
     assert is_exported(work, LAST, INPUTS)
     assert not is_exported(work, LAST, INPUTS | {"recipe": "d9"})
+
+
+@pytest.mark.parametrize(
+    ("content", "id"), [("", "file-torn"), ("{", "file-torn"), (None, "output-foreign")]
+)
+def test_an_export_that_is_not_known_to_be_the_runs_is_known_before_training(
+    work: Workspace, content: str | None, id: str
+) -> None:
+    export(work, LAST, INPUTS, holder="pod")
+    (work.export / marker.NAME).unlink()
+    if content is not None:
+        (work.export / marker.NAME).write_text(content)
+    with pytest.raises(LaunchError) as refused:
+        is_exported(work, LAST, INPUTS)
+    assert refused.value.id == id and (work.export / KEPT[1]).exists()
 
 
 def test_training_that_left_no_checkpoint_is_an_error(tmp_path: Path) -> None:

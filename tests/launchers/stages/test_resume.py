@@ -54,6 +54,16 @@ def test_a_damaged_one_is_named_and_the_one_before_is_chosen(
     assert choose(work.checkpoints, seconds=10) == newer
 
 
+@pytest.mark.parametrize("content", ["", '{"step": 10, "files": {'])
+def test_a_torn_seal_of_the_only_checkpoint_begins_nothing_anew(
+    work: Workspace, content: str
+) -> None:
+    (sealed(work, 10).path / checkpoint.COMPLETE).write_text(content)
+    with pytest.raises(LaunchError) as unknown:
+        choose(work.checkpoints, seconds=10)
+    assert (unknown.value.code, unknown.value.id) == (Exit.IO, "file-torn")
+
+
 def test_another_rank_that_finds_damage_ends_the_attempt(work: Workspace) -> None:
     older, newer = sealed(work, 5), sealed(work, 10)
     (newer.path / WEIGHTS).write_bytes(b"v")

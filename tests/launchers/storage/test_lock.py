@@ -1,9 +1,10 @@
+import errno
 import json
 import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,29 @@ def test_a_reused_pid_counts_as_dead(path: Path) -> None:
         assert time.monotonic() - started < 2
 
 
-def test_pid_1_of_another_pod_with_our_host_name_is_not_taken_for_dead() -> None:
-    other = replace(this_process("x"), place="same host name, other namespace", pid=2**22 + 1)
-    assert not lock_owner.is_dead(other)
+def test_who_is_not_known_to_have_ended_is_not_taken_for_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pid 1 of another pod with our host name, and a process that could not read /proc, or that we
+    cannot read: no descriptor is left, or it is another user's."""
+    me, gone = this_process("x"), 2**22 + 1
+    assert not lock_owner.is_dead(replace(me, place="same host name, other namespace", pid=gone))
+    assert not lock_owner.is_dead(replace(me, started=""))
+    monkeypatch.setattr("launchers.storage.lock_owner.read_stat", lambda pid: None)
+    monkeypatch.setattr("launchers.system.proc_stat.read_stat", lambda pid: None)
+    assert not lock_owner.is_dead(me) and lock_owner.is_dead(replace(me, pid=gone))
+    monkeypatch.setattr("os.kill", refused)
+    assert not lock_owner.is_dead(replace(me, pid=gone))
+
+
+def refused(pid: int, number: int) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize("token", ["../x", "a/b", "", 3])
+def test_a_token_that_is_no_part_of_a_name_is_that_of_no_owner(token: object) -> None:
+    text = json.dumps({**asdict(this_process("x")), "token": token})
+    assert lock_owner.parse_owner(text).token == lock_owner.UNWRITTEN
 
 
 @pytest.mark.parametrize("is_left_behind", [False, True])

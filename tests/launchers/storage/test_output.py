@@ -129,6 +129,31 @@ def test_the_users_own_files_under_the_final_name_are_kept_and_only_a_stage_is_s
     assert "remove it" in no.value.remedy
 
 
+@pytest.mark.parametrize(
+    "file", ["m.old/a", "m.partial/mine", "m/mine", "m/config.json", "m/torn", "m/.complete.json/a"]
+)
+def test_what_a_user_has_stored_next_to_an_output_or_in_it_is_kept(path: Path, file: str) -> None:
+    run(path, writer(**{"config.json": "{}"}))
+    if file.startswith("m/."):
+        (path / marker.NAME).unlink()
+    elif file == "m/torn":
+        (path / marker.NAME).write_text("{")
+    mine = path.parent / file
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    inputs: dict[str, object] = {"v": 1 if file == "m/config.json" else 2}
+    assert run(path, writer(**{"config.json": "{}"}), inputs).state == "done"
+    assert "mine" in {each.read_text() for each in path.parent.rglob("*") if each.is_file()}
+
+
+def test_a_link_to_a_volume_that_is_not_mounted_is_no_missing_output(path: Path) -> None:
+    path.parent.mkdir()
+    path.symlink_to(path.parent / "away")
+    with pytest.raises(LaunchError) as unknown:
+        run(path, never)
+    assert (unknown.value.code, unknown.value.id) == (Exit.IO, "output-link-broken")
+
+
 PRODUCER = """
 import sys, time
 from pathlib import Path

@@ -118,6 +118,26 @@ def test_a_model_that_a_user_has_merged_stays(checkpoints: Path) -> None:
     assert theirs.is_dir() and not own.exists() and left(checkpoints) == [6]
 
 
+@pytest.mark.parametrize("is_saved_again", [False, True])
+def test_what_a_user_has_put_into_a_checkpoint_is_kept(
+    checkpoints: Path, is_saved_again: bool
+) -> None:
+    folder = checkpoints / "checkpoint-2"
+    for each in (folder, checkpoint.merged(folder)):
+        (each / "eval").mkdir(parents=True)
+        (each / "model.safetensors").write_bytes(b"w")
+        checkpoint.seal(each, 2)
+        (each / "eval" / "mine.json").write_text("mine")
+    if is_saved_again:
+        retention.prepare(folder)
+    else:
+        retention.apply(checkpoints, 1)
+    assert not (folder / "model.safetensors").exists()
+    kept = {path.parent.name.partition(".")[0] for path in checkpoints.rglob("mine.json")}
+    found = sorted(path.parts[-3].partition(".kept-")[0] for path in checkpoints.rglob("mine.json"))
+    assert kept == {"eval"} and found == ["checkpoint-2", "checkpoint-2-merged"]
+
+
 @pytest.mark.parametrize("how", ["a save", "a seal of an earlier version"])
 def test_an_unsealed_folder_of_this_run_is_its_leftover(checkpoints: Path, how: str) -> None:
     folder = cut(checkpoints, 5)
