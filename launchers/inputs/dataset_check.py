@@ -22,7 +22,7 @@ from launchers.flags.features import reads_forms
 from launchers.inputs import row_advice, row_files, row_forms
 from launchers.inputs.form_table import REGISTERED, SUBSETS
 from launchers.inputs.row_files import Rows
-from launchers.inputs.row_folder import refusal
+from launchers.inputs.row_folder import Place
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows import shapes
@@ -41,13 +41,10 @@ WARNED = (
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dataset:
+@dataclass(frozen=True)
+class Dataset(Place):
     """One dataset of the recipe, on the workspace."""
 
-    key: str
-    """Its key in the values, e.g. ``recipe.dataset[0]``."""
-    path: Path
     sample: int | None = None
 
 
@@ -135,7 +132,7 @@ def judge(
     """
     columns = column_map(recipe)
     found = [
-        Judged(dataset=each, files=row_files.read(each.key, each.path, limit))
+        Judged(dataset=each, files=row_files.read(each, limit))
         for each in datasets
         if not _refuse_subsets(each)
     ]
@@ -266,10 +263,8 @@ def _judge_rows(judged: Judged, reader: Reader) -> None:
 def _refuse_subsets(dataset: Dataset) -> bool:
     name = dataset.path.name
     if dataset.path.is_dir() and name in SUBSETS:
-        raise refusal(
+        raise dataset.refusal(
             "dataset-subset",
-            dataset.key,
-            dataset.path,
             "is a repository of several subsets for ms-swift",
             f"name the folder or file of one subset, e.g. hf://org/{name}@main/SUBSET",
         )
@@ -280,20 +275,16 @@ def _refuse_columns(judged: Judged, reader: Reader) -> None:
     dataset, own = judged.dataset, _columns_of(judged)
     first = first_rows(judged.files)
     if unknown := reader.unknown():
-        raise refusal(
+        raise dataset.refusal(
             "dataset-columns-unknown",
-            dataset.key,
-            dataset.path,
             f"has no column {', '.join(unknown)} of ",
             f"correct recipe.args.columns; its columns are {', '.join(own)}",
         )
     twice = Reader(columns=own, mapped=reader.mapped).twice()
     if twice:
         old, new = next(iter(twice.items()))
-        raise refusal(
+        raise dataset.refusal(
             "dataset-columns-twice",
-            dataset.key,
-            dataset.path,
             f"has a column {new}, and {old} would become it too",
             row_advice.remedy(first),
         )
@@ -314,7 +305,7 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
     if not judged.pairs and not row_forms.OWN & {*names}:
         wrong = f"has no rejected answers; its columns are {', '.join(sorted(names)) or '(none)'}"
         remedy = row_advice.remedy(first)
-        raise refusal("dataset-no-pairs", dataset.key, dataset.path, wrong, remedy)
+        raise dataset.refusal("dataset-no-pairs", wrong, remedy)
     limit = recipe.max_dropped_rows * (1 if judged.is_whole else SURE)
     is_all = judged.wrong == judged.rows
     if "dataset-tool-calls" in counts:
@@ -329,10 +320,8 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
         remedy += f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"
     elif "columns" not in recipe.args and not judged.form and row_advice.columns(first):
         remedy = row_advice.remedy(first)  # the answer is in a column of another name
-    raise refusal(
+    raise dataset.refusal(
         id if is_one else "dataset-rows-dropped",
-        dataset.key,
-        dataset.path,
         f"{part}{describe(judged)}",
         remedy,
     )
@@ -373,10 +362,8 @@ def _refuse_unsplit(recipe: Recipe, dataset: Dataset, rows: int | None) -> None:
     except ValueError:  # another rule refuses it
         return
     if rows - held_out < 1 and float(ratio) < 1:
-        raise refusal(
+        raise dataset.refusal(
             "dataset-too-few",
-            dataset.key,
-            dataset.path,
             f"has {rows} row{'s' * (rows != 1)}, too few to hold out split_dataset_ratio {ratio}",
             "add rows, or remove recipe.args.split_dataset_ratio",
         )

@@ -5,6 +5,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,62 +29,67 @@ _OTHERS = "hdf5 h5 lance zip"
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
-def refusal(id: str, key: str, path: Path, wrong: str, remedy: str) -> LaunchError:
-    """Return the error of a dataset whose rows cannot be trained on."""
-    return LaunchError(Exit.DATA, f"{key}: {path} {wrong}", remedy, id=id)
+@dataclass(frozen=True)
+class Place:
+    """A dataset, or one of its files."""
+
+    key: str
+    """Key of the dataset in the values, e.g. ``recipe.dataset[0]``."""
+    path: Path
+
+    def refusal(self, id: str, wrong: str, remedy: str) -> LaunchError:
+        """Return the error of rows that cannot be trained on."""
+        return LaunchError(Exit.DATA, f"{self.key}: {self.path} {wrong}", remedy, id=id)
 
 
-def train_files(key: str, folder: Path, readers: Mapping[str, str]) -> list[tuple[Path, str]] | str:
+def train_files(at: Place, readers: Mapping[str, str]) -> list[tuple[Path, str]] | str:
     """Return the files of a folder's split ``train`` and their readers; or why they are not known.
 
     Args:
-        key: its key in the values, for messages.
-        folder: the folder.
+        at: the folder.
         readers: the readers of single files by suffix; in a folder ``datasets`` knows two more.
 
     Raises:
         LaunchError: DATA when ``datasets`` would find no such split.
     """
-    shown = _shown(folder)
+    shown = _shown(at.path)
     if any(n in ("state.json", "dataset_dict.json") for n in shown):
-        raise refusal(
+        raise at.refusal(
             "dataset-saved",
-            key,
-            folder,
             "was written by save_to_disk, which load_dataset does not read",
             "write it as parquet: dataset.to_parquet('pairs.parquet')",
         )
-    if f"{folder.name}.py" in shown:
-        wrong = f"holds {folder.name}.py, a script that datasets no longer runs"
-        raise refusal("dataset-script", key, folder, wrong, "name the file of rows, or remove it")
-    chosen = _configured(key, folder, shown)
+    if f"{at.path.name}.py" in shown:
+        wrong = f"holds {at.path.name}.py, a script that datasets no longer runs"
+        raise at.refusal("dataset-script", wrong, "name the file of rows, or remove it")
+    chosen = _configured(at, shown)
     if isinstance(chosen, str):
         return chosen
     splits = _splits(_data(shown)) if chosen is None else {"train": chosen}
     if not splits:
-        raise refusal("dataset-no-files", key, folder, "has no files", "use a folder with data")
+        raise at.refusal("dataset-no-files", "has no files", "use a folder with data")
     if "train" not in splits:
-        raise _no_train(key, folder, splits)
+        raise _no_train(at, splits)
     known = {**readers, "tsv": "tsv", "ndjson": "json", "geoparquet": "parquet", "gpq": "parquet"}
     kinds = {split: _kind(files, known) for split, files in splits.items()}
     kind = kinds["train"]
     if not kind:
         wrong = f"has no files of a suffix that datasets reads: {splits['train'][0]}"
-        raise refusal("dataset-suffix", key, folder, wrong, f"use .{', .'.join(readers)}")
+        raise at.refusal("dataset-suffix", wrong, f"use .{', .'.join(readers)}")
     if kind in _MEDIA.split():
         wrong = f"has mostly .{kind} files, of which datasets makes no rows of pairs"
-        raise refusal("dataset-media", key, folder, wrong, "name the file of rows in its place")
+        raise at.refusal("dataset-media", wrong, "name the file of rows in its place")
     if len({*kinds.values()}) > 1:
         wrong = "has splits of other formats: " + ", ".join(f"{s} {k}" for s, k in kinds.items())
         remedy = f"name one file in its place: .../{splits['train'][0]}"
-        raise refusal("dataset-formats-differ", key, folder, wrong, remedy)
+        raise at.refusal("dataset-formats-differ", wrong, remedy)
     inner = {name: [name] for name in splits["train"]}
     if kind == "zip":
-        inner = {name: members(folder / name) for name in inner if name.endswith(".zip")}
+        inner = {name: members(at.path / name) for name in inner if name.endswith(".zip")}
         kind = _kind([*chain.from_iterable(inner.values())], known)
         if known.get(kind) in (None, "parquet", "arrow") or any(len(n) > 1 for n in inner.values()):
             return "its .zip files hold several files each, or parquet, and are not read"
-    files = [(folder / name, known.get(_kind(names, known), "")) for name, names in inner.items()]
+    files = [(at.path / name, known.get(_kind(names, known), "")) for name, names in inner.items()]
     found = [each for each in files if each[1] and each[1] == known.get(kind)]
     return found or f"its .{kind} files are not read"
 
@@ -110,13 +116,11 @@ def _data(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.rpartition("/")[2] not in _NOT_DATA]
 
 
-def _no_train(key: str, folder: Path, splits: Mapping[str, Sequence[str]]) -> LaunchError:
+def _no_train(at: Place, splits: Mapping[str, Sequence[str]]) -> LaunchError:
     named = ", ".join(f"{name} ({files[0]})" for name, files in splits.items())
     nearest = max(splits, key=lambda name: "train" in name)
-    return refusal(
+    return at.refusal(
         "dataset-no-train",
-        key,
-        folder,
         f"has no split train; its splits are {named}",
         f"name one file in place of the folder: .../{splits[nearest][0]}",
     )
@@ -168,23 +172,21 @@ def _splits(names: Sequence[str]) -> dict[str, list[str]]:
     return {"train": [*names]} if names else {}
 
 
-def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str | None:
+def _configured(at: Place, names: Sequence[str]) -> list[str] | str | None:
     """Return the files that the README's ``configs`` give to the split ``train``; None: no configs.
 
     Raises:
         LaunchError: DATA when there are several subsets and none is called default, the one that
             ms-swift asks for.
     """
-    configs = _card(folder).get("configs")
+    configs = _card(at.path).get("configs")
     if not isinstance(configs, list) or not configs:
         return None
     maps = [each for each in configs if isinstance(each, dict)]
     named = {str(each.get("config_name", "default")): each for each in maps}
     if "default" not in named:
-        raise refusal(
+        raise at.refusal(
             "dataset-subset",
-            key,
-            folder,
             f"has the subsets {', '.join(named)} and none called default",
             "name the files of one subset in place of the folder: recipe.dataset: "
             "[file:///.../file.parquet]; or hf://org/name@revision/path of one file",
@@ -197,7 +199,7 @@ def _configured(key: str, folder: Path, names: Sequence[str]) -> list[str] | str
         if isinstance(each, dict) and each.get("split")
     }
     if named_splits and "train" not in named_splits and len(named_splits) == len(of_splits):
-        raise _no_train(key, folder, named_splits)
+        raise _no_train(at, named_splits)
     paths = [
         each.get("path") if isinstance(each, dict) else each
         for each in of_splits
@@ -220,25 +222,24 @@ def _card(folder: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def refuse_info(key: str, folder: Path, columns: Collection[str], rows: int | None) -> None:
+def refuse_info(at: Place, columns: Collection[str], rows: int | None) -> None:
     """Refuse what differs from the README's ``dataset_info``.
 
     ``datasets`` ends with CastError, ExpectedMoreSplitsError, NonMatchingSplitsSizesError.
 
     Args:
-        key: its key in the values, for messages.
-        folder: of the dataset.
+        at: the folder.
         columns: of the rows of its split ``train``.
         rows: their number; None if it is not known.
 
     Raises:
         LaunchError: DATA, naming the columns or the splits.
     """
-    card = _card(folder)
+    card = _card(at.path)
     info = _info(card)
     features, splits = (_named(info.get(part)) for part in ("features", "splits"))
     is_counted = splits and not card.get("configs")
-    found = {*_splits(_data(_shown(folder)))} if is_counted else {*splits}
+    found = {*_splits(_data(_shown(at.path)))} if is_counted else {*splits}
     said = splits.get("train", {}).get("num_examples") or 0
     if features and (more := {*columns} - {*features}):
         wrong = f"has the columns {', '.join(sorted(more))}, which its dataset_info lacks"
@@ -251,7 +252,7 @@ def refuse_info(key: str, folder: Path, columns: Collection[str], rows: int | No
     else:
         return
     remedy = "correct dataset_info of README.md, or remove it"
-    raise refusal("dataset-readme", key, folder, wrong, remedy)
+    raise at.refusal("dataset-readme", wrong, remedy)
 
 
 def _info(card: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from launchers.config.recipe import Recipe
 from launchers.inputs import dataset_check, row_files, row_forms
 from launchers.inputs.dataset_check import Dataset
 from launchers.inputs.row_files import Rows
+from launchers.inputs.row_folder import Place
 from launchers.inputs.row_forms import COLUMNS as FORM_COLUMNS
 from launchers.inputs.row_pairs import Pair, Reader
 from launchers.inputs.rows.columns import Dropped
@@ -157,7 +158,7 @@ def _counted(
         if parsed.hub != "file" or not file.exists():
             return None
         with of_launcher():
-            files = row_files.read(f"recipe.dataset[{place}]", file)
+            files = row_files.read(Place(f"recipe.dataset[{place}]", file))
         rows = [each.count() for each in files]
         if None in rows or any(each.unread for each in files):
             return None

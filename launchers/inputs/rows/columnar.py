@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from launchers.inputs.row_folder import refusal
+from launchers.inputs.row_folder import Place
 
 GROUPS, GROUP_ROWS = 16, 2000
 """Row groups of a large parquet file of which rows are read, with the first and the last; rows of
@@ -25,12 +25,11 @@ Numbered = list[tuple[int | None, Mapping[str, Any]]]
 Batches = Callable[[int], Iterable[Any]]
 
 
-def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Numbered, int] | str:
+def read(at: Place, kind: str, most: int, files: int) -> tuple[Numbered, int] | str:
     """Return rows of the first and the last row group or batch, and of some between; and how many.
 
     Args:
-        key: its key in the values, for messages.
-        path: the file.
+        at: the file.
         kind: ``parquet`` or ``arrow``.
         most: bytes of texts that are read.
         files: files that share the limits.
@@ -42,14 +41,14 @@ def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Number
         LaunchError: DATA when it is not such a file.
     """
     if kind == "parquet":
-        _refuse_broken_parquet(key, path)
+        _refuse_broken_parquet(at)
     try:
         import pyarrow as pa
     except ImportError:
         return "pyarrow is missing: pip install pyarrow"
     try:
-        schema, sizes, whole, batches, unread = (_parquet if kind == "parquet" else _arrow)(path)
-        _refuse_columns(key, path, schema)
+        schema, sizes, whole, batches, unread = (_parquet if kind == "parquet" else _arrow)(at.path)
+        _refuse_columns(at, schema)
         is_small, count = whole <= most, len(sizes)
         every = 1 if is_small else max(1, count * files // GROUPS)
         chosen = {0, count - 1, *range(0, count, every)}
@@ -64,7 +63,7 @@ def read(key: str, path: Path, kind: str, most: int, files: int) -> tuple[Number
             first += rows
     except (pa.ArrowException, OSError) as error:
         wrong = f"is not a valid {kind} file: {error}"
-        raise refusal(f"dataset-{kind}", key, path, wrong, "copy it again") from None
+        raise at.refusal(f"dataset-{kind}", wrong, "copy it again") from None
     return found, first - 1
 
 
@@ -153,23 +152,23 @@ def _arrow(path: Path) -> tuple[Any, list[int], int, Batches, dict[str, bytes]]:
     )
 
 
-def _refuse_columns(key: str, path: Path, schema: Iterable[Any]) -> None:
+def _refuse_columns(at: Place, schema: Iterable[Any]) -> None:
     """Refuse columns that ``datasets`` does not read: names that are there twice, and maps."""
     names = [column.name for column in schema]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         wrong = f"has the column {twice[0]} twice"
-        raise refusal("dataset-columns-twice", key, path, wrong, "rename or remove one of them")
+        raise at.refusal("dataset-columns-twice", wrong, "rename or remove one of them")
     if maps := [column.name for column in schema if "map<" in str(column.type)]:
         wrong = f"has a column of a type that datasets does not read: {maps[0]} (map)"
-        raise refusal("dataset-column-type", key, path, wrong, "remove it, or write it as a struct")
+        raise at.refusal("dataset-column-type", wrong, "remove it, or write it as a struct")
 
 
-def _refuse_broken_parquet(key: str, path: Path) -> None:
-    with path.open("rb") as handle:
+def _refuse_broken_parquet(at: Place) -> None:
+    with at.path.open("rb") as handle:
         first = handle.read(4)
-        handle.seek(max(0, path.stat().st_size - 4))
+        handle.seek(max(0, at.path.stat().st_size - 4))
         last = handle.read(4)
     if first not in _MAGIC or last not in _MAGIC:
         where = "beginning" if first not in _MAGIC else "end: it is truncated"
         wrong = f"is not a valid parquet file: PAR1 is missing at its {where}"
-        raise refusal("dataset-parquet", key, path, wrong, "copy it again")
+        raise at.refusal("dataset-parquet", wrong, "copy it again")

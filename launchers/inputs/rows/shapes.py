@@ -12,20 +12,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from launchers.inputs.row_folder import refusal
+from launchers.inputs.row_folder import Place
 
 Shape = Any
 """Keys of a map with the shape of each; a list of one shape; names of types; None for null."""
 
 
 def refuse_late(
-    key: str, path: Path, rows: Sequence[tuple[int | None, Mapping[str, Any]]], first: int
+    at: Place, rows: Sequence[tuple[int | None, Mapping[str, Any]]], first: int
 ) -> None:
     """Refuse a file whose later rows have what the first block lacks.
 
     Args:
-        key: its key in the values, for messages.
-        path: of the file.
+        at: the file.
         rows: with their numbers.
         first: rows that begin in the first block.
 
@@ -35,10 +34,8 @@ def refuse_late(
     known = shape(row for _, row in rows[:first])
     for number, row in rows[first:]:
         if name := late(known, row):
-            raise refusal(
+            raise at.refusal(
                 "dataset-columns-late",
-                key,
-                path,
                 f"has {name} in {f'row {number}' if number else 'a later row'}, but no such value "
                 f"of it in the first {first} rows, which decide about columns and types",
                 "give all rows the same keys and types, with a value of each in the first rows",
@@ -80,7 +77,7 @@ def refuse_types(
             if made != known:
                 wrong = f"has {old} as {_shown_type(made)}, and {first} as {_shown_type(known)}"
                 remedy = f"give {new} one type in all datasets, such as a text"
-                raise refusal("dataset-types-differ", key, path, wrong, remedy)
+                raise Place(key, path).refusal("dataset-types-differ", wrong, remedy)
 
 
 def _shown_type(found: Shape) -> str:

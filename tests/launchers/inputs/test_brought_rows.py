@@ -12,6 +12,7 @@ import pytest
 from launchers.exits import LaunchError
 from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
+from launchers.inputs.row_folder import Place
 from tests.launchers.inputs.test_dataset_check import GOOD, judge, lines, recipe, refusal
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
@@ -99,10 +100,10 @@ def test_a_folder_that_begins_with_an_empty_file_is_refused(tmp_path: Path) -> N
     (folder / "a.jsonl").write_bytes(b"")
     (folder / "b.jsonl").write_text(lines(GOOD))
     with pytest.raises(LaunchError) as no:
-        row_files.read("recipe.dataset[0]", folder)
+        row_files.read(Place("recipe.dataset[0]", folder))
     assert no.value.id == "dataset-empty" and "a.jsonl" in no.value.cause
     (folder / "a.jsonl").rename(folder / "c.jsonl")
-    assert [each.total for each in row_files.read("recipe.dataset[0]", folder)] == [1]
+    assert [each.total for each in row_files.read(Place("recipe.dataset[0]", folder))] == [1]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def verdict(table, name="a.parquet"):
         with pa.ipc.new_stream(file, table.schema) as writer:
             writer.write_table(table)
     try:
-        [found] = row_files.read("recipe.dataset[0]", file)
+        [found] = row_files.read(Place("recipe.dataset[0]", file))
     except LaunchError as error:
         return error.id
     return [found.total, found.rows[0][1] if found.rows else None]
@@ -178,6 +179,7 @@ import itertools, json, os
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
+from launchers.inputs.row_folder import Place
 from launchers.inputs.rows import columnar
 
 file = Path.cwd() / "a.parquet"
@@ -193,7 +195,7 @@ def counted(batches, *limits):
     return taken(itertools.chain([first], batches), *limits)
 
 columnar._taken = counted
-found, count = columnar.read("d", file, "parquet", 1024**2, 1)
+found, count = columnar.read(Place("d", file), "parquet", 1024**2, 1)
 print(json.dumps([len(found) > 500, count, max(seen)]))
 """
 

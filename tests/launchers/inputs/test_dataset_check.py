@@ -11,6 +11,7 @@ from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
 from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
+from launchers.inputs.row_folder import Place
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
@@ -211,7 +212,7 @@ def test_maps_that_are_not_one_a_line_pass_where_datasets_reads_them(
     tmp_path: Path, content: str, rows: int
 ) -> None:
     judge(tmp_path / "a.jsonl", content)
-    [found] = row_files.read("recipe.dataset[0]", tmp_path / "a.jsonl")
+    [found] = row_files.read(Place("recipe.dataset[0]", tmp_path / "a.jsonl"))
     assert [number for number, _ in found.rows] == [*range(1, rows + 1)]
 
 
@@ -260,7 +261,7 @@ def test_the_limit_of_a_dataset_is_that_of_its_files_together(
     monkeypatch.setattr(row_files, "WINDOW_BYTES", 1000)
     for n in range(10):
         (tmp_path / f"part-{n}.jsonl").write_text(lines(*[LONG] * 20))
-    [*files] = row_files.read("recipe.dataset[0]", tmp_path, 100_000)
+    [*files] = row_files.read(Place("recipe.dataset[0]", tmp_path), 100_000)
     read = sum(len(json.dumps(row)) for each in files for _, row in each.rows)
     assert 50_000 < read < 130_000
     assert not any(each.is_whole for each in files)
@@ -272,6 +273,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from launchers.inputs import row_files
+from launchers.inputs.row_folder import Place
 
 folder = Path(sys.argv[1]) if sys.argv[1:] else Path.cwd()
 image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -284,12 +286,12 @@ for shard in range(8):
         ),
     })
     pq.write_table(table, folder / f"part-{shard}.parquet", row_group_size=10)
-files = row_files.read("recipe.dataset[0]", folder, 1_000_000)
+files = row_files.read(Place("recipe.dataset[0]", folder), 1_000_000)
 assert [each.total for each in files] == [40] * 8
 assert all({*row} == {"prompt"} for each in files for _, row in each.rows)
 assert not files[0].is_whole and len(files[0].rows) >= 20
 before = pa.default_memory_pool().max_memory()
-files = row_files.read("recipe.dataset[0]", folder, 10**9)
+files = row_files.read(Place("recipe.dataset[0]", folder), 10**9)
 assert all(each.is_whole for each in files)
 print("read", pa.default_memory_pool().max_memory() == before)
 """
@@ -305,6 +307,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from launchers.inputs import row_files
+from launchers.inputs.row_folder import Place
 
 file = Path.cwd() / f"pairs.{kind.partition('-')[0]}"
 text = "t" * 50_000  # 500 of them in each of 20 batches: 500 MB
@@ -318,7 +321,7 @@ else:
         for _ in range(20):
             writer.write_table(texts)
 del texts
-[found] = row_files.read("recipe.dataset[0]", file, 10_000_000)
+[found] = row_files.read(Place("recipe.dataset[0]", file), 10_000_000)
 numbers = [number for number, _ in found.rows]
 assert (found.total, numbers[0], numbers[-1] > 9500, found.is_whole) == (10_000, 1, True, False)
 assert all(row["query"] == text for _, row in found.rows)
