@@ -135,6 +135,7 @@ import pyarrow.parquet as pq
 from launchers.exits import LaunchError
 from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
+from launchers.inputs.row_folder import Place
 
 def verdict(table, name="a.parquet"):
     file = Path.cwd() / name
