@@ -40,12 +40,12 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 
-{{/* The name of one flag; of a setting of verl the last part is looked up. Takes (flag, backend, recipe, version, known, elsewhere: the other backend's flags). */}}
+{{/* The name of one flag; of a setting of verl, torchtitan or NeMo the last part is looked up. Takes (flag, backend, recipe, version, known, elsewhere: the other backend's flags). */}}
 {{- define "megatron-dpo.validate.flag" -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
 {{- $last := splitList "." .flag | last -}}
 {{- $advice := contains "." .flag | ternary "use a flag of ms-swift: letters, digits and _" (printf "use %s" (regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _")) -}}
-{{- if regexMatch "^(data|model|optim|trainer|engine|actor_rollout_ref\\.(model|actor))\\." .flag }}
+{{- if regexMatch "^(data|model|optim|optimizer|trainer|training|parallelism|exp_manager|engine|actor_rollout_ref\\.(model|actor))\\." .flag }}
 {{- $advice = has $last .known | ternary (printf "use %s" $last) (get .backend.renamed $last | default $advice) }}
 {{- end }}
 - recipe.args: {{ .flag | quote }} is not a flag name; {{ $advice }} [flag-name]
