@@ -15,6 +15,7 @@ CHECKS = {
     "idle": "GPU memory held by another process",
     "driver": "the driver is new enough for the image's CUDA",
     "rdma": "adapters and locked memory, if the network is RDMA",
+    "interfaces": "the interfaces that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name",
     "shm": "size of /dev/shm",
     "disk": "free space for the checkpoints",
     "filesystem": "rename, hard link and lock of the workspace",

@@ -65,7 +65,7 @@ def judge_pod(
         found.append(disk(seen.free, needed))
     if settings.launch.gpus_per_node == 0:
         return found
-    found.append(shm(seen.shm))
+    found += [shm(seen.shm), interfaces(seen.named, seen.interfaces)]
     if place.nodes > 1:
         found.append(
             rdma(
@@ -128,6 +128,30 @@ def shm(size: int) -> Finding:
     if size >= SHM:
         return ok("shm", seen)
     return failed("shm", seen, "set sharedMemory.sizeLimit to 16Gi or more", code=Exit.CONFIG)
+
+
+def interfaces(named: Mapping[str, str], there: Sequence[str]) -> Finding:
+    """Check that the pod has interfaces that a variable names; otherwise NCCL or gloo fails.
+
+    NCCL takes a list of which one is enough: beginnings of names, whole names after ``=``, others
+    than these after ``^``. Gloo needs each of its whole names.
+
+    >>> [interfaces({name: value}, ["lo", "eth0"]).state for name, value in (
+    ...     ("NCCL_SOCKET_IFNAME", "en,eth"), ("NCCL_SOCKET_IFNAME", "=eth"),
+    ...     ("NCCL_SOCKET_IFNAME", "^lo"), ("GLOO_SOCKET_IFNAME", "eth0,ib0"))]
+    ['ok', 'failed', 'ok', 'failed']
+    """
+    for name, value in named.items():
+        is_gloo = name.startswith("GLOO")
+        is_whole = is_gloo or value.startswith("=")
+        words = value.lstrip("=").split(",")
+        known = [any(t == w if is_whole else t.startswith(w) for t in there) for w in words]
+        if not value.startswith("^") and not (all(known) if is_gloo else any(known)):
+            seen = f"{name}={value} is none of the pod's interfaces: {', '.join(there)}"
+            return failed(
+                "interfaces", seen, f"set one of them, or remove {name}", code=Exit.CONFIG
+            )
+    return ok("interfaces", ", ".join(named.values()) or "chosen by NCCL and gloo")
 
 
 def disk(free: int, needed: int | None) -> Finding:

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ SMI_TIMEOUT_SECONDS = 20.0
 _NO_DEVICES = "No devices were found"
 """What nvidia-smi says, with exit code 6, on a host with a driver and without a GPU."""
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
+INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 OPERATIONS_SECONDS = 45.0
 """Time for the operations on the workspace: more than ``lookup`` repeats each question."""
 PROBE, OWNER = ".probe-", "owner"
@@ -104,6 +106,10 @@ class PodFacts:
     xids: tuple[str, ...]
     visible: str | None
     """CUDA_VISIBLE_DEVICES."""
+    named: Mapping[str, str]
+    """Values of the variables in ``INTERFACES`` that are set."""
+    interfaces: tuple[str, ...]
+    """Names of the pod's network interfaces."""
     operations: Mapping[str, int] = field(default_factory=dict)
     """Errno of each operation that the workspace's file system lacks; 0 of one that it has."""
 
@@ -140,6 +146,8 @@ def gather(
         never_run=tuple(never_run()),
         xids=_xids() if gpus else (),
         visible=env.get("CUDA_VISIBLE_DEVICES"),
+        named={name: env[name] for name in INTERFACES if env.get(name)},
+        interfaces=tuple(name for _, name in socket.if_nameindex()),
         operations={} if scratch is None else operations(scratch),
     )
 

@@ -4,8 +4,20 @@ The dry runs go through the real admission: webhooks, Pod Security, LimitRange, 
 priority, policies.
 """
 
-from scripts.doctor.api import CONFIG_MAPS, JOBSETS, NAMESPACES, SECRETS, SERVICES, Answer
+from collections.abc import Mapping
+
+from scripts.doctor.api import (
+    CONFIG_MAPS,
+    JOBSETS,
+    NAMESPACES,
+    POLICIES,
+    SECRETS,
+    SERVICES,
+    Answer,
+    Object,
+)
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
+from scripts.doctor.nodes import selects
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
 
@@ -88,6 +100,44 @@ def check_pods(release: Release, snapshot: Snapshot) -> list[Finding]:
     found = [_pods(job, snapshot.pods[job.name]) for job in release.jobset.jobs]
     texts = {text for each in snapshot.pods.values() for text in each.warnings}
     return [*found, *(warn("pods-warning", "pods", text) for text in sorted(texts))]
+
+
+def check_network(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check that the NetworkPolicies of the namespace let the ranks reach each other.
+
+    Policies add up: one that admits the run's pods is enough. Peers by namespace or address are
+    taken for ones that do; a user who may not read policies learns nothing here.
+    """
+    answer = snapshot.listed(POLICIES)
+    if release.gang.count == 1 or release.of_kind("NetworkPolicy") or not answer.found:
+        return []
+    labels = release.gang.labels
+    specs = {each["metadata"]["name"]: each["spec"] for each in answer.items}
+    found = []
+    for side, peers in (("ingress", "from"), ("egress", "to")):
+        closing = {
+            name: spec.get(side) or ()
+            for name, spec in specs.items()
+            if selects(spec.get("podSelector") or {}, labels) and _has_side(spec, side)
+        }
+        rules = [rule for each in closing.values() for rule in each]
+        if closing and not any(_admits(rule, peers, labels) for rule in rules):
+            text = f"{names(closing)} closes {side}, where they apply: ranks would not be reached"
+            remedy = "set networkPolicy.enabled: true, whose policy admits the run's pods"
+            found.append(warn("network-policy-closes", "NetworkPolicies", text, remedy))
+    return found
+
+
+def _has_side(spec: Object, side: str) -> bool:
+    given = spec.get("policyTypes") or ["Ingress", *(["Egress"] if "egress" in spec else [])]
+    return side.capitalize() in given
+
+
+def _admits(rule: Object, peers: str, labels: Mapping[str, str]) -> bool:
+    others = [each for each in rule.get(peers) or () if set(each) != {"podSelector"}]
+    own = [each["podSelector"] for each in rule.get(peers) or () if set(each) == {"podSelector"}]
+    is_any = not rule.get(peers) or others or any(selects(each, labels) for each in own)
+    return bool(is_any) and not rule.get("ports")
 
 
 def _pods(job: ReplicatedJob, answer: Answer) -> Finding:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from scripts.doctor.admission import check_jobset, check_name, check_pods
+from scripts.doctor.admission import check_jobset, check_name, check_network, check_pods
 from scripts.doctor.api import connect
 from scripts.doctor.control_plane import answers, check_apis, check_controllers, check_server
 from scripts.doctor.findings import Finding, Report, as_json, show
@@ -76,6 +76,7 @@ def examine(release: Release, snapshot: Snapshot) -> list[Finding]:
         *check_name(release, snapshot),
         *check_jobset(release, snapshot),
         *check_pods(release, snapshot),
+        *check_network(release, snapshot),
         *check_account(release, snapshot),
         *check_resource_quota(admitted, snapshot),
         *(_check_kueue(admitted, snapshot) if has_kueue else ()),

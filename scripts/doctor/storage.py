@@ -1,5 +1,6 @@
 """Claims that the pods mount: existing, bound, and writable from all nodes of the gang."""
 
+import re
 from collections.abc import Sequence
 
 from scripts.doctor.api import CLAIMS, CLASSES, DRIVERS, Object
@@ -11,6 +12,12 @@ from scripts.manifest import Release
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 HELM_RELEASE = "meta.helm.sh/release-name"
 SHARED = "ReadWriteMany"
+_ONE_NODE = re.compile(
+    r"(ebs|disk)\.csi\.(aws|azure)\.com|pd\.csi\.storage\.gke\.io|blockvolume\.csi\.oraclecloud\.com"
+    r"|(rancher|k8s)\.io/(local-path|minikube-hostpath)|kubernetes\.io/(aws-ebs|azure-disk|gce-pd"
+    r"|no-provisioner)|cinder\.csi\.openstack\.org|(topolvm|openebs)\.io(/local)?|local\.csi\.\S+"
+)
+"""Provisioners whose volumes no two nodes write to, by the documents of each driver."""
 _CLAIM = (
     "use a claim of a volume: workspace.existingClaim, or persistentVolumeClaim in extraVolumes"
 )
@@ -89,10 +96,10 @@ def _new_claim(release: Release, claim: Object, pods: int, snapshot: Snapshot) -
     if spec.get("volumeName") and spec.get("storageClassName") == "":
         text = f"binds to volume {spec['volumeName']}, without a class"
         return [ok("claim-volume", subject, text)]
-    return [_storage_class(spec.get("storageClassName"), snapshot)]
+    return [_storage_class(spec.get("storageClassName"), pods, snapshot)]
 
 
-def _storage_class(name: str | None, snapshot: Snapshot) -> Finding:
+def _storage_class(name: str | None, pods: int, snapshot: Snapshot) -> Finding:
     answer = snapshot.listed(CLASSES)
     subject = f"storage class {name or '(default)'}"
     if not answer.found:
@@ -104,6 +111,10 @@ def _storage_class(name: str | None, snapshot: Snapshot) -> Finding:
     defaults = [item for item in answer.items if _annotations(item).get(DEFAULT_CLASS) == "true"]
     if not name and not defaults:
         return fail("storage-class-no-default", subject, "the cluster has no default one", remedy)
+    used = snapshot.named(CLASSES, name).content if name else defaults[0]
+    if _ONE_NODE.fullmatch(str(used.get("provisioner", ""))) and pods > 1:
+        found = f"makes disks of one node ({used['provisioner']}), and {pods} pods write to it"
+        return fail("storage-class-one-node", subject, found, remedy)
     if name:
         found = f"exists; the API does not show whether it supports {SHARED}"
         return warn("storage-class-modes", subject, found, "ask its administrator")

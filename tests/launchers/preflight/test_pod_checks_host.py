@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.preflight.pod_checks import caches, disk, rdma, shm, versions
+from launchers.preflight.pod_checks import caches, disk, interfaces, rdma, shm, versions
 from launchers.preflight.probes import REQUIRED_PACKAGES, gather, torch_cuda
 
 MEGATRON = {"torch": "2.11.0+cu130", "ms-swift": "4.4.1", "megatron-core": "0.18.0"}
@@ -97,9 +97,13 @@ def test_torchs_cuda_is_read_from_its_file(tmp_path: Path, line: str, cuda: str 
 
 def test_this_machine_can_be_looked_at(tmp_path: Path) -> None:
     env = {"HF_HOME": str(tmp_path / "ws" / "cache"), "MODELSCOPE_CACHE": "/nowhere"}
+    env |= {"GLOO_SOCKET_IFNAME": "ib0", "NCCL_SOCKET_IFNAME": ""}
     facts = gather(env, tmp_path / "ws", "transformers", gpus=True)
     assert (facts.smi, facts.smi_error) == (None, "")  # no PATH, no nvidia-smi
     assert facts.caches == {"HF_HOME": True, "MODELSCOPE_CACHE": False}
     assert facts.free > 0
+    found = interfaces(facts.named, facts.interfaces)
+    assert (found.state, found.code, "lo" in found.seen) == ("failed", Exit.CONFIG, True)
+    assert (facts.named, interfaces({}, ()).state) == ({"GLOO_SOCKET_IFNAME": "ib0"}, "ok")
     assert facts.memlock == -1 or facts.memlock > 0
     assert set(facts.versions) == {"torch", "ms-swift"}

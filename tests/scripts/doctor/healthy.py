@@ -33,6 +33,7 @@ PLURALS = {
     "CSIDriver": "csidrivers",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ResourceQuota": "resourcequotas",
+    "NetworkPolicy": "networkpolicies",
     "Deployment": "deployments",
     "ConfigMap": "configmaps",
     "Service": "services",

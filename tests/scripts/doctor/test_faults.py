@@ -1,9 +1,11 @@
 """Each fault of a cluster, planted alone in a healthy one: the one line that says it."""
 
 import copy
+from typing import Any
 
 import pytest
 
+from scripts.doctor.admission import check_network
 from scripts.doctor.api import Answer
 from scripts.doctor.command import examine
 from scripts.doctor.findings import Finding, Level
@@ -90,3 +92,31 @@ def test_a_container_that_admission_adds_would_keep_the_run_from_its_end() -> No
     added = {**pod, "containers": [*pod["containers"], {"name": "istio-proxy"}]}
     findings = examine(release(), snapshot(release(), pods={"node": found({"spec": added})}))
     assert [e.id for e in findings if e.level is Level.FAIL] == ["pods-injected"]
+
+
+OWN: dict[str, Any] = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "megatron-dpo"}}}
+
+
+@pytest.mark.parametrize(
+    ("ingress", "sets", "ids"),
+    [
+        ([], (), ["network-policy-closes"]),
+        (
+            [{"from": [{"podSelector": {"matchLabels": {"app": "x"}}}]}],
+            (),
+            ["network-policy-closes"],
+        ),
+        ([{"ports": [{"port": 443}]}], (), ["network-policy-closes"]),
+        ([], ("networkPolicy.enabled=true", "networkPolicy.egress[0].ports[0].port=443"), []),
+        ([{"from": [OWN]}], (), []),
+        ([{"from": [{"namespaceSelector": {}}]}], (), []),
+        ([{}], (), []),
+    ],
+)
+def test_a_policy_that_keeps_the_ranks_apart_is_named(
+    ingress: list[Any], sets: tuple[str, ...], ids: list[str]
+) -> None:
+    denied = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": ingress}
+    there = [*objects(), healthy.named("NetworkPolicy", "deny", spec=denied)]
+    chosen = release(*sets)
+    assert [e.id for e in check_network(chosen, snapshot(chosen, there))] == ids

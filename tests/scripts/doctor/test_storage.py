@@ -43,6 +43,15 @@ def test_a_default_class_is_used_and_named() -> None:
     assert lines(NEW, default) == [("warn", "storage-class-default")]
 
 
+@pytest.mark.parametrize("provisioner", ["ebs.csi.aws.com", "rancher.io/local-path"])
+def test_a_class_of_disks_of_one_node_is_refused(provisioner: str) -> None:
+    disks = named("StorageClass", "gp3", provisioner=provisioner)
+    chosen = (*NEW, "workspace.pvc.storageClassName=gp3")
+    assert lines(chosen, disks) == [("fail", "storage-class-one-node")]
+    disks["metadata"]["annotations"] = DEFAULT
+    assert lines(NEW, disks) == [("fail", "storage-class-one-node")]
+
+
 def test_a_claim_that_was_kept_is_taken_up_by_a_run_of_its_name_only() -> None:
     (name,) = release(*NEW).claims
     mine = claim(name, annotations={"meta.helm.sh/release-name": "dpo"})
