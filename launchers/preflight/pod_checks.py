@@ -94,7 +94,6 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
         *healthy(own),
         *unused(own),
         driver(seen.smi, seen.torch_cuda),
-        *kernel_log(seen.xids),
     ]
 
 
@@ -348,12 +347,3 @@ def driver(smi: Smi, cuda: str | None) -> Finding:
         remedy = f"use nodes with a newer driver, or an image with CUDA {smi.cuda}"
         return failed("driver", seen, remedy)
     return ok("driver", seen)
-
-
-def kernel_log(xids: Sequence[str]) -> list[Finding]:
-    """Warn about the driver's errors in the kernel log, if the pod may read it.
-
-    They may precede the last reset, so they do not end the run.
-    """
-    remedy = "look up the Xid in NVIDIA's catalogue"
-    return [warning("health", f"in the kernel's log: {line}", remedy) for line in xids[-4:]]

@@ -103,7 +103,6 @@ class PodFacts:
     """The run's patches of packages that are installed as distributions."""
     never_run: tuple[str, ...]
     """Installed packages that no GPU run of this project has had, with versions."""
-    xids: tuple[str, ...]
     visible: str | None
     """CUDA_VISIBLE_DEVICES."""
     named: Mapping[str, str]
@@ -144,7 +143,6 @@ def gather(
         versions={name: _version(name, row[0]) for name, row in _needed(backend).items()},
         verdicts=tuple(_judged(features)),
         never_run=tuple(never_run()),
-        xids=_xids() if gpus else (),
         visible=env.get("CUDA_VISIBLE_DEVICES"),
         named={name: env[name] for name in INTERFACES if env.get(name)},
         interfaces=tuple(name for _, name in socket.if_nameindex()),
@@ -330,20 +328,6 @@ def _caches(env: Mapping[str, str], workspace: Path) -> dict[str, bool]:
     root = os.path.realpath(workspace)
     places = {name: os.path.realpath(env[name]) for name in CACHES if env.get(name)}
     return {n: os.path.commonpath([root, place]) == root for n, place in places.items()}
-
-
-def _xids() -> tuple[str, ...]:
-    """Read the driver's errors from the kernel's ring buffer, if permitted."""
-    lines = []
-    with contextlib.suppress(OSError):
-        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            while True:  # one record a read, until EAGAIN
-                lines.append(os.read(log, 8192).decode(errors="replace"))
-        finally:
-            os.close(log)
-    found = (re.search(r"NVRM: Xid.*", line) for line in lines)
-    return tuple(match.group(0)[:200] for match in found if match)
 
 
 def with_gpus(settings: Settings, env: Mapping[str, str]) -> Settings:

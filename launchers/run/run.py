@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from launchers import logs
+from launchers import logs, version
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch, Settings
 from launchers.config.workspace import Workspace
@@ -199,7 +199,12 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 log_held_out(progress.training)
                 ends, own = leader.peers.agreement.ends, str(settings.training.budget)
                 identity = {**decision.identity, **({"budget": own} if ends else {})}
-                origin = Origin.of(settings, prepared.outputs, inputs.model)
+                origin = Origin(
+                    outputs=prepared.outputs,
+                    model=inputs.model,
+                    image=launch.image,
+                    launcher=version.own_digest(settings.gang.launcher_digest),
+                )
                 finish(launch, trained, identity, last.folder(work), origin, env)
                 found = (ends, summary(work.export_test), "" if ends else measure(launch, env))
                 progress.end("done", "; ".join(filter(None, found)))

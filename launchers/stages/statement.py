@@ -14,9 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import version
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.evaluation.evaluations import Evaluation
 from launchers.metrics import reader
@@ -48,18 +46,6 @@ class Origin:
     """As the values name it; empty outside of Kubernetes."""
     launcher: str = ""
     """Digest of the launcher's sources."""
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        outputs: Sequence[Sequence[str]],
-        model: Path,
-    ) -> Origin:
-        """Return what the launcher of a run knows."""
-        launcher = version.own_digest(settings.gang.launcher_digest)
-        image = settings.launch.image
-        return cls(outputs=outputs, model=model, image=image, launcher=launcher)
 
 
 def text(

@@ -78,7 +78,7 @@ ALLOWED: dict[str, str] = {
     "the node (/proc, /sys, cgroups, devices): a check or a figure is left out": """
         system/proc_stat.py:has_ended
         preflight/probes.py:torch_cuda preflight/probes.py:_ipc_lock preflight/probes.py:_size
-        preflight/probes.py:_xids storage/lock_owner.py:_place system/host_memory.py:_stored
+        storage/lock_owner.py:_place system/host_memory.py:_stored
         system/host_memory.py:_text
         system/proc_stat.py:read_stat system/process.py:Child.end state/stacks.py:_environ
         state/stacks.py:_held standby/message.py:_set_oom_score standby/message.py:_oom_score_of

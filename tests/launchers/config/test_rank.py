@@ -50,22 +50,6 @@ def test_slurm_gives_rank_and_rank_zeros_host(nodes: str, env: dict[str, str], m
     assert (place.rank, place.nodes, place.master_addr) == (1, 2, master)
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"JOB_COMPLETION_INDEX": "2"}, "node rank 2 of 2 nodes"),
-        ({"JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
-        ({"DPO_NODES": "two"}, "DPO_NODES='two'"),
-        ({"DPO_MASTER_ADDR": ""}, "DPO_MASTER_ADDR is not set"),
-        ({"DPO_MASTER_PORT": "70000"}, "DPO_MASTER_PORT=70000"),
-    ],
-)
-def test_a_wrong_place_is_refused_by_name(change: dict[str, str], named: str) -> None:
-    with pytest.raises(LaunchError, match=named) as refusal:
-        place_of(JOBSET | change)
-    assert refusal.value.code == Exit.CONFIG
-
-
 TORCHRUN = of("""
 GROUP_RANK=1 GROUP_WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 RANK=1 WORLD_SIZE=2
 MASTER_ADDR=h0 MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none
@@ -130,6 +114,11 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
 @pytest.mark.parametrize(
     ("env", "id", "named"),
     [
+        (JOBSET | {"JOB_COMPLETION_INDEX": "2"}, "node-rank-range", "node rank 2 of 2 nodes"),
+        (JOBSET | {"JOB_COMPLETION_INDEX": "-1"}, "env-integer", "JOB_COMPLETION_INDEX='-1'"),
+        (JOBSET | {"DPO_NODES": "two"}, "env-integer", "DPO_NODES='two'"),
+        (JOBSET | {"DPO_MASTER_ADDR": ""}, "env-missing", "DPO_MASTER_ADDR is not set"),
+        (JOBSET | {"DPO_MASTER_PORT": "70000"}, "env-port", "DPO_MASTER_PORT=70000"),
         ({"NNODES": "2", "MASTER_ADDR": "h0"}, "launch-incomplete", "NNODES=2 without NODE_RANK"),
         ({"NODE_RANK": "0"}, "launch-incomplete", "NODE_RANK=0 without NNODES"),
         ({"RANK": "0"}, "launch-incomplete", "RANK=0 without WORLD_SIZE"),

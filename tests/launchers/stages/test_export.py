@@ -89,16 +89,10 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     assert not work.export.exists()
 
 
-NAMES = ("phases_megatron", "seal_megatron", "metrics", "overlap", "search_path")
-EACH = [f"/opt/launchers/swift_{name}.py" for name in NAMES]
-"""Of a checkpoint made when each feature was a plugin."""
-
-
-@pytest.mark.parametrize("own", [["/opt/launchers/training/swift_plugin.py"], EACH])
-def test_the_export_names_no_plugin_of_the_launcher(work: Workspace, own: list[str]) -> None:
-    folder = work.checkpoints / "checkpoint-7"
+def test_the_export_names_no_plugin_of_the_launcher(work: Workspace) -> None:
+    folder, own = work.checkpoints / "checkpoint-7", "/opt/launchers/training/swift_plugin.py"
     arguments = {"lr": 1e-4, "callbacks": ["seal", "mine", "metrics"]}
-    arguments |= {"external_plugins": [*own, "/w/code/plugins/pairs.py"]}
+    arguments |= {"external_plugins": [own, "/w/code/plugins/pairs.py"]}
     (folder / "args.json").write_text(json.dumps(arguments))
     seal(folder, 7)
     export(work, LAST, INPUTS, holder="pod")
