@@ -8,9 +8,6 @@ from rich.table import Table
 
 from launchers.logs import printable
 
-SCHEMA = 1
-"""Version of each JSON document, see ``documents.yaml``."""
-
 
 class Terminal(Console):
     """A console that prints no control character of a text, wherever the text is nested.

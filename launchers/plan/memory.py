@@ -67,6 +67,8 @@ class Memory(Items):
     """GiB of the fullest rank; ``host`` is per node and not part of ``total``."""
 
     host: float
+    host_queued: float
+    """Part of ``host`` that is in use only where files are written more slowly than gathered."""
     per_stage: tuple[float, ...]
     context: float
     """Part of ``overhead`` that PyTorch's counters do not include."""
@@ -93,6 +95,7 @@ def predict(model: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     return Memory(
         **{name: value / GIB for name, value in asdict(fullest).items()},
         host=node.total / GIB,
+        host_queued=(node.gathered - _gathered(model, training, files=1)) / GIB,
         per_stage=totals,
         context=fit.context,
     )
@@ -233,13 +236,13 @@ def host(model: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     )
 
 
-def _gathered(model: ModelConfig, training: Training) -> float:
-    """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
+def _gathered(model: ModelConfig, training: Training, files: int = SHARD_FILES) -> float:
+    """Return the peak bytes of safetensors held by rank 0 (``save_weights``), with so many files.
 
     An adapter is one file, a model several; with merging an adapter's checkpoint writes both. The
     largest tensor, an embedding, is gathered before a full file is handed to its writer.
     """
-    shard = min(SHARD_FILES * SHARD_FILE + 2 * model.embedding_parameters, 2 * model.parameters)
+    shard = min(files * SHARD_FILE + 2 * model.embedding_parameters, 2 * model.parameters)
     if training.tuner == "full":
         return shard
     own = 2 * whole(model, training, IN_PEFT)

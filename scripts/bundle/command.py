@@ -20,7 +20,6 @@ from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
 from scripts.report.locate import located
-from scripts.terminal import SCHEMA
 
 CONTENTS = "CONTENTS.md"
 
@@ -67,7 +66,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
 def document(bundle: Bundle, run: str, file: Path) -> Mapping[str, Any]:
     """Return what a written bundle holds as JSON data; sizes are bytes."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "run": run,
         "file": str(file.resolve()),
         "bytes": file.stat().st_size,

@@ -26,7 +26,7 @@ from scripts.observe.ways import Source
 from scripts.observe.workspace import check_folder, made
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem, UnknownState
-from scripts.terminal import SCHEMA, plain_table
+from scripts.terminal import plain_table
 from scripts.why.reasons import missing_run
 
 Ask = Callable[[str], bool]
@@ -190,7 +190,7 @@ def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     """
     place, held = read(target)
     if as_data:
-        found = {"schema": SCHEMA, "workspace": place.how, "runs": [asdict(each) for each in held]}
+        found = {"schema": 1, "workspace": place.how, "runs": [asdict(each) for each in held]}
         print_json(console, found)
     else:
         show(held, console)
@@ -224,7 +224,7 @@ def remove(
         return int(Exit.FAILED)
     done = place.call("remove", *names)
     if as_data:
-        print_json(console, {"schema": SCHEMA, "workspace": place.how, **done})
+        print_json(console, {"schema": 1, "workspace": place.how, **done})
         return int(Exit.FAILED if done["why"] else Exit.OK)
     for name in done["removed"]:
         console.print(f"removed {name}", highlight=False)

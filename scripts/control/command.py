@@ -19,7 +19,6 @@ from scripts.observe.cluster import failure
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
-from scripts.terminal import SCHEMA
 from scripts.why.reasons import missing_run, no_run
 
 GONE_SECONDS = 600.0
@@ -123,7 +122,7 @@ def _do(api: Api, run: str, action: Action, console: Console, ask: Ask, *, as_da
 def document(api: Api, run: str, action: Action) -> Mapping[str, Any]:
     """Return what was done as JSON data; `requests` is empty if nothing was changed."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "context": api.context,
         "namespace": api.namespace,
         "run": run,

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from scripts.doctor.api import Answer
-from scripts.terminal import SCHEMA
 
 
 class Level(StrEnum):
@@ -93,7 +92,7 @@ class Report:
 def as_json(report: Report) -> str:
     """Return the report as one JSON document."""
     content = {
-        "schema": SCHEMA,
+        "schema": 1,
         "context": report.context,
         "namespace": report.namespace,
         "run": report.run,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from launchers.logs import printable
 from scripts.problem import WrongUse
-from scripts.terminal import SCHEMA
 
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is printed in parts: a progress bar may never end one."""
@@ -35,7 +34,7 @@ class Format:
         """
         found = lines if self.pattern is None else filter(self.pattern.search, lines)
         if self.as_data:
-            begin = f'{{"schema": {SCHEMA}, "rank": {self.rank}, "line": '
+            begin = f'{{"schema": 1, "rank": {self.rank}, "line": '
             return "".join(f"{begin}{json.dumps(line)}}}\n" for line in found)
         prefix = f"rank {self.rank:>{self.width}} | "
         # a progress bar returns to the begin of its line

@@ -114,7 +114,8 @@ def _host(submission: Submission, plan: Plan) -> list[Refusal]:
         return []
     each = 0.0 if found is None else found.host * plan.job.gpus_per_node
     need = each if plan.memory is None else plan.memory.host
-    if need * GIB <= limit:
+    queued = 0.0 if plan.memory is None else plan.memory.host_queued
+    if (need - queued) * GIB <= limit:
         return []
     less = "use more nodes" if found else "lower recipe.args.optimizer_offload_fraction"
     says = (
@@ -144,11 +145,11 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     limit = submission.pod.memory
     if plan.memory is not None and limit is not None:
         left = limit / GIB - plan.memory.host
-        if 0 <= left < HOST_ERROR_SHARE * plan.memory.host:
-            found.append(
-                f"host memory is tight: {left:.0f} GiB above the prediction is within its error; "
-                "raise resources.limits.memory"
-            )
+        if -plan.memory.host_queued <= left < HOST_ERROR_SHARE * plan.memory.host:
+            why = f"{left:.0f} GiB above the prediction is within its error"
+            if left < 0:
+                why = f"{-left:.0f} GiB lack where a save is written more slowly than gathered"
+            found.append(f"host memory is tight: {why}; raise resources.limits.memory")
     if gpu is not None and gpu.domain and plan.job.nodes > 1:
         found.append(
             f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "

@@ -34,13 +34,12 @@ from launchers.state.json_text import part
 from scripts.observe import spent
 from scripts.report import facts, timeline
 from scripts.report.record import Attempt, RunRecord
-from scripts.terminal import SCHEMA
 
 
 def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:
     """Return the document of runs and their distinct names."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "runs": [_run(run, name) for run, name in zip(runs, names, strict=True)],
     }
 

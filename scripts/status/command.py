@@ -19,7 +19,6 @@ from scripts.plan.units import time_text
 from scripts.start.view import start
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
-from scripts.terminal import SCHEMA
 from scripts.why.command import EXITS
 from scripts.why.reasons import Kind
 
@@ -86,7 +85,7 @@ def document(status: Status, look: Look, said: list[str]) -> Mapping[str, Any]:
     for name in ("spent", "gpu_model"):
         del fields[name]
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         **fields,
         "cost": spent.document(status.spent, prices.read(), status.gpu_model),
         "stale_seconds": look.stale_seconds,

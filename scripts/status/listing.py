@@ -32,7 +32,7 @@ from scripts.problem import Problem, UnknownState
 from scripts.start.forecast import SOON, Start, clock
 from scripts.start.view import starts
 from scripts.status.summary import Status, summarise
-from scripts.terminal import SCHEMA, plain_table
+from scripts.terminal import plain_table
 from scripts.why.command import COLOURS
 
 UNBOUNDED = 10_000
@@ -92,7 +92,7 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     lines = [line(each) for each in _statuses([view for view, _ in found])]
     notes += _notes(found)
     if as_data:
-        content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
+        content = {"schema": 1, "context": api.context, "namespace": api.namespace}
         content |= {"runs": [asdict(each) for each in lines], "notes": notes}
         print_json(console, content)
         return int(code)

@@ -22,7 +22,7 @@ from scripts.start.view import start
 from scripts.submit import budget, follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
-from scripts.terminal import SCHEMA, terminal
+from scripts.terminal import terminal
 from scripts.why.reasons import Reason
 
 EXISTS = "release-exists"
@@ -92,7 +92,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
 def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
     """Return a submission as JSON data."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "run": request.target.run,
         "dry_run": request.dry_run,
         **asdict(outcome),

@@ -20,7 +20,7 @@ from scripts.report.command import MOST as MOST_IN_A_REPORT
 from scripts.submit import command as submitting
 from scripts.submit.command import Outcome
 from scripts.sweep.variants import Variant, variants
-from scripts.terminal import SCHEMA, terminal
+from scripts.terminal import terminal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ def run(
 
 def document(request: Request, done: Sequence[Submitted]) -> Mapping[str, Any]:
     """Return a sweep as JSON data."""
-    return {"schema": SCHEMA, "dry_run": request.dry_run, "runs": [_row(each) for each in done]}
+    return {"schema": 1, "dry_run": request.dry_run, "runs": [_row(each) for each in done]}
 
 
 def _row(each: Submitted) -> Mapping[str, Any]:

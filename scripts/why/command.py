@@ -13,7 +13,6 @@ from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.start.forecast import Start
 from scripts.start.view import start
-from scripts.terminal import SCHEMA
 from scripts.why.reasons import Kind, Reason, explain
 
 COLOURS = {
@@ -62,7 +61,7 @@ def document(
 ) -> Mapping[str, Any]:
     """Return the reasons, and when the run starts, as JSON data."""
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "context": view.snapshot.context,
         "namespace": view.namespace,
         "run": view.run,

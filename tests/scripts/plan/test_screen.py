@@ -189,14 +189,24 @@ def test_memory_within_the_predictions_error_is_a_warning() -> None:
     assert over.is_too_big
 
 
-@pytest.mark.parametrize(("gib", "is_tight"), [(1.14, True), (1.16, False), (0.99, False)])
-def test_host_memory_within_the_predictions_error_is_a_warning(gib: float, is_tight: bool) -> None:
+def test_host_memory_within_the_predictions_error_or_without_files_in_a_queue_is_a_warning() -> (
+    None
+):
     release, plan = planned()
     assert plan.memory is not None
-    pod = replace(release.pod, memory=gib * plan.memory.host * GIB)
-    verdict = judge(replace(release, pod=pod), plan)
-    assert any("host memory is tight" in line for line in verdict.warnings) == is_tight
-    assert verdict.is_too_big == (gib < 1)
+    need, queued = plan.memory.host, plan.memory.host_queued
+    for gib, said in (
+        (1.14, "is within its error"),
+        (1.16, ""),
+        (0, "lack where"),
+        (-1, "refused"),
+    ):
+        limit = gib * need if gib > 0 else need - queued / 2 + gib * queued
+        pod = replace(release.pod, memory=limit * GIB)
+        verdict = judge(replace(release, pod=pod), plan)
+        tight = [line for line in verdict.warnings if "host memory is tight" in line]
+        assert all(said in line for line in tight) and bool(tight) is (said not in ("", "refused"))
+        assert verdict.is_too_big is (said == "refused")
 
 
 @pytest.mark.parametrize(
