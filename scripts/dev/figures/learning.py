@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 NONE = "None yet."
 OURS, UPSTREAM = "ours", "upstream"
 COLOURS = {OURS: "#4477aa", UPSTREAM: "#ee6677"}
-COLUMNS = ("figure", "ours", "upstream", "difference, 90 % interval", "bound", "power", "result")
+COLUMNS = ("figure", "ours", "upstream", "difference, 90 % interval", "bound", "result")
 OTHERS = {
     "kernels": "upstream with other kernels",
     "equal-weights": "equal weights of pairs",
@@ -48,7 +48,7 @@ def _line(name: str, test: Record, others: Sequence[Mapping[str, Any]]) -> tuple
     span = f"{test['mean']:+.4f}, {test['low']:+.4f} to {test['high']:+.4f}"
     said = "equivalent" if test["equivalent"] else "different"
     controls = (_interval(other.get(name)) for other in others)
-    return (name, *means, span, f"{test['bound']:g}", f"{test['power']:.2f}", said, *controls)
+    return (name, *means, span, f"{test['bound']:g}", said, *controls)
 
 
 def _interval(test: Record | None) -> str:
