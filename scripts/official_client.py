@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import util
 from types import ModuleType
 from typing import Any
@@ -44,33 +45,15 @@ def _add_package() -> None:
     if spec is None:
         return  # the import of a module says so
     package = util.module_from_spec(spec)
-    package.__getattr__ = _submodule  # type: ignore[method-assign]  # PEP 562
+    package.__getattr__ = partial(_submodule, CLIENT)  # type: ignore[method-assign]  # PEP 562
     sys.modules[CLIENT] = package
 
 
-def _submodule(name: str) -> ModuleType:
+def _submodule(package: str, name: str) -> ModuleType:
     try:
-        return importlib.import_module(f"{CLIENT}.{name}")
+        return importlib.import_module(f"{package}.{name}")
     except ModuleNotFoundError as error:
         raise AttributeError(str(error)) from None
-
-
-class _Deferred(ModuleType):
-    """Stands for a module of which an importer keeps names; each is imported when it is used."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return importlib.import_module(f"{self.__name__}.{name}")
-
-
-class _Session(ModuleType):
-    """Stands for `requests_oauthlib`."""
-
-    @staticmethod
-    def OAuth2Session(*words: Any, **options: Any) -> Any:  # noqa: N802, the module's name for it
-        """Return a session of the module itself."""
-        return importlib.import_module(SESSION).OAuth2Session(*words, **options)
 
 
 @contextmanager
@@ -89,10 +72,15 @@ def errors() -> Iterator[list[str]]:
 
 @contextmanager
 def _without_oauth() -> Iterator[None]:
-    """Give the importers within it stand-ins for the modules of OAuth."""
-    package = _Deferred(OAUTH)
-    package.__path__ = []
-    made = {SESSION: _Session(SESSION), OAUTH: package, f"{OAUTH}.oauth2": ModuleType(OAUTH)}
+    """Give the importers within it stand-ins for the modules of OAuth, imported when used."""
+
+    def session(*words: Any, **options: Any) -> Any:
+        return importlib.import_module(SESSION).OAuth2Session(*words, **options)
+
+    package = ModuleType(OAUTH)
+    made = {SESSION: ModuleType(SESSION), OAUTH: package, f"{OAUTH}.oauth2": ModuleType(OAUTH)}
+    vars(made[SESSION])["OAuth2Session"] = session
+    vars(package).update(__path__=[], __getattr__=partial(_submodule, OAUTH))
     used = {name: module for name, module in made.items() if name not in sys.modules}
     sys.modules.update(used)
     try:

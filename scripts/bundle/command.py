@@ -120,16 +120,14 @@ def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> B
 
 
 def _read(entry: Entry, redactor: Redactor) -> tuple[str, bool]:
-    text, is_cut = logs.excerpt(entry.path)
     if entry.treatment == "data":
-        text, is_cut = entry.path.read_text(encoding="utf-8", errors="replace"), False
+        text = entry.path.read_text(encoding="utf-8", errors="replace")
         try:
             return _json(redactor.data(json.loads(text))).decode(), False
         except (ValueError, RecursionError):  # torn: shown as it is
             return redactor.text(text), False
-    if entry.treatment == "lines":
-        return redactor.text(text), is_cut
-    return _log(text, redactor), is_cut
+    text, is_cut = logs.excerpt(entry.path)
+    return redactor.text(text) if entry.treatment == "lines" else _log(text, redactor), is_cut
 
 
 def _log(text: str, redactor: Redactor) -> str:

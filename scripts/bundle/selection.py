@@ -53,6 +53,7 @@ class Entry:
 
 def entries(home: Path) -> Iterator[Entry]:
     """Yield all files of a run's folder in the order of their names; links are not followed."""
+    newest = _newest(home)
     for folder, folders, files in os.walk(home):
         folders.sort()
         for file in sorted(files):
@@ -61,7 +62,7 @@ def entries(home: Path) -> Iterator[Entry]:
             if path.is_symlink() or not path.is_file():
                 yield Entry(path=path, name=name, size=0, reason="not a regular file")
                 continue
-            yield _entry(path, name, path.stat().st_size, _newest(home))
+            yield _entry(path, name, path.stat().st_size, newest)
 
 
 def _entry(path: Path, name: str, size: int, newest: frozenset[str]) -> Entry:

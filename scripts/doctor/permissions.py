@@ -1,20 +1,7 @@
 """Permissions that a user needs during a run, and those that are missing."""
 
-from scripts.doctor.api import (
-    ACCOUNTS,
-    CLAIMS,
-    CONFIG_MAPS,
-    EVENTS,
-    JOBSETS,
-    PODS,
-    POLICIES,
-    ROLE_BINDINGS,
-    ROLES,
-    SECRETS,
-    WORKLOADS,
-    Kind,
-    Permission,
-)
+from scripts.doctor import api as kinds
+from scripts.doctor.api import Kind, Permission
 from scripts.doctor.findings import Finding, fail, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 
@@ -26,28 +13,31 @@ def needed_permissions(
     *, claim: bool, queue: bool, account: bool = False, policy: bool = False, role: bool = False
 ) -> list[Permission]:
     """Return the permissions that a release needs."""
+    made = {
+        kinds.CONFIG_MAPS: True,
+        kinds.JOBSETS: True,
+        kinds.CLAIMS: claim,
+        kinds.ACCOUNTS: account,
+        kinds.POLICIES: policy,
+    }
+    made |= {kinds.ROLES: role, kinds.ROLE_BINDINGS: role}
+    applied = [kind for kind, is_made in made.items() if is_made]
     found = [
-        *_permissions(SECRETS, INSTALL, "get", "list", "create", "update"),
-        *_permissions(CONFIG_MAPS, INSTALL, "get", "create", "patch"),
-        *_permissions(JOBSETS, INSTALL, "get", "create", "patch"),
-        *(_permissions(CLAIMS, INSTALL, "get", "create", "patch") if claim else []),
-        *(_permissions(ACCOUNTS, INSTALL, "get", "create", "patch") if account else []),
-        *(_permissions(POLICIES, INSTALL, "get", "create", "patch") if policy else []),
-        *(_permissions(ROLES, INSTALL, "get", "create", "patch") if role else []),
-        *(_permissions(ROLE_BINDINGS, INSTALL, "get", "create", "patch") if role else []),
-        *_permissions(SECRETS, "helm uninstall", "delete", required=False),
-        *_permissions(CONFIG_MAPS, "helm uninstall", "delete", required=False),
-        *_permissions(JOBSETS, "helm uninstall", "delete", required=False),
-        *_permissions(PODS, "helm test", "create", "delete", required=False),
-        *_permissions(PODS, "listing the run's pods", "get", "list", required=False),
-        *_permissions(EVENTS, "reading why a pod does not start", "list", required=False),
+        *_permissions(kinds.SECRETS, INSTALL, "get", "list", "create", "update"),
+        *(p for kind in applied for p in _permissions(kind, INSTALL, "get", "create", "patch")),
+        *_permissions(kinds.SECRETS, "helm uninstall", "delete", required=False),
+        *_permissions(kinds.CONFIG_MAPS, "helm uninstall", "delete", required=False),
+        *_permissions(kinds.JOBSETS, "helm uninstall", "delete", required=False),
+        *_permissions(kinds.PODS, "helm test", "create", "delete", required=False),
+        *_permissions(kinds.PODS, "listing the run's pods", "get", "list", required=False),
+        *_permissions(kinds.EVENTS, "reading why a pod does not start", "list", required=False),
         Permission(
-            verb="get", kind=PODS, subresource="log", purpose="kubectl logs", required=False
+            verb="get", kind=kinds.PODS, subresource="log", purpose="kubectl logs", required=False
         ),
     ]
     if queue:
         why = "reading why the queue does not admit the run"
-        found += _permissions(WORKLOADS, why, "list", required=False)
+        found += _permissions(kinds.WORKLOADS, why, "list", required=False)
     return found
 
 

@@ -4,18 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from scripts.doctor.api import (
-    CLUSTER_QUEUES,
-    FLAVORS,
-    LOCAL_QUEUES,
-    NAMESPACES,
-    NODES,
-    PRIORITIES,
-    TOPOLOGIES,
-    Answer,
-    Kind,
-    Object,
-)
+from scripts.doctor import api as kinds
+from scripts.doctor.api import Answer, Kind, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked
 from scripts.doctor.nodes import capacity_for, labels, selects
 from scripts.doctor.snapshot import Snapshot
@@ -48,22 +38,22 @@ def check_queue(release: Release, snapshot: Snapshot) -> list[Finding]:
 def cluster_queue_name(release: Release, snapshot: Snapshot) -> str:
     """Return the name of the ClusterQueue behind the queue; empty if it is not known."""
     queue = release.jobset.queue
-    local = snapshot.named(LOCAL_QUEUES, queue) if queue else None
+    local = snapshot.named(kinds.LOCAL_QUEUES, queue) if queue else None
     return str(local.content["spec"]["clusterQueue"]) if local and local.found else ""
 
 
 def cluster_queue(release: Release, snapshot: Snapshot) -> Object | None:
     """Return the ClusterQueue behind the queue; None if it can't be read."""
     name = cluster_queue_name(release, snapshot)
-    answer = snapshot.named(CLUSTER_QUEUES, name) if name else None
+    answer = snapshot.named(kinds.CLUSTER_QUEUES, name) if name else None
     return answer.content if answer and answer.found else None
 
 
 def _local_queue(name: str, snapshot: Snapshot) -> Finding:
-    subject, answer = f"queue {name}", snapshot.named(LOCAL_QUEUES, name)
+    subject, answer = f"queue {name}", snapshot.named(kinds.LOCAL_QUEUES, name)
     if answer.absent:
         found = f"no LocalQueue of this name in namespace {snapshot.namespace}"
-        remedy = f"set kueue.queue; there are: {_existing(snapshot, LOCAL_QUEUES)}"
+        remedy = f"set kueue.queue; there are: {_existing(snapshot, kinds.LOCAL_QUEUES)}"
         return fail("queue-missing", subject, found, remedy)
     if not answer.found:
         return unchecked("queue", subject, answer)
@@ -71,7 +61,7 @@ def _local_queue(name: str, snapshot: Snapshot) -> Finding:
 
 
 def _cluster_queue(name: str, snapshot: Snapshot) -> list[Finding]:
-    subject, answer = f"ClusterQueue {name}", snapshot.named(CLUSTER_QUEUES, name)
+    subject, answer = f"ClusterQueue {name}", snapshot.named(kinds.CLUSTER_QUEUES, name)
     if answer.absent:
         remedy = f"{ASK} to create it"
         return [fail("cluster-queue-missing", subject, "does not exist", remedy)]
@@ -98,7 +88,7 @@ def _namespace_selector(subject: str, queue: Object, snapshot: Snapshot) -> list
     selector = queue["spec"].get("namespaceSelector")
     if selector == {}:
         return []
-    answer = snapshot.named(NAMESPACES, snapshot.namespace)
+    answer = snapshot.named(kinds.NAMESPACES, snapshot.namespace)
     if not answer.found:
         subject = f"{subject} for namespace {snapshot.namespace}"
         return [unchecked("cluster-queue-namespace", subject, answer)]
@@ -110,9 +100,9 @@ def _namespace_selector(subject: str, queue: Object, snapshot: Snapshot) -> list
 
 
 def _priority(name: str, snapshot: Snapshot) -> Finding:
-    subject, answer = f"priority class {name}", snapshot.named(PRIORITIES, name)
+    subject, answer = f"priority class {name}", snapshot.named(kinds.PRIORITIES, name)
     if answer.absent:
-        remedy = f"set kueue.priorityClass; there are: {_existing(snapshot, PRIORITIES)}"
+        remedy = f"set kueue.priorityClass; there are: {_existing(snapshot, kinds.PRIORITIES)}"
         return fail("priority-missing", subject, "does not exist", remedy)
     if not answer.found:
         return unchecked("priority", subject, answer)
@@ -153,7 +143,7 @@ def _topologies(queue: Object, snapshot: Snapshot) -> Iterator[TopologyFlavor | 
         for each in group["flavors"]
     }
     for name in sorted(used):
-        answer = snapshot.named(FLAVORS, name)
+        answer = snapshot.named(kinds.FLAVORS, name)
         if not answer.found:
             yield unchecked("flavor", f"flavor {name}", answer)
             continue
@@ -161,7 +151,7 @@ def _topologies(queue: Object, snapshot: Snapshot) -> Iterator[TopologyFlavor | 
         topology = spec.get("topologyName")
         if not topology:
             continue
-        subject, known = f"topology {topology}", snapshot.named(TOPOLOGIES, topology)
+        subject, known = f"topology {topology}", snapshot.named(kinds.TOPOLOGIES, topology)
         if known.absent:
             remedy = "the administrator creates it"
             yield fail("topology-missing", subject, "does not exist", remedy)
@@ -183,7 +173,7 @@ def _topology_nodes(
     gang: ReplicatedJob, snapshot: Snapshot, flavors: list[TopologyFlavor]
 ) -> list[Finding]:
     """Check that the flavors' nodes with all labels hold the gang; for `required`, one domain."""
-    subject, answer = "topology labels", snapshot.listed(NODES)
+    subject, answer = "topology labels", snapshot.listed(kinds.NODES)
     if not answer.found:
         return [unchecked("topology-nodes", subject, answer)]
     notes = gang.annotations

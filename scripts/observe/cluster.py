@@ -7,25 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scripts.doctor.api import (
-    CLAIMS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    CONFIG_MAPS,
-    EVENTS,
-    FLAVORS,
-    JOBS,
-    JOBSETS,
-    LOCAL_QUEUES,
-    NO_ANSWER,
-    NODES,
-    PODS,
-    PRIORITIES,
-    WORKLOADS,
-    Answer,
-    Api,
-    Object,
-)
+from scripts.doctor import api as kinds
+from scripts.doctor.api import NO_ANSWER, Answer, Api, Object
 from scripts.manifest import GANG, KUEUE
 from scripts.observe.concurrent import start
 
@@ -52,10 +35,10 @@ Requests = Mapping[str, tuple[str, Mapping[str, str]]]
 EVERYWHERE = "list jobsets everywhere"
 ALL_WORKLOADS, OWN_WORKLOADS = "list workloads everywhere", "list workloads of the namespace"
 QUEUES: Requests = {
-    "list clusterqueues": (CLUSTER_QUEUES.path(""), {}),
-    "list cohorts": (COHORTS.path(""), {}),
-    "list resourceflavors": (FLAVORS.path(""), {}),
-    "list localqueues everywhere": (LOCAL_QUEUES.path(""), {}),
+    "list clusterqueues": (kinds.CLUSTER_QUEUES.path(""), {}),
+    "list cohorts": (kinds.COHORTS.path(""), {}),
+    "list resourceflavors": (kinds.FLAVORS.path(""), {}),
+    "list localqueues everywhere": (kinds.LOCAL_QUEUES.path(""), {}),
 }
 """Requests for the quotas from which the start of a waiting run is predicted."""
 VITAL = ("get jobsets", "list jobs", "list pods", "list workloads", "get localqueues")
@@ -204,7 +187,7 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
     if found.answer("get jobsets").lost:
         return found  # each further request would wait for its time limit, too
     leader = _leader(found)
-    path = PODS.path(api.namespace, f"{leader}/log")
+    path = kinds.PODS.path(api.namespace, f"{leader}/log")
     lines = {"tailLines": str(LOG_LINES), "container": "launcher"}
     log = start(api.text, path, **lines) if leader else None
     rounds = (_of_waiting, _of_queue, _of_own_namespace) if queue else (_of_jobset,)
@@ -215,7 +198,7 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
 
 def with_config_map(api: Api, found: Snapshot, name: str) -> Snapshot:
     """Return a snapshot with a ConfigMap; it holds the launcher's archive, some 300 kB."""
-    path = CONFIG_MAPS.path(found.namespace, name)
+    path = kinds.CONFIG_MAPS.path(found.namespace, name)
     return replace(found, answers={**found.answers, "get configmaps": api.get(path)})
 
 
@@ -227,9 +210,9 @@ def _ask(api: Api, wanted: Requests) -> dict[str, Answer]:
 def _of_run(space: str, run: str) -> Requests:
     chosen = {"labelSelector": f"{NAME_LABEL}={run}"}
     return {
-        "get jobsets": (JOBSETS.path(space, run), {}),
-        "list jobs": (JOBS.path(space), chosen),
-        "list pods": (PODS.path(space), chosen),
+        "get jobsets": (kinds.JOBSETS.path(space, run), {}),
+        "list jobs": (kinds.JOBS.path(space), chosen),
+        "list pods": (kinds.PODS.path(space), chosen),
         "get /apis": ("/apis", {}),
     }
 
@@ -240,14 +223,14 @@ def _of_jobset(found: Snapshot) -> Requests:
     if not jobset:
         chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
         of_name = {"fieldSelector": f"metadata.name={found.run}", **chart}
-        here = {"list jobsets": (JOBSETS.path(space), chart)}
-        return {**here, EVERYWHERE: (JOBSETS.path(""), of_name)}
+        here = {"list jobsets": (kinds.JOBSETS.path(space), chart)}
+        return {**here, EVERYWHERE: (kinds.JOBSETS.path(""), of_name)}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if name := queue_name(jobset):
         uid = jobset["metadata"]["uid"]
         chosen = {"labelSelector": f"{UID_LABEL}={uid}"}
-        wanted["list workloads"] = (WORKLOADS.path(space), chosen)
-        wanted["get localqueues"] = (LOCAL_QUEUES.path(space, name), {})
+        wanted["list workloads"] = (kinds.WORKLOADS.path(space), chosen)
+        wanted["get localqueues"] = (kinds.LOCAL_QUEUES.path(space, name), {})
     return wanted
 
 
@@ -264,7 +247,7 @@ def _of_waiting(found: Snapshot) -> Requests:
     if queue_name(jobset) and (jobset.get("spec") or {}).get("suspend"):
         wanted |= _of_all_workloads(found)
     for claim in sorted(claims(jobset)):
-        wanted[f"get persistentvolumeclaims of {claim}"] = (CLAIMS.path(space, claim), {})
+        wanted[f"get persistentvolumeclaims of {claim}"] = (kinds.CLAIMS.path(space, claim), {})
     return {**wanted, **_of_events(found, [jobset, *found.jobs, *_not_ready(found)])}
 
 
@@ -272,12 +255,12 @@ def _of_queue(found: Snapshot) -> Requests:
     """Return the requests that need the run's LocalQueue and Workload."""
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
-        wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
+        wanted["get clusterqueues"] = (kinds.CLUSTER_QUEUES.path("", queue), {})
     priority = priority_class(found.jobset) if found.jobset and queue else ""
     if priority and not found.workload:
-        wanted["get workloadpriorityclasses"] = (PRIORITIES.path("", priority), {})
+        wanted["get workloadpriorityclasses"] = (kinds.PRIORITIES.path("", priority), {})
     if any(CORDONED in str(condition(each, "PodScheduled").get("message")) for each in found.pods):
-        wanted["list nodes"] = (NODES.path(""), {"fieldSelector": "spec.unschedulable=true"})
+        wanted["list nodes"] = (kinds.NODES.path(""), {"fieldSelector": "spec.unschedulable=true"})
     waits = found.workload and not is_true(found.workload, "QuotaReserved")
     if waits and ALL_WORKLOADS not in found.answers:
         wanted |= _of_all_workloads(found)
@@ -290,7 +273,7 @@ def _of_all_workloads(found: Snapshot) -> Requests:
     path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
     root = f"/apis/{VISIBILITY}/v1beta2/namespaces/{found.namespace}"
     pending = (f"{root}/{path}", {"limit": "5000"})
-    return {ALL_WORKLOADS: (WORKLOADS.path(""), {}), "list pendingworkloads": pending}
+    return {ALL_WORKLOADS: (kinds.WORKLOADS.path(""), {}), "list pendingworkloads": pending}
 
 
 def _of_own_namespace(found: Snapshot) -> Requests:
@@ -301,12 +284,12 @@ def _of_own_namespace(found: Snapshot) -> Requests:
     is_read = OWN_WORKLOADS in found.answers or found.answer(ALL_WORKLOADS).found
     if is_read or ALL_WORKLOADS not in found.answers:
         return {}
-    return {OWN_WORKLOADS: (WORKLOADS.path(found.namespace), {})}
+    return {OWN_WORKLOADS: (kinds.WORKLOADS.path(found.namespace), {})}
 
 
 def _of_events(found: Snapshot, items: Sequence[Object]) -> Requests:
     names = [each["metadata"]["name"] for each in items if each][:EVENT_OBJECTS]
-    path = EVENTS.path(found.namespace)
+    path = kinds.EVENTS.path(found.namespace)
     return {
         f"list events of {name}": (path, {"fieldSelector": f"involvedObject.name={name}"})
         for name in names

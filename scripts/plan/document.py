@@ -105,11 +105,7 @@ def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
         **head,
         "fixes": [each.document() for each in remedies(refusals)],
         "warnings": [],
-        "submission": None,
-        "plan": None,
-        "model_states": None,
-        "prompts": None,
-        "cost": None,
+        **dict.fromkeys(("submission", "plan", "model_states", "prompts", "cost")),
         "proposals": [],
     }
 

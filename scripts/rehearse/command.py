@@ -22,6 +22,7 @@ from scripts.local.command import Request as LocalRequest
 from scripts.local.command import run_locally
 from scripts.manifest import GANG, Release, parse_release
 from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
+from scripts.observe.view import terminal_state
 from scripts.problem import Problem
 
 SETS = ("rehearse=true",)
@@ -30,8 +31,6 @@ LOST_SECONDS = 300.0
 """Time without an answer of the API server after which the command gives up."""
 TAIL_LINES = 20
 """Lines of rank 0's log that are printed if it has no report."""
-OVER = ("Completed", "Failed")
-"""``status.terminalState`` of a JobSet that has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +59,7 @@ def run(request: Request, console: Console) -> int:
     state = api.get(JOBSETS.path(api.namespace, request.release))
     if not state.found and not state.absent:
         raise Problem(f"the JobSet {request.release} can't be read: {state.why}")
-    if state.found and not ended(state):
+    if state.found and not terminal_state(state.content):
         raise Problem(
             f"{request.release} is already running; wait for its end, or stop it with "
             + _command_line(uninstall(request, api))
@@ -104,12 +103,6 @@ def run_here(
     return code
 
 
-def ended(state: Answer) -> str:
-    """Return the terminal state of a JobSet; empty while it runs or is queued."""
-    found = str((state.content.get("status") or {}).get("terminalState") or "")
-    return found if found in OVER else ""
-
-
 def describe(state: Answer) -> str:
     """Return the state of a JobSet in words, for a line whenever it changes.
 
@@ -118,7 +111,7 @@ def describe(state: Answer) -> str:
     >>> describe(Answer(status=200, content={"status": {"restarts": 1}}))
     'running, 1 restart'
     """
-    if over := ended(state):
+    if over := terminal_state(state.content):
         return over.lower()
     if (state.content.get("spec") or {}).get("suspend"):
         return "queued"
@@ -140,7 +133,7 @@ def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SEC
             if (now := describe(state)) != said:
                 say(f"{name}: {now}")
                 said = now
-            if over := ended(state):
+            if over := terminal_state(state.content):
                 return over
         elif state.absent:
             raise Problem(f"the JobSet {name} was deleted during the rehearsal")

@@ -94,21 +94,9 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
-    names = (
-        "number",
-        "resumed",
-        "began",
-        "trained_from",
-        "trained_until",
-        "first_step",
-        "last_step",
-        "kept_seconds",
-        "lost_steps",
-        "lost_seconds",
-        "evaluation_seconds",
-    )
+    left_out = ("kept_until", "end", "pods", "packing")
     end = attempt.end
-    return {name: getattr(attempt, name) for name in names} | {
+    return {name: value for name, value in vars(attempt).items() if name not in left_out} | {
         "end": end
         and {
             "rank": end.rank,

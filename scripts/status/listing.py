@@ -135,6 +135,7 @@ def snapshots(api: Api) -> list[View]:
         (WORKLOADS.path(space), {}),
         ("/apis", {}),
     ]
+    sent_at = time.time()
     jobsets, pods, workloads, groups = call_each(
         lambda asked: api.get(asked[0], **asked[1]), wanted
     )
@@ -149,7 +150,8 @@ def snapshots(api: Api) -> list[View]:
     owned = _by_label(pods, NAME_LABEL), _by_label(workloads, UID_LABEL)
     others = {OWN_WORKLOADS: workloads, "get /apis": groups}
     found = [_snapshot(api, each, owned, others, jobsets) for each in jobsets.items]
-    return [View(replace(each, answers={**each.answers, **queues})) for each in found]
+    skew = sent_at - jobsets.time if jobsets.time else 0.0
+    return [View(replace(each, skew=skew, answers={**each.answers, **queues})) for each in found]
 
 
 def _recorded(api: Api, target: Target) -> list[View] | None:

@@ -14,7 +14,7 @@ _READERS = {
     "NVTE_": "Transformer Engine reads",
     "CUDA_DEVICE_MAX_CONNECTIONS": "Megatron reads",
 }
-_YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
+YES, NO = ("true", "yes", "on"), ("false", "no", "off")
 _WORDS = re.compile(
     "TORCH_NCCL_(AVOID_RECORD_STREAMS|BLOCKING_WAIT|CUDA_EVENT_CACHE|DESYNC_DEBUG|DUMP_ON_TIMEOUT|"
     "ENABLE_MONITORING|ENABLE_TIMING|EXTRA_DUMP_ON_EXEC|HIGH_PRIORITY|"
@@ -57,8 +57,8 @@ def _variable(path: str, name: str, value: str, network: Values) -> Iterator[Ref
     reader = next((reads for start, reads in _READERS.items() if name.startswith(start)), "")
     low = value.lower()
     is_word = _WORDS.fullmatch(name) and low in ("true", "false", "yes", "no")
-    if reader and low in (*_YES, *_NO) and not is_word:
-        says = f'{value} is not a number, and {reader} 0 and 1; set {path}: "{int(low in _YES)}"'
+    if reader and low in (*YES, *NO) and not is_word:
+        says = f'{value} is not a number, and {reader} 0 and 1; set {path}: "{int(low in YES)}"'
         yield Refusal(id="env-boolean", path=path, says=says)
     elif _LIBRARIES.match(name) and BLANK.search(value):
         says = "holds a blank or an invisible character beyond ASCII; write it again"

@@ -16,6 +16,7 @@ from launchers.exits import LaunchError
 from launchers.suggestion import nearest
 from scripts.values import names
 from scripts.values.paths import path, quoted
+from scripts.values.variables import NO, YES
 
 Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
@@ -35,7 +36,6 @@ _TYPES = {
     "integer": "a whole number",
     "number": "a number",
 }
-_YES, _NO = ("true", "yes", "on"), ("false", "no", "off")
 
 
 def said(schema: Schema) -> str:
@@ -249,8 +249,8 @@ def _type(where: str, value: object, schema: Schema, resolve: Resolve) -> str:
         )
     if isinstance(value, str):
         low = value.lower()
-        if "boolean" in types and low in (*_YES, *_NO):
-            true = "true" if low in _YES else "false"
+        if "boolean" in types and low in (*YES, *NO):
+            true = "true" if low in YES else "false"
             cause = f"{shown(where, value)} is a text"
             return f"{cause}; remove the quotes and write {true} [value-quoted]"
         if {"integer", "number"} & set(types) and re.fullmatch("-?[0-9]{1,15}", value):

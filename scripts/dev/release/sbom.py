@@ -142,14 +142,12 @@ def _package(kind: str, name: str, version: str, purl: str, **more: object) -> D
 
 
 def _relationships(packages: list[Document], files: list[Document]) -> list[Document]:
-    chart, launcher, *images = (each["SPDXID"] for each in packages)
-    rows = [
-        ("SPDXRef-DOCUMENT", "DESCRIBES", chart),
-        (chart, "CONTAINS", launcher),
-        *((chart, "DEPENDS_ON", image) for image in images),
-        *((chart, "CONTAINS", each["SPDXID"]) for each in files),
-    ]
+    chart, *others = packages
+    kinds = {"SOURCE": "CONTAINS", "CONTAINER": "DEPENDS_ON"}
+    rows = [(kinds[each["primaryPackagePurpose"]], each["SPDXID"]) for each in others]
+    rows += [("CONTAINS", each["SPDXID"]) for each in files]
+    described = ("SPDXRef-DOCUMENT", "DESCRIBES", chart["SPDXID"])
     return [
         {"spdxElementId": left, "relationshipType": kind, "relatedSpdxElement": right}
-        for left, kind, right in rows
+        for left, kind, right in [described, *((chart["SPDXID"], *row) for row in rows)]
     ]

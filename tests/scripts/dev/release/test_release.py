@@ -112,6 +112,8 @@ def test_the_sboms_relationships_join_its_elements(bill: Document) -> None:
     names = [each["SPDXID"] for each in (*bill["packages"], *bill["files"])]
     assert len(set(names)) == len(names)
     assert {row["relatedSpdxElement"] for row in bill["relationships"]} == set(names)
+    kinds = {row["relatedSpdxElement"]: row["relationshipType"] for row in bill["relationships"]}
+    assert {kinds[name] for name in names if "-Launcher-" in name} == {"CONTAINS"}
     assert {row["spdxElementId"] for row in bill["relationships"]} == {"SPDXRef-DOCUMENT", names[0]}
 
 
