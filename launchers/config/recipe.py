@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from launchers import suggestion
 from launchers.config.flag_value import Value, as_text, is_zero, switch, words
@@ -49,13 +49,13 @@ KEYS = (
     "trackers", "script",
 )  # fmt: skip
 CHOICES = {
-    "backend": ("megatron", "transformers", "script"),
-    "task": ("rlhf", "sft", "pt"),
-    "reference": ("online", "precomputed"),
-    "adapterReference": ("adapter", "base"),
-    "export": ("last", "best"),
-    "pairWeights": ("equal", "pack"),
-    "saving": ("background", "blocking"),
+    "backend": get_args(Backend),
+    "task": get_args(Task),
+    "reference": get_args(Reference),
+    "adapterReference": get_args(AdapterReference),
+    "export": get_args(Export),
+    "pairWeights": get_args(PairWeights),
+    "saving": get_args(Saving),
 }
 SAVE_MINUTES = 15.0
 MAX_DROPPED_ROWS = 0.05

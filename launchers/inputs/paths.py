@@ -75,8 +75,7 @@ def clone_path(code: Code, workspace: Workspace, *, skip: bool = False) -> Path 
         return own
     if noted is not None and lookup.is_dir(partial_path(own)):
         # of a killed repair; or of the first start, and then the run began with the shared clone
-        found = marker.read(shared)
-        return shared if noted == (marker.digest(found) if found else "") else own
+        return shared if noted == marker.digest_of(shared) else own
     return shared
 
 

@@ -174,7 +174,9 @@ class Rule:
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         raise NotImplementedError
 
-    def _refusal(self, path: str, says: str) -> Refusal:
+    def _refusal(self, subject: str, says: str) -> Refusal:
+        """Return the refusal of a flag, or of a value by its path."""
+        path = f"recipe.args.{subject}" if _is_flag(subject) else subject
         return Refusal(id=self.id, path=path, says=says)
 
 
@@ -217,7 +219,7 @@ class Multiple(Rule):
         # a replica that does not fit is the message of another rule
         if not facts.world % size and int(facts.text(self.total)) % divisor:
             yield self._refusal(
-                f"recipe.args.{self.total}",
+                self.total,
                 f"{facts.text(self.total)} is not a multiple of {factors} "
                 f"x {replicas} replicas = {divisor}; use a multiple of {divisor}",
             )
@@ -244,7 +246,7 @@ class Range(Rule):
             most = f"to {'less than ' if self.below else ''}{self.high}"
             bounds = f"from {self.low} {most}" if self.high else f"of {self.low} or more"
             says = f'"{text}" is not a valid {self.noun}; use {number} {bounds}'
-            yield self._refusal(f"recipe.args.{self.flag}", says)
+            yield self._refusal(self.flag, says)
 
     def _fits(self, text: str) -> bool:
         if not (is_whole if self.whole else is_number)(text) or float(text) < float(self.low):
@@ -271,7 +273,7 @@ class Words(Rule):
             if word not in self.known:
                 known = ("one of " if len(self.known) > 1 else "") + ", ".join(self.known)
                 says = f'"{word}" is unknown; use {known}{self.otherwise}'
-                yield self._refusal(f"recipe.args.{self.flag}", says)
+                yield self._refusal(self.flag, says)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +295,7 @@ class Local(Rule):
         text = facts.text(self.flag)
         if text and (not text.startswith("/") or "://" in text):
             yield self._refusal(
-                f"recipe.args.{self.flag}",
+                self.flag,
                 f'"{text}" would not be downloaded, unlike recipe.dataset; '
                 f"use the absolute path of a file on the workspace{self.instead}",
             )
@@ -319,7 +321,7 @@ class Order(Rule):
         least, most = facts.text(self.least), facts.text(self.most)
         if self.twice:
             yield self._refusal(
-                f"recipe.args.{self.most}",
+                self.most,
                 f"{most} is less than twice {self.least} {least}; use at least twice as much",
             )
             return
@@ -327,7 +329,7 @@ class Order(Rule):
             ("not less than", "less") if self.strict else ("greater than", f"at most {most}")
         )
         says = f"{least} is {wrong} {self.most} {most}; use {right}"
-        yield self._refusal(f"recipe.args.{self.least}", says)
+        yield self._refusal(self.least, says)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,8 +352,7 @@ class Conflict(Rule):
         says = self.says
         for condition in self.when:
             says = says.replace(f"{{{condition.flag}}}", facts.text(condition.flag))
-        path = f"recipe.args.{self.flag}" if _is_flag(self.flag) else self.flag
-        yield self._refusal(path, says)
+        yield self._refusal(self.flag, says)
 
 
 def conflicts(flag: str, form: str, *always: When) -> Callable[..., Conflict]:

@@ -56,6 +56,5 @@ def _act(
         )
         check_folder(inputs.model, recipe.model, recipe)
     else:
-        found = marker.read(work.model(parse_source(recipe.model, "recipe.model").slug))
-        digest = "" if found is None else marker.digest(found)
+        digest = marker.digest_of(work.model(parse_source(recipe.model, "recipe.model").slug))
         convert(launch, recipe, inputs, model_digest=digest, env=env)

@@ -315,7 +315,7 @@ def _inspect(folder: Path) -> _Seal | Rejected:
     if lookup.exists(folder / DAMAGED):
         return Rejected(path=folder, id="checkpoint-damaged", cause=f"{DAMAGED} says why")
     found = _read_seal(folder)
-    if isinstance(found, _Seal) and (wrong := _wrong_size(folder, found.sizes)):
+    if isinstance(found, _Seal) and (wrong := manifest.wrong_size(folder, found.sizes)):
         return Rejected(path=folder, id="checkpoint-file", cause=wrong)
     return found
 
@@ -339,17 +339,6 @@ def _foreign(folder: Path, mark: Mapping[str, Any]) -> str:
         starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
         names |= {str(read_object(path).get("run", "")) for path in starts}
     return other_run(mark, read_object(work.inputs), names)
-
-
-def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
-    """Name the first file that is missing or has another size; empty if there is none."""
-    for name, size in sizes.items():
-        status = lookup.status(folder / name)
-        if status is None:
-            return f"{name} is missing"
-        if status.st_size != size:
-            return f"{name} has {status.st_size} bytes, not {size}"
-    return ""
 
 
 def _parse(text: str) -> _Seal:

@@ -83,6 +83,17 @@ def total(manifest: Manifest) -> int:
     return sum(e.size for e in manifest.values())
 
 
+def wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
+    """Name the first file that is missing or has another size, in bytes; empty if there is none."""
+    for name, size in sizes.items():
+        status = lookup.status(folder / name)
+        if status is None:
+            return f"{name} is missing"
+        if status.st_size != size:
+            return f"{name} has {status.st_size} bytes, not {size}"
+    return ""
+
+
 def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
     """Compare a folder with its manifest; return one message for each difference.
 

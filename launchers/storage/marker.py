@@ -56,6 +56,12 @@ def digest(marker: Marker) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
+def digest_of(folder: Path) -> str:
+    """Return the digest of the marker in a folder; empty without one."""
+    found = read(folder)
+    return digest(found) if found else ""
+
+
 def _document(marker: Marker) -> dict[str, Any]:
     return {
         "inputs": dict(marker.inputs),

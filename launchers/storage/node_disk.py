@@ -24,9 +24,8 @@ from typing import Any
 
 from launchers import logs
 from launchers.exits import LaunchError
-from launchers.storage import checkpoint, chunk_digests, disk
+from launchers.storage import checkpoint, chunk_digests, disk, manifest
 from launchers.storage.checkpoint import PENDING, Checkpoint, rank_digests
-from launchers.system import lookup
 from launchers.system.atomic_file import flush, read_object, replace
 from launchers.system.threads import each
 
@@ -141,12 +140,7 @@ def _absent(folder: Path, ranks: Sequence[Written]) -> list[int]:
 def _has(folder: Path, rank: int, written: Written) -> bool:
     if rank_digests(folder, rank) != written:
         return False
-    return all(_size(folder / name) == size for name, size in written.get("sizes", {}).items())
-
-
-def _size(path: Path) -> int:
-    status = lookup.status(path)
-    return -1 if status is None else status.st_size
+    return not manifest.wrong_size(folder, written.get("sizes", {}))
 
 
 def nearest(root: Path, resume: Checkpoint, seconds: float) -> Checkpoint:
@@ -185,7 +179,7 @@ def _own(
         name: size
         for name, size in sizes.items()
         if chunk_digests.agree(noted.get(name, ""), digests.get(name, ""))
-        and _size(local / name) == size
+        and not manifest.wrong_size(local, {name: size})
     }
     if own and seconds > 0:
         wanted = {name: digests[name] for name in own}

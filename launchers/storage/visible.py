@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
-from launchers.system import lookup
+from launchers.storage.manifest import wrong_size
 from launchers.system.remedies import here
 
 VISIBILITY_TIMEOUT_SECONDS = 60.0
@@ -33,7 +33,7 @@ def await_outputs(
     """
     stop = time.monotonic() + timeout
     for path, digest in outputs:
-        while (seen := _digest(Path(path))) != digest:
+        while (seen := marker.digest_of(Path(path))) != digest:
             if time.monotonic() >= stop:
                 what = "differs" if seen else "is missing"
                 raise LaunchError(
@@ -53,19 +53,11 @@ def _check_place(path: Path) -> None:
     place, seen = made.get("place"), made.get("seen")
     if not isinstance(place, str) or not isinstance(seen, dict):
         return  # of an older launcher, or files of the workspace itself
-    for name, (size, _) in seen.items():
-        found = lookup.status(Path(place) / name)
-        if found is None or found.st_size != size:
-            what = "is missing" if found is None else f"has {found.st_size} bytes, not {size},"
-            raise LaunchError(
-                Exit.CONFIG,
-                f"{Path(place) / name} {what} on {socket.gethostname()}",
-                "mount the same files on all nodes, or let them be copied: "
-                + here("mount them without readOnly", "unset DPO_LIBRARIES"),
-                id="library-differs",
-            )
-
-
-def _digest(path: Path) -> str:
-    there = marker.read(path)
-    return "" if there is None else marker.digest(there)
+    if wrong := wrong_size(Path(place), {name: size for name, (size, _) in seen.items()}):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{place}: {wrong} on {socket.gethostname()}",
+            "mount the same files on all nodes, or let them be copied: "
+            + here("mount them without readOnly", "unset DPO_LIBRARIES"),
+            id="library-differs",
+        )

@@ -49,6 +49,9 @@ def test_each_stage_has_a_skip_switch() -> None:
         ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
         ({"DPO_GANG_PORT": "29500"}, "DPO_GANG_PORT=29500 is MASTER_PORT"),
         ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
+        ({"GPU_MODEL": "1"}, "GPU_MODEL is now named DPO_GPU_MODEL"),
+        ({"NETWORK_TRANSPORT": "1"}, "is now named DPO_NETWORK_TRANSPORT"),
+        ({"NETWORK_FLOOR_GBS": "1"}, "is now named DPO_NETWORK_FLOOR_GBS"),
         ({"DPO_WORKSPACE": "s3://bucket/dpo"}, "DPO_WORKSPACE='s3://bucket/dpo' is not an abs"),
         ({"DPO_WORKSPACE": "~/dpo"}, "DPO_WORKSPACE='~/dpo' is not an absolute path"),
         ({"DPO_LIBRARIES": "/a:models"}, "DPO_LIBRARIES='models' is not an absolute path"),
@@ -75,13 +78,6 @@ def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
     links = {f"DPO_CHAT_{name}": text for name, text in links.items()}
     others = {"DPO_DNS_PORT": "udp://10.0.0.1:53", "SKIP_LIST_SERVICE_HOST": "10.0.0.1"}
     assert from_env(ENV | links | others) == from_env(ENV)
-
-
-@pytest.mark.parametrize("old", ["GPU_MODEL", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS"])
-def test_an_old_name_of_a_setting_is_refused_with_the_new_one(old: str) -> None:
-    with pytest.raises(LaunchError, match=f"DPO_{old}") as refused:
-        from_env({**ENV, old: "1"})
-    assert refused.value.id == "env-renamed"
 
 
 def test_the_users_override_of_patches_is_a_known_setting() -> None:
