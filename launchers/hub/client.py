@@ -24,6 +24,9 @@ _DISK_ERROR_TEXTS = {
 }
 
 
+UNKNOWN = -1
+
+
 @dataclass(frozen=True, kw_only=True)
 class HubFile:
     """One file of a repository, as the hub lists it."""
@@ -31,7 +34,7 @@ class HubFile:
     path: str
     """Relative to the repository's root."""
     size: int
-    """Bytes."""
+    """Bytes; ``UNKNOWN`` where a mirror lists none."""
     digest: str
     """Hexadecimal; empty if ``digest_type`` is ``none``."""
     digest_type: Literal["sha256", "git", "none"]

@@ -9,7 +9,7 @@ from typing import TypeVar
 from launchers import logs, suggestion
 from launchers.config.sources import RepoType, Source
 from launchers.exits import Exit, LaunchError
-from launchers.hub.client import HubClient, HubFile, Listing
+from launchers.hub.client import UNKNOWN, HubClient, HubFile, Listing
 from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk, manifest
@@ -71,7 +71,7 @@ def fetch(
         _fetch_file(client, index, listing.commit, root, policy)
         named = read_object(root / index.path).get("weight_map")
         files = indexed(files, source, {*named.values()} if isinstance(named, dict) else set())
-    disk.require_space(partial, _total_size(files) - disk.size(root))
+    disk.require_space(partial, _total_size(files) - disk.held(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_total_size(files))
     entries = each(
         lambda f: _fetch_file(client, f, listing.commit, root, policy), files, CONCURRENT_FILES
@@ -147,7 +147,7 @@ def _output_path(path: str, source: Source) -> str:
 
 
 def _total_size(files: Sequence[HubFile]) -> int:
-    return sum(f.size for f in files)
+    return sum(max(0, f.size) for f in files)
 
 
 def _prune(target: Path, keep: set[Path]) -> None:
@@ -214,10 +214,10 @@ def _fetch_file(
 def _verified(path: Path, file: HubFile) -> Entry | None:
     """Return the manifest entry of a downloaded file; None if it is not what the hub lists."""
     status = lookup.status(path)
-    if status is None or not S_ISREG(status.st_mode) or status.st_size != file.size:
+    if status is None or not S_ISREG(status.st_mode) or file.size not in (status.st_size, UNKNOWN):
         return None
     entry = manifest.entry(path)
     if file.digest_type == "git":
-        blob = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
+        blob = hashlib.sha1(f"blob {status.st_size}\0".encode(), usedforsecurity=False)
         return entry if manifest.read(path, blob)[1] == file.digest else None
     return entry if file.digest_type == "none" or entry.sha256 == file.digest else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from launchers.config.sources import RepoType, Source
 from launchers.exits import Exit, LaunchError
 from launchers.hub.client import (
+    UNKNOWN,
     Failure,
     HubFile,
     Listing,
@@ -127,7 +128,8 @@ class HuggingFace:
 
 def _file(sibling: object) -> HubFile:
     """Convert one entry of the listing: large files have a SHA-256, others git's blob id."""
-    path, size = str(getattr(sibling, "rfilename", "")), getattr(sibling, "size", None) or 0
+    path, size = str(getattr(sibling, "rfilename", "")), getattr(sibling, "size", None)
+    size = UNKNOWN if size is None else size
     lfs, blob = getattr(sibling, "lfs", None), getattr(sibling, "blob_id", None)
     if lfs is not None:
         return HubFile(path=path, size=size, digest=lfs.sha256, digest_type="sha256")

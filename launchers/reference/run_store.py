@@ -14,7 +14,7 @@ from launchers.reference import store as reference_store
 from launchers.reference.fingerprint import ADDED, CODE, Machine, differences, facts_of, store_name
 from launchers.reference.policy import policy_is_reference
 from launchers.reference.store import Pairs
-from launchers.system.atomic_file import read_object
+from launchers.system.atomic_file import known_object, read_object
 from launchers.upstream.record import ALLOW_VARIABLE, PACKAGES
 
 RECORD = "reference.json"
@@ -56,7 +56,7 @@ def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Op
     Raises:
         LaunchError: CONFIG when the policy is no longer the reference and the store is not complete
             or of other facts; DATA when results of earlier passes contradict each other; IO if the
-            storage does not answer.
+            storage does not answer, or the run's note or store is torn.
     """
     facts = facts_of(args, home, machine)
     folder = stores(home) / store_name(facts)
@@ -70,6 +70,8 @@ def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Op
         folder, facts, changed = stores(home) / str(note["store"]), begun, ""
     whole = reference_store.read(folder)
     if is_resumed and (changed or whole is None):
+        known_object(home / RECORD, f"restore it, or {reference_store.RESTORE}")
+        reference_store.refuse_torn(folder)
         raise _too_late(home, folder, iteration, differences(*tolerated) or changed)
     if whole is not None:
         found, cost = whole

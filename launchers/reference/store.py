@@ -23,7 +23,7 @@ from typing import Any
 from launchers.exits import Exit, LaunchError
 from launchers.reference.pairs import SIZE
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace
+from launchers.system.atomic_file import known_object, read_object, replace, torn
 
 Pairs = dict[bytes, tuple[float, float]]
 """Map of a pair's id to the summed log-probabilities of chosen and rejected, in nats."""
@@ -33,6 +33,8 @@ TOLERANCE = 1e-2
 their order of summation by a batch's shape, and a bf16 sum of 1,000 tokens changes by less."""
 _ENTRY = struct.Struct(f"<{SIZE}sff")
 _SUM = 32
+RESTORE = "set recipe.reference: online"
+"""What continues a run whose store is torn."""
 _FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
 
 
@@ -150,6 +152,17 @@ def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
         return unpack(data), dict(seal["cost"])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def refuse_torn(folder: Path) -> None:
+    """End a run whose store, which ``read`` finds incomplete, was complete once.
+
+    Raises:
+        LaunchError: IO.
+    """
+    digest = str(known_object(folder / _COMPLETE, RESTORE).get("sha256") or "")
+    if digest and lookup.exists(_pairs(folder, digest)) and read(folder) is None:
+        raise torn(_pairs(folder, digest), RESTORE)
 
 
 def write(path: Path, data: bytes) -> None:

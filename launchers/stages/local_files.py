@@ -114,7 +114,7 @@ def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
     """Copy the files that are missing; return the manifest of ``target``'s parent."""
     one_file = lookup.is_file(place)
     refuse_links(target.parent, [target] if one_file else [target / name for name in content])
-    disk.require_space(target.parent, manifest.total(content) - disk.size(target.parent))
+    disk.require_space(target.parent, manifest.total(content) - disk.held(target.parent))
 
     def act(name: str) -> tuple[str, Entry]:
         goal = target if one_file else target / name

@@ -121,6 +121,16 @@ def size(folder: Path) -> int:
     return found
 
 
+def held(folder: Path) -> int:
+    """Return the bytes of all files below ``folder``, on which a decision depends.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    found = (lookup.status(path, follow=False) for path in manifest.files(folder))
+    return sum(status.st_size for status in found if status is not None)
+
+
 def note_use(folder: Path) -> None:
     """Set a cache folder's modification time to now, for cleanup by age."""
     with suppress(OSError):  # missing, or a read-only workspace

@@ -25,6 +25,7 @@ from launchers.progress.training import note
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
+from launchers.system import lookup
 from launchers.system.remedies import STORAGE_REMEDY
 from launchers.training.tokens import fingerprint, running
 from launchers.training.tokens.make import limit, make
@@ -51,7 +52,7 @@ def get_dataset(self: Any) -> Any:
         return _get(self)
     self.has_tokens = True
     stored = [found / f"{name}.arrow" for name in SPLITS]
-    return tuple(Dataset.from_file(str(p)) if p.exists() else None for p in stored)
+    return tuple(Dataset.from_file(str(p)) if lookup.exists(p) else None for p in stored)
 
 
 def _count(self: Any, why: str) -> None:

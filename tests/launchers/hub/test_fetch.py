@@ -3,14 +3,18 @@
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.hub.client import HubFile, Listing
+from launchers.hub import huggingface
+from launchers.hub.client import UNKNOWN, HubFile, Listing
 from launchers.hub.fetch import select_files
 from launchers.storage import disk
 from tests.launchers.fake_hub import FakeHub, Fault
@@ -168,6 +172,20 @@ def test_a_file_that_is_no_index_leaves_nothing_out(
     hub.repos["models/o/m"] |= {INDEX: text, "b.safetensors": b"b" * 200}
     get("hf://o/m@main", work)
     assert {"b.safetensors", "model.safetensors"} <= tree(model_at("hf://o/m@main", work)).keys()
+
+
+def test_a_mirror_that_lists_no_sizes_is_downloaded_from(
+    hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(sibling: Any) -> HubFile:
+        return replace(known(sibling), size=UNKNOWN)
+
+    known = huggingface._file
+    monkeypatch.setattr(huggingface, "_file", of)
+    get("hf://o/m@main", work)
+    assert tree(model_at("hf://o/m@main", work)) == MODEL
+    sized = SimpleNamespace(rfilename="a", size=None, lfs=None, blob_id=None)
+    assert known(sized).size == UNKNOWN
 
 
 def listed(*names: str) -> Listing:

@@ -1,5 +1,6 @@
 """A run finds its store: first start, restart, resume, and too late."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,22 @@ def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
         path.unlink()
     with pytest.raises(LaunchError, match=f"{opened.folder} is incomplete"):
         open_store(home, args, 3, MACHINE)
+
+
+@pytest.mark.parametrize(
+    "name", ["complete.json", "pairs-*.bin", f"../../runs/*/{run_store.RECORD}"]
+)
+def test_a_store_that_is_torn_is_no_reason_to_remove_checkpoints(
+    home: Path, args: Any, name: str
+) -> None:
+    folder = finish(home, args).folder
+    (path,) = folder.glob(name)
+    path.write_text("{")
+    if name.endswith(run_store.RECORD):
+        shutil.rmtree(folder)
+    with pytest.raises(LaunchError) as unknown:
+        open_store(home, args, 3, MACHINE)
+    assert (unknown.value.code, unknown.value.id) == (Exit.IO, "file-torn")
 
 
 def test_a_resume_under_another_version_is_refused_unless_the_recipe_allows_it(

@@ -11,6 +11,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, manifest, marker, output
 from launchers.storage.lock_owner import this_process
 from launchers.storage.output import Made, produce
+from launchers.system import lookup
 from scripts.helm import ROOT
 from tests.launchers.storage.outputs import failing, never, run, writer
 
@@ -243,6 +244,20 @@ def test_too_little_space_is_reported_before_the_work_with_both_numbers(tmp_path
         disk.require_space(tmp_path, 10**18)
     assert caught.value.code == Exit.QUOTA
     assert "1000000000.000 GB" in caught.value.cause
+
+
+def test_bytes_that_are_not_read_are_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lstat(path: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    (tmp_path / "a").write_text("12")
+    assert disk.held(tmp_path) == disk.size(tmp_path) == 2
+    monkeypatch.setattr(Path, "lstat", lstat)
+    with lookup.within(0.0), pytest.raises(LaunchError) as unknown:
+        disk.held(tmp_path)
+    assert unknown.value.id == lookup.ID
 
 
 @pytest.mark.parametrize("name", ["old", "both"])
