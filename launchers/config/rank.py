@@ -25,12 +25,14 @@ _LOCAL_SIZES = (
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _NODES = re.compile(
-    r"DPO_NODES|(\w+_)?(NUM_(NODE|HOST|MACHINE)S|N(NODE|HOST)S?|(NODE|HOST|MACHINE)S?_(NUM|COUNT)"
-    r"|TOTAL_WORKERS|CROSS_SIZE)|GROUP_WORLD_SIZE|LWS_GROUP_SIZE|PADDLE_TRAINERS_NUM"
-    r"|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|PAI_TASK_ROLE_\w+_TASK_COUNT"
+    r"DPO_NODES|(\w+_)?(NUM_(NODE|HOST|MACHINE|REPLICA)S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
+    r"|(NODE|HOST|MACHINE|REPLICA)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
+    r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|PAI_TASK_ROLE_\w+_TASK_COUNT"
 )
 """Variables that count nodes: of Slurm, PBS, Flux, SGE, SkyPilot, dstack, Azure ML, AWS Batch,
-ModelArts, Taiji, Lepton, OpenPAI and others. With ``NODE_RANK`` one number is enough."""
+ModelArts, Taiji, Lepton, OpenPAI, Beaker and others. With ``NODE_RANK`` one number is enough."""
+_INDEX = re.compile(r"(?!CI_)\w+_(NODE|HOST|MACHINE|REPLICA|WORKER)_(RANK|INDEX)")
+"""Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
 _HOST_LISTS = (
     "SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS", "LSB_MCPU_HOSTS",
     "CLUSTER_SPEC", "PBS_NODEFILE",
@@ -51,7 +53,7 @@ _REMEDY = (
     "variables, or set NNODES=1 and NODE_RANK=0"
 )
 _HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
-"""One entry of a host list: no comma outside brackets."""
+"""One entry of a host list."""
 _PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
 _ADDRESS = re.compile(r"[\w.-]+|[\w.]*:[\w.]*:[\w.:%]*")
 """A name or an address, of IPv6 with at least two colons."""
@@ -186,7 +188,8 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
     for name, nodes in stated.items():
         if nodes > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
-    for name in () if stated else filter(env.get, _UNREAD):
+    others = [name for name in sorted(env) if _INDEX.fullmatch(name) and env[name] not in ("", "0")]
+    for name in () if stated else (*filter(env.get, _UNREAD), *others):
         raise _incomplete(f"{name}={env[name]} without a number of nodes")
     host = env.get("MASTER_ADDR", "")
     if host and not host.startswith("127.") and host not in ("localhost", "::1"):

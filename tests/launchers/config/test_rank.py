@@ -138,6 +138,7 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"VC_TASK_INDEX": "1"}, "launch-incomplete", "VC_TASK_INDEX=1"),
         (SLURM | of("SLURM_NODEID=0"), "launch-incomplete", "without a step"),
         ({"LWS_WORKER_INDEX": "1"}, "launch-incomplete", "LWS_WORKER_INDEX=1"),
+        ({"ACME_WORKER_INDEX": "1"}, "launch-incomplete", "ACME_WORKER_INDEX=1"),
         ({"SM_HOSTS": '["a-1","a-2"]'}, "launch-incomplete", "SM_HOSTS="),
         ({"AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5"}, "launch-incomplete", "AZ_BATCH_NODE_LIST"),
         ({"LSB_HOSTS": "h1 h1 h2"}, "launch-incomplete", "LSB_HOSTS=h1 h1 h2"),
@@ -177,7 +178,7 @@ DPO_NODES SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_STEP_NUM_NODES NUM_NODES LWS_GR
 NNODE PADDLE_TRAINERS_NUM GROUP_WORLD_SIZE MLP_WORKER_NUM SKYPILOT_NUM_NODES AZUREML_NODE_COUNT
 NODE_NUM PBS_NUM_NODES MA_NUM_HOSTS CROSS_SIZE HOROVOD_CROSS_SIZE NGC_ARRAY_SIZE FLUX_JOB_NNODES
 NODE_COUNT AWS_BATCH_JOB_NUM_NODES ARNOLD_WORKER_NUM DSTACK_NODES_NUM HOST_NUM
-LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT
+LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT BEAKER_REPLICA_COUNT BT_GROUP_SIZE
 """
 
 
@@ -214,6 +215,7 @@ def test_the_hosts_of_a_pbs_job_are_counted_in_its_file(tmp_path: Path) -> None:
         {"SLURM_JOB_NUM_NODES": "1"},
         {"SLURM_JOB_NUM_NODES": "1", "SLURM_PROCID": "0"},
         {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},
+        of("CI_NODE_INDEX=1 PLX_REPLICA_INDEX=0 PLX_NUM_REPLICAS=1"),
         {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
         {"LSB_HOSTS": "h1 h1", "NUM_NODES": "auto"},
         vertex("a:2222"),
