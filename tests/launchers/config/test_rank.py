@@ -82,10 +82,8 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
     [
         (JOBSET, "JobSet", "r-node-0-0.r", 29500),
         (TORCHRUN, "torchrun", "h0", 29501),  # the outer torchrun listens on 29500
-        (PYTORCHJOB, "PyTorchJob", "job-master-0", 23456),
         (PYTORCHJOB | {"WORLD_SIZE": "16"}, "PyTorchJob", "job-master-0", 23456),
         (TRAINJOB, "PyTorchJob", "job-node-0-0.job", 29400),
-        (DLC, "RANK", "dlc-master-0", 23456),
         (DLC | {"NNODES": "2"}, "RANK", "dlc-master-0", 23456),
         (DLC | {"DPO_MASTER_PORT": "1234"}, "RANK", "dlc-master-0", 1234),
         (OPEN_MPI, "MPI", "h0", 29500),
