@@ -5,6 +5,7 @@ A form fits a row in which each of its columns has one of its kinds:
 - ``text``: a text; ``texts``: a list of two texts
 - ``talk``: a list of turns that begins with the system, a user or a tool
 - ``asked``: such a list that does not end with the assistant
+- ``task``: a map with such a list as ``messages``, and tools
 - ``answer``: a list of turns that begins with the assistant, or one such turn
 - ``transcript``: a text of "Human:" and "Assistant:" turns
 
@@ -56,6 +57,16 @@ FORMS: tuple[dict[str, Any], ...] = (
         "columns": {"instruction": ["text"], "output": ["texts"]},
         "prompt": ["system?", "instruction+input?"],
         "sides": ["output[0]", "output[1]"],
+    },
+    {
+        "name": "input and preferred output (OpenAI)",
+        "columns": {
+            "input": ["task"],
+            "preferred_output": ["answer"],
+            "non_preferred_output": ["answer"],
+        },
+        "prompt": ["input"],
+        "sides": ["preferred_output", "non_preferred_output"],
     },
     {
         "name": "prompt and answers as texts (orca_dpo_pairs)",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchers.inputs import row_forms
+from launchers.inputs.form_table import QUERIES, TALKS
 from launchers.inputs.row_forms import Form
 from launchers.inputs.row_pairs import ROLES, Pair, Reader, kind_of
 from launchers.inputs.rows.columns import Dropped
@@ -42,7 +43,9 @@ REMEDIES = {
     "dataset-objects": "rename the column objects, or give it bbox, ref and bbox_type",
     "dataset-margin": "make margin a number, or rename the column",
     "dataset-tools": "make tools a list of maps, as JSON or not, or remove the column",
-    "dataset-row-form": "use messages and rejected_response",
+    "dataset-row-form": "use rejected_response and messages, each with role and content",
+    "dataset-prompts": "name one of them: recipe.args.columns, such as {prompt: query}",
+    "dataset-space-differs": "give each row a rejected answer with other words",
 }
 """Remedy of each fault of rows, by the id of the refusal."""
 _MAPS = (
@@ -66,6 +69,7 @@ _JOINS = (
     "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
     "recipe.args.external_plugins; or use messages and rejected_response"
 )
+_BARE = "add the prompt as a column query, or write messages and rejected_response"
 _OTHER = (
     "use messages and rejected_response, or a plugin or a map of columns: "
     "recipe.args.external_plugins, recipe.args.columns"
@@ -82,11 +86,19 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
     if found:
         pairs = ", ".join(f"{old}: {new}" for old, new in found.items())
         return f"set recipe.args.columns: {{{pairs}}}"
-    for name in ("prompt", "chosen", "rejected") if rows else ():
-        if isinstance(value := rows[0].get(name), bool | int | float):
-            return f"make {name} a text or a list of turns: it is {kind_of(value)}"
-    if rows and all(isinstance(rows[0].get(name), str | list) for name in ("chosen", "rejected")):
-        return _JOINS
+    row = rows[0] if rows else {}
+    for name in ("prompt", "chosen", "rejected"):
+        value = row.get(name)
+        inner = kind_of(value[0]) if isinstance(value, list) and value else ""
+        if isinstance(value, bool | int | float) or inner in ("str", "a list"):
+            is_what = f"a list, and its first entry {inner}" if inner else kind_of(value)
+            return f"make {name} a text or a list of turns: it is {is_what}".replace(
+                "str", "a text"
+            )
+    if all(isinstance(row.get(name), str | list) for name in ("chosen", "rejected")):
+        return _JOINS if {*QUERIES, *TALKS} & {*row} else _BARE
+    if "label" in row:
+        return f"set recipe.args.rlhf_type: kto for answers with a label; or {_OTHER}"
     return _OTHER
 
 
@@ -94,8 +106,10 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     """Return a map with which ms-swift makes the pairs of the rows' form; None without one."""
     form = row_forms.find(rows) or row_forms.find(rows[:1])
     names = list(dict.fromkeys(name for row in rows for name in row))
-    for mapped in (*_MAPS, *_by_words(rows)):
-        reader = Reader(columns=names, mapped=mapped)
+    asks = [name for name in QUERIES if name in names]
+    named = [{name: "query"} | each for name in asks for each in _MAPS] if len(asks) > 1 else []
+    for mapped in (*_MAPS, *_by_words(rows), *named):
+        reader = Reader(columns=names, mapped=mapped, images=False)
         if not {*map(str.lower, mapped)} <= {*map(str.lower, names)} or reader.twice():
             continue
         if _makes_same(reader, form, rows) if form else _makes_pairs(reader, rows):
@@ -139,6 +153,17 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         "            name = 'role' if 'role' in turn else 'from'\n"
         "            turn[name] = roles.get(turn[name], turn[name])\n"
     )
+    names = [*dict.fromkeys(name for each in rows for name in row_forms.passed(each))]
+    inner = "input" if isinstance(row.get("input"), Mapping) else ""
+    more = (
+        ""
+        if not names
+        else (
+            f"        for name in {names}:\n"
+            f"            given = row{f'[{inner!r}]' if inner else ''}.get(name)\n"
+            "            sides |= {name: given, f'rejected_{name}': given} if given else {}\n"
+        )
+    )
     first = f"        prompt = {' + '.join(prompt)}\n" if prompt else ""
     return (
         "from swift.dataset import DatasetMeta, MessagesPreprocessor, register_dataset\n"
@@ -147,6 +172,7 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         f"{first}"
         f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
         f"{named if roles else ''}"
+        f"{more}"
         f"        return None if None in ({given}) else super().preprocess(sides)\n"
         f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
     )
@@ -175,7 +201,8 @@ def _code(part: str, row: Mapping[str, Any], role: str) -> str:
     if isinstance(value, list):
         return f"row[{columns[0]!r}]"
     if isinstance(value, Mapping):
-        return f"[row[{columns[0]!r}]]"
+        whole = f"row[{columns[0]!r}]"
+        return f"{whole}['messages']" if "messages" in value else f"[{whole}]"
     role = "system" if part.startswith("system") else role
     texts = ", ".join(f"row[{name!r}]{at}" for name in columns)
     text = texts if len(columns) == 1 else f"'\\n'.join(filter(None, [{texts}]))"
@@ -201,10 +228,11 @@ def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -
 def _makes_pairs(reader: Reader, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a reader makes a pair without a fault of every row, and there is one."""
     try:
-        return bool(rows) and not any(reader.pair(row).faults for row in rows)
+        faults = {name for row in rows for name in reader.pair(row).faults}
+        return bool(rows) and not faults - {"dataset-image-unseen"}
     except Dropped:
         return False
 
 
 def _texts(pair: Pair) -> list[Any]:
-    return [[side.system, *side.turns] for side in (pair.chosen, pair.rejected)]
+    return [[side.system, side.tools, *side.turns] for side in (pair.chosen, pair.rejected)]

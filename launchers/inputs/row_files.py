@@ -193,12 +193,13 @@ def _json(at: Place, handle: BinaryIO, most: int, windows: int) -> Rows:
         wrong = "has a byte-order mark or a space before its list, where datasets reads no rows"
         remedy = f"write one map per line: jq -c '.[]' {at.path.name} > rows.jsonl"
         raise at.refusal("dataset-json", wrong, remedy)
-    if not rest and _wrapped(head):
-        raise at.refusal(
-            "dataset-wrapped",
-            f"is one map, with its rows under {_wrapped(head)}",
-            f"write the rows alone: jq -c '.{_wrapped(head)}[]'",
-        )
+    if not rest and (document := _document(head)):
+        if name := _wrapped(document):
+            wrong = f"is one map, with its rows under {name}"
+            raise at.refusal("dataset-wrapped", wrong, f"write the rows alone: jq -c '.{name}[]'")
+        if _is_by_column(document):
+            remedy = "write rows; in pandas to_json(path, orient='records', lines=True)"
+            raise at.refusal("dataset-by-column", "is one map of columns, not of rows", remedy)
     lines = head.splitlines()
     kept = lines[:-1] if rest else lines  # the last one is incomplete
     block = head[: head.find(b"\n", BLOCK_BYTES) + 1 or len(head)]
@@ -255,18 +256,30 @@ def _windows(at: Place, begin: int, count: int) -> Iterator[Mapping[str, Any]]:
                     yield _map(at, place, _parse(at, line, 0, place))
 
 
-def _wrapped(head: bytes) -> str:
-    """Return the key of a map of one JSON document under which rows stand; empty otherwise."""
+def _document(head: bytes) -> Mapping[str, Any]:
+    """Return a file that is one JSON map and no row; empty otherwise."""
     if head.count(b"\n") > 10_000 or head.lstrip()[:1] != b"{":
-        return ""
+        return {}
     try:
-        document = json.loads(head.decode("utf-8-sig"))
+        found: Mapping[str, Any] = json.loads(head.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return ""
-    if any(name in document for name in ("messages", "chosen", "rejected", "conversations")):
+        return {}
+    return {} if {"messages", "conversations"} & {*found} else found
+
+
+def _wrapped(document: Mapping[str, Any]) -> str:
+    """Return the key under which a document's rows stand; empty otherwise."""
+    if {"chosen", "rejected"} & {*document}:
         return ""
     lists = [k for k, v in document.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
-    return lists[0] if len(lists) == 1 else ""
+    return "train" if "train" in lists else lists[0] if len(lists) == 1 else ""
+
+
+def _is_by_column(document: Mapping[str, Any]) -> bool:
+    """Return whether the values are whole columns: lists of texts, or maps by number (pandas)."""
+    values = [each for each in document.values() if isinstance(each, list | dict)]
+    whole = len(values) == len(document) > 1 and len({*map(len, values)}) == 1 < len(values[0])
+    return whole and all("0" in v if isinstance(v, dict) else isinstance(v[0], str) for v in values)
 
 
 def _refuse_null(at: Place, rows: Sequence[Mapping[str, Any]]) -> None:

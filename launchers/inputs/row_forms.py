@@ -17,6 +17,8 @@ from launchers.inputs.rows.columns import Dropped
 FILE = Path(__file__).with_name("form_table.py")
 LOOKED_AT = 200
 """First rows by which a form is chosen."""
+_AS_TEXT = re.compile(r"""\[\{\s*['"](?:role|from|content|value)['"]|\{"messages\"""")
+"""Turns as JSON or as Python writes them."""
 _TURN = re.compile(r"\n\n(Human|Assistant):[ ]?")
 _ROLES = {
     **dict.fromkeys(("system", "user", "assistant", "tool", "tool_call", "tool_response"), ""),
@@ -73,10 +75,16 @@ class Form:
         first = [turn for part in self.prompt for turn in _turns(part, row, "user")]
         sides = [[*first, *_turns(name, row, "assistant")] for name in self.sides]
         found: dict[str, Any] = {"messages": sides[0], "rejected_messages": sides[1]}
-        for name in _PASSED:
-            if row.get(name):
-                found |= {name: row[name], f"rejected_{name}": row[name]}
+        for name, given in passed(row).items():
+            found |= {name: given, f"rejected_{name}": given}
         return found
+
+
+def passed(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of both sides that have a value; OpenAI's input has its tools in it."""
+    inner = row.get("input")
+    places = (row, inner if isinstance(inner, Mapping) else {})
+    return {name: each[name] for name in _PASSED for each in places if each.get(name)}
 
 
 @cache
@@ -119,11 +127,13 @@ def _cell(name: str, row: Mapping[str, Any]) -> Any:
 
 def _is(kind: str, value: object) -> bool:
     if kind in ("text", "transcript"):
-        if not isinstance(value, str) or value.startswith(("[{", '{"messages"')):  # JSON as text
+        if not isinstance(value, str) or _AS_TEXT.match(value):
             return False
         return value.lstrip("\n").startswith("Human:") == (kind == "transcript")
     if kind == "texts":
         return isinstance(value, list) and len(value) == 2 and all(type(v) is str for v in value)
+    if kind == "task":
+        return isinstance(value, Mapping) and _is("asked", value.get("messages"))
     turns = [value] if kind == "answer" and isinstance(value, Mapping) else value
     if not isinstance(turns, list) or not turns:
         return False
@@ -161,7 +171,7 @@ def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
         return [{"role": role, "content": given}] if given or role != "system" else []
     if given is None and part.endswith("?"):
         return []
-    found = [given] if isinstance(given, Mapping) else given
+    found = given.get("messages", [given]) if isinstance(given, Mapping) else given
     if not isinstance(found, list) or not all(_role(turn) for turn in found):
         raise ValueError(f"{part}: neither a text nor a list of turns")
     return [

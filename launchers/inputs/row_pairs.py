@@ -170,6 +170,8 @@ def _joined(row: Mapping[str, Any]) -> list[dict[str, Any]]:
         if not isinstance(query, str):
             raise Dropped("dataset-content", f"a prompt that is {kind_of(query)}")
         response = response if row.get("output") is None else row["output"]
+    elif query is None and len(asks := [n for n in QUERIES if isinstance(row.get(n), str)]) > 1:
+        raise Dropped("dataset-prompts", f"no prompt: it could be {' or '.join(asks)}")
     if isinstance(response, list):
         response = response[0]
     history = row.get("history") or []
@@ -366,6 +368,8 @@ def _faults(
         yield "dataset-sides-differ", "prompts that differ between the sides"
     elif _is_loose(chosen) != _is_loose(rejected):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
+    elif chosen.answer.split() == rejected.answer.split():
+        yield "dataset-space-differs", "answers that differ in white space alone"
     elif not any(text.strip() for _, text in chosen.asked):
         yield "dataset-no-prompt", "no prompt"
     elif all(_repeats(side) for side in (chosen, rejected)):

@@ -6,6 +6,7 @@ import json
 from tests.field.case import ANSWERS, KEPT, TEXTS, WHOLE, Case, Table, cases
 from tests.field.rows import (
     COUNT,
+    TOOLS,
     asked,
     bad,
     folder_of,
@@ -13,6 +14,7 @@ from tests.field.rows import (
     hh,
     joined,
     lines,
+    openai,
     pair,
     parquet,
     raw,
@@ -113,6 +115,31 @@ TABLE: Table = {
     ("", "rows under a key", "refused dataset-wrapped"): raw(
         "pairs.json", json.dumps({"data": [pair(n) for n in range(COUNT)]}).encode()
     ),
+    ("", "rows under train and test", "refused dataset-wrapped"): raw(
+        "pairs.json", json.dumps({"test": [pair(0)], "train": [pair(1)]}).encode()
+    ),
+    ("", "columns as lists", "refused dataset-by-column"): raw(
+        "pairs.json", json.dumps({k: [v, v] for k, v in texts(0).items()}).encode()
+    ),
+    ("", "columns as pandas writes them", "refused dataset-by-column"): raw(
+        "pairs.json", json.dumps({k: {"0": v, "1": v} for k, v in texts(0).items()}).encode()
+    ),
+    ("", "OpenAI's format of preferences", "kept by input and preferred output"): lines(
+        lambda n: {
+            "input": {"messages": talk(n, "")[:1], "tools": [], "parallel_tool_calls": True},
+            "preferred_output": talk(n, good(n))[1:],
+            "non_preferred_output": talk(n, bad(n))[1:],
+        }
+    ),
+    ("", "answers that are JSON", TEXTS): lines(
+        lambda n: texts(n, chosen=json.dumps([{"a": n}]), rejected=json.dumps([{"b": n}]))
+    ),
+    ("", "answers that differ in white space alone", "refused dataset-space-differs"): lines(
+        lambda n: pair(n, rejected_response=f"{good(n)}\n")
+    ),
+    ("", "two columns that may be the prompt", "refused dataset-prompts"): lines(
+        lambda n: {"prompt": "p", "question": asked(n), "response": "a", "rejected_response": "b"}
+    ),
     ("", "an unknown role", "refused dataset-role"): lines(
         lambda n: {**pair(n), "messages": [turn("customer", asked(n)), turn("agent", good(n))]}
     ),
@@ -123,6 +150,36 @@ TABLE: Table = {
 }
 CASES = (
     *cases(TABLE),
+    *(
+        Case(
+            id="",
+            what=f"tool_calls in {what}",
+            right="refused dataset-tool-calls",
+            right_later=f"kept by {form}",
+            write=lines(make),
+        )
+        for what, form, make in (
+            (
+                "the answer of TRL's explicit prompt",
+                "prompt and answers as turns",
+                lambda n: {
+                    "prompt": talk(n, "")[:1],
+                    "chosen": [openai("")],
+                    "rejected": talk(n, bad(n))[1:],
+                    "tools": TOOLS,
+                },
+            ),
+            (
+                "OpenAI's format of preferences",
+                "input and preferred output",
+                lambda n: {
+                    "input": {"messages": talk(n, "")[:1], "tools": TOOLS},
+                    "preferred_output": [openai("")],
+                    "non_preferred_output": talk(n, bad(n))[1:],
+                },
+            ),
+        )
+    ),
     Case(
         id="D42",
         what="one row, part of it held out",

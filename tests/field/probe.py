@@ -26,10 +26,12 @@ PARTLY = (
     "dataset-too-few",
     "dataset-tool-calls",
     "dataset-empty-answer",
+    "dataset-prompts",
+    "dataset-space-differs",
     "dataset-part",
 )
 """Refusals of datasets of which ms-swift trains on a part, or on what its tokens don't show:
-dropped calls, a placeholder in place of a text, an answer that is its end alone."""
+dropped calls, a placeholder in place of a text, an answer that is its end alone, no prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)

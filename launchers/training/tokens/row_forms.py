@@ -7,7 +7,7 @@ has a reader of its own. The launcher leaves the feature out with ``recipe.args.
 from typing import Any
 
 from datasets import Dataset
-from swift.dataset import AutoPreprocessor, RowPreprocessor
+from swift.dataset import AutoPreprocessor, MessagesPreprocessor
 from swift.utils import get_logger
 
 from launchers.inputs import row_forms
@@ -17,8 +17,8 @@ _call = AutoPreprocessor.__call__
 _logger = get_logger()
 
 
-class FormPreprocessor(RowPreprocessor):  # type: ignore[misc]
-    """ms-swift's mapping of rows, with one of the built-in readers."""
+class FormPreprocessor(MessagesPreprocessor):  # type: ignore[misc]
+    """ms-swift's mapping of conversations, such as of calls of tools, behind a built-in reader."""
 
     def __init__(self, form: Form) -> None:
         """Take the form of the dataset's rows."""
@@ -27,8 +27,9 @@ class FormPreprocessor(RowPreprocessor):  # type: ignore[misc]
 
     def preprocess(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row in ms-swift's own form; ValueError: the row is dropped."""
-        kept = {name: row[name] for name in row if name in RowPreprocessor.standard_keys}
-        return {**kept, **self.form.read(row)}
+        kept = {name: row[name] for name in row if name in self.standard_keys}
+        made: dict[str, Any] = super().preprocess({**kept, **self.form.read(row)})
+        return made
 
 
 def call(self: Any, dataset: Any, **kwargs: Any) -> Any:

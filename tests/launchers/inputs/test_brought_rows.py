@@ -76,6 +76,10 @@ def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: st
             {"preferred": TALK, "dispreferred": WORSE},
             {"preferred": "messages", "dispreferred": TALKS},
         ),
+        (
+            {"prompt": "q", "question": "z", "chosen": "a", "rejected": "b"},
+            {"prompt": "query", "chosen": "response", "rejected": RESPONSE},
+        ),
     ],
 )
 def test_columns_whose_names_tell_the_answers_are_named(
@@ -85,6 +89,25 @@ def test_columns_whose_names_tell_the_answers_are_named(
     named = ", ".join(f"{old}: {new}" for old, new in columns.items())
     assert "[dataset-no-pairs]" in text and f"columns: {{{named}}}" in text
     judge(tmp_path / "a.jsonl", lines(row), columns=columns)
+
+
+@pytest.mark.parametrize(
+    "row, says",
+    [
+        ({"prompt": "q", "completion": "a", "label": True}, "recipe.args.rlhf_type: kto"),
+        ({"chosen": "a", "rejected": "b"}, "add the prompt as a column query"),
+        ({"prompt": ["q"], "chosen": ["a"], "rejected": ["b"]}, "first entry a text"),
+        (
+            {"question": "q", "image": "no.png", "chosen": "a", "rejected": "b"},
+            "{chosen: response, rejected: rejected_response}",
+        ),
+        ({"messages": [{"speaker": "user"}], RESPONSE: "b"}, "each with role and content"),
+    ],
+)
+def test_rows_of_another_form_are_refused_with_what_to_write(
+    tmp_path: Path, row: dict[str, Any], says: str
+) -> None:
+    assert says in refusal(tmp_path / "a.jsonl", lines(row))
 
 
 @pytest.mark.parametrize("part", [{"image_url": {"url": "https://a/b.png"}}, {"image_url": None}])
