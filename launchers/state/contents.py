@@ -84,7 +84,8 @@ def describe(home: Path) -> Fields:
         for path in (folder / name for name in read.names(folder) if KEPT in name)
     ]
     unread = [*read.problems, *(f"{name} is torn" for name in read.torn if may_resume)]
-    unread += [f"step {each['step']} is on the nodes' disks" for each in found if each["parts"]]
+    pending = (each["step"] for each in found if each["parts"] and may_resume)
+    unread += [f"step {step} is on the nodes' disks" for step in pending]
     return {
         "run": removed[1] if removed else home.name,
         "state": state,

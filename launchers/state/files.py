@@ -14,9 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
+from launchers.system import lookup
 
 SIZES = ".sizes.json"
 """Name in the archive of the JSON object of the sizes of files that it does not hold."""
+UNREAD = -1
+"""Size of a file that could not be read."""
 
 
 def files(home: Path) -> Iterator[tuple[str, Path]]:
@@ -46,7 +49,7 @@ def excerpt(path: Path, head: int, tail: int) -> tuple[bytes, bool]:
 
 
 def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
-    """Return the archive; a file that is gone or can't be read is left out."""
+    """Return the archive; a file that is gone is left out, one that can't be read has no size."""
     buffer, sizes = io.BytesIO(), {}
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
 
@@ -63,8 +66,10 @@ def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
                     add(name, content, changed)
                 else:
                     sizes[name] = size
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError:
+                sizes[name] = UNREAD
         add(SIZES, json.dumps(sizes).encode())
     return buffer.getvalue()
 
@@ -77,7 +82,7 @@ def answer(home: Path, *, limit: int, cut: int, patterns: Sequence[str]) -> byte
     Raises:
         LaunchError: INPUT_MISSING without such a run, USAGE if the archive is larger.
     """
-    if not home.is_dir():
+    if not lookup.is_dir(home):
         cause = f"{home.parent.parent} has no runs/{home.name}"
         raise LaunchError(Exit.INPUT_MISSING, cause, "give a run's folder", id="state-run-missing")
     content = archive(home, patterns, cut)

@@ -63,12 +63,13 @@ def copied(
     packed, how, _ = ask(api, view, source, words, seconds=SECONDS)
     with tempfile.TemporaryDirectory(prefix="megatron-dpo-") as folder:
         work = Workspace(root=Path(folder), run=view.run)
-        unpack(packed, work.home)
+        if unread := unpack(packed, work.home):
+            how = f"{how}; not read there: {', '.join(unread)}"
         yield Copy(work=work, how=how)
 
 
-def unpack(text: bytes, home: Path) -> None:
-    """Write an archive of `launchers/state/files.py` into a folder.
+def unpack(text: bytes, home: Path) -> list[str]:
+    """Write an archive of `launchers/state/files.py` into a folder; return what was not read.
 
     Raises:
         Problem: it is not such an archive, or has a name outside of the folder.
@@ -80,8 +81,10 @@ def unpack(text: bytes, home: Path) -> None:
             tar.extractall(home, filter="data")
         sizes = json.loads((home / files.SIZES).read_text(encoding="utf-8"))
         (home / files.SIZES).unlink()
-        for name, size in sizes.items():
-            _make_hole(home, PurePosixPath(name), int(size))
+        unread = [name for name, size in sizes.items() if size == files.UNREAD]
+        for name in sizes.keys() - {*unread}:
+            _make_hole(home, PurePosixPath(name), int(sizes[name]))
+        return unread
     except (tarfile.TarError, ValueError, AttributeError, EOFError, OSError) as error:
         raise Problem(f"the pod printed no archive of the run: {error}") from None
 

@@ -1,6 +1,7 @@
 """report and bundle without a mount: the same through a pod; what has changed since is said."""
 
 import base64
+import errno
 import io
 import json
 import tarfile
@@ -190,6 +191,24 @@ def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Pa
         unpack(text.encode(), home)
     found = {each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*")}
     assert not any("outside" in each for each in found)
+
+
+def test_a_file_that_a_pod_cannot_read_is_named_and_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(path: Path) -> bytes:
+        if path.name == "metrics.jsonl":
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return real(path)
+
+    real, home = Path.read_bytes, tmp_path / "home"
+    home.mkdir()
+    for name in ("metrics.jsonl", "plan.json"):
+        (home / name).write_text("{}")
+    monkeypatch.setattr(Path, "read_bytes", read)
+    text = base64.encodebytes(files.archive(home, [".*"], 0))
+    assert unpack(text, tmp_path / "copy") == ["metrics.jsonl"]
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["plan.json"]
 
 
 def test_a_run_that_is_not_there_is_refused() -> None:
