@@ -78,8 +78,7 @@ PACKED: tuple[Rule, ...] = (
     ),
     Conflict(
         id="packing-streaming",
-        flag="packing",
-        when=(RLHF, one_of("rlhf_type", *PAIRED, "kto"), on("packing"), on("streaming")),
+        when=(on("packing"), RLHF, one_of("rlhf_type", *PAIRED, "kto"), on("streaming")),
         says="cannot be combined with streaming, of which ms-swift packs no pairs; remove one",
         source="SW dataset/packing.py:IterablePackingDataset: KeyError, as pairs have no input_ids",
     ),
@@ -131,8 +130,7 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="streaming-train-iters",
-        flag=ITERS,
-        when=(on("streaming"), missing(ITERS)),
+        when=(missing(ITERS), on("streaming")),
         says="missing; with streaming the number of rows is unknown, so it is required",
         source="SW megatron_args.py:init_iters: ValueError",
     ),
@@ -145,16 +143,14 @@ DATA: tuple[Rule, ...] = (
     ),
     Conflict(
         id="train-iters-ignored",
-        flag=ITERS,
-        when=(given(EPOCHS), given(ITERS), off("streaming")),
+        when=(given(ITERS), given(EPOCHS), off("streaming")),
         says=f"{{{ITERS}}} is ignored, since {EPOCHS} {{{EPOCHS}}} is given; set {EPOCHS}: null, "
         "or remove it",
         source="SW megatron_args.py:init_iters computes it from the epochs",
     ),
     Conflict(
         id="streaming-save-epoch",
-        flag="save_strategy",
-        when=(on("streaming"), one_of("save_strategy", "epoch")),
+        when=(one_of("save_strategy", "epoch"), on("streaming")),
         says="epoch cannot be combined with streaming; use steps",
         source="SW megatron_args.py:init_iters: ValueError",
     ),
@@ -170,8 +166,7 @@ LOSS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="dpo-loss",
-        flag="loss_type",
-        when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
+        when=(none_of("loss_type", "sigmoid"), RLHF, one_of("rlhf_type", "dpo")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
         "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.5.3 on)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
@@ -179,8 +174,7 @@ LOSS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="kto-loss",
-        flag="loss_type",
-        when=(RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
+        when=(none_of("loss_type", "kto", "apo_zero_unpaired"), RLHF, one_of("rlhf_type", "kto")),
         says="{loss_type} is not a KTO loss; use kto or apo_zero_unpaired",
         source="TRL kto_trainer.py:kto_loss knows these two",
     ),
@@ -223,8 +217,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="kto-accumulation",
-            flag="gradient_accumulation_steps",
-            when=(RLHF, one_of("rlhf_type", "kto"), missing("gradient_accumulation_steps"), loss),
+            when=(missing("gradient_accumulation_steps"), RLHF, one_of("rlhf_type", "kto"), loss),
             says="missing, and KTO multiplies by it before ms-swift chooses one: TypeError; use "
             "16 / (per_device_train_batch_size x ranks), ms-swift's own, or another number",
             source="SW pipelines/train/kto.py:prepare_kto_dataset; trainers/arguments.py chooses "
@@ -281,8 +274,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="streaming-max-steps",
-        flag="max_steps",
-        when=(on("streaming"), under("max_steps", "1")),
+        when=(under("max_steps", "1"), on("streaming")),
         says="missing, and with streaming the number of rows is unknown; set the number of steps",
         source="transformers trainer.py:set_initial_training_values: ValueError",
     ),
@@ -323,11 +315,10 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     Conflict(
         id="ipo-padded",
-        flag="loss_type",
         when=(
+            has("loss_type", "ipo"),
             RLHF,
             one_of("rlhf_type", "dpo"),
-            has("loss_type", "ipo"),
             off("packing"),
             off("padding_free"),
         ),

@@ -114,10 +114,9 @@ EIGHT_BITS: tuple[Rule, ...] = (
     *(
         Conflict(
             id="fp8-delayed-recompute",
-            flag=MODULES,
             when=(
-                one_of(GRANULARITY, "selective"),
                 has(MODULES, module),
+                one_of(GRANULARITY, "selective"),
                 given("fp8_format"),
                 one_of("fp8_recipe", "delayed"),
             ),

@@ -145,8 +145,7 @@ OPTIMIZER: tuple[Rule, ...] = (
     *(
         Conflict(
             id="precision-aware-dtype",
-            flag=flag,
-            when=(off(AWARE), none_of(flag, "fp32")),
+            when=(none_of(flag, "fp32"), off(AWARE)),
             says=f"{{{flag}}} requires {AWARE}; set {AWARE}: true or use fp32",
             source=_ASSERTS,
         )
@@ -210,16 +209,14 @@ SCHEDULE: tuple[Rule, ...] = (
     ),
     Conflict(
         id="wsd-decay-iters",
-        flag="lr_wsd_decay_iters",
-        when=(one_of("lr_decay_style", "WSD"), missing("lr_wsd_decay_iters")),
+        when=(missing("lr_wsd_decay_iters"), one_of("lr_decay_style", "WSD")),
         says="missing, and lr_decay_style WSD requires it; set the iterations of the last phase",
         source=_SCHEDULE,
     ),
     *(
         Conflict(
             id="weight-decay-constant",
-            flag=flag,
-            when=(one_of(_STYLE, "constant"), given(flag)),
+            when=(given(flag), one_of(_STYLE, "constant")),
             says=f"{{{flag}}} requires a {_STYLE} other than constant; use weight_decay",
             source="SW megatron_args.py:_init_weigh_decay: AssertionError",
         )
@@ -228,8 +225,7 @@ SCHEDULE: tuple[Rule, ...] = (
     *(
         Conflict(
             id="weight-decay-missing",
-            flag=flag,
-            when=(none_of(_STYLE, "constant"), missing(flag)),
+            when=(missing(flag), none_of(_STYLE, "constant")),
             says=f"missing, and {_STYLE} {{{_STYLE}}} requires it; set it",
             source="SW megatron_args.py:_init_weigh_decay: AssertionError",
         )

@@ -122,8 +122,7 @@ PIPELINE: tuple[Rule, ...] = (
     *(
         Conflict(
             id="pipeline-end-no-pipeline",
-            flag=flag,
-            when=(one_of(PP, "1"), given(flag)),
+            when=(given(flag), one_of(PP, "1")),
             says=f"{{{flag}}} requires a pipeline, and {PP} is 1; remove it or set {PP} to 2 "
             "or more",
             source="SW megatron_args.py:__post_init__: ValueError",
@@ -181,23 +180,20 @@ RECOMPUTE: tuple[Rule, ...] = (
     size(LAYERS, "MC recompute.py: uniform steps by it; with 0 the loop has no end"),
     Conflict(
         id="recompute-method-missing",
-        flag=METHOD,
-        when=(_FULL, missing(METHOD)),
+        when=(missing(METHOD), _FULL),
         says=f"missing, and {GRANULARITY} full requires it; use uniform or block",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="recompute-layers-missing",
-        flag=LAYERS,
-        when=(_FULL, missing(LAYERS)),
+        when=(missing(LAYERS), _FULL),
         says=f"missing, and {GRANULARITY} full requires it; use 1",
         source="MC transformer_config.py: ValueError",
     ),
     *(
         Conflict(
             id="recompute-selective-flags",
-            flag=flag,
-            when=(_SELECTIVE, given(flag)),
+            when=(given(flag), _SELECTIVE),
             says=f"{{{flag}}} requires {GRANULARITY} full, not selective; remove one",
             source="SW megatron_args.py (method), MC transformer_config.py (layers): ValueError",
         )
@@ -212,8 +208,7 @@ RECOMPUTE: tuple[Rule, ...] = (
     ),
     Conflict(
         id="recompute-moe-act",
-        flag=MODULES,
-        when=(_SELECTIVE, has(MODULES, "moe_act"), off("moe_grouped_gemm")),
+        when=(has(MODULES, "moe_act"), _SELECTIVE, off("moe_grouped_gemm")),
         says="moe_act requires moe_grouped_gemm; set moe_grouped_gemm: true or remove moe_act",
         source="MC transformer_config.py: ValueError",
     ),
@@ -225,8 +220,7 @@ RECOMPUTE: tuple[Rule, ...] = (
     ),
     Conflict(
         id="recompute-mtp",
-        flag=LAYERS,
-        when=(given("mtp_num_layers"), _FULL, one_of(METHOD, "uniform"), over(LAYERS, "1")),
+        when=(over(LAYERS, "1"), given("mtp_num_layers"), _FULL, one_of(METHOD, "uniform")),
         says=f"{{{LAYERS}}} is not allowed: mtp_num_layers with full uniform recomputation "
         "requires 1; use 1",
         source="MC multi_token_prediction.py: AssertionError in the first forward",

@@ -29,8 +29,7 @@ _QUANTIZATION = (
 LOSSES: tuple[Rule, ...] = (
     Conflict(
         id="beta-positive",
-        flag="beta",
-        when=(RLHF, _WITH_BETA, under("beta", "1e-9")),
+        when=(under("beta", "1e-9"), RLHF, _WITH_BETA),
         says="{beta} is not above 0: at 0 every pair has the same loss, and below 0 the rejected "
         "answer is rewarded; 0.1 is usual",
         source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: -logsigmoid(beta * logits), no check",
@@ -91,8 +90,7 @@ QUANTIZED: tuple[Rule, ...] = (
     ),
     Conflict(
         id="quantization-bits",
-        flag="quant_bits",
-        when=(given("quant_method"), none_of("quant_method", "fp8"), missing("quant_bits")),
+        when=(missing("quant_bits"), given("quant_method"), none_of("quant_method", "fp8")),
         says="missing, and quant_method {quant_method} requires it; use 4 or 8",
         source="SW base_args/quant_args.py:get_quantization_config: ValueError",
     ),

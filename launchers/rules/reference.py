@@ -38,11 +38,10 @@ def _base_reference(
     """Return the rule of a flag whose adapter would be continued against the base model."""
     return Conflict(
         id="adapter-base-reference",
-        flag=flag,
         when=(
+            given(flag),
             RLHF,
             *when,
-            given(flag),
             missing("ref_adapters"),
             one_of(ADAPTER_REFERENCE, "adapter"),
         ),

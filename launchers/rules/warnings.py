@@ -129,8 +129,7 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="second-moments-fp8",
-        flag="exp_avg_sq_dtype",
-        when=(on(AWARE), one_of("exp_avg_sq_dtype", "fp8")),
+        when=(one_of("exp_avg_sq_dtype", "fp8"), on(AWARE)),
         says="fp8 rounds second moments to 0 below 1/450,000 of the largest of their tensor: those "
         "weights make steps of hundreds of learning rates; use bf16",
         source="simulated in tests/launchers/training/optimizer/second_moments.py: 640 times lr "
@@ -138,8 +137,7 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="offload-fraction-unused",
-        flag="optimizer_offload_fraction",
-        when=(off(_OFFLOAD), under("optimizer_offload_fraction", "1")),
+        when=(under("optimizer_offload_fraction", "1"), off(_OFFLOAD)),
         says=f"{{optimizer_offload_fraction}} has no effect without {_OFFLOAD}",
         source="MC optimizer/__init__.py reads it with optimizer_cpu_offload only",
     ),
@@ -152,16 +150,14 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="padding-free-packing",
-        flag="padding_free",
-        when=(on("packing"), off("padding_free")),
+        when=(off("padding_free"), on("packing")),
         says="false has no effect: packing enables it",
         source="SW megatron_base_args.py:__post_init__",
     ),
     *(
         Conflict(
             id="recompute-none-flags",
-            flag=flag,
-            when=(one_of(GRANULARITY, "none"), given(flag)),
+            when=(given(flag), one_of(GRANULARITY, "none")),
             says=f"{{{flag}}} has no effect with {GRANULARITY} none",
             source="MC transformer_config.py reads it with recompute only",
         )
@@ -182,8 +178,7 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="packing-micro-batch",
-        flag="micro_batch_size",
-        when=(on("packing"), over("micro_batch_size", "1")),
+        when=(over("micro_batch_size", "1"), on("packing")),
         says="{micro_batch_size} with packing concatenates that many packs; "
         "a larger max_length does the same with less padding",
         source="SW template/base.py:data_collator joins the rows of a microbatch",
