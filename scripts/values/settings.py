@@ -41,7 +41,7 @@ def refusals(release: Release) -> list[Refusal]:
     if all(env.get(name) == "1" for name in SKIPS.values()):
         says = "every stage is skipped, so that the pods would do nothing; set one to false"
         found.append(Refusal(id="stages-none", path="stages", says=says))
-    return [*found, *_transport(env), *_shared_memory(release.gang), *_slices(release.gang)]
+    return [*found, *_transport(env), *_sizes(release.gang), *_slices(release.gang)]
 
 
 def _slices(gang: ReplicatedJob) -> Iterator[Refusal]:
@@ -52,16 +52,26 @@ def _slices(gang: ReplicatedJob) -> Iterator[Refusal]:
         yield Refusal(id="gpu-slices", path="gpuResource", says=says)
 
 
-def _shared_memory(gang: ReplicatedJob) -> Iterator[Refusal]:
-    """Yield a /dev/shm that the preflight of a pod with GPUs would refuse."""
-    env = gang.env
+def _sizes(gang: ReplicatedJob) -> Iterator[Refusal]:
+    """Yield a /dev/shm that the preflight would refuse, and disks that the kubelet would count."""
+    env, skipped = gang.env, gang.env.get("DPO_PREFLIGHT_SKIP", "").split(",")
     is_checked = env.get("SKIP_PREFLIGHT") != "1" and env.get("DPO_GPUS_PER_NODE", "0") != "0"
-    volumes = {each["name"]: each for each in gang.pod.get("volumes") or ()}
-    size = ((volumes.get("shm") or {}).get("emptyDir") or {}).get("sizeLimit")
-    skipped = env.get("DPO_PREFLIGHT_SKIP", "").split(",")
-    if is_checked and size and "shm" not in skipped and parse_quantity(size) < SHM:
-        says = f"{size}, and NCCL and the loaders of data need 1Gi at least; use 16Gi"
-        yield Refusal(id="shared-memory-small", path="sharedMemory.sizeLimit", says=says)
+    limit = ((gang.container.get("resources") or {}).get("limits") or {}).get("ephemeral-storage")
+    for volume in gang.pod.get("volumes") or ():
+        own = volume.get("emptyDir") or {}
+        if not (size := own.get("sizeLimit")):
+            continue
+        if volume["name"] == "shm" and is_checked and "shm" not in skipped:
+            if parse_quantity(size) < SHM:
+                says = f"{size}, and NCCL and the loaders of data need 1Gi at least; use 16Gi"
+                yield Refusal(id="shared-memory-small", path="sharedMemory.sizeLimit", says=says)
+        elif limit and not own.get("medium") and parse_quantity(limit) < parse_quantity(size):
+            says = (
+                f"{limit}, and the kubelet evicts a pod whose volume {volume['name']} holds more, "
+            )
+            says += f"which may be {size}; use a larger limit"
+            path = "resources.limits.ephemeral-storage"
+            yield Refusal(id="storage-limit", path=path, says=says)
 
 
 def _transport(env: Mapping[str, str]) -> Iterator[Refusal]:
