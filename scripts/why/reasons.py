@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -60,6 +60,13 @@ class State:
     remedy: str
     fallback: bool = False
     sure: bool = False
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Remedies by patterns of the cause, in place of ``remedy``."""
+
+    def remedy_of(self, cause: object) -> str:
+        """Return the remedy of the first pattern that a cause has, or the row's own."""
+        fitting = (r for pattern, r in self.said.items() if re.search(pattern, str(cause)))
+        return next(fitting, self.remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +100,7 @@ def explain(view: View) -> list[Reason]:
         if facts is None:
             continue
         known = {"run": view.run, "namespace": view.namespace, "queue": view.queue, **facts}
-        remedy = chosen(state.remedy, known)
+        remedy = chosen(state.remedy_of(facts.get("cause")), known)
         found.append(
             Reason(
                 id=state.id,

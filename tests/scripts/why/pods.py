@@ -67,6 +67,39 @@ MORE: list[tuple[str, Callable[[], View], str]] = [
     ("terminating", lambda: with_peer(pod(1, RUNNING, READY, PREEMPTION, metadata=END)), PREEMPTED),
 ]
 """More ways into a state."""
+SHM = 'Usage of EmptyDir volume "shm" exceeds the limit "64Gi".'
+LOCALITY = "Pod was rejected: Resources cannot be allocated with Topology locality"
+HOOK = 'Internal error occurred: failed calling webhook "mpod.kb.io": context deadline exceeded'
+CUDA = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0"
+CSI = "driver name fsx.csi.aws.com not found in the list of registered CSI drivers"
+
+
+def ended_by(reason: str, message: str) -> View:
+    return with_peer(pod(1, phase="Failed", reason=reason, message=message))
+
+
+SAID: list[tuple[Callable[[], View], str]] = [
+    (lambda: ended_by("Evicted", SHM), "sharedMemory.size"),
+    (lambda: ended_by("TopologyAffinityError", LOCALITY), "NUMA"),
+    (lambda: ended_by("SysctlForbidden", 'forbidden sysctl: "net.x"'), "Remove the sysctl"),
+    (lambda: failed_create(HOOK), "do not answer"),
+    (lambda: stuck("ErrImagePull", "toomanyrequests: pull rate limit"), "image.pullSecrets"),
+    (lambda: stuck("ErrImagePull", "write /var/x: no space left on device"), "disk for images"),
+    (lambda: stuck("ErrImagePull", "no match for platform in manifest"), "kubernetes.io/arch"),
+    (lambda: stuck("ErrImagePull", "x509: signed by unknown authority"), "trust"),
+    (lambda: creating("FailedAttachVolume", "Multi-Attach error for volume"), "ReadWriteMany"),
+    (lambda: creating("FailedMount", CSI), "CSI driver"),
+    (lambda: creating("FailedMount", "mount.nfs: access denied by server"), "export"),
+    (lambda: creating("FailedMount", "hostPath type check failed: /mnt"), "every node"),
+    (lambda: creating("FailedMount", "mount: wrong fs type, bad option"), "client"),
+    (lambda: stuck("CreateContainerConfigError", "container has runAsNonRoot"), "runAsUser"),
+    (lambda: stuck("RunContainerError", CUDA), "newer driver"),
+    (lambda: stuck("RunContainerError", 'exec: "python3": executable file not found'), "python3"),
+    (lambda: stuck("CreateContainerError", "mkdir /var/x: no space left"), "disk for images"),
+    (lambda: stuck("CreateContainerError", "failed to create subPath directory"), "writable"),
+    (lambda: unscheduled("3 Too many pods."), "maxPods"),
+]
+"""Messages of controllers, and a word of the remedy that each chooses."""
 STATES: States = each_of(
     not_created,
     {

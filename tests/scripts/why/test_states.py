@@ -16,7 +16,7 @@ from scripts.observe.view import View
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
 from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, waiting, workload
-from tests.scripts.why.pods import MORE
+from tests.scripts.why.pods import MORE, SAID
 from tests.scripts.why.states import STATES
 
 WAYS = [*((id, *state) for id, state in STATES.items()), *MORE]
@@ -31,6 +31,13 @@ def test_a_planted_state_is_reported_first_with_its_facts(
     assert fact in found[0].sentence
     place = re.search(r"\{(?!\")", found[0].remedy.replace("{gpu", ""))  # not of JSON
     assert found[0].remedy and place is None
+
+
+def test_each_message_of_a_controller_chooses_its_remedy() -> None:
+    found = [(explain(made())[0].remedy, word) for made, word in SAID]
+    assert [(remedy, word) for remedy, word in found if word not in remedy] == []
+    own = [remedy for state in states() for remedy in state.said.values()]
+    assert {remedy for remedy, _ in found} == {*own} and all(each.endswith(".") for each in own)
 
 
 def test_the_table_has_a_condition_and_a_case_for_each_row_and_no_more() -> None:
