@@ -97,7 +97,7 @@ def template(
     """
     given = values if isinstance(values, str) else json.dumps(values)
     act = _template if is_cached else _template.__wrapped__
-    refused, text = act(given, name, helm, str(chart), flags)
+    refused, text = act(given, name, helm, str(chart), flags, (), ())
     if refused:
         raise Refused(text)
     return text
@@ -135,8 +135,8 @@ def _template(
     helm: str | None,
     chart: str,
     flags: tuple[str, ...],
-    over: tuple[str, ...] = (),
-    sets: tuple[str, ...] = (),
+    over: tuple[str, ...],
+    sets: tuple[str, ...],
 ) -> tuple[bool, str]:
     if helm is None and is_known(name, flags) and (own := running()):
         options = {"is_upgrade": UPGRADE in flags, "skip_schema": SKIP in flags}
@@ -175,9 +175,9 @@ def layers(file: Path) -> list[str]:
 
 
 def template_file(
-    file: Path, *, name: str = "", helm: str = "helm", chart: Path = CHART
+    file: Path, *, name: str = "", helm: str | None = None, chart: Path = CHART
 ) -> list[Document]:
-    """Render a values file as a user does, since YAML parsers differ (5e-6).
+    """Render the text of a values file, since YAML parsers differ (5e-6).
 
     Raises:
         Refused: with Helm's message.
@@ -185,13 +185,17 @@ def template_file(
     return objects(text_of(file, name or file.stem, helm, chart))
 
 
-@lru_cache(maxsize=64)
-def text_of(file: Path, name: str = "run", helm: str = "helm", chart: Path = CHART) -> str:
-    words = [name, str(chart), *layers(file), "--kube-version", KUBERNETES]
-    done = call("template", *words, helm=helm)
-    if done.returncode:
-        raise Refused(done.stderr)
-    return done.stdout
+def text_of(file: Path, name: str = "run", helm: str | None = None, chart: Path = CHART) -> str:
+    if helm or not is_known(name):
+        words = [name, str(chart), *layers(file), "--kube-version", KUBERNETES]
+        done = call("template", *words, helm=helm or "helm")
+        refused, text = done.returncode != 0, done.stderr if done.returncode else done.stdout
+    else:
+        first, *over = [Path(word).read_text("utf-8") for word in layers(file) if word != "-f"]
+        refused, text = _template(first, name, None, str(chart), (), tuple(over), ())
+    if refused:
+        raise Refused(text)
+    return text
 
 
 def notes(*layers: Mapping[str, Any]) -> str:

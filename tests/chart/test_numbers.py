@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import CHART, KUBERNETES, call, env, jobs, merged, objects, recipe, render
+from tests.chart.helm import (
+    CHART,
+    KUBERNETES,
+    Document,
+    call,
+    env,
+    jobs,
+    merged,
+    objects,
+    recipe,
+    render,
+)
 
 TEMPLATE = ("template", "run", str(CHART), "--kube-version", KUBERNETES)
 BASE_ARGS = {"num_train_epochs": "1"}
@@ -32,7 +43,9 @@ SPELLINGS = [
 
 
 @pytest.fixture(scope="module", params=["helm", "helm3"])
-def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def documents(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> list[Document]:
     """Render all spellings at once, as recipe arguments and as environment."""
     flags = "".join(f"    flag_{n}: {text}\n" for n, (text, _) in enumerate(SPELLINGS))
     file = tmp_path_factory.mktemp("values") / "values.yaml"
@@ -41,12 +54,11 @@ def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     file.write_text(head + rest, encoding="utf-8")
     done = call(*TEMPLATE, "-f", str(file), helm=request.param)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return objects(done.stdout)
 
 
 @pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=[text for text, _ in SPELLINGS])
-def test_each_spelling_reaches_the_launcher(rendered: str, number: int) -> None:
-    documents = objects(rendered)
+def test_each_spelling_reaches_the_launcher(documents: list[Document], number: int) -> None:
     assert recipe(documents)["args"][f"flag_{number}"] == SPELLINGS[number][1]
     assert env(documents)[f"flag_{number}"] == SPELLINGS[number][1]
 

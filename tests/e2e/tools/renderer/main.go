@@ -172,7 +172,9 @@ func render(question Question, kube *common.KubeVersion) (*release.Release, erro
 				"'helm dependency build' to fetch missing dependencies: %w", err)
 		}
 	}
-	client := action.NewInstall(action.NewConfiguration())
+	configuration := action.NewConfiguration()
+	configuration.CustomTemplateFuncs = functions
+	client := action.NewInstall(configuration)
 	client.DryRunStrategy = action.DryRunClient
 	client.IsUpgrade = question.IsUpgrade
 	client.ReleaseName = question.Name

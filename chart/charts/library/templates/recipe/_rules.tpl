@@ -69,7 +69,7 @@ argument parser accepts.
 {{- $bound := first .words | float64 }}
 {{- $holds = ternary (gt $number $bound) (lt $number $bound) (eq .test "over") }}
 {{- end }}
-{{- if not $holds }}yes{{ end }}
+{{- if not $holds }}yes{{ break }}{{ end }}
 {{- end }}
 {{- end }}
 
