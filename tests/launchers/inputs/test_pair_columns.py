@@ -27,15 +27,23 @@ ALPACA = {"system": "s", "instruction": "q", "input": "x", "chosen": "good", "re
         {**EXPLICIT, "prompt": "q"},
         {**WHOLE, "rejected": [BAD]},
         {**WHOLE, "system": "s"},
-        {**SHARED, "chosen": SHARED["chosen"][1:]},
         {**TEXTS, "prompt": [ASKED]},
-        {**TEXTS, "question": "q"},
-        {"chosen": "q good", "rejected": "q bad"},
     ],
 )
 def test_a_map_by_which_the_prompt_is_lost_is_not_advised(row: dict[str, Any]) -> None:
     assert "recipe.args.columns" not in remedy([row])
     assert "recipe.args.external_plugins" in remedy([row])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**SHARED, "chosen": SHARED["chosen"][1:]},
+        {"chosen": "q good", "rejected": "q bad"},
+    ],
+)
+def test_rows_without_a_column_of_the_prompt_are_told_to_name_one(row: dict[str, Any]) -> None:
+    assert remedy([row]).startswith("add the prompt as a column query")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +54,10 @@ def test_a_map_by_which_the_prompt_is_lost_is_not_advised(row: dict[str, Any]) -
         (WHOLE, "{chosen: messages, rejected: rejected_messages}"),
         (SHARED, "{chosen: messages, rejected: rejected_messages}"),
         ({**WHOLE, "messages": [ASKED, GOOD]}, "{rejected: rejected_messages}"),
+        (
+            {**TEXTS, "question": "other"},
+            "{prompt: query, chosen: response, rejected: rejected_response}",
+        ),
     ],
 )
 def test_a_map_with_the_pairs_of_the_form_is_advised(row: dict[str, Any], wanted: str) -> None:
