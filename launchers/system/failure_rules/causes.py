@@ -261,7 +261,8 @@ CAUSES = (
         r"undefined symbol: |version `\S+' not found|Could not find shared object file"
         r"|cannot open shared object file|Unable to load any of|binary incompatibility"
         r"|compiled using NumPy|multiarray failed to import|cannot import name"
-        r"|detected CUDA version",
+        r"|detected CUDA version|is required for a normal functioning"
+        r"|module '(?:torch|transf|megatron|swift|trl|peft|numpy|triton|flash)[\w.]*' has no",
         "use an image whose libraries fit together: a package was built for other releases",
         early=True,
     ),

@@ -173,6 +173,7 @@ RULES = (
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
         r"|TypeError: not a string|'\w+Config' object has no attribute"
+        r"|KeyError: '(?:qwen|llama|glm|deepseek|mi[nx]|gemma|phi|gpt|kimi|ernie|hunyuan)\w*'"
         r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
         r"|automatically match `template_type`|Model: .* is not supported"
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
@@ -196,7 +197,7 @@ RULES = (
         r"|num_samples should be a positive|out of bounds for size 0|Schemas? .*(?:mismatch|differ)"
         r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not"
         r"|Mismatch in `\w+` token count|writer_batch_size|Dataset scripts are no longer"
-        r"|convert pandas DataFrame|surrogates not allowed",
+        r"|convert pandas DataFrame|surrogates not allowed|string class label",
         "correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
         early=True,
     ),
@@ -221,7 +222,7 @@ RULES = (
     FailureRule(
         "package-missing",
         Exit.CONFIG,
-        r"ModuleNotFoundError|packages that were not found|not compiled with CUDA"
+        r"ModuleNotFoundError|packages that were not found|not compiled with CUDA|working triton"
         r"|Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install)",
         "use an image with the package that the message names, or remove what needs it",
         early=True,
@@ -240,7 +241,7 @@ RULES = (
         # of Triton, FlashAttention, cuDNN and Transformer Engine
         r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
         r"|in function \S+: Assertion failed|CUDNN_STATUS_NOT_SUPPORTED|PTXASError"
-        r"|dot product attention backend",
+        r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d",
         "the image has no kernel for these sizes on this GPU: set attention_backend (or "
         "attn_impl) of recipe.args, or change the sizes or the image",
         early=True,
