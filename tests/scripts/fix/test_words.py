@@ -119,5 +119,33 @@ def test_a_name_is_that_of_the_label_and_not_of_all_labels() -> None:
     assert choices(line)[1] == [[("remove", "podLabels.a.b/c", None)]]
 
 
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("podAnnotations: a; remove it and put it into a Secret [secret-name]", {"podAnnotations"}),
+        (
+            "monitoring.events: the rights of restarts.agentImage, and the launcher's code could "
+            "patch every pod; set one of them [agent-events]",
+            {"monitoring.events", "restarts.agentImage"},
+        ),
+        (
+            "extraVolumeMounts[0].name: a volume of the chart; remove the mount [mount-token]",
+            {"extraVolumeMounts[0]"},
+        ),
+        ("code.url: empty, but code.ref is set; remove it [code-url-missing]", {"code.ref"}),
+    ],
+)
+def test_only_what_the_words_mean_is_removed(line: str, wanted: set[str]) -> None:
+    _, made = choices(line)
+    assert {path for each in made for _, path, _ in each} == wanted
+    assert (made[0][0][0] == "ask") is ("secret" in line)
+
+
+def test_a_setting_elsewhere_takes_the_place_of_the_refused_one() -> None:
+    line = "extraEnv.NCCL_DEBUG: no level; use debug.ncclDebug: INFO [env-nccl-debug]"
+    both = [("remove", "extraEnv.NCCL_DEBUG", None), ("set", "debug.ncclDebug", "INFO")]
+    assert choices(line)[1] == [both]
+
+
 def test_lines_without_a_path_have_no_remedy() -> None:
     assert remedies(["the image has launcher 1; install 2 [launcher-version]", "not a line"]) == []
