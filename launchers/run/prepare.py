@@ -16,7 +16,11 @@ from launchers.rules.parallelism import DENSE
 from launchers.stages.clone import clone
 from launchers.stages.convert import convert
 from launchers.stages.download import download
+from launchers.storage import marker
 from launchers.storage.output import Outcome
+
+Act = Callable[[], list[Outcome]]
+"""Runs one stage; each of its outputs is up to date, done or skipped afterwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +54,28 @@ def prepare(
 
     ``judge_model`` refuses what the model's sizes rule out, if they were not known before.
     """
-
-    def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for name, act in acts(settings, recipe, inputs, env, judge_model=judge_model).items():
         announce(name)
-        progress.begin(name)
-        with during(name):
-            outcomes = act()
-        progress.end(*_summary(outcomes))
-        return outcomes
+        outcomes += perform(name, act, progress)
+    return Prepared(outcomes=tuple(outcomes))
+
+
+def acts(
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    env: Mapping[str, str],
+    *,
+    is_gang: bool = True,
+    judge_model: Callable[[], object] | None = None,
+) -> dict[str, Act]:
+    """Return clone, download and convert by name; each uses what those before it have made.
+
+    ``is_gang`` is that of ``judge_data``, ``judge_model`` that of ``prepare``.
+    """
+    launch, skips = settings.launch, settings.stages.skips
+    work, holder = launch.work, launch.pod or launch.run
 
     def cloned() -> list[Outcome]:
         made = clone(settings.stages.code, work, skip="clone" in skips, holder=holder)
@@ -65,29 +83,35 @@ def prepare(
         return [made]
 
     def downloaded() -> list[Outcome]:
-        return download(
+        made = download(
             recipe.model,
             recipe.dataset,
             work,
             inputs.clone,
             skip="download" in skips,
             holder=holder,
-            judge=lambda: judge_data(launch, recipe, inputs),
+            judge=lambda: judge_data(launch, recipe, inputs, is_gang=is_gang),
         )
-
-    def converted() -> list[Outcome]:
-        return [convert(launch, recipe, inputs, model_digest=model.digest, env=env)]
-
-    launch, skips = settings.launch, settings.stages.skips
-    work, holder = launch.work, launch.pod or launch.run
-    code = stage("clone", cloned)
-    model, *datasets = stage("download", downloaded)
-    with during("download"):
         model_files.check_folder(inputs.model, recipe.model, recipe)
         if judge_model is not None:
             judge_model()
-    megatron = stage("convert", converted)
-    return Prepared(outcomes=(*code, model, *datasets, *megatron))
+        return made
+
+    def converted() -> list[Outcome]:
+        model = sources.parse_source(recipe.model, "recipe.model")
+        digest = marker.digest_of(sources.home(model, "model", work))
+        return [convert(launch, recipe, inputs, model_digest=digest, env=env)]
+
+    return {"clone": cloned, "download": downloaded, "convert": converted}
+
+
+def perform(name: str, act: Act, progress: Progress) -> list[Outcome]:
+    """Run a stage, and note its begin and its end."""
+    progress.begin(name)
+    with during(name):
+        outcomes = act()
+    progress.end(*_summary(outcomes))
+    return outcomes
 
 
 def judge_data(launch: Launch, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:

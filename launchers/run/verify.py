@@ -47,7 +47,7 @@ def verify(settings: Settings, recipe: Recipe) -> None:
     stop = time.monotonic() + settings.reports.test_deadline
     logged, log_again = "", 0.0
     while True:
-        state = read_progress(settings.launch.work.progress)
+        state: State = read_object(settings.launch.work.progress)
         not_started = not_started_reason(state, digest, since)
         if not not_started and state["state"] == "succeeded":
             verify_outputs(settings, recipe, state["outputs"])
@@ -63,11 +63,6 @@ def verify(settings: Settings, recipe: Recipe) -> None:
             logs.info("waiting for the run", seen=now)
             logged, log_again = now, time.monotonic() + LOG_INTERVAL_SECONDS
         time.sleep(POLL_INTERVAL_SECONDS)
-
-
-def read_progress(path: Path) -> State:
-    """Read ``progress.json``; empty when it does not exist."""
-    return read_object(path)
 
 
 def not_started_reason(state: State, digest: str, since: float | None) -> str:
