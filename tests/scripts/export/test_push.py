@@ -5,8 +5,7 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from scripts.export.verify import verify
 from scripts.helm import ROOT
 from scripts.problem import UnknownState
 from scripts.terminal import terminal
+from tests.scripts.calling import Call, Ended
 from tests.scripts.dev.release import loopback
 from tests.scripts.export import fake_hub
 from tests.scripts.export.exports import FILES, key, make
@@ -44,35 +44,46 @@ def export(tmp_path: Path) -> Path:
     return folder
 
 
-def push(
-    folder: Path, place: str, *words: str, endpoint: str = "", path: Path = ORAS
-) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": str(folder.parent), "SECRET": TOKEN}
-    env |= {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1"}
-    command = [sys.executable, "-m", "scripts.cli", "push", str(folder), place, *words]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
-    assert TOKEN not in done.stdout + done.stderr
-    return done
+Push = Callable[..., Ended]
+
+
+@pytest.fixture
+def push(call: Call, monkeypatch: pytest.MonkeyPatch) -> Push:
+    def pushed(
+        folder: Path, place: str, *words: str, endpoint: str = "", path: Path = ORAS
+    ) -> Ended:
+        monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
+        monkeypatch.setenv("HOME", str(folder.parent))
+        monkeypatch.setenv("SECRET", TOKEN)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(folder.parent / "token"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        done = call("push", str(folder), place, *words)
+        assert TOKEN not in done.out + done.err
+        return done
+
+    return pushed
 
 
 WITH_TOKEN = ("--yes", "--json", "--token", "env:SECRET")
 
 
-def test_a_hub_gets_the_export_once(hub: Hub, export: Path) -> None:
+def test_a_hub_gets_the_export_once(push: Push, hub: Hub, export: Path) -> None:
     first = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert first.returncode == 0, first.stderr
-    document = json.loads(first.stdout)
+    assert first.code == 0, first.err
+    document = json.loads(first.out)
     validate("push", document)
     assert {*document["sent"]} == ALL
     assert hub.files is not None and hub.is_private
     assert {name: hub.files[name] for name in ALL} == {n: (export / n).read_bytes() for n in ALL}
     hub.asked.clear()
     second = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert second.returncode == 0 and json.loads(second.stdout)["sent"] == []
+    assert second.code == 0 and json.loads(second.out)["sent"] == []
     assert {each.partition(" ")[0] for each in hub.asked} == {"GET"}, "nothing is changed"
     hub.files[WEIGHTS] = b"other"
     third = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert json.loads(third.stdout)["sent"] == [WEIGHTS]
+    assert json.loads(third.out)["sent"] == [WEIGHTS]
     assert hub.files[WEIGHTS] == (export / WEIGHTS).read_bytes()
     for name, content in hub.files.items():
         (export.parent / "down").mkdir(exist_ok=True)
@@ -80,13 +91,13 @@ def test_a_hub_gets_the_export_once(hub: Hub, export: Path) -> None:
     assert verify(export.parent / "down").findings == [], "a download is that of its statement"
 
 
-def test_an_interrupted_push_sends_no_large_file_again(hub: Hub, export: Path) -> None:
+def test_an_interrupted_push_sends_no_large_file_again(push: Push, hub: Hub, export: Path) -> None:
     hub.refuse["/commit/main"] = 400
-    assert "[push-refused]" in push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint).stderr
+    assert "[push-refused]" in push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint).err
     assert len(hub.stored) == 2
     hub.refuse.clear()
     hub.asked.clear()
-    assert push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint).returncode == 0
+    assert push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint).code == 0
     assert not any("/store/" in each for each in hub.asked)
 
 
@@ -103,13 +114,13 @@ def test_an_interrupted_push_sends_no_large_file_again(hub: Hub, export: Path) -
     ],
 )
 def test_a_hub_that_refuses(
-    hub: Hub, export: Path, path: str, status: int, id: str, code: int
+    push: Push, hub: Hub, export: Path, path: str, status: int, id: str, code: int
 ) -> None:
     hub.refuse[path] = status
     hub.files = None if "create" in path else {}
     done = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert (done.returncode, f"[{id}]" in done.stderr) == (code, True), done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.code, f"[{id}]" in done.err) == (code, True), done.err
+    assert "Traceback" not in done.err
 
 
 def test_a_hub_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,27 +143,27 @@ def test_a_hub_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_options_push_nothing(
-    hub: Hub, export: Path, place: str, words: tuple[str, ...], id: str, code: int
+    push: Push, hub: Hub, export: Path, place: str, words: tuple[str, ...], id: str, code: int
 ) -> None:
     done = push(export, place, *words, endpoint=hub.endpoint)
-    assert (done.returncode, id in done.stderr) == (code, True), done.stderr
+    assert (done.code, id in done.err) == (code, True), done.err
     assert hub.files is None
 
 
-def test_foreign_files_there_are_kept(hub: Hub, export: Path) -> None:
+def test_foreign_files_there_are_kept(push: Push, hub: Hub, export: Path) -> None:
     hub.files = {"adapter_config.json": b"{}"}
     done = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert done.returncode == 1 and "[push-foreign-files]" in done.stderr
+    assert done.code == 1 and "[push-foreign-files]" in done.err
     assert hub.files == {"adapter_config.json": b"{}"}
 
 
-def test_a_changed_export_is_not_pushed(hub: Hub, export: Path, tmp_path: Path) -> None:
+def test_a_changed_export_is_not_pushed(push: Push, hub: Hub, export: Path, tmp_path: Path) -> None:
     (export / "config.json").unlink()
     done = push(export, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert done.returncode == 1 and "[file-missing]" in done.stderr
+    assert done.code == 1 and "[file-missing]" in done.err
     failed = make(tmp_path / "failed", tested={"problems": ["a layer is missing"]})
     done = push(failed, PLACE, *WITH_TOKEN, endpoint=hub.endpoint)
-    assert done.returncode == 1 and "[push-test-failed]" in done.stderr
+    assert done.code == 1 and "[push-test-failed]" in done.err
     assert hub.asked == []
 
 
@@ -171,7 +182,7 @@ HELPER = 'exec: "docker-credential-desktop": executable file not found in $PATH'
     ids=["no helper", "no file", "index", "page", "null"],
 )
 def test_what_is_not_known_of_a_tag_does_not_replace_it(
-    export: Path, printed: str, said: str, id: str
+    push: Push, export: Path, printed: str, said: str, id: str
 ) -> None:
     """The program of the test is the first `oras` that is found."""
     program = export.parent / "bin" / "oras"
@@ -183,24 +194,24 @@ def test_what_is_not_known_of_a_tag_does_not_replace_it(
     )
     program.chmod(0o755)
     done = push(export, "oci://reg.example/acme/dpo:v1", "--yes", path=program.parent)
-    assert f"[{id}]" in done.stderr and not sent.exists(), done.stderr
+    assert f"[{id}]" in done.err and not sent.exists(), done.err
 
 
 @pytest.mark.skipif(
     not (ORAS / "oras").exists(), reason="no .tools/cluster/bin/oras: `make test` builds it"
 )
-def test_a_registry_gets_the_export_once(export: Path) -> None:
+def test_a_registry_gets_the_export_once(push: Push, export: Path) -> None:
     with loopback.serving() as address:
         place = f"oci://{address.replace('127.0.0.1', 'localhost')}/acme/dpo:v1"
         first = push(export, place, "--yes", "--json")
-        assert first.returncode == 0, first.stderr
-        found = json.loads(first.stdout)
+        assert first.code == 0, first.err
+        found = json.loads(first.out)
         assert {*found["sent"]} == ALL and found["digest"].startswith("sha256:")
         second = push(export, place, "--yes", "--json")
-        assert json.loads(second.stdout) == {**found, "sent": [], "digest": ""}
+        assert json.loads(second.out) == {**found, "sent": [], "digest": ""}
         folder = export.parent / "pulled"
         pull = [str(ORAS / "oras"), "pull", place.removeprefix("oci://"), "--output", str(folder)]
         subprocess.run(pull, check=True, capture_output=True)
     assert verify(folder).findings == []
     ended = push(export, place, "--yes")
-    assert ended.returncode == 4 and "[push-unreachable]" in ended.stderr
+    assert ended.code == 4 and "[push-unreachable]" in ended.err
