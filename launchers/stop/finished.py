@@ -23,9 +23,15 @@ class _State:
 
 
 def note_trained() -> None:
-    """Note that the trainer of this process has ended its training."""
+    """Note that the trainer of this process has ended its training.
+
+    ms-swift then destroys the process groups (``swift/megatron/pipelines/train/sft.py``), which
+    waits for the last rank's plots and takes NCCL 3.5 s on two H200. ``_end`` ends them all.
+    """
     _State.is_trained = True
     heartbeat.current().note_trained()
+    if (dist := _distributed()) and dist.get_backend() != "gloo":
+        dist.destroy_process_group = lambda *_: None
 
 
 def note_leaving() -> None:
@@ -77,10 +83,15 @@ def end_at_exit() -> None:
     atexit.register(_end)
 
 
-def _end() -> None:
+def _distributed() -> Any:
+    """Return the module of the process groups; None without a group."""
     dist: Any = sys.modules.get("torch.distributed")
     # a torch that is built without it has the module and nothing in it
-    if hasattr(dist, "get_backend") and dist.is_initialized() and dist.get_backend() == "gloo":
+    return dist if hasattr(dist, "get_backend") and dist.is_initialized() else None
+
+
+def _end() -> None:
+    if (dist := _distributed()) and dist.get_backend() == "gloo":
         dist.destroy_process_group()
     has_raised = hasattr(sys, "last_value")  # set by Python for an uncaught exception
     if _State.is_trained and not has_raised:

@@ -8,9 +8,10 @@ initialised each, so that values and random states are upstream's: [experts, r, 
 upstream writes each expert as a part; the optimizer's state is in ``adapter_state.py``.
 ``weight0`` and so on are views, by which mcore-bridge merges, reads and exports.
 
-A frozen layer and its adapter are one autograd function. A scaling that is a power of two (32 / 8)
-multiplies the r columns between the adapter's products instead of all outputs: the same bits, as
-such a factor moves exponents alone. The sum with the layer's output is made in place.
+Frozen experts and their adapter are one autograd function. A scaling that is a power of two
+(32 / 8) multiplies the r columns between the adapter's products instead of all outputs: the same
+bits, as such a factor moves exponents alone. The product with B and the sum with the layer's output
+are one kernel (``adapter_sum``), for the adapters of attention as well.
 """
 
 from __future__ import annotations
@@ -23,13 +24,24 @@ import torch
 from mcore_bridge.tuners.lora import LoraParallelLinear
 from megatron.core import parallel_state
 from megatron.core.dist_checkpointing import ShardedTensor
-from megatron.core.extensions.transformer_engine import TEGroupedLinear
+from megatron.core.extensions.transformer_engine import (
+    TEGroupedLinear,
+    TELayerNormColumnParallelLinear,
+    TELinear,
+)
 from torch import nn
 
 from launchers import logs
 from launchers.config.gpu_models import GROUPED_KERNELS
 from launchers.training.experts import adapter_state
-from launchers.training.experts.grouped_weights import ALIGNED, Frozen, product, weight_gradients
+from launchers.training.experts.adapter_sum import add
+from launchers.training.experts.grouped_weights import (
+    ALIGNED,
+    Frozen,
+    ends,
+    product,
+    weight_gradients,
+)
 
 _update, _forward = LoraParallelLinear.update_layer, LoraParallelLinear.forward
 _sharded = LoraParallelLinear.sharded_state_dict
@@ -86,7 +98,7 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
         ctx.save_for_backward(seen, low, a, b)
         ctx.frozen, ctx.splits, ctx.is_dropped = frozen, splits, dropped is not None
         out = frozen.outputs(rows, splits)
-        return out.add_(_times(product(low, b.transpose(-2, -1), splits), ctx.outer))
+        return add(out, out, low, b.transpose(-2, -1), ends(rows, splits), ctx.outer)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -102,8 +114,33 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
         if ctx.is_dropped:
             of_dropped = product(below, a, splits) if needed[1] else None
         elif of_rows is not None:
-            of_rows.add_(product(below, a, splits))
+            add(of_rows, of_rows, below, a, ends(grad, splits))
         return of_rows, of_dropped, of_a, of_b, None, None, None
+
+
+class Sum(torch.autograd.Function):  # type: ignore[misc]
+    """The outputs of a layer that is no expert's and of its adapter."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, outputs: torch.Tensor, low: torch.Tensor, b: torch.Tensor, scaling: float
+    ) -> torch.Tensor:
+        """Return the sum, [sequence, batch, out]; low is [sequence, batch, r], and b [out, r]."""
+        ctx.inner, ctx.outer = factors(scaling)
+        rows, low = outputs.flatten(0, -2).contiguous(), _times(low.flatten(0, -2), ctx.inner)
+        ctx.save_for_backward(low, b)
+        found, own = rows.new_empty(outputs.shape), ends(rows, [len(rows)])
+        add(found.flatten(0, -2), rows, low, b.t()[None], own, ctx.outer)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Return the gradients of the outputs, of low and of b."""
+        low, b = ctx.saved_tensors
+        scaled = _times(grads[0].flatten(0, -2), ctx.outer)
+        below = _times(scaled @ b, ctx.inner) if ctx.needs_input_grad[1] else None
+        of_low = None if below is None else below.view(*grads[0].shape[:-1], -1)
+        return grads[0], of_low, scaled.t() @ low if ctx.needs_input_grad[2] else None, None
 
 
 def factors(scaling: float) -> tuple[float, float]:
@@ -205,21 +242,47 @@ def _warn(reason: str) -> None:
 
 
 def forward(self: Any, x: torch.Tensor, *given: Any, **named: Any) -> Any:
-    """Return a layer's outputs: frozen experts with one adapter as one function."""
+    """Return a layer's outputs: with one adapter, those of experts or of attention as one sum."""
     names = [name for name in self.active_adapters if name in self.lora_A]
-    frozen = vars(self.base_layer).get("one_product")
-    if self.disable_adapters or self.merged or len(names) != 1 or not isinstance(frozen, Frozen):
+    if self.disable_adapters or self.merged or len(names) != 1:
         return _forward(self, x, *given, **named)
-    a, b = self.lora_A[names[0]], self.lora_B[names[0]]
-    if not (isinstance(a, Stacked) and isinstance(b, Stacked)):
-        return _forward(self, x, *given, **named)
-    for module in (a, b):  # DDP's, which wait for weights that are gathered
-        for hook in module._forward_pre_hooks.values():
-            hook(module, ())
+    a, b, base = self.lora_A[names[0]], self.lora_B[names[0]], self.base_layer
+    frozen, scaling = vars(base).get("one_product"), self.scaling[names[0]]
     dropout = self.lora_dropout[names[0]]
-    dropped = None if isinstance(dropout, nn.Identity) else dropout(x)
-    splits, scaling = (*given, *named.values())[0], self.scaling[names[0]]
-    return Adapted.apply(x, dropped, a.weight, b.weight, frozen, splits, scaling), None
+    if isinstance(frozen, Frozen) and isinstance(a, Stacked) and isinstance(b, Stacked):
+        _gather(a)
+        _gather(b)
+        dropped = None if isinstance(dropout, nn.Identity) else dropout(x)
+        splits = (*given, *named.values())[0]
+        return Adapted.apply(x, dropped, a.weight, b.weight, frozen, splits, scaling), None
+    if not is_plain(base, b) or given or named:
+        return _forward(self, x, *given, **named)
+    if isinstance(base, TELayerNormColumnParallelLinear):
+        base.return_layernorm_output = True
+        (outputs, x), bias = base(x)
+    else:
+        outputs, bias = base(x)
+    low, _ = a(dropout(x))
+    _gather(b)
+    return Sum.apply(outputs, low, b.weight, scaling), bias
+
+
+def is_plain(base: Any, b: Any) -> bool:
+    """Return whether a layer has bf16 products that no other GPU has a part of."""
+    config, kinds = b.config, (TELayerNormColumnParallelLinear, TELinear)
+    return (
+        isinstance(base, kinds)
+        and isinstance(b, TELinear)
+        and config.tensor_model_parallel_size == 1
+        and not (b.use_bias or config.fp8 or config.fp4)
+        and b.weight.dtype == torch.bfloat16
+    )
+
+
+def _gather(module: Any) -> None:
+    """Run the hooks of megatron-core's DDP, which wait for weights that are gathered."""
+    for hook in module._forward_pre_hooks.values():
+        hook(module, ())
 
 
 def sharded_state_dict(

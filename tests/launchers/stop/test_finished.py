@@ -30,6 +30,28 @@ finished.note_trained()
 """
 
 
+LEFT = """
+import sys
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from launchers.stop import finished
+given = {"store": FakeStore()} if sys.argv[1] == "fake" else {"init_method": sys.argv[2]}
+dist.init_process_group(sys.argv[1], rank=0, world_size=1, **given)
+finished.note_trained()
+dist.destroy_process_group()  # as ms-swift's pipeline
+print("open" if dist.is_initialized() else "ended")
+"""
+
+
+@needs_training
+@pytest.mark.parametrize(("backend", "left"), [("fake", "open"), ("gloo", "ended")])
+def test_groups_other_than_gloos_are_left_to_the_end_of_the_process(
+    tmp_path: Path, backend: str, left: str
+) -> None:
+    done = ended(LEFT, backend, f"file://{tmp_path}/s", python=str(PYTHON))
+    assert (done.returncode, done.stdout.split()) == (0, [left]), done.stderr
+
+
 @needs_training
 @pytest.mark.parametrize(
     ("kind", "backend", "left"),

@@ -338,11 +338,54 @@ def left(ours: Any) -> dict[str, Any]:
     return found
 
 
+def plain(ours: Any, scaling: float) -> bool:
+    """Return whether an adapter of attention has upstream's outputs and gradients."""
+    lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
+
+    def forward(self: Any, rows: Any) -> Any:
+        outputs = rows @ self.weight.T
+        return (
+            ((outputs, rows), None) if hasattr(self, "return_layernorm_output") else (outputs, None)
+        )
+
+    kinds = ("TELinear", "TELayerNormColumnParallelLinear")
+    single, normed = (type(name, (torch.nn.Module,), {"forward": forward}) for name in kinds)
+    for module in (lora, ours):
+        vars(module).update(zip(kinds, (single, normed), strict=True))
+
+    def linear(kind: Any, inputs: int, outputs: int) -> Any:
+        made = kind()
+        made.weight = torch.nn.Parameter(torch.randn(outputs, inputs).to(BF16))
+        made.use_bias, made.config = False, configured(1)
+        return made
+
+    def seen(call: Any, base: Any, sides: list[Any], rows: Any) -> list[Any]:
+        owner: Any = torch.nn.Module()
+        owner.base_layer, owner.config, owner.active_adapters = base, configured(1), ["default"]
+        owner.lora_A, owner.lora_B = ({"default": side} for side in sides)
+        owner.lora_dropout, owner.scaling = {"default": torch.nn.Identity()}, {"default": scaling}
+        owner.disable_adapters = owner.merged = False
+        outputs, _ = call(owner, rows)
+        own = [rows, *(side.weight for side in sides)]
+        return [outputs, *torch.autograd.grad((outputs.float() ** 2).sum(), own)]
+
+    found = []
+    for kind in (single, normed):
+        base, sides = linear(kind, IN, 24), [linear(single, IN, RANK), linear(single, RANK, 24)]
+        base.weight.requires_grad_(False)
+        rows = torch.randn(7, 1, IN).to(BF16).requires_grad_()
+        one, other = (seen(call, base, sides, rows) for call in (ours._forward, ours.forward))
+        found += [torch.equal(*pair) for pair in zip(one, other, strict=True)]
+        found.append("Sum" in type(other[0].grad_fn).__name__)
+    return all(found)
+
+
 def main() -> None:
     folder, ep = Path(sys.argv[1]), int(sys.argv[3])
     ours = start(Path(sys.argv[2]), ep)
     found = {n: Case(ours, ep, folder / n, each).result() for n, each in CASES.items()}
-    print(json.dumps(found | {"left": left(ours)}), flush=True)
+    plainly = [plain(ours, scaling) for scaling in (4.0, 3.0)]
+    print(json.dumps(found | {"left": left(ours), "plain": plainly}), flush=True)
 
 
 if __name__ == "__main__":
