@@ -26,9 +26,9 @@ class Fit:
 
     imbalance: float = 1.091
     """Rows of the fullest rank's experts over the mean, if unknown for a job."""
-    context: float = 5.544
+    context: float = 5.551
     """GiB outside PyTorch: CUDA context, NCCL communicators, cuBLAS."""
-    staging: float = 5.332
+    staging: float = 5.326
     """GiB on the GPU during the step of an optimizer in host memory. Observed in all runs with
     offload; not explained by the source."""
 

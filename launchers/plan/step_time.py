@@ -21,14 +21,14 @@ from launchers.plan.training_job import Training
 class Pace:
     """The constants that were fitted."""
 
-    passing: float = 5.692
+    passing: float = 5.645
     """Number of times that one pass moves a layer's saved activations through GPU memory."""
     host: float = 6.156e-3
     """Host seconds to launch one pass of a layer with experts, concurrent with the GPU."""
-    idle: float = 3.682e-3
+    idle: float = 3.706e-3
     """Seconds of such a pass in which the GPU is idle, where the host waits for it in every
     layer (``Training.host_waits``)."""
-    host_adam: float = 2.691e9
+    host_adam: float = 2.692e9
     """Parameters that a node's CPUs update in a second."""
     spread: float = 0.14
     """Standard deviation of the logarithm of predicted over measured, each file of rows predicted
@@ -244,8 +244,8 @@ def adapter_bytes_moved(
 
     The forward pass reads the input twice and writes it once, and reads and writes the output three
     times (product, scaling, addition). The backward pass reads the input's gradients four times and
-    writes them three times, and reads the output's three times and writes them once. Stacked
-    adapters of experts are not scaled at their output's size (``stacked_adapters``).
+    writes them three times, and reads the output's three times and writes them once. Where adapters
+    are ``stacked``, one kernel reads and writes the output once, and experts' gradients of the input.
     ``rows`` reach the experts; of ``recomputed`` layers, a share, the forward pass runs twice.
     """
     if training.tuner == "full":
@@ -253,9 +253,9 @@ def adapter_bytes_moved(
     total = 0.0
     for layer in layers(model, training, shard):
         through = rows if layer.owner == EXPERTS else tokens
-        scaled = 0 if stacked and layer.owner == EXPERTS else 2
-        forward = (3 * layer.inputs + (4 + scaled) * layer.outputs) * (1 + recomputed)
-        backward = 7 * layer.inputs + (2 + scaled) * layer.outputs
+        forward = (3 * layer.inputs + (2 if stacked else 6) * layer.outputs) * (1 + recomputed)
+        below = 5 if stacked and layer.owner == EXPERTS else 7
+        backward = below * layer.inputs + (2 if stacked else 4) * layer.outputs
         total += layer.number * through * (forward + backward)
     return total * BF16
 
