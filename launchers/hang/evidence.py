@@ -37,7 +37,7 @@ class Scene:
     def gather(self) -> list[Worker]:
         """Return the evidence of each process; keep stacks and dumps in the attempt's folder.
 
-        Takes up to ``DUMP_SECONDS`` and ``KEEP_SECONDS``.
+        Takes up to ``DUMP_SECONDS``, py-spy's time and ``KEEP_SECONDS``.
         """
         readings = self.board.read()
         before = [_state(each) for each in readings]
@@ -102,20 +102,26 @@ class Scene:
         )
 
     def _keep(self, workers: Sequence[Worker]) -> None:
-        """Copy stacks and dumps to the workspace."""
+        """Copy stacks and dumps to the workspace; then add what py-spy finds."""
         try:
             for local_rank, worker in enumerate(workers):
                 text = _read(stacks.path_of(self.local, local_rank))
                 if text:
-                    name = f"stacks-{self.node}-{local_rank}.txt"
-                    (self.attempt / name).write_bytes(text)
+                    self._kept(local_rank).write_bytes(text)
                 dump = flight_recorder.dump_of(self.local, worker.rank)
                 if dump.exists():
                     folder = self.attempt / "flight-recorder"
                     folder.mkdir(exist_ok=True)
                     shutil.copyfile(dump, folder / dump.name)
+            for local_rank, reading in enumerate(self.board.read()):
+                if reading.pid and (text := stacks.py_spy(reading.pid)):
+                    with self._kept(local_rank).open("ab") as stream:
+                        stream.write(text)
         except OSError as error:
             logs.warning("evidence of a hang not kept", folder=self.attempt, cause=error)
+
+    def _kept(self, local_rank: int) -> Path:
+        return self.attempt / f"stacks-{self.node}-{local_rank}.txt"
 
 
 def _state(reading: Reading) -> str:

@@ -4,8 +4,10 @@ A heartbeat is a write to mapped memory with the time (``system/step_board.py``)
 one (``stop``); the phases between them that take long are marked here.
 """
 
+import ctypes
 import faulthandler
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,9 @@ from launchers.config.workspace import Workspace
 from launchers.hang import stacks
 from launchers.system.step_board import Phase, StepBoard
 from launchers.training.saving import foreground
+
+_PR_SET_PTRACER = 0x59616D61
+"""``prctl`` option of linux/prctl.h (Yama): lets py-spy read the stacks, no ancestor of it."""
 
 
 class Heartbeat:
@@ -41,6 +46,8 @@ class Heartbeat:
         self._file.write(stacks.header(threading.main_thread().ident or 0))
         self._file.flush()
         faulthandler.register(stacks.SIGNAL, file=self._file, all_threads=True)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
         self._board.write(self._local, pid=os.getpid())
         if self._run:
             foreground.watch(self._board, self._local, Workspace.of(Path(self._run)).checkpoints)

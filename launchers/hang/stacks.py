@@ -6,7 +6,9 @@ workspace may be what hangs.
 """
 
 import re
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +20,7 @@ SECONDS = 3.0
 """Time in which a process that runs writes its stacks."""
 FRAMES = 12
 """Frames of the main thread that are reported, the innermost first."""
+PY_SPY_SECONDS = 5.0
 _THREAD = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+).*:$")
 _FRAME = re.compile(r'^  File "([^"]*)", line (\d+|\?\?\?) in (.+)$')
 
@@ -63,3 +66,24 @@ def main_frames(text: str, dump: str) -> tuple[str, ...]:
         elif is_main and (frame := _FRAME.match(line)) is not None:
             found.append("{}:{} {}".format(*frame.groups()))
     return tuple(found[:FRAMES])
+
+
+def py_spy(pid: int) -> bytes:
+    """Return the stacks that py-spy reads from outside, also of a stopped process; best effort.
+
+    Without SYS_PTRACE the kernel may forbid it; empty then, and without py-spy.
+    """
+    program = shutil.which("py-spy")
+    if program is None:
+        return b""
+    try:
+        done = subprocess.run(
+            [program, "dump", "--nonblocking", "--pid", str(pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PY_SPY_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
+    return done.stdout

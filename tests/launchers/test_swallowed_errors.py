@@ -44,7 +44,7 @@ ALLOWED: dict[str, str] = {
     "evidence, reports and logs: they end nothing and decide nothing": """
         hang/evidence.py:Scene._ask hang/evidence.py:Scene._keep hang/stacks.py:size
         hang/evidence.py:_read hang/flight_recorder.py:ask hang/flight_recorder.py:parse
-        hang/record.py:write metrics/model.py:found
+        hang/record.py:write hang/stacks.py:py_spy metrics/model.py:found
         metrics/writer.py:Writer._work preflight/report.py:Report.write
         preflight/collective.py:_phases preflight/worker.py:Worker.record
         progress/notify.py:_Notifier.look progress/phases.py:Marks.mark progress/phases.py:read
