@@ -153,7 +153,7 @@ def test_an_adapter_is_saved_so_often_that_a_cut_loses_little() -> None:
     assert adapters
     for plan in adapters:
         lost, files = plan.lost_seconds, plan.footprint
-        assert lost is not None and 180 < lost < 600  # and saving takes 3 s of it
+        assert lost is not None and 150 < lost < 600  # and saving takes 3 s of it
         assert files is not None and files.needed is not None and files.needed < 140e9
 
 
