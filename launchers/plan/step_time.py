@@ -245,7 +245,8 @@ def adapter_bytes_moved(
     The forward pass reads the input twice and writes it once, and reads and writes the output three
     times (product, scaling, addition). The backward pass reads the input's gradients four times and
     writes them three times, and reads the output's three times and writes them once. Where adapters
-    are ``stacked``, one kernel reads and writes the output once, and experts' gradients of the input.
+    are ``stacked``, one kernel reads and writes the output once; so it is with experts' gradients
+    of the input.
     ``rows`` reach the experts; of ``recomputed`` layers, a share, the forward pass runs twice.
     """
     if training.tuner == "full":
