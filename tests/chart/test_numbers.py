@@ -5,18 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import (
-    CHART,
-    KUBERNETES,
-    Document,
-    call,
-    env,
-    jobs,
-    merged,
-    objects,
-    recipe,
-    render,
-)
+from tests.chart.helm import CHART, KUBERNETES, call, env, jobs, merged, objects, recipe, render
 
 TEMPLATE = ("template", "run", str(CHART), "--kube-version", KUBERNETES)
 BASE_ARGS = {"num_train_epochs": "1"}
@@ -45,7 +34,7 @@ SPELLINGS = [
 @pytest.fixture(scope="module", params=["helm", "helm3"])
 def documents(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> list[Document]:
+) -> list[dict[str, object]]:
     """Render all spellings at once, as recipe arguments and as environment."""
     flags = "".join(f"    flag_{n}: {text}\n" for n, (text, _) in enumerate(SPELLINGS))
     file = tmp_path_factory.mktemp("values") / "values.yaml"
@@ -58,7 +47,9 @@ def documents(
 
 
 @pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=[text for text, _ in SPELLINGS])
-def test_each_spelling_reaches_the_launcher(documents: list[Document], number: int) -> None:
+def test_each_spelling_reaches_the_launcher(
+    documents: list[dict[str, object]], number: int
+) -> None:
     assert recipe(documents)["args"][f"flag_{number}"] == SPELLINGS[number][1]
     assert env(documents)[f"flag_{number}"] == SPELLINGS[number][1]
 
