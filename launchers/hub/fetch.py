@@ -57,9 +57,8 @@ def fetch(
     """
     root, target = partial / REPOSITORY, partial / source.name
     found = root / source.path
-    if lookup.exists(target) and not lookup.exists(
-        found
-    ):  # of a killed attempt, or damaged: reuse its files
+    # of a killed attempt, or damaged: reuse its files
+    if lookup.exists(target) and not lookup.exists(found):
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)

@@ -100,7 +100,7 @@ def read(at: Place, limit: int | None = None) -> list[Rows]:
     """
     most = MAX_READ_BYTES if limit is None else limit
     if re.search(r"::|\[.+\]", str(at.path)):
-        wrong = "has :: or [...] in its at.path, which datasets takes for a pattern"
+        wrong = "has :: or [...] in its path, which datasets takes for a pattern"
         raise at.refusal("dataset-path", wrong, "rename it")
     if at.path.is_dir():
         files = row_folder.train_files(at, SUFFIXES)

@@ -255,7 +255,7 @@ def forward(self: Any, x: torch.Tensor, *given: Any, **named: Any) -> Any:
         dropped = None if isinstance(dropout, nn.Identity) else dropout(x)
         splits = (*given, *named.values())[0]
         return Adapted.apply(x, dropped, a.weight, b.weight, frozen, splits, scaling), None
-    if not is_plain(base, b) or given or named:
+    if not (adapter_state.STACKS.are_made and is_plain(base, b)) or given or named:
         return _forward(self, x, *given, **named)
     if isinstance(base, TELayerNormColumnParallelLinear):
         base.return_layernorm_output = True
