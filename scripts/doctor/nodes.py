@@ -99,7 +99,7 @@ def check_hosts(release: Release, snapshot: Snapshot) -> list[Finding]:
         ("node-driver", _DRIVER, [_old_driver(labels(each), oldest) for each in nodes]),
     ):
         if any(wrong):
-            act = fail if all(wrong) and id == "gpu-slices" and processes > 1 else warn
+            act = fail if processes > 1 and all("-MIG-" in each for each in wrong) else warn
             seen = names({each for each in wrong if each})
             text = f"{len(wrong) - wrong.count('')} of {len(wrong)} nodes: {seen}"
             found.append(act(id, "GPUs of nodes", text, remedy))

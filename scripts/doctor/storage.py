@@ -14,8 +14,8 @@ HELM_RELEASE = "meta.helm.sh/release-name"
 SHARED = "ReadWriteMany"
 _ONE_NODE = re.compile(
     r"(ebs|disk)\.csi\.(aws|azure)\.com|pd\.csi\.storage\.gke\.io|blockvolume\.csi\.oraclecloud\.com"
-    r"|(rancher|k8s)\.io/(local-path|minikube-hostpath)|kubernetes\.io/(aws-ebs|azure-disk|gce-pd"
-    r"|no-provisioner)|cinder\.csi\.openstack\.org|(topolvm|openebs)\.io(/local)?|local\.csi\.\S+"
+    r"|(rancher|k8s)\.io/(local-path|minikube-hostpath)|kubernetes\.io/(aws-ebs|azure-disk|gce-pd)"
+    r"|cinder\.csi\.openstack\.org|(topolvm|openebs)\.io(/local)?|local\.csi\.\S+"
 )
 """Provisioners whose volumes no two nodes write to, by the documents of each driver."""
 _CLAIM = (

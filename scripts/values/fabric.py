@@ -12,8 +12,8 @@ Values = Mapping[str, Any]
 _MAPS = ("annotations", "env", "resources")
 _LISTS = ("initContainers", "libraryPath", "volumes", "volumeMounts")
 _NOT_FIELDS = ("profile", "resourceName", "resourceCount", "floorGBs", "imageRegistry")
-_HOST_PORTS = (2379, 2380, 2381, 6443, 9100, 9400, 10248, 10249, 10250, 10256, 10257, 10259)
-"""Of etcd, the API server, the exporters of nodes and of DCGM, the kubelet and kube-proxy."""
+_HOST_PORTS = (2379, 2380, 2381, 6443, 9100, 10248, 10249, 10250, 10256, 10257, 10259)
+"""Of etcd, the API server, Prometheus's node exporter, the kubelet and kube-proxy."""
 _TAKEN = range(30000, 61000)
 """NodePorts, and Linux's range of outgoing connections."""
 
@@ -71,8 +71,9 @@ def refusals(values: Values, network: Values) -> Iterator[Refusal]:
             yield Refusal(id="network-device-no-count", path="network.resourceName", says=says)
     yield from _volumes(values, network)
     if values["hostUsers"] is False and "IPC_LOCK" in (network.get("capabilities") or ()):
-        says = "false, and the kernel asks for IPC_LOCK of the host's users where it locks memory "
-        says += f"(profile {values['network']['profile']}); set hostUsers: null"
+        says = "false, and IPC_LOCK of these users does not lift the limit of locked memory "
+        says += f"(profile {values['network']['profile']}); set hostUsers: null, or "
+        says += "network.capabilities: [] if the container runtime sets no such limit"
         yield Refusal(id="host-users", path="hostUsers", says=says)
     if network.get("hostNetwork"):
         for path, says, id in _host(values, network):

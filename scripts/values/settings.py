@@ -45,8 +45,8 @@ def refusals(release: Release) -> list[Refusal]:
 
 
 def _slices(gang: ReplicatedJob) -> Iterator[Refusal]:
-    """Yield parts of GPUs for several processes, which NCCL refuses to connect."""
-    parts = [name for name in gang.requests if re.search(r"/mig-|[.]shared$", name)]
+    """Yield MIG instances for several processes, which NCCL does not connect."""
+    parts = [name for name in gang.requests if "/mig-" in name]
     if parts and gang.count * int(gang.env.get("DPO_GPUS_PER_NODE", "0")) > 1:
         says = f"{parts[0]} is a part of a GPU, and NCCL connects whole ones; use nvidia.com/gpu"
         yield Refusal(id="gpu-slices", path="gpuResource", says=says)

@@ -23,6 +23,7 @@ from scripts.demo.sources import Sources
 from scripts.dev import results
 from tests.bench import host, side_by_side
 from tests.bench.learning import data, judge, plan
+from tests.bench.learning.equivalence import MOST
 from tests.bench.learning.plan import Run
 from tests.bench.model import random_model
 from tests.bench.speed import command as bench_command
@@ -63,6 +64,8 @@ def main(words: Sequence[str] | None = None) -> int:
     made = Sources(root=options.sources.resolve())
     try:
         seeds = [int(seed) for seed in options.seeds.split(",")]
+        if len(seeds) > MOST:
+            raise ValueError(f"{len(seeds)} seeds; give at most {MOST}")
         changes = dict(bench_profiles.change(text) for text in options.change)
         bench = setting(options, made, about["gpus"])
         runs = plan.read(seeds, bench.gpus, list(filter(None, options.sides.split(","))), changes)

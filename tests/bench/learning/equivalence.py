@@ -14,6 +14,8 @@ FEWEST = 2
 """Differences that have a standard deviation."""
 QUANTILES = (6.3138, 2.9200, 2.3534, 2.1318, 2.0150, 1.9432, 1.8946, 1.8595, 1.8331)
 """The 95 % quantile of Student's t, from one degree of freedom on."""
+MOST = len(QUANTILES) + 1
+"""Differences for which there is a quantile."""
 
 
 def equivalence(differences: Sequence[float], bound: float) -> dict[str, float | bool]:
@@ -30,9 +32,9 @@ def equivalence(differences: Sequence[float], bound: float) -> dict[str, float |
     Raises:
         ValueError: there are fewer than two differences, or more than ten.
     """
-    count, most = len(differences), len(QUANTILES) + 1
-    if not FEWEST <= count <= most:
-        raise ValueError(f"{count} differences; run {FEWEST} to {most} seeds")
+    count = len(differences)
+    if not FEWEST <= count <= MOST:
+        raise ValueError(f"{count} differences; run {FEWEST} to {MOST} seeds")
     mean, deviation = statistics.mean(differences), statistics.stdev(differences)
     half = QUANTILES[count - 2] * deviation / math.sqrt(count)
     low, high = mean - half, mean + half

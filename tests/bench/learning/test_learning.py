@@ -241,7 +241,11 @@ def test_ours_is_the_shipped_profile_and_upstream_differs_by_what_it_has_not() -
 
 @pytest.mark.parametrize(
     ("words", "cause"),
-    [(["--sides", "theirs"], "no side theirs"), (["--seeds", "one"], "invalid literal")],
+    [
+        (["--sides", "theirs"], "no side theirs"),
+        (["--seeds", "one"], "invalid literal"),
+        (["--seeds", ",".join("12345678901")], "at most 10"),
+    ],
 )
 def test_what_can_not_run_is_refused_before_anything_is_written(
     go: Go,

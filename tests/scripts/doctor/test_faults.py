@@ -87,11 +87,14 @@ def test_what_admission_says_of_a_pod(status: int, message: str, level: str, rem
     assert remedy in line.remedy
 
 
-def test_a_container_that_admission_adds_would_keep_the_run_from_its_end() -> None:
+@pytest.mark.parametrize(("name", "level"), [("istio-proxy", "fail"), ("fuse", "warn")])
+def test_a_container_that_admission_adds_may_keep_the_run_from_its_end(
+    name: str, level: str
+) -> None:
     pod = release().gang.pod
-    added = {**pod, "containers": [*pod["containers"], {"name": "istio-proxy"}]}
+    added = {**pod, "containers": [*pod["containers"], {"name": name}]}
     findings = examine(release(), snapshot(release(), pods={"node": found({"spec": added})}))
-    assert [e.id for e in findings if e.level is Level.FAIL] == ["pods-injected"]
+    assert [e.level.value for e in findings if e.id == "pods-injected"] == [level]
 
 
 OWN: dict[str, Any] = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "megatron-dpo"}}}

@@ -94,7 +94,7 @@ def test_the_gpu_of_the_values_is_compared_with_the_product_label(
     assert [each.level.value for each in findings] == levels
 
 
-MIG, SHARING = f"{A100}-MIG-3g.40gb", "nvidia.com/gpu.sharing-strategy"
+MIG, TIMED, SHARING = f"{A100}-MIG-3g.40gb", f"{A100}-SHARED", "nvidia.com/gpu.sharing-strategy"
 NEWER = "registry.test/swift:ubuntu22.04-cuda13.0.3-swift4.5.3"
 
 
@@ -102,7 +102,7 @@ NEWER = "registry.test/swift:ubuntu22.04-cuda13.0.3-swift4.5.3"
     ("ones", "others", "found"),
     [
         ({GPU_PRODUCT: MIG}, {GPU_PRODUCT: MIG}, [("fail", "gpu-slices")]),
-        ({GPU_PRODUCT: f"{A100}-SHARED"}, {}, [("warn", "gpu-slices")]),
+        ({GPU_PRODUCT: TIMED}, {GPU_PRODUCT: TIMED}, [("warn", "gpu-slices")]),
         ({SHARING: "mps", "nvidia.com/gpu.replicas": "4"}, {}, [("warn", "gpu-slices")]),
         ({SHARING: "none", "nvidia.com/gpu.replicas": "1"}, {}, []),
         ({"kubernetes.io/arch": "arm64"}, {}, [("warn", "node-architecture")]),

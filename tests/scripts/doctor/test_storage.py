@@ -48,6 +48,8 @@ def test_a_class_of_disks_of_one_node_is_refused(provisioner: str) -> None:
     disks = named("StorageClass", "gp3", provisioner=provisioner)
     chosen = (*NEW, "workspace.pvc.storageClassName=gp3")
     assert lines(chosen, disks) == [("fail", "storage-class-one-node")]
+    by_hand = named("StorageClass", "gp3", provisioner="kubernetes.io/no-provisioner")
+    assert lines(chosen, by_hand) == [("warn", "storage-class-modes")], "may be NFS"
     disks["metadata"]["annotations"] = DEFAULT
     assert lines(NEW, disks) == [("fail", "storage-class-one-node")]
 

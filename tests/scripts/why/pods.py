@@ -79,7 +79,7 @@ def ended_by(reason: str, message: str) -> View:
 
 
 SAID: list[tuple[Callable[[], View], str]] = [
-    (lambda: ended_by("Evicted", SHM), "sharedMemory.size"),
+    (lambda: ended_by("Evicted", SHM), "sharedMemory.sizeLimit"),
     (lambda: ended_by("TopologyAffinityError", LOCALITY), "NUMA"),
     (lambda: ended_by("SysctlForbidden", 'forbidden sysctl: "net.x"'), "Remove the sysctl"),
     (lambda: failed_create(HOOK), "do not answer"),
