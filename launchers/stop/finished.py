@@ -31,7 +31,7 @@ def note_trained() -> None:
     _State.is_trained = True
     heartbeat.current().note_trained()
     if (dist := _distributed()) and dist.get_backend() != "gloo":
-        dist.destroy_process_group = lambda *_: None
+        dist.destroy_process_group = lambda *_, **__: None
 
 
 def note_leaving() -> None:

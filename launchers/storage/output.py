@@ -36,7 +36,7 @@ RECORD = ".making.json"
 BULK = (".safetensors", ".bin", ".distcp", ".arrow")
 """Files that no one edits: one that differs is damaged."""
 UNLISTED = (".git", "__pycache__")
-"""Folders of an output that no manifest lists."""
+"""Folders of an output that are no user's, at any depth."""
 
 State = Literal["done", "up to date", "skipped"]
 
@@ -298,7 +298,8 @@ def into_place(path: Path) -> None:
     """
     if (found := marker.read(path)) is not None:
         names = {p.relative_to(path): p for p in manifest.files(path, (marker.NAME, *UNLISTED))}
-        disk.keep(path, [p for n, p in names.items() if n.as_posix() not in found.manifest])
+        others = (n for n in names if not {*UNLISTED} & {*n.parts})
+        disk.keep(path, [names[n] for n in others if n.as_posix() not in found.manifest])
         path.rename(replaced(path))
     partial_path(path).rename(path)
     flush(path.parent)

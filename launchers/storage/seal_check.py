@@ -29,7 +29,7 @@ _NAMES = re.compile(rb"[\w.-]*__\d+_\d+\.distcp")
 a pickle and not loaded: that may run any code, and the launcher has no torch."""
 PART_BYTES = 65536
 """Bytes of a read, and zeros at the end of a file of weights that raise suspicion."""
-_VOCABULARY = re.compile("emb|wte|lm_head")
+_VOCABULARY = re.compile("emb|wte|head|output")
 _MAY_BE_ZERO = re.compile(r"lora_|bias|(?:o|out|down|c)_proj|\b(?:w2|wo)\b")
 """Names of tensors that are zeros at first: LoRA's B, and outputs of blocks that are added."""
 WEIGHTS, WEIGHTS_INDEX = ".safetensors", ".safetensors.index.json"

@@ -88,9 +88,7 @@ def _of_cgroup(root: Path) -> HostMemory | None:
 
 def _on_tmpfs(root: Path, stored: Callable[[Path], int]) -> int:
     """Return the bytes of files on all tmpfs that this container mounts."""
-    mounts = dict(
-        _MOUNT.findall(_text(root / "proc/self/mountinfo"))
-    )  # of one tmpfs the last place
+    mounts = dict(_MOUNT.findall(_text(root / "proc/self/mountinfo")))  # of a tmpfs the last place
     return sum(stored(Path(place.replace("\\040", " "))) for place in mounts.values())
 
 

@@ -136,7 +136,7 @@ CAUSES = (
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
         r"|invalid device ordinal"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
-        r"|CUDA is not available",
+        r"|CUDA is not available|is_available\(\) is False",
         "check the node's GPUs and driver",
         weak=True,
     ),
@@ -259,8 +259,8 @@ CAUSES = (
         "libraries-differ",
         Exit.CONFIG,
         r"undefined symbol: |version `\S+' not found|Could not find shared object file"
-        r"|cannot open shared object file|Unable to load any of|binary incompatibility"
-        r"|compiled using NumPy|multiarray failed to import|cannot import name"
+        r"|cannot open shared object file: No|Unable to load any of|binary incompatibility"
+        r"|compiled using NumPy|multiarray failed to import|cannot import name .*-packages/"
         r"|detected CUDA version|is required for a normal functioning"
         r"|module '(?:torch|transf|megatron|swift|trl|peft|numpy|triton|flash)[\w.]*' has no",
         "use an image whose libraries fit together: a package was built for other releases",

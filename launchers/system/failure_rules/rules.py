@@ -27,7 +27,7 @@ RULES = (
     FailureRule(
         "pod-disk-full",
         Exit.QUOTA,
-        r"(?:No space left on device|quota exceeded).*'/(?:tmp|var|root)/",
+        r"(?:No space left on device|quota exceeded).*'/(?:tmp/|var/|root/\.)",
         "the pod's own disk is full: raise resources.limits.ephemeral-storage, or set "
         "extraEnv.TMPDIR and HF_HOME to folders of the workspace",
     ),
@@ -42,7 +42,8 @@ RULES = (
     FailureRule(
         "home-permission",
         Exit.QUOTA,
-        r"(?:Read-only file system|Permission denied): '/(?:root|nonexistent|home/[^/]+/\.|\.\w)",
+        r"(?:Read-only file system|Permission denied): '/"
+        r"(?:root/?['.]|nonexistent|home/[^/]+/\.|\.\w)",
         "set extraEnv.HOME to a folder that the pod's user may write",
     ),
     FailureRule(
@@ -112,7 +113,7 @@ RULES = (
         "checkpoint-unsuitable",
         Exit.DATA,
         # of torch, megatron-core and optimizers, as they load a whole one of other sizes
-        r"in checkpoint state_dict|Attempting to deserialize object on|Global shape mismatch"
+        r"in checkpoint state_dict|Attempting to deserialize object on CUDA|Global shape mismatch"
         r"|unpadded elements must be same|state dict (?:has|contains) a"
         r"|[Ss]ize mismatch between saved",
         "resume with the sizes, the optimizer and the releases that wrote the checkpoint",

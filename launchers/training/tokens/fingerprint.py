@@ -102,11 +102,20 @@ def _read(path: Path) -> str:
     return manifest.entry(path.resolve()).sha256
 
 
+def _known(error: OSError) -> None:
+    if not isinstance(error, PermissionError | FileNotFoundError):
+        raise lookup.unknown(error, Path(error.filename))
+
+
 def code(plugin: Path) -> dict[str, str]:
-    """Return the digests of a plugin and of all Python files in its folder and below."""
+    """Return the digests of a plugin and of all Python files in its folder and below.
+
+    What is closed to this user, such as lost+found of a volume, Python cannot import either.
+    """
     plugin = Path(os.path.abspath(plugin))  # noqa: PTH100 - as in ``content``
     home = plugin.parent
-    found = {plugin, *(p for p in manifest.files(home) if p.suffix == ".py" and lookup.is_file(p))}
+    below = (Path(root, n) for root, _, names in os.walk(home, onerror=_known) for n in names)
+    found = {plugin, *(p for p in below if p.suffix == ".py" and lookup.is_file(p))}
     seen = [p for p in sorted(found) if p.relative_to(home).parts[0][0] != "."]
     return _digests(seen, home, home)
 

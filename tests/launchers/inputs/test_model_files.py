@@ -123,7 +123,7 @@ QUERY, OUT, LORA = (
         (OUT, ROWS, False),
         (LORA, ROWS, False),
         (HEAD, 12000, True),
-        (HEAD, 5000, False),
+        *((name, 5000, False) for name in (HEAD, "transformer.output_layer.weight")),
     ],
 )
 @pytest.mark.parametrize("is_hole", [False, True])

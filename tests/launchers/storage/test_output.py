@@ -1,9 +1,11 @@
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -145,6 +147,17 @@ def test_what_a_user_has_stored_next_to_an_output_or_in_it_is_kept(path: Path, f
     inputs: dict[str, object] = {"v": 1 if file == "m/config.json" else 2}
     assert run(path, writer(**{"config.json": "{}"}), inputs).state == "done"
     assert "mine" in {each.read_text() for each in path.parent.rglob("*") if each.is_file()}
+
+
+def test_a_file_behind_a_link_to_another_volume_is_kept_and_no_bytecode(path: Path) -> None:
+    run(path, writer(a="1"))
+    with TemporaryDirectory(dir="/dev/shm") as volume:
+        path.symlink_to(shutil.move(path, volume))
+        (path / "code" / "__pycache__").mkdir(parents=True)
+        for name in ("code/mine", "code/__pycache__/mine.pyc"):
+            (path / name).touch()
+        assert run(path, writer(a="1"), {"v": 2}).state == "done"
+    assert [each.name for each in path.parent.glob("m.kept-*/**/*") if each.is_file()] == ["mine"]
 
 
 def test_a_link_to_a_volume_that_is_not_mounted_is_no_missing_output(path: Path) -> None:

@@ -1,9 +1,14 @@
 """Cached tokens belong to the same rows: a change of any input of a row gives another folder."""
 
+import errno
+import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from launchers.exits import LaunchError
 from launchers.storage import manifest, marker
 from launchers.storage.manifest import Entry
 from launchers.storage.marker import Marker
@@ -51,6 +56,23 @@ def test_content_decides_and_nothing_else(run: Path, file: str) -> None:
     assert place(run) == before
     (run / file).write_text("other")
     assert (place(run) != before) == (file in DECIDE)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_folder_that_is_closed_holds_no_code_and_one_that_fails_is_not_closed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    found, scan = fingerprint.code(run / "code" / "plugin.py"), os.scandir
+
+    def scandir(path: Path) -> Any:
+        if Path(path).name == "lost+found":
+            raise OSError(number, os.strerror(number), path)
+        return scan(path)
+
+    (run / "code" / "lost+found").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(LaunchError) if number == errno.EIO else nullcontext():
+        assert fingerprint.code(run / "code" / "plugin.py") == found
 
 
 def test_flags_that_change_no_row_do_not_count(run: Path) -> None:
