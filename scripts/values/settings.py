@@ -68,10 +68,9 @@ def _sizes(gang: ReplicatedJob) -> Iterator[Refusal]:
         elif limit and not own.get("medium") and parse_quantity(limit) < parse_quantity(size):
             says = (
                 f"{limit}, and the kubelet evicts a pod whose volume {volume['name']} holds more, "
+                f"which may be {size}; use a larger limit"
             )
-            says += f"which may be {size}; use a larger limit"
-            path = "resources.limits.ephemeral-storage"
-            yield Refusal(id="storage-limit", path=path, says=says)
+            yield Refusal(id="storage-limit", path="resources.limits.ephemeral-storage", says=says)
 
 
 def _transport(env: Mapping[str, str]) -> Iterator[Refusal]:

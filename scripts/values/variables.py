@@ -79,7 +79,8 @@ def _variable(path: str, name: str, value: str, network: Values) -> Iterator[Ref
 
 def _devices(path: str, value: str, *, is_alone: bool) -> Iterator[Refusal]:
     """Yield a list of devices that matches none: NCCL has ^ and = before it, gloo names alone."""
-    marks, names = re.fullmatch(r"([\^=]*)(.*)", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    names = value.lstrip("^=")
+    marks = value.removesuffix(names)
     if path.endswith("GLOO_SOCKET_IFNAME") and marks:
         says = f"{json.dumps(value)} begins with {marks}, and gloo reads names of interfaces alone"
         use = names if "^" not in marks else "NAME"

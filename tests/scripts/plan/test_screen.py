@@ -189,18 +189,12 @@ def test_memory_within_the_predictions_error_is_a_warning() -> None:
     assert over.is_too_big
 
 
-def test_host_memory_within_the_predictions_error_or_without_files_in_a_queue_is_a_warning() -> (
-    None
-):
+def test_host_memory_within_its_error_or_short_of_queued_files_is_a_warning() -> None:
     release, plan = planned()
     assert plan.memory is not None
     need, queued = plan.memory.host, plan.memory.host_queued
-    for gib, said in (
-        (1.14, "is within its error"),
-        (1.16, ""),
-        (0, "lack where"),
-        (-1, "refused"),
-    ):
+    cases = ((1.14, "is within its error"), (1.16, ""), (0, "lack where"), (-1, "refused"))
+    for gib, said in cases:
         limit = gib * need if gib > 0 else need - queued / 2 + gib * queued
         pod = replace(release.pod, memory=limit * GIB)
         verdict = judge(replace(release, pod=pod), plan)
