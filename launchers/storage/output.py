@@ -113,7 +113,7 @@ def produce(
                 restore(path)
                 found = usable(path, wanted)  # another process may have made it meanwhile
                 if found is None:
-                    if is_cache and not lookup.exists(path / marker.NAME):
+                    if is_cache and marker.read(path) is None:
                         disk.remove(path)
                     state = "done"
                     found = _made(stage, name, path, wanted, make, lock)

@@ -110,10 +110,11 @@ def test_what_make_says_is_checked(path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_what_is_left_of_a_cache_is_made_again(path: Path, is_torn: bool) -> None:
     cache = partial(produce, "tokens", "m", path, {"v": 1}, skip=False, holder="t", is_cache=True)
     first = cache(writer(a="1"))
-    (path / marker.NAME).unlink()
+    (path / marker.NAME).write_text("{") if is_torn else (path / marker.NAME).unlink()
     again = cache(writer(a="1"))
     assert (again.state, again.digest) == ("done", first.digest)
     assert leftovers(path) == []
