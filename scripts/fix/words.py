@@ -96,8 +96,10 @@ class _Words:
             choices += self._part(part, choices)
         own = self._ask(self.path)
         if self.id in (*_UNKNOWN, *_INSTEAD):
-            others = [each for each in choices if each[0].path != self.path]
-            choices = [(*self._removed(self.path), *each) for each in others or [()]]
+            gone = self._removed(self.path)
+            own_values = (Act.ASK, Act.SET)
+            others = [e for e in choices if e[0].path != self.path or e[0].act not in own_values]
+            choices = [e if e[0].path == self.path else (*gone, *e) for e in others] or [gone]
         elif self.id in _INSIDE:
             choices = [own]
         elif all(each[0].act is Act.ASK for each in choices):

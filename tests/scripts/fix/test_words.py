@@ -133,6 +133,11 @@ def test_a_name_is_that_of_the_label_and_not_of_all_labels() -> None:
             {"extraVolumeMounts[0]"},
         ),
         ("code.url: empty, but code.ref is set; remove it [code-url-missing]", {"code.ref"}),
+        (
+            "priorityClass: no key; use priorityClassName, or kueue.priorityClass for the place in "
+            "the queue [key-unknown]",
+            {"priorityClass", "priorityClassName", "kueue.priorityClass"},
+        ),
     ],
 )
 def test_only_what_the_words_mean_is_removed(line: str, wanted: set[str]) -> None:
