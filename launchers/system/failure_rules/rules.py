@@ -174,8 +174,8 @@ RULES = (
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
         r"|TypeError: not a string|'\w+Config' object has no attribute"
-        r"|KeyError: '(?:qwen|llama|glm|deepseek|mi[nx]|gemma|phi|gpt|kimi|ernie|hunyuan)\w*'"
-        r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
+        r"|KeyError: '(?:qwen|llama|glm|deepseek|m[a-z]+tral|minimax|gemma|phi|gpt|kimi|ernie)\w*'"
+        r"|KeyError: '(?:hunyuan\w*|model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
         r"|automatically match `template_type`|Model: .* is not supported"
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
         "use a whole model that ms-swift and the installed transformers support",
@@ -207,7 +207,7 @@ RULES = (
         Exit.CONFIG,
         r"Failed to find C compiler|CUDA_HOME (?:environment variable is not set|does not exist)"
         r"|[Nn]inja is required|Could not find (?:`?nvcc|CUDA compiler)|Error building extension"
-        r"|CalledProcessError: Command .*(?:gcc|g\+\+|/cc|clang|nvcc)\b",
+        r"|CalledProcessError: Command .*(?:gcc|g\+\+|/cc|clang|nvcc)\b.*non-zero",
         "use an image with the compilers that training needs (a C compiler, ninja, nvcc)",
         early=True,
     ),
