@@ -173,9 +173,9 @@ RULES = (
         r"|Trying to set a tensor of shape|Ran out of input|`rope_(?:scaling|parameters)`"
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
-        r"|TypeError: not a string|'\w+Config' object has no attribute"
+        r"|TypeError: not a string|'\w+Config' object has no attribute|KeyError: 'hunyuan"
         r"|KeyError: '(?:qwen|llama|glm|deepseek|m[a-z]+tral|minimax|gemma|phi|gpt|kimi|ernie)\w*'"
-        r"|KeyError: '(?:hunyuan\w*|model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
+        r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
         r"|automatically match `template_type`|Model: .* is not supported"
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
         "use a whole model that ms-swift and the installed transformers support",
