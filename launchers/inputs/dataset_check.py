@@ -35,7 +35,7 @@ SURE = 3.0
 """Rows of a sample must exceed the limit of dropped rows by this factor to refuse the dataset."""
 WARNED = (
     "dataset-tool-turn-differs", "dataset-no-prompt", "dataset-reasoning", "dataset-image-unseen",
-    "dataset-markers", "dataset-prompt-twice",
+    "dataset-markers", "dataset-prompt-twice", "dataset-space-differs",
 )  # fmt: skip
 """Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""

@@ -29,6 +29,8 @@ class Gpu:
     """Persistent faults reported by the driver, as text."""
     slowed: tuple[str, ...]
     """Reasons of current hardware clock throttling, as text."""
+    is_divided: bool
+    """Whether it is divided by MIG."""
 
     @property
     def label(self) -> str:
@@ -75,7 +77,9 @@ def visible(gpus: Sequence[Gpu], chosen: str | None) -> tuple[Gpu, ...]:
         gpu
         for word in words
         for gpu in gpus
-        if word == str(gpu.index) or (word.startswith("GPU-") and gpu.uuid.startswith(word))
+        if word == str(gpu.index)
+        or (word.startswith("GPU-") and gpu.uuid.startswith(word))
+        or (word.startswith("MIG-") and gpu.is_divided)
     )
 
 
@@ -94,6 +98,7 @@ def _gpu(index: int, gpu: Element) -> Gpu:
         uncorrected=sum(_number(e.text or "") for e in errors) + _number(old),
         faults=tuple(_faults(gpu)),
         slowed=tuple(_slowed(gpu)),
+        is_divided=gpu.findtext("mig_mode/current_mig", "") == "Enabled",
     )
 
 
@@ -116,8 +121,6 @@ def _faults(gpu: Element) -> list[str]:
     fabric = gpu.findtext("fabric/state", "")
     if fabric not in ("", "N/A", "Completed"):
         found.append(f"its NVSwitch fabric is {fabric!r}: check nvidia-fabricmanager")
-    if gpu.findtext("mig_mode/current_mig", "") == "Enabled":
-        found.append("it is divided by MIG, and NCCL connects no instances: nvidia-smi -mig 0")
     action = gpu.findtext("gpu_recovery_action", "")
     if action not in _NO_ACTION:
         found.append(f"the driver requests: {action}")

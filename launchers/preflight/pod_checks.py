@@ -91,7 +91,7 @@ def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
         return [hidden(len(own), wanted, seen.visible)]
     return [
         *present(own, wanted, settings.stages.preflight.gpu),
-        *healthy(own),
+        *healthy(own, wanted * settings.launch.place.nodes),
         *unused(own),
         driver(seen.smi, seen.torch_cuda),
     ]
@@ -296,13 +296,18 @@ def _other(name: str, model: GpuModel) -> Finding:
     )
 
 
-def healthy(gpus: Sequence[Gpu]) -> list[Finding]:
-    """Check for memory errors and faults; warn about clocks limited by the hardware."""
+def healthy(gpus: Sequence[Gpu], processes: int) -> list[Finding]:
+    """Check for memory errors and faults; warn about clocks limited by the hardware.
+
+    ``processes`` of the gang: one alone may train on an instance of a GPU that MIG divides.
+    """
     found = []
     for gpu in gpus:
         faults = list(gpu.faults)
         if gpu.uncorrected:
             faults.insert(0, f"{gpu.uncorrected} uncorrected memory errors")
+        if gpu.is_divided and processes > 1:
+            faults.append("it is divided by MIG, and NCCL connects no instances: nvidia-smi -mig 0")
         if faults:
             found.append(failed("health", "; ".join(faults), _DRAIN, who=gpu.label))
         elif gpu.slowed:

@@ -134,7 +134,7 @@ TABLE: Table = {
     ("", "answers that are JSON", TEXTS): lines(
         lambda n: texts(n, chosen=json.dumps([{"a": n}]), rejected=json.dumps([{"b": n}]))
     ),
-    ("", "answers that differ in white space alone", "refused dataset-space-differs"): lines(
+    ("", "answers that differ in white space alone", "warned dataset-space-differs"): lines(
         lambda n: pair(n, rejected_response=f"{good(n)}\n")
     ),
     ("", "two columns that may be the prompt", "refused dataset-prompts"): lines(

@@ -27,7 +27,6 @@ PARTLY = (
     "dataset-tool-calls",
     "dataset-empty-answer",
     "dataset-prompts",
-    "dataset-space-differs",
     "dataset-part",
 )
 """Refusals of datasets of which ms-swift trains on a part, or on what its tokens don't show:

@@ -19,8 +19,11 @@ _COUNTS = (*_SIZES, *EXPERTS, "vocab_size", "num_key_value_heads", "intermediate
 _WIDTHS = ("head_dim", "moe_intermediate_size")
 _DTYPES = re.compile(r"float(?:16|32|64|8_\w+)?|bfloat16|half|double")
 _AS_TEXT = re.compile(r"true|false|-?\d+|-?\d*\.?\d+(?:e-?\d+)?", re.IGNORECASE)
-_TEXTS = re.compile(r".*(?:version|name|type|path|revision|_id|token|method|format).*|auto_map")
-"""Keys whose text may look like a number."""
+_TYPED = re.compile(
+    r"use_cache|(?:use_)?sliding_window|tie_word_embeddings|rope_theta|initializer_range|"
+    r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok"
+)
+"""Keys whose type many classes know; one that a class does not know may be a text."""
 _OTHERS = re.compile(r"For(?:MaskedLM|PreTraining|TokenClassification|QuestionAnswering)$")
 """Classes without a causal output."""
 _ROPE = {
@@ -60,10 +63,10 @@ def wrong(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | N
     if not isinstance(named, list):  # transformers 5: a TypeError
         says = f"{recipe.model}: architectures of {NAME} is not a list"
         return "model-architectures", says, 'write a list, such as ["Qwen3ForCausalLM"]'
-    is_causal = not config.get("is_encoder_decoder") and not any(
-        map(_OTHERS.search, map(str, named))
-    )
-    if not is_causal and recipe.arg("task_type", "causal_lm") == "causal_lm":
+    is_other = any(map(_OTHERS.search, map(str, named)))
+    if recipe.backend == "megatron":  # ms-swift's transformers trainers have Florence-2
+        is_other = is_other or bool(config.get("is_encoder_decoder"))
+    if is_other and recipe.arg("task_type", "causal_lm") == "causal_lm":
         says = f"{recipe.model}: {NAME} is of {named[0] if named else 'an encoder and decoder'}"
         return "model-not-causal", says, "use a model that continues a text: ...ForCausalLM"
     own = config.get("auto_map")
@@ -87,7 +90,7 @@ def _refused(
     """Yield key, reason and remedy of values of other kinds."""
     for config in found:
         for key, value in config.items():
-            if isinstance(value, str) and _AS_TEXT.fullmatch(value) and not _TEXTS.fullmatch(key):
+            if isinstance(value, str) and _TYPED.fullmatch(key) and _AS_TEXT.fullmatch(value):
                 yield key, "is a text", f"write it without quotes: {key}: {value.lower()}"
         for key in ("dtype", "torch_dtype"):
             if isinstance(value := config.get(key), str) and not _DTYPES.fullmatch(value):
@@ -116,7 +119,7 @@ def _refused(
 
 def _rope(value: Any) -> str:
     """Return what is wrong with rope_scaling or rope_parameters, of all layers or by their kind."""
-    if value is None:
+    if not value:
         return ""
     if not isinstance(value, dict):
         return "is not a map"

@@ -36,7 +36,6 @@ NUMBER, VALUE, CAUSAL = "model-config-number", "model-config-value", "model-not-
         ({"layer_types": ["full_attention"] * 3}, VALUE, "a list of 3"),
         ({"num_experts": 2, "num_experts_per_tok": 3}, VALUE, "more than its 2 experts"),
         ({"architectures": ["BertForMaskedLM"]}, CAUSAL, "BertForMaskedLM"),
-        ({"is_encoder_decoder": True}, CAUSAL, "continues a text"),
     ],
 )
 def test_a_value_is_refused_with_what_to_write(
@@ -54,9 +53,16 @@ def test_what_transformers_alone_reads_is_judged_for_it(model: Path, keys: str) 
     assert refused(model, "transformers").id == VALUE
 
 
+def test_an_encoder_and_decoder_is_for_the_transformers_trainers_alone(model: Path) -> None:
+    model_folder.write(model, is_encoder_decoder=True)
+    assert refused(model).id == CAUSAL
+    check(model, "transformers")
+
+
 @pytest.mark.parametrize(
     "config",
     [
+        {"seed": "42", "date": "2026", "model_size": "7", "rope_scaling": False},
         {"rope_scaling": YARN, "dtype": "bfloat16", "transformers_version": "5.0"},
         {"rope_scaling": {"rope_type": "default"}, "pad_token_id": 16},
         {"layer_types": ["a"] * 3, "num_nextn_predict_layers": 1},

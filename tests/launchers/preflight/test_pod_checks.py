@@ -132,7 +132,7 @@ def test_an_answer_is_read() -> None:
     assert (smi.driver, smi.cuda, len(smi.gpus)) == ("580.159.04", "13.0", 2)
     assert smi.gpus[1].label == "GPU 1 (GPU-1, 00000000:11:00.0)"
     assert (smi.gpus[1].memory_mib, smi.gpus[1].used_mib) == (143771, 5000)
-    assert healthy(smi.gpus)[0].state == unused(smi.gpus)[0].state == "ok"
+    assert healthy(smi.gpus, 2)[0].state == unused(smi.gpus)[0].state == "ok"
 
 
 def test_what_is_no_xml_is_reported() -> None:
@@ -154,7 +154,7 @@ def test_what_is_no_xml_is_reported() -> None:
     ],
 )
 def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:
-    [found] = healthy(gpus(gpu(0), gpu(1, **{field: value})))
+    [found] = healthy(gpus(gpu(0), gpu(1, **{field: value})), 2)
     assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
     assert found.who == "GPU 1 (GPU-1, 00000000:11:00.0)"
     assert words in found.seen
@@ -162,11 +162,16 @@ def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:
 
 def test_fields_that_a_gpu_lacks_are_not_a_fault() -> None:
     fields = ("fabric_state", "gpu_recovery_action", "dram_uncorrectable", "remapped_row_pending")
-    assert [f.state for f in healthy(gpus(gpu(0, **dict.fromkeys(fields, "N/A"))))] == ["ok"]
+    assert [f.state for f in healthy(gpus(gpu(0, **dict.fromkeys(fields, "N/A"))), 1)] == ["ok"]
+
+
+def test_one_process_may_train_on_a_part_of_a_gpu() -> None:
+    own = visible(gpus(gpu(0, current_mig="Enabled")), "MIG-1")
+    assert [f.state for f in (*healthy(own, 1), *present(own, 1, None))] == ["ok", "ok"]
 
 
 def test_held_down_clocks_are_a_warning() -> None:
-    [found] = healthy(gpus(gpu(0, hw_thermal_slowdown="Active")))
+    [found] = healthy(gpus(gpu(0, hw_thermal_slowdown="Active")), 1)
     assert (found.state, "hw thermal slowdown" in found.seen) == ("warning", True)
 
 
