@@ -152,7 +152,10 @@ def keep(folder: Path, files: Iterable[Path] | None = None) -> None:
     for path in [folder] if files is None else files:
         to = aside / path.relative_to(folder)
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(path, to)  # a folder that is a link leads to another volume
+        if files is None:
+            path.rename(to)
+        else:
+            shutil.move(path, to)  # a folder that is a link leads to another volume
         logs.warning("renamed, not known to be the launcher's", path=path, now=to)
 
 
