@@ -192,13 +192,7 @@ def zero_tail(path: Path, head: Header) -> str:
 def file_part(path: Path, begin: int, end: int | None = None) -> bytes:
     """Return at most ``PART_BYTES`` of a file from an offset."""
     size = PART_BYTES if end is None else min(PART_BYTES, end - begin)
-
-    def ask() -> bytes:
-        with path.open("rb") as file:
-            file.seek(begin)
-            return file.read(size)
-
-    return lookup.certain(ask, path) or b""
+    return lookup.begin(path, size, begin) or b""
 
 
 def _against_index(folder: Path, sizes: Mapping[str, int]) -> str:

@@ -140,12 +140,13 @@ def data(path: Path) -> bytes | None:
     return certain(path.read_bytes, path)
 
 
-def begin(path: Path, size: int) -> bytes | None:
-    """Return a file's first bytes; None without it, also for a name that no file can have."""
+def begin(path: Path, size: int, at: int = 0) -> bytes | None:
+    """Return a file's bytes from an offset; None without it, also for a name that none can have."""
 
     def ask() -> bytes:
         try:
             with path.open("rb") as handle:
+                handle.seek(at)
                 return handle.read(size)
         except (OSError, ValueError) as error:  # ValueError: a null byte
             if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
