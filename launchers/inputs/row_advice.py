@@ -33,11 +33,6 @@ REMEDIES = {
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
     "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
     "dataset-image": "name images by paths that the pods have, or remove the column",
-    "dataset-no-prompt": "name the prompt's column query, or put a user's turn first",
-    "dataset-image-unseen": "the pods look at them",
-    "dataset-markers": "remove them: the template adds its own",
-    "dataset-prompt-twice": "take the prompt off the answers, or remove its column",
-    "dataset-reasoning": "write it into the content: <think>...</think> and the answer",
     "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
     "dataset-part": "use parts of type text, image, audio and video",
     "dataset-objects": "rename the column objects, or give it bbox, ref and bbox_type",
@@ -45,9 +40,8 @@ REMEDIES = {
     "dataset-tools": "make tools a list of maps, as JSON or not, or remove the column",
     "dataset-row-form": "use rejected_response and messages, each with role and content",
     "dataset-prompts": "name one of them: recipe.args.columns, such as {prompt: query}",
-    "dataset-space-differs": "give each row a rejected answer with other words",
 }
-"""Remedy of each fault of rows, by the id of the refusal."""
+"""Remedy of each fault of rows that may refuse a dataset, by the id of the refusal."""
 _MAPS = (
     {"chosen": "messages", "rejected": "rejected_messages"},
     {"rejected": "rejected_messages"},
