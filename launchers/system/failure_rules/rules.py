@@ -174,7 +174,7 @@ RULES = (
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
         r"|TypeError: not a string|'\w+Config' object has no attribute|KeyError: 'hunyuan"
-        r"|KeyError: '(?:qwen|llama|glm|deepseek|m[a-z]+tral|minimax|gemma|phi|gpt|kimi|ernie)\w*'"
+        r"|KeyError: '(?:qwen|llama|glm|deepseek|mi\w+ral|minimax|gemma|phi|gpt|kimi|ernie)\w*'"
         r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
         r"|automatically match `template_type`|Model: .* is not supported"
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
