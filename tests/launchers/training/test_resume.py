@@ -12,14 +12,11 @@ from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
-from launchers.storage.checkpoint import Checkpoint
 from scripts.demo.sources import PLUGIN
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import STACK, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
-NAMES = "phases_transformers seal_transformers metrics_transformers cpu tokens search_path"
-OLD = [f"/opt/launchers/swift_{name}.py" for name in NAMES.split()]
 OWN = """
 startup_transformers heartbeat seal_transformers metrics_transformers epoch_order partial_window
 first_step_transformers ledger_transformers nonfinite_transformers zero_gradient probe
@@ -41,24 +38,17 @@ def trained(home: Path) -> tuple[list[tuple[int, float | None, float | None]], b
     return found, (demo_run.saved(home, STEPS).path / "model.safetensors").read_bytes()
 
 
-def make_old(found: Checkpoint) -> None:
-    """Give a checkpoint what it had before there was one plugin: its arguments and its seal."""
-    path = found.path / "args.json"
-    arguments = json.loads(path.read_text(encoding="utf-8"))
-    assert arguments["external_plugins"] == [str(external_plugins.PLUGIN), str(PLUGIN)]
-    path.write_text(json.dumps({**arguments, "external_plugins": [*OLD, str(PLUGIN)]}))
-    (found.path / checkpoint.FEATURES).unlink()
-    checkpoint.seal(found.path, found.step)
-
-
-def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
+def test_a_run_resumes_from_a_checkpoint_without_a_record_of_features(tmp_path: Path) -> None:
     home = demo_run.prepared(tmp_path, rows=16)
     steps = {"save_steps": 2}
     said = demo_run.trained(home, steps | {"max_steps": 2}, attempt=1)
     assert f"features installed={','.join(OWN.split())}" in said
-    make_old(demo_run.saved(home, 2))
-
     old = demo_run.saved(home, 2)
+    arguments = json.loads((old.path / "args.json").read_text(encoding="utf-8"))
+    assert arguments["external_plugins"] == [str(external_plugins.PLUGIN), str(PLUGIN)]
+    (old.path / checkpoint.FEATURES).unlink()
+    checkpoint.seal(old.path, old.step)
+
     said = demo_run.trained(home, steps | {"max_steps": 4}, attempt=2, resume=old)
     assert said.count("features installed=") == 1
     last = demo_run.saved(home, 4)
