@@ -14,6 +14,7 @@ UPSTREAM = {
     "torch/distributed.py": """
 def barrier(): pass
 def get_rank(): return 0
+def get_world_size(): return 1
 """,
 }
 PROGRAM = """
@@ -111,7 +112,7 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 import torch.distributed as dist
 import types
 
-dist.get_rank, dist.barrier = lambda: 0, lambda: None
+dist.get_rank, dist.get_world_size, dist.barrier = lambda: 0, lambda: 1, lambda: None
 seal_megatron.install()
 
 class Trainer(BaseMegatronTrainer):
@@ -133,7 +134,7 @@ def save(step, sealed):
 
 save(2, True), save(4, True)
 save(6, False)  # a kill cut the save
-args = types.SimpleNamespace(save_total_limit=2)
+args = types.SimpleNamespace(save_total_limit=2, train_iters=9)
 state = types.SimpleNamespace(iteration=8, best_model_checkpoint="checkpoints/checkpoint-2")
 callback = seal_megatron.SealCallback(types.SimpleNamespace(args=args, state=state))
 callback.on_train_begin()

@@ -9,8 +9,8 @@ from scripts.values.flags import table_of
 KEY = re.compile(r"(?<![\w./-])([a-z][A-Za-z]+(?:\.[a-z][A-Za-z_]+)*)(?![\w/-])")
 LEVELS = schema.maps(schema.schema())
 ALL = {f"{level}.{key}".lstrip(".") for level, keys in LEVELS.items() for key in keys}
-OF_OTHERS = ("gcsfuse", "podSpec", "workload")
-"""Dotted words of advice begin with these where they are of another program."""
+OF_OTHERS = ("gcsfuse", "podSecurityContext", "podSpec", "workload")
+"""Dotted words of advice begin with these where they are of another program, or Kubernetes'."""
 
 
 def test_the_advice_names_keys_that_exist() -> None:
