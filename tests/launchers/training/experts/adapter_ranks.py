@@ -340,6 +340,7 @@ def left(ours: Any) -> dict[str, Any]:
 
 def plain(ours: Any, scaling: float) -> bool:
     """Return whether an adapter of attention has upstream's outputs and gradients."""
+    ours.adapter_state.STACKS.are_made = True
     lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
 
     def forward(self: Any, rows: Any) -> Any:
