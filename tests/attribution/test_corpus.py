@@ -9,7 +9,7 @@ from launchers.system.failures import verdict
 from tests.attribution.__main__ import RIGHT, keeps_bounds
 from tests.attribution.corpus import PARTS, Judged, judge, load
 from tests.attribution.installed import cuda_errors, find, longest_common, raised
-from tests.launchers.training_environment import needs_oracle
+from tests.launchers.training_environment import needs_oracle, needs_training
 
 CASES = load()
 TRACE = (
@@ -104,6 +104,7 @@ def test_no_error_of_the_system_ends_a_run_but_those_of_files_space_and_rights(
     assert ended == OF_THE_USER - transient
 
 
+@needs_training
 def test_no_error_of_cuda_ends_a_run_but_memory_before_the_first_step() -> None:
     errors = cuda_errors()
     assert {"out of memory", "unrecognized error code"} < errors and len(errors) > 100

@@ -108,7 +108,9 @@ def test_a_visit_that_is_stopped_ends_with_what_it_started(tmp_path: Path) -> No
         below = descendants(process.pid)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
-    assert below and not any(Path(f"/proc/{pid}").exists() for pid in below)
+    assert below
+    places = [Path(f"/proc/{pid}") for pid in below]  # until another process has reaped them
+    launch_run.wait_for("their end", lambda: not any(map(Path.exists, places)), 5)
 
 
 def test_a_line_or_a_program_that_does_not_exist_is_named(
