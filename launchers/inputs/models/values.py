@@ -37,7 +37,7 @@ _COPY = f"copy the {NAME} of the model again"
 
 
 def numbers(config: Mapping[str, Any], name: str) -> tuple[str, str, str] | None:
-    """Return id, cause and remedy of the first size that is no whole number, or too small.
+    """Return id, cause and remedy of the first size that is not an integer, or too small.
 
     Args:
         config: the content of config.json.

@@ -119,7 +119,7 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
 
 
 class Sum(torch.autograd.Function):  # type: ignore[misc]
-    """The outputs of a layer that is no expert's and of its adapter."""
+    """The outputs of a layer outside of the experts, such as attention's, with its adapter."""
 
     @staticmethod
     def forward(
