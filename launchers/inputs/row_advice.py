@@ -84,11 +84,11 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
     for name in ("prompt", "chosen", "rejected"):
         value = row.get(name)
         inner = kind_of(value[0]) if isinstance(value, list) and value else ""
-        if isinstance(value, bool | int | float) or inner in ("str", "a list"):
+        if inner == "str":
+            inner = "a text"
+        if isinstance(value, bool | int | float) or inner in ("a text", "a list"):
             is_what = f"a list, and its first entry {inner}" if inner else kind_of(value)
-            return f"make {name} a text or a list of turns: it is {is_what}".replace(
-                "str", "a text"
-            )
+            return f"make {name} a text or a list of turns: it is {is_what}"
     if all(isinstance(row.get(name), str | list) for name in ("chosen", "rejected")):
         return _JOINS if {*QUERIES, *TALKS} & {*row} else _BARE
     if "label" in row:
@@ -150,13 +150,9 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     names = [*dict.fromkeys(name for each in rows for name in row_forms.passed(each))]
     inner = "input" if isinstance(row.get("input"), Mapping) else ""
     more = (
-        ""
-        if not names
-        else (
-            f"        for name in {names}:\n"
-            f"            given = row{f'[{inner!r}]' if inner else ''}.get(name)\n"
-            "            sides |= {name: given, f'rejected_{name}': given} if given else {}\n"
-        )
+        f"        for name in {names}:\n"
+        f"            given = row{f'[{inner!r}]' if inner else ''}.get(name)\n"
+        "            sides |= {name: given, f'rejected_{name}': given} if given else {}\n"
     )
     first = f"        prompt = {' + '.join(prompt)}\n" if prompt else ""
     return (
@@ -166,7 +162,7 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         f"{first}"
         f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
         f"{named if roles else ''}"
-        f"{more}"
+        f"{more if names else ''}"
         f"        return None if None in ({given}) else super().preprocess(sides)\n"
         f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
     )
