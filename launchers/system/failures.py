@@ -25,9 +25,16 @@ _EXCEPTION = re.compile(
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\](?: [\w-]+)?$)?",
     re.MULTILINE,
 )
+_BELOW_FRAME = re.compile(
+    r'^(?:\[rank\d+\]:)?[ \t]+File "[^"\n]+", line \d+, in .*\n'
+    r"(?:(?:\[rank\d+\]:)?[ \t]+[^\s[].*\n){0,9}?(?:\[rank\d+\]: ?)?"
+    r"((?:\w+\.)*[A-Z]\w*(?::(?!.*%\|).*)?)$",
+    re.MULTILINE,
+)
+"""An exception of any other name, such as StopIteration."""
 _RAISED = re.compile(
-    r'^(?:\[rank\d+\]:)?\s+File "[^"]*/(?:swift|megatron|mcore_bridge)/[^"]*", line \d+, in .*\n'
-    r"(?:\[rank\d+\]:)?\s+raise \w+.*\n"
+    r'^(?:\[rank\d+\]:)?\s+File "[^"]*/(?:swift|megatron|mcore_bridge|deepspeed|transformers'
+    r'|peft|trl|transformer_engine)/[^"]*", line \d+, in .*\n(?:\[rank\d+\]:)?\s+raise \w+.*\n'
     r"(?:(?:\[rank\d+\]:)?\s[\s^~]*\n)?"
     r"(?:\[rank\d+\]:\s*)?((?:RuntimeError|Exception)\b.*)",
     re.MULTILINE,
@@ -42,10 +49,27 @@ _WATCHDOG = re.compile(r"watchdog thread terminated with exception: (NCCL error.
 """The same, where its process ended before it could print more."""
 _OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\](?: ([\w-]+))?")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
-_IGNORED = re.compile(
-    r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
-)
+_TRACE = r".*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?"
+_IGNORED = re.compile(rf"^Exception ignored in{_TRACE}", re.MULTILINE)
 """Exceptions raised by finalisers at exit are never the cause."""
+_BESIDE = re.compile(
+    rf"^(?:Exception in thread |Error in (?:atexit|sys\.excepthook)){_TRACE}"
+    rf"(?:\n(?:During handling|The above exception){_TRACE[:4]}\n{_TRACE[4:]})*",
+    re.MULTILINE,
+)
+"""Exceptions of threads and at exit often follow the cause, which the main thread has raised."""
+_UNSAID = re.compile(
+    r"\x1b\[[\d;?]*[A-Za-z]"
+    r"|^\[INFO:swift\] \[[A-Z\d_]*(?:INPUT|LABELS|GENERATE)[A-Z_]*\](?s:.*?)(?=^\[[A-Z]+:\w+\] )",
+    re.MULTILINE,
+)
+"""Colours, and a row that ms-swift shows (``swift/template/base.py``: ``print_inputs``)."""
+_SURVIVED = re.compile(
+    r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]:)?\[[IW]\d{4} |\S+ \[\d+\] NCCL INFO "
+)
+"""Begins a line that is no error."""
+_QUOTED = re.compile(r"^((?:Assertion|Key|Type|Value)Error.*?[\[{])\s*[\[{'\"](?s:.*)")
+"""A row or a list in a message, whose words are not the error's."""
 _FIRST = re.compile(r"\s*(?:\[rank\d+\]:\s*)?(?!Traceback|\[rank)(\S.*)")
 """The line behind an exception whose text begins with a new line."""
 _CHAINED = re.compile(
@@ -68,6 +92,14 @@ _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass.HOST_MEMORY})
 """Failures of the node that C++ code ends its process for, after Python has raised them, too."""
 _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
+_GENERAL = frozenset({"exception", "recipe-or-plugin"})
+"""Verdicts by the type of an exception, whose text is of no known cause."""
+_OUTSIDE = _ABORTING | {FailureClass.STORAGE}
+_LOADING = (
+    ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
+    ("model-incomplete", re.compile(r"/transformers/(?:configur|process|tokeniz)ation_\w+\.py\"")),
+)
+"""Rules by the frames of an exception that another rule knows by its general words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +131,19 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
 
     ``started``: a training step was completed.
     """
-    text = _IGNORED.sub("", text)
+    text = _IGNORED.sub("", _UNSAID.sub("", text))
     found = _verdict(text, started=started)
-    return found if found is None or started else _with_rows(found, text)
+    return found if found is None or started else _with_rows(_with_place(found, text), text)
+
+
+def _with_place(found: Verdict, text: str) -> Verdict:
+    """Return the verdict by the code that raised the exception, if its words tell less."""
+    if found.id not in ("recipe-or-plugin", "dataset-rows"):
+        return found
+    frames = text[text.rfind("Traceback (") + 1 :]
+    id = next((id for id, pattern in _LOADING if pattern.search(frames)), "")
+    rule = next((rule for rule in RULES if rule.id == id), None)
+    return found if rule is None else _by(rule, found.cause, rule.code)
 
 
 def _with_rows(found: Verdict, text: str) -> Verdict:
@@ -127,7 +169,7 @@ def _with_rows(found: Verdict, text: str) -> Verdict:
 
 
 def _verdict(text: str, *, started: bool) -> Verdict | None:
-    chain = _last_chain(text)
+    chain = _last_chain(_BESIDE.sub("", text)) or _last_chain(text)
     found = _of_chain(chain, started=started) if chain else None
     if found is not None and not started and _is_own_check(found, text):
         return replace(
@@ -146,7 +188,9 @@ def _is_own_check(found: Verdict, text: str) -> bool:
     """Return whether the training code itself raised an exception of no known cause."""
     raised = (match[1].rstrip() for match in _RAISED.finditer(text))
     cause = found.cause.partition(" at ")[0]
-    return found.id == "exception" and any(each in (found.cause, cause) for each in raised)
+    return found.id == "exception" and any(
+        found.cause.startswith(each) or each == cause for each in raised
+    )
 
 
 def _of_chain(chain: list[str], *, started: bool) -> Verdict:
@@ -174,7 +218,12 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
             failure_class=FailureClass.PREEMPTION if terminated else FailureClass.NETWORK,
         )
     found = found or _first_match(RULES, wrapped, started=started)
-    return found or Verdict(id="exception", cause=last, remedy="check the rank's log")
+    found = found or Verdict(id="exception", cause=last, remedy="check the rank's log")
+    if found.id in _GENERAL:  # a handler of the cause failed, too
+        before = _first_match((*CAUSES, *RULES), reversed(chain[:-1]), started=started)
+        if before and before.failure_class in _OUTSIDE and before.id not in _WEAK:
+            return before
+    return found
 
 
 def _first_match(
@@ -183,22 +232,23 @@ def _first_match(
     """Return the verdict of the first message that a rule matches."""
     rules = tuple(rules)
     for message in messages:
+        said = _QUOTED.sub(r"\1", message)
         for rule in rules:
-            if rule.pattern.search(message) and not (rule.early and started):
-                return Verdict(
-                    code=rule.later if rule.later and started else rule.code,
-                    id=rule.id,
-                    cause=message,
-                    remedy=rule.remedy,
-                    failure_class=rule.failure_class,
-                )
+            if rule.pattern.search(said) and not (rule.early and started):
+                return _by(rule, message, rule.later if rule.later and started else rule.code)
     return None
+
+
+def _by(rule: FailureRule, cause: str, code: Exit) -> Verdict:
+    kind = rule.failure_class
+    return Verdict(id=rule.id, cause=cause, remedy=rule.remedy, code=code, failure_class=kind)
 
 
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
     """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
     rules = [rule for rule in CAUSES if rule.in_log and not (rule.early and started)]
     lines = [" ".join(_PROGRESS.sub("", line).split()) for line in text.splitlines()]
+    lines = [line for line in lines if not _SURVIVED.match(line)]
     by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
     rule, line = next(by_rule, (None, ""))
     return _first_match([rule], [line], started=started) if rule else None
@@ -214,6 +264,10 @@ def _of_terminate(text: str) -> Verdict | None:
 def _last_chain(text: str) -> list[str]:
     """Return the last exception and its causes, the first cause first."""
     found = [(m.start(), m.end(), m.group(0).strip()) for m in _EXCEPTION.finditer(text)]
+    lines = {begin for begin, _, _ in found}
+    for m in _BELOW_FRAME.finditer(text):
+        if (begin := text.rfind("\n", 0, m.start(1)) + 1) not in lines:
+            found.append((begin, m.end(), m[1]))
     found += [(m.start(), m.end(), f"error: {m.group(1)}") for m in _ARGPARSE.finditer(text)]
     chain: list[str] = []
     follower = len(text)
@@ -240,12 +294,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Choose the root cause among several ranks.
 
     A cause comes before a collective that timed out because of it, and before cascades; a known one
-    before an unknown one.
+    before an unknown one, and before one that only its type tells.
     """
 
-    def order(v: Verdict) -> tuple[bool, bool, bool]:
+    def order(v: Verdict) -> tuple[bool, bool, bool, bool]:
         is_hang = v.failure_class == FailureClass.HANG
-        return v.cascade, is_hang, v.id == "exception"
+        return v.cascade, is_hang, v.id == "exception", v.id in _GENERAL
 
     return min(verdicts, key=order, default=None)
 

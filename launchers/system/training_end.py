@@ -145,10 +145,10 @@ def _of_agent(agent: str, *, started: bool) -> Verdict | None:
 def _signal(code: int) -> int:
     """Return the signal of an exit code, as torchrun (-9) or a shell (137) writes it; 0 if none.
 
-    >>> _signal(-9), _signal(137), _signal(1)
-    (9, 9, 0)
+    >>> _signal(-9), _signal(137), _signal(1), _signal(255)
+    (9, 9, 0, 0)
     """
-    return -code if code < 0 else code - 128 if code > 128 else 0
+    return -code if code < 0 else code - 128 if code - 128 in {*signal.Signals} else 0
 
 
 def _killed(oom_kills: int | None) -> Verdict:

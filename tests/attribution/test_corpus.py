@@ -18,9 +18,9 @@ TRACE = (
 )
 UNSEEN = ("fresh", "second")
 """Parts that were collected after the patterns, for which no pattern was written since."""
-_NAMES = "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS ENOENT ENOTDIR EISDIR"
+_NAMES = "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS ENAMETOOLONG ENOENT ENOTDIR EISDIR"
 OF_THE_USER = frozenset(getattr(errno, name) for name in _NAMES.split())
-"""Errors of the system that a restart does not cure: no space, no rights, no such file."""
+"""Errors of the system that a restart does not cure: no space, no rights, no file, a long name."""
 
 
 def test_the_corpus_is_large_and_has_every_class() -> None:
@@ -100,7 +100,8 @@ def test_no_error_of_the_system_ends_a_run_but_those_of_files_space_and_rights(
         found = verdict(f"{name}: [Errno {number}] {os.strerror(number)}: '/w/x'", started=started)
         if found is not None and found.code in USER:
             ended.add(number)
-    transient = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR} if started else set()
+    early = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+    transient = early if started else set()
     assert ended == OF_THE_USER - transient
 
 

@@ -5,7 +5,9 @@ from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import GPU_MEMORY_REMEDY, MEMORY_REMEDY, STORAGE_REMEDY
 
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
-_STORAGE_ERRNO = r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|5[123]\d)"
+_STORAGE_ERRNO = (
+    r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|95|5[123]\d)"
+)
 """Numbers of errors (errno) that a file system returns if its server or network fails: ETIMEDOUT on
 a soft NFS mount, ECOMM and ESHUTDOWN on Lustre, and Linux's internal numbers from 512. Other rows
 have missing files, rights and space."""
@@ -39,8 +41,8 @@ CAUSES = (
     FailureRule(
         "locked-memory",
         Exit.PREFLIGHT,
-        r"ibv_(?:reg|create)\w* failed|Unable to register memory|Unable to create extended CQ"
-        r"|fi_mr_reg failed",
+        r"ibv_(?:reg|create)\w* failed(?! with error (?!Cannot allocate))|fi_mr_reg failed"
+        r"|Unable to (?:register memory|create extended CQ)",
         "raise the limit of locked memory in the container runtime (ulimit -l: unlimited)",
         in_log=True,
     ),
@@ -48,8 +50,8 @@ CAUSES = (
         "rdma-device",
         Exit.PREFLIGHT,
         r"Call to ibv_\w+ failed|Got async (?:\w+ )?event ?: ?"
-        r"(?:port error|.*(?:catastrophic|fatal))",
-        "check the node's RDMA devices and their links; cordon the node if it fails again",
+        r"(?:port error|.*(?:catastrophic|fatal))|nvshmem (?:initialization|setup \w+) failed",
+        "check the node's RDMA devices, links and nvidia-peermem; cordon it if it fails again",
         in_log=True,
     ),
     FailureRule(
@@ -77,7 +79,8 @@ CAUSES = (
         Exit.OUT_OF_MEMORY,
         r"(?i:cuda).*out of memory|OutOfMemoryError(?!: out of resource)"
         r"|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
-        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|NVML_SUCCESS == .*CUDACachingAllocator",  # fails while it reports it
         GPU_MEMORY_REMEDY,
         later=Exit.PEER,
         in_log=True,
@@ -96,7 +99,8 @@ CAUSES = (
     FailureRule(
         "gpu-fault",
         Exit.PREFLIGHT,
-        r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|NVRM: Xid|SXid \("
+        r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|SXid \("
+        r"|NVRM: Xid(?! \([^)]*\): (?:13|31|43|45),)"  # those of a program's errors
         r"|fallen off the bus"
         r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle"
         r"|row remapping failure|nvlink error|GPU requires reset",
@@ -122,9 +126,12 @@ CAUSES = (
     FailureRule(
         "gpu-unbuilt",
         Exit.PREFLIGHT,
-        r"no kernel image is available|compiled with an unsupported toolchain",
+        # the last two are bitsandbytes', which then exits
+        r"no kernel image is available|compiled with an unsupported toolchain|kernel image is inval"
+        r"|(?:named symbol not found|invalid device function) at line \d",
         "use an image that is built for this GPU and no newer than the node's driver",
         weak=True,
+        in_log=True,
     ),
     FailureRule(
         "gpu-missing",
@@ -229,8 +236,8 @@ CAUSES = (
     FailureRule(
         "dataset-format",
         Exit.DATA,
-        # datasets takes an unknown suffix of a file for the name of a dataset
-        r"Couldn't reach '[^/']+' on the Hub",
+        # datasets takes an unknown suffix of a file for a dataset's name; parquet of a newer one
+        r"Couldn't reach '[^/']+' on the Hub|Feature type '\w+' not found",
         "give recipe.dataset as .jsonl, .json, .csv, .parquet or .txt, not compressed",
         early=True,
     ),
@@ -261,7 +268,9 @@ CAUSES = (
         r"undefined symbol: |version `\S+' not found|Could not find shared object file"
         r"|cannot open shared object file: No|Unable to load any of|binary incompatibility"
         r"|compiled using NumPy|multiarray failed to import|cannot import name .*-packages/"
-        r"|detected CUDA version|is required for a normal functioning"
+        r"|detected CUDA version|is required for a normal functioning|CUDA Setup failed"
+        r"|does not match the version torch|operator \S+ does not exist|version incompatibility"
+        r"|CUDNN_STATUS_(?:SUBLIBRARY_\w+|VERSION_MISMATCH)"
         r"|module '(?:torch|transf|megatron|swift|trl|peft|numpy|triton|flash)[\w.]*' has no",
         "use an image whose libraries fit together: a package was built for other releases",
         early=True,
@@ -273,13 +282,14 @@ CAUSES = (
         r"|\bConnectError|RemoteProtocolError|ChunkedEncodingError|IncompleteRead"
         r"|couldn't connect to|Couldn't reach|LocalEntryNotFoundError|429 (?:Client|Too Many)"
         r"|\b5\d\d Server Error|SSLError|SSLEOFError|RemoteDisconnected|DownloadDeadlineError"
-        r"|CAS service error(?!.*os error)|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
+        r"|CAS (?:service|Client) [eE]rror(?!.*os error)|integrity check failed"
+        r"|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
         r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"
         r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
         r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
-        r"|Distant resource does not seem to be on|CommError: ",
+        r"|Distant resource does not seem to be on|CommError: (?!.*(?:40[13]|permission))",
         "check the pods' network access; a restart retries",
     ),
 )

@@ -8,6 +8,8 @@ from launchers.exits import Exit, FailureClass
 from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import RECIPE_REMEDY, SPACE_REMEDY, STORAGE_REMEDY
 
+_PACKAGE_REMEDY = "use an image with the package that the message names, or remove what needs it"
+
 RULES = (
     FailureRule(
         "flag-not-taken",
@@ -23,6 +25,15 @@ RULES = (
         r"|probability tensor contains either",
         "lower recipe.args.learning_rate, check the data and the weights",
         kind=FailureClass.MODEL,
+    ),
+    FailureRule(
+        "tracker-key",
+        Exit.CONFIG,
+        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login"
+        r"|CommError: .*(?:40[13]|[Pp]ermission)",
+        "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY) that may write its "
+        "project, or remove it from recipe.args.report_to",
+        early=True,
     ),
     FailureRule(
         "pod-disk-full",
@@ -115,7 +126,8 @@ RULES = (
         # of torch, megatron-core and optimizers, as they load a whole one of other sizes
         r"in checkpoint state_dict|Attempting to deserialize object on CUDA|Global shape mismatch"
         r"|unpadded elements must be same|state dict (?:has|contains) a"
-        r"|[Ss]ize mismatch between saved",
+        r"|[Ss]ize mismatch between saved"
+        r"|Can't get attribute '\w+' on <module '(?:megatron|peft|swift|torch|transf)",
         "resume with the sizes, the optimizer and the releases that wrote the checkpoint",
         kind=FailureClass.MODEL,
     ),
@@ -152,6 +164,20 @@ RULES = (
         r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
         r"|Error tokenizing data|level histogram|deserialize thrift|Unexpected end of stream",
         "correct the dataset (recipe.dataset)",
+    ),
+    FailureRule(
+        "locale",
+        Exit.CONFIG,
+        r"'(?:ascii|charmap|gbk|gb2312)' codec can't (?:de|en)code",
+        "set extraEnv.PYTHONUTF8=1: the image's locale is not UTF-8",
+        early=True,
+    ),
+    FailureRule(
+        "path-long",
+        Exit.CONFIG,
+        r"AF_UNIX path too long|File name too long",
+        "shorten the path: extraEnv.TMPDIR and HF_HOME, or the names of files",
+        early=True,
     ),
     FailureRule(
         "dataset-not-json",
@@ -223,25 +249,25 @@ RULES = (
     FailureRule(
         "package-missing",
         Exit.CONFIG,
-        r"ModuleNotFoundError|packages that were not found|not compiled with CUDA|working triton"
-        r"|Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install)",
-        "use an image with the package that the message names, or remove what needs it",
-        early=True,
+        r"Error: (?!\[Errno).*(?:not installed|[Pp]lease install|pip install|you must install"
+        r"|installation is required)",
+        _PACKAGE_REMEDY,
     ),
     FailureRule(
-        "tracker-key",
+        "package-missing",
         Exit.CONFIG,
-        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login",
-        "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY), or remove it from "
-        "recipe.args.report_to",
+        r"ModuleNotFoundError|packages that were not found|not compiled with CUDA|working triton",
+        _PACKAGE_REMEDY,
         early=True,
     ),
     FailureRule(
         "kernel-unsuitable",
         Exit.CONFIG,
-        # of Triton, FlashAttention, cuDNN and Transformer Engine
+        # of Triton, FlashAttention, cuDNN, cuBLAS, DeepEP and Transformer Engine
         r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
-        r"|in function \S+: Assertion failed|CUDNN_STATUS_NOT_SUPPORTED|PTXASError"
+        r"|flash attention build does not|in function \S+: Assertion failed|PTXASError"
+        r"|Failed: Assertion error|PTX codegen error|ptxas` failed with error code \d"
+        r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
         r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d",
         "the image has no kernel for these sizes on this GPU: set attention_backend (or "
         "attn_impl) of recipe.args, or change the sizes or the image",
@@ -251,7 +277,8 @@ RULES = (
         "tensors-differ",
         Exit.CONFIG,
         # torch's checks of operands, which fail alike in each start
-        r"^RuntimeError: (?!.*(?:CUDA|NCCL|Triton Error)).*(?:must match|must have|must be|mat[12] "
+        r"^RuntimeError: (?!.*(?:CUDA (?!$)|NCCL|Triton Error)).*(?:must match|must have|must be"
+        r"|mat[12] "
         r"|[Ee]xpected .*(?:type|dim|size|shape|tensor|device)|should be the same|doesn't match the"
         r"|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
         r"|split_with_sizes|stack expects|copy out of meta|does not require|leaf Variable"
@@ -273,7 +300,7 @@ RULES = (
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
         r"|IndentationError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
-        r"|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
+        r"|^torch\.\S+\.(?:CheckpointError|Unsupported):|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
