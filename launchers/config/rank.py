@@ -7,44 +7,39 @@ that leave this node's rank open are refused: each node would train alone as ran
 folder. The launcher starts torchrun itself, so there is one launcher per node.
 """
 
-import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from launchers.config.env import integer, port, required
+from launchers.config.host_lists import is_host_file, listed_hosts, slurm_hosts
 from launchers.exits import Exit, LaunchError
 
 LOCALHOST = "127.0.0.1"
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
-_LOCAL_SIZES = (
-    "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-    "SLURM_STEP_TASKS_PER_NODE",
-)  # fmt: skip
+_LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE")
+_SIZES_OF_RANKS = ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")
+"""Set with ``LOCAL_RANK`` by torchrun, Ray and DeepSpeed; MosaicML sets the first alone, once."""
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
+_COUNTED = ("auto", "gpu")
+"""torchrun's words for one process for each GPU; without a GPU it refuses the second."""
 _NODES = re.compile(
     r"DPO_NODES|(\w+_)?(NUM_(NODE|HOST|MACHINE|REPLICA)S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
     r"|(NODE|HOST|MACHINE|REPLICA)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
-    r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|PAI_TASK_ROLE_\w+_TASK_COUNT"
+    r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|_CONDOR_NPROCS|PAI_TASK_ROLE_\w+_TASK_COUNT"
 )
 """Variables that count nodes: of Slurm, PBS, Flux, SGE, SkyPilot, dstack, Azure ML, AWS Batch,
 ModelArts, Taiji, Lepton, OpenPAI, Beaker and others. With ``NODE_RANK`` one number is enough."""
 _INDEX = re.compile(r"(?!CI_)\w+_(NODE|HOST|MACHINE|REPLICA|WORKER)_(RANK|INDEX)")
 """Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
-_HOST_LISTS = (
-    "SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS", "LSB_MCPU_HOSTS",
-    "CLUSTER_SPEC", "PBS_NODEFILE",
-)  # fmt: skip
-"""Variables that list the hosts, of SageMaker, Azure Batch, LSF (a host for each slot, or with its
-slots) and Vertex AI; of PBS the name of a file that does."""
 _UNREAD = (
     "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
     "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX",
     "AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG",
     "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID", "DET_RENDEZVOUS_INFO",
-    "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC", "PBS_NODEFILE",
+    "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC",
 )  # fmt: skip
 """Variables by which starters let a process know which one it is; the launcher does not read them:
 one of several nodes would take itself for the only one."""
@@ -52,9 +47,6 @@ _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"
 )
-_HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
-"""One entry of a host list."""
-_PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
 _ADDRESS = re.compile(r"[\w.-]+|[\w.]*:[\w.]*:[\w.:%]*")
 """A name or an address, of IPv6 with at least two colons."""
 
@@ -108,6 +100,7 @@ def place_of(env: Mapping[str, str]) -> Place:
         nodes = env.get("NNODES") or ("" if len(stated) != 1 else str(*stated))
         place = _explicit(env, nodes) if env.get("NODE_RANK") and nodes else _started(env)
         _refuse_other_numbers(env, place)
+        _refuse_other_ranks(env, place)
     if place.rank >= place.nodes:
         cause = f"node rank {place.rank} of {place.nodes} nodes ({place.source})"
         remedy = "ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables"
@@ -118,21 +111,19 @@ def place_of(env: Mapping[str, str]) -> Place:
 def gpus_of(env: Mapping[str, str], source: str) -> int:
     """Read the GPUs of this node, on each of which one process trains; 0 trains on CPU.
 
-    ``DPO_GPUS_PER_NODE``, otherwise the number of processes that the starter of a bare host states.
-    In a JobSet's pod, the ``source`` of a ``Place``, only the chart's variable counts.
+    ``DPO_GPUS_PER_NODE``, otherwise the number of processes that the starter of a bare host states;
+    0 where torchrun would count the GPUs (``auto``, ``gpu``), as ``with_gpus`` does. In a JobSet's
+    pod, the ``source`` of a ``Place``, only the chart's variable counts.
 
     Raises:
-        LaunchError: CONFIG for a number that is a word (``auto``), or two that differ.
+        LaunchError: CONFIG for a number that is another word (``cpu``), or two that differ.
     """
-    name = next((name for name in _PROCESSES if env.get(name)), "")
-    if source == "JobSet" or not name:
+    name = "" if source == "JobSet" else counting(env)
+    is_word = bool(name) and not env[name].isdecimal()
+    if is_word and env[name] not in _COUNTED and not env.get("DPO_GPUS_PER_NODE"):
+        raise no_number(name, env[name])
+    if not name or is_word:
         return integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0)
-    if not env[name].isdecimal():
-        if env.get("DPO_GPUS_PER_NODE"):
-            return integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0)
-        cause = f"{name}={env[name]!r} does not state the number of GPUs"
-        remedy = "set DPO_GPUS_PER_NODE to the number of GPUs of this node, 0 to train on CPU"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="launch-processes-word")
     stated = integer(env, name, 1)
     gpus = integer(env, "DPO_GPUS_PER_NODE", stated, lowest=0)
     if max(1, gpus) != stated and name != "SLURM_GPUS_ON_NODE":  # a run may use a part of them
@@ -140,6 +131,18 @@ def gpus_of(env: Mapping[str, str], source: str) -> int:
         remedy = f"unset {name}, or set both to the number of GPUs of this node"
         raise LaunchError(Exit.CONFIG, cause, remedy, id="launch-processes-differ")
     return gpus
+
+
+def counting(env: Mapping[str, str]) -> str:
+    """Return the variable by which the starter states this node's processes; empty without one."""
+    return next((name for name in _PROCESSES if env.get(name)), "")
+
+
+def no_number(name: str, word: str) -> LaunchError:
+    """Return the refusal of a word in place of the number of GPUs."""
+    cause = f"{name}={word!r} does not state the number of GPUs"
+    remedy = "set DPO_GPUS_PER_NODE to the number of GPUs of this node, 0 to train on CPU"
+    return LaunchError(Exit.CONFIG, cause, remedy, id="launch-processes-word")
 
 
 def _jobset(env: Mapping[str, str]) -> Place:
@@ -162,14 +165,17 @@ def _explicit(env: Mapping[str, str], stated: str) -> Place:
 def _started(env: Mapping[str, str]) -> Place:
     """Read the place from the variables of what started the launcher.
 
-    Several starters may have left their variables (MPI under Slurm): they must agree.
+    Several starters may have left their variables (MPI under Slurm): they must agree, but for the
+    ranks of torchrun, which numbers the nodes itself.
     """
-    found = [place for read in (_slurm, _torchrun, _pytorchjob, _dlc, _mpi) if (place := read(env))]
+    found = [place for read in _starters() if (place := read(env))]
     for place in found[1:]:
-        if (place.rank, place.nodes) != (found[0].rank, found[0].nodes):
+        is_other = found[0].source != "torchrun" and place.rank != found[0].rank
+        if is_other or place.nodes != found[0].nodes:
             stated = (f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found)
             raise _conflict(" and ".join(stated))
-    if env.get("NODE_RANK"):
+    is_stated = found and _is_one_per_node(env) and env.get("NODE_RANK") == str(found[0].rank)
+    if env.get("NODE_RANK") and not is_stated:  # Ray sets it beside RANK
         raise _incomplete(f"NODE_RANK={env['NODE_RANK']} without NNODES")
     if env.get("NNODES"):
         nodes = integer(env, "NNODES", 1)
@@ -189,29 +195,19 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
         if nodes > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
     others = [name for name in sorted(env) if _INDEX.fullmatch(name) and env[name] not in ("", "0")]
+    others += [name for name in sorted(env) if is_host_file(env, name)]
     for name in () if stated else (*filter(env.get, _UNREAD), *others):
         raise _incomplete(f"{name}={env[name]} without a number of nodes")
     host = env.get("MASTER_ADDR", "")
-    if host and not host.startswith("127.") and host not in ("localhost", "::1"):
+    if host and not is_loopback(host):
         raise _incomplete(f"MASTER_ADDR={host} without NNODES and NODE_RANK")
 
 
 def _stated(env: Mapping[str, str]) -> dict[str, int]:
     """Return the numbers of nodes that variables state, by name."""
     names = filter(_NODES.fullmatch, sorted(env))
-    listed = {name: len(hosts) for name in _HOST_LISTS if (hosts := _hosts(env.get(name, "")))}
+    listed = {name: len(hosts) for name, hosts in listed_hosts(env).items() if hosts}
     return {name: int(env[name]) for name in names if env[name].isdecimal()} | listed
-
-
-def _hosts(text: str) -> set[str]:
-    """Return the hosts of a list, or of a file that lists them; those with ports alone, if any."""
-    if text.startswith("/"):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return set()
-    words = re.findall(r"[\w.-]+:\d+\b", text) or re.findall(r"[\w.:-]+", text)
-    return {each for each in words if not each.isdecimal()}
 
 
 def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
@@ -227,13 +223,30 @@ def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
             raise _conflict(f"{name}={nodes}, and {place.source} states {stated}")
 
 
+def _refuse_other_ranks(env: Mapping[str, str], place: Place) -> None:
+    """Refuse a rank that was read where the starter says another node is rank 0, or one of many.
+
+    A batch script that sets ``NODE_RANK`` before srun makes every node rank 0.
+    """
+    size = env.get("WORLD_SIZE", "")
+    if env.get("LOCAL_RANK") and size.isdecimal() and int(size) > place.nodes:
+        raise _several(f"WORLD_SIZE={size} processes on {place.nodes} nodes")
+    for read in _starters() if place.source == "NODE_RANK" else ():
+        other = None
+        with suppress(LaunchError):  # incomplete without the user's own
+            other = read(env)
+        same = other and (other.nodes, other.master_addr) == (place.nodes, place.master_addr)
+        if other and same and (other.rank == 0) != (place.rank == 0):
+            ranks = f"NODE_RANK={place.rank}, and {other.source} states rank {other.rank}"
+            raise _conflict(f"{ranks}: rank 0 is the one at MASTER_ADDR={place.master_addr}")
+
+
 def _refuse_several_per_node(env: Mapping[str, str]) -> None:
     """Refuse to be one of several processes of a node: each would start torchrun."""
     for name in _LOCAL_RANKS:
         if env.get(name, "0") != "0":
             raise _several(f"{name}={env[name]}")
-    # torchrun sets both; MosaicML's launcher the size alone, once on each node
-    for name in _LOCAL_SIZES if "LOCAL_RANK" in env else _LOCAL_SIZES[1:]:
+    for name in (*(_SIZES_OF_RANKS if "LOCAL_RANK" in env else ()), *_LOCAL_SIZES):
         # Slurm writes 8(x2),4 for two nodes of 8 and one of 4
         if any(int(size) > 1 for size in re.findall(r"(?<!x)(?<!\d)\d+", env.get(name, ""))):
             raise _several(f"{name}={env[name]}")
@@ -257,6 +270,11 @@ def _conflict(cause: str) -> LaunchError:
     return LaunchError(Exit.CONFIG, cause, _REMEDY, id="launch-conflict")
 
 
+def _starters() -> tuple[Callable[[Mapping[str, str]], Place | None], ...]:
+    """Return the readers of each starter's variables, the nearest to this process first."""
+    return _torchrun, _slurm, _pytorchjob, _dlc, _mpi
+
+
 def _slurm(env: Mapping[str, str]) -> Place | None:
     if not env.get("SLURM_NODEID") or env.get("OMPI_COMM_WORLD_RANK"):
         return None  # mpirun starts a step of one node on each of the others
@@ -276,14 +294,17 @@ def _torchrun(env: Mapping[str, str]) -> Place | None:
     Source: ``torch/distributed/elastic/agent/server/local_elastic_agent.py``, ``_start_workers``.
     """
     if not env.get("GROUP_RANK"):
-        if env.get("LOCAL_RANK"):
+        if env.get("LOCAL_RANK") and not _is_one_per_node(env):
             raise _incomplete("LOCAL_RANK without torchrun's GROUP_RANK")
         return None
     nodes = integer({"GROUP_WORLD_SIZE": required(env, "GROUP_WORLD_SIZE")}, "GROUP_WORLD_SIZE", 1)
     rank = integer(env, "GROUP_RANK", 0, lowest=0)
-    # the outer torchrun listens on MASTER_PORT
-    env = {**env, "MASTER_PORT": str(port(env, "MASTER_PORT", 29500) + 1)}
     return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="torchrun")
+
+
+def _is_one_per_node(env: Mapping[str, str]) -> bool:
+    """Return whether ``RANK`` counts nodes: Ray and DeepSpeed started one process on each."""
+    return any(env.get(name) == "1" for name in _SIZES_OF_RANKS)
 
 
 def _pytorchjob(env: Mapping[str, str]) -> Place | None:
@@ -308,9 +329,10 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
 
 
 def _dlc(env: Mapping[str, str]) -> Place | None:
-    """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin."""
-    if any(env.get(name) for name in ("GROUP_RANK", "LOCAL_RANK", "PET_NNODES")):
-        return None  # of processes, or of Kubeflow
+    """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin, Ray."""
+    of_processes = env.get("LOCAL_RANK") and not _is_one_per_node(env)
+    if of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # or Kubeflow's
+        return None
     given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
     if not given:
         return None
@@ -334,16 +356,31 @@ def _mpi(env: Mapping[str, str]) -> Place | None:
         given = ", ".join(f"{name}={env[name]}" for name in names if env.get(name))
         raise _incomplete(f"{given} without {', '.join(lacks)}")
     rank, nodes = integer(env, names[0], 0, lowest=0), integer(env, names[1], 1)
-    return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="MPI")
+    master = _master(env, nodes)
+    if rank and is_loopback(master):  # one launcher on each host
+        raise _no_master(f"MASTER_ADDR={master} is this host, and rank 0 is on another one")
+    return _build(env, rank=rank, nodes=nodes, master=master, source="MPI")
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether an address is each host's own.
+
+    >>> [is_loopback(each) for each in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "10.0.0.1")]
+    [True, True, True, True, False]
+    """
+    return address in ("localhost", "0.0.0.0", "::", "::1") or address.startswith("127.")  # noqa: S104
 
 
 def _master(env: Mapping[str, str], nodes: int) -> str:
     host = required(env, "MASTER_ADDR") if nodes > 1 else LOCALHOST
     if not _ADDRESS.fullmatch(host):
-        cause = f"MASTER_ADDR={host!r} is not the name or address of a host"
-        remedy = "write the name or IP address of rank 0 alone; its port is MASTER_PORT"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="master-address")
+        raise _no_master(f"MASTER_ADDR={host!r} is not the name or address of a host")
     return host
+
+
+def _no_master(cause: str) -> LaunchError:
+    remedy = "write the name or IP address of rank 0 alone; its port is MASTER_PORT"
+    return LaunchError(Exit.CONFIG, cause, remedy, id="master-address")
 
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:
@@ -353,47 +390,7 @@ def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source
 
 
 def master_port(env: Mapping[str, str]) -> int:
-    """Read the port of torchrun's rendezvous on rank 0."""
-    name = "DPO_MASTER_PORT" if "DPO_MASTER_PORT" in env else "MASTER_PORT"
-    return port(env, name, 29500)
-
-
-def slurm_hosts(node_list: str) -> list[str]:
-    """Expand ``SLURM_JOB_NODELIST`` (hostlist syntax of ``scontrol show hostnames``).
-
-    >>> slurm_hosts("rack[1-2]n[1-2]-ib")
-    ['rack1n1-ib', 'rack1n2-ib', 'rack2n1-ib', 'rack2n2-ib']
-
-    Raises:
-        LaunchError: CONFIG when the text is not a host list.
-    """
-    found: list[str] = []
-    end = 0
-    while end < len(node_list) and (entry := _HOST.match(node_list, end)):
-        expanded = _expand_entry(entry.group(1))
-        if not expanded:
-            break
-        found += expanded
-        end = entry.end()
-    if end != len(node_list) or not found:
-        cause = f"cannot parse Slurm's node list {node_list!r}"
-        remedy = "set NODE_RANK, NNODES and MASTER_ADDR yourself"
-        raise LaunchError(Exit.CONFIG, cause, remedy, id="slurm-node-list")
-    return found
-
-
-def _expand_entry(entry: str) -> list[str]:
-    """Expand all brackets of one entry, the last one varying fastest; empty if malformed."""
-    choices = [[text] if text else _expand_ranges(ranges) for ranges, text in _PART.findall(entry)]
-    return ["".join(parts) for parts in itertools.product(*choices)]
-
-
-def _expand_ranges(ranges: str) -> list[str]:
-    """Expand ``01-03,07`` keeping leading zeros; empty if malformed."""
-    numbers: list[str] = []
-    for part in ranges.split(","):
-        low, _, high = part.partition("-")
-        if not low.isdecimal() or (high and not high.isdecimal()) or int(high or low) < int(low):
-            return []
-        numbers += [str(n).zfill(len(low)) for n in range(int(low), int(high or low) + 1)]
-    return numbers
+    """Read the port of torchrun's rendezvous on rank 0; an outer torchrun has MASTER_PORT."""
+    if "DPO_MASTER_PORT" in env:
+        return port(env, "DPO_MASTER_PORT", 29500)
+    return port(env, "MASTER_PORT", 29500) + bool(env.get("GROUP_RANK"))

@@ -7,6 +7,7 @@ import time
 from functools import partial
 
 from launchers import logs
+from launchers.config.rank import is_loopback
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import seconds_until
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
@@ -28,6 +29,8 @@ from launchers.system.threads import in_thread
 LOOKUP_INTERVAL_SECONDS = 1.0
 """Time between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""
 LOOKUP_LOG_INTERVAL_SECONDS = 30.0
+OWN_HOST_SECONDS = 60.0
+"""Time for which rank 0 is looked for on this host: ranks that share a host start together."""
 
 
 class Member:
@@ -132,6 +135,8 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
     crowd its port, or what answers is not rank 0 of this gang: the address is stale.
     """
     started, reported, noted = time.monotonic(), 0.0, ""
+    is_own = is_loopback(address)
+    deadline = min(deadline, started + OWN_HOST_SECONDS) if is_own else deadline
     while True:
         try:
             connection, first = _ask(own, address, port, deadline)
@@ -146,7 +151,6 @@ def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Co
             cause = str(error)
         waited = time.monotonic() - started
         if seconds_until(deadline) == 0:
-            is_own = address == "localhost" or address.startswith("127.")
             itself = ", this host itself: set it to the address of rank 0" if is_own else ""
             raise LaunchError(
                 Exit.UNAVAILABLE,

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from launchers import logs
+from launchers.config.rank import counting, no_number
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
@@ -36,6 +37,7 @@ SMI_TIMEOUT_SECONDS = 20.0
 """With eight GPUs nvidia-smi takes 1 to 3 s; with a hung GPU it never returns."""
 _NO_DEVICES = "No devices were found"
 """What nvidia-smi says, with exit code 6, on a host with a driver and without a GPU."""
+_SILENT = "nvidia-smi did not answer"
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 OPERATIONS_SECONDS = 45.0
@@ -241,7 +243,7 @@ def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
         output, _ = child.communicate(timeout=SMI_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         child.kill()  # without waiting: blocked in the driver it may never exit
-        return None, f"nvidia-smi did not answer within {SMI_TIMEOUT_SECONDS:.0f} s"
+        return None, f"{_SILENT} within {SMI_TIMEOUT_SECONDS:.0f} s"
     text = output.decode(errors="replace")
     if child.returncode != 0:
         return (
@@ -336,11 +338,14 @@ def with_gpus(settings: Settings, env: Mapping[str, str]) -> Settings:
     ``DPO_GPUS_PER_NODE=0`` trains on CPU. The pods of a JobSet always have the variable.
 
     Raises:
-        LaunchError: PREFLIGHT, nvidia-smi does not answer.
+        LaunchError: PREFLIGHT, nvidia-smi does not answer; CONFIG, the starter's word asks for
+            GPUs, and CUDA sees none.
     """
     if settings.launch.gpus_per_node or "DPO_GPUS_PER_NODE" in env:
         return settings
     gpus = count_gpus(env)
+    if not gpus and (name := counting(env)) and env[name] == "gpu":
+        raise no_number(name, env[name])
     if gpus:
         logs.info("GPUs counted, a process for each", gpus=gpus, change="DPO_GPUS_PER_NODE")
     return replace(settings, launch=replace(settings.launch, gpus_per_node=gpus))
@@ -365,7 +370,8 @@ def count_gpus(env: Mapping[str, str]) -> int:
     smi, error = ask(env)
     if error and _NO_DEVICES not in error:
         remedy = "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE"
-        raise LaunchError(Exit.PREFLIGHT, error, remedy, id="nvidia-smi-timeout")
+        id = "nvidia-smi-timeout" if error.startswith(_SILENT) else "nvidia-smi-failed"
+        raise LaunchError(Exit.PREFLIGHT, error, remedy, id=id)
     return len(smi.gpus) if smi else 0
 
 

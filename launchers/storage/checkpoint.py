@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
-from launchers.config.checkpoint_owner import other_run
 from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest, run_lease, seal_check
 from launchers.storage.chunk_digests import Comparison
@@ -332,13 +331,21 @@ def _read_seal(folder: Path) -> _Seal | Rejected:
 
 
 def _foreign(folder: Path, mark: Mapping[str, Any]) -> str:
-    """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
+    """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown.
+
+    ``mark`` is its manifest, in which an older launcher named no run. Inputs and names are those of
+    the run that holds it; in its attempts it may have had other names, if its folder was moved.
+    """
     work = _work(folder)
-    names = {work.run}
-    if mark.get("run") not in names:
-        starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
-        names |= {str(read_object(path).get("run", "")) for path in starts}
-    return other_run(mark, read_object(work.inputs), names)
+    run, saved, inputs = mark.get("run"), mark.get("inputs"), read_object(work.inputs)
+    if not run or not inputs:
+        return ""
+    made_of = saved if isinstance(saved, Mapping) else {}
+    if changed := sorted(k for k in {*inputs, *made_of} if inputs.get(k) != made_of.get(k)):
+        return f"it is of run {run}, with another {', '.join(changed)}"
+    starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
+    is_own = run == work.run or run in {str(read_object(path).get("run", "")) for path in starts}
+    return "" if is_own else f"it is of run {run}"
 
 
 def _parse(text: str) -> _Seal:

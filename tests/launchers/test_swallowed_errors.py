@@ -30,7 +30,7 @@ ALLOWED: dict[str, str] = {
     "the recipe is the user's file, and who may read it does not change": """
         config/recipe_file.py:load
     """,
-    "a list of hosts that cannot be read is of unknown length": "config/rank.py:_hosts",
+    "a list of hosts that cannot be read is of unknown length": "config/host_lists.py:_lines",
     "a connection, not a file": """
         gang/handshake.py:Handshakes._accept gang/handshake.py:Handshakes._read
         gang/handshake.py:Handshakes._refuse hang/agreement.py:HangAgreement._gathered

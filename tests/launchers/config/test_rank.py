@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.config.rank import gpus_of, node_rank, place_of, slurm_hosts
+from launchers.config.host_lists import slurm_hosts
+from launchers.config.rank import gpus_of, node_rank, place_of
 from launchers.exits import Exit, LaunchError
 
 
@@ -63,12 +64,22 @@ JOB_COMPLETION_INDEX=1 PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=job-node-0-0
 PET_MASTER_PORT=29400
 """)
 DLC = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "dlc-master-0", "MASTER_PORT": "23456"}
+RAY = of("""
+RANK=1 LOCAL_RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=h0 MASTER_PORT=41235
+""")
 OPEN_MPI = of("""
 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1
 OMPI_COMM_WORLD_LOCAL_RANK=0 MASTER_ADDR=h0
 """)
 MPIRUNS_STEP = of("SLURM_NODEID=0 SLURM_STEP_NODELIST=gpu08 SLURM_JOB_NUM_NODES=2")
 """Slurm's variables where mpirun starts its daemon, a step of one node on each of the others."""
+HOST_FILES = (
+    "PBS_NODEFILE",
+    "OAR_NODE_FILE",
+    "PE_HOSTFILE",
+    "LSB_DJOB_HOSTFILE",
+    "BATCH_HOSTS_FILE",
+)
 NO_ADDRESSES = ("tcp://h0:29500", "h0:29500", "[fd00::1]", "h0 ", "<host IP>", "$(MASTER_ADDR)")
 MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
 SLURM = of("""
@@ -91,6 +102,31 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
         (SLURM | {"PMI_RANK": "1", "PMI_SIZE": "2"}, "Slurm", "gpu07", 29500),
         (OPEN_MPI | MPIRUNS_STEP, "MPI", "h0", 29500),
         (DLC | {"MASTER_ADDR": "fd00::1"}, "RANK", "fd00::1", 23456),
+        (RAY, "RANK", "h0", 41235),
+        (RAY | {"NODE_RANK": "1"}, "RANK", "h0", 41235),
+        (DLC | vertex("dlc-master-0:2222", "b:2222"), "RANK", "dlc-master-0", 23456),
+        (TORCHRUN | SLURM | STEP, "torchrun", "h0", 29501),
+        (TORCHRUN | of("NNODES=2 NODE_RANK=1"), "NODE_RANK", "h0", 29501),
+        (
+            of("AZUREML_NODE_COUNT=2 NODE_RANK=1 RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=h0"),
+            "NODE_RANK",
+            "h0",
+            29500,
+        ),
+        (
+            of("NUM_NODES=2 NODE_RANK=1 NUM_TRAINERS=8 WORLD_SIZE=16 MASTER_ADDR=h0"),
+            "NODE_RANK",
+            "h0",
+            29500,
+        ),
+        # rank 0 is where the user says, or torchrun, which numbers the nodes itself
+        (
+            SLURM | STEP | of("SLURM_NODEID=0 NNODES=2 NODE_RANK=1 MASTER_ADDR=gpu04"),
+            "NODE_RANK",
+            "gpu04",
+            29500,
+        ),
+        (TORCHRUN | SLURM | STEP | of("SLURM_NODEID=0"), "torchrun", "h0", 29501),
     ],
 )
 def test_other_starters_of_one_launcher_per_node_give_the_rank(
@@ -143,7 +179,7 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"LSB_MCPU_HOSTS": "h1 8 h2 8"}, "launch-incomplete", "LSB_MCPU_HOSTS=h1 8 h2 8"),
         ({"LSF_PM_TASKID": "1"}, "launch-incomplete", "LSF_PM_TASKID=1"),
         (vertex("a:2222", "b:2222"), "launch-incomplete", "CLUSTER_SPEC="),
-        ({"PBS_NODEFILE": "/absent"}, "launch-incomplete", "PBS_NODEFILE=/absent"),
+        *(({each: "/absent"}, "launch-incomplete", f"{each}=/absent") for each in HOST_FILES),
         # a variable that is set and empty says nothing
         (DLC | {"GROUP_RANK": "", "MASTER_ADDR": ""}, "env-missing", "MASTER_ADDR"),
         (JOBSET | {"JOB_COMPLETION_INDEX": ""}, "launch-incomplete", "DPO_NODES=2"),
@@ -159,6 +195,21 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "8"}, "launch-several-per-node", "SIZE=8"),
         (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, "launch-several-per-node", "8(x2)"),
         (SLURM | {"SLURM_LOCALID": "3"}, "launch-several-per-node", "SLURM_LOCALID=3"),
+        (RAY | of("LOCAL_WORLD_SIZE=8"), "launch-several-per-node", "LOCAL_WORLD_SIZE=8"),
+        (of("LOCAL_RANK=0 LOCAL_SIZE=8 RANK=0 WORLD_SIZE=16"), "launch-several-per-node", "SIZE=8"),
+        (
+            of("NODE_COUNT=2 NODE_RANK=1 RANK=8 WORLD_SIZE=16 LOCAL_RANK=0 MASTER_ADDR=h0"),
+            "launch-several-per-node",
+            "WORLD_SIZE=16",
+        ),
+        (SLURM | STEP | of("NNODES=2 NODE_RANK=0 MASTER_ADDR=gpu03"), "launch-conflict", "rank 1"),
+        (DLC | of("NNODES=2 NODE_RANK=0"), "launch-conflict", "RANK states rank 1"),
+        (
+            TORCHRUN | SLURM | STEP | of("GROUP_RANK=0 GROUP_WORLD_SIZE=1"),
+            "launch-conflict",
+            "Slurm",
+        ),
+        (OPEN_MPI | {"MASTER_ADDR": "localhost"}, "master-address", "localhost"),
         *((DLC | {"MASTER_ADDR": each}, "master-address", each) for each in NO_ADDRESSES),
     ],
 )
@@ -176,7 +227,8 @@ DPO_NODES SLURM_JOB_NUM_NODES SLURM_NNODES SLURM_STEP_NUM_NODES NUM_NODES LWS_GR
 NNODE PADDLE_TRAINERS_NUM GROUP_WORLD_SIZE MLP_WORKER_NUM SKYPILOT_NUM_NODES AZUREML_NODE_COUNT
 NODE_NUM PBS_NUM_NODES MA_NUM_HOSTS CROSS_SIZE HOROVOD_CROSS_SIZE NGC_ARRAY_SIZE FLUX_JOB_NNODES
 NODE_COUNT AWS_BATCH_JOB_NUM_NODES ARNOLD_WORKER_NUM DSTACK_NODES_NUM HOST_NUM
-LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT BEAKER_REPLICA_COUNT BT_GROUP_SIZE
+_CONDOR_NPROCS LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT BEAKER_REPLICA_COUNT
+BT_GROUP_SIZE
 """
 
 
@@ -188,10 +240,11 @@ def test_several_nodes_without_a_rank_are_refused(name: str) -> None:
     assert place_of({name: "1"}).nodes == 1
 
 
-def test_the_hosts_of_a_pbs_job_are_counted_in_its_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", HOST_FILES)
+def test_the_hosts_of_a_job_are_counted_in_its_file(tmp_path: Path, name: str) -> None:
     file = tmp_path / "15.server"
-    env = {"PBS_NODEFILE": str(file)}
-    file.write_text("h1\nh1\n")
+    env = {name: str(file)}
+    file.write_text("h1 8 all.q@h1 UNDEFINED\nh1\n\n")
     assert place_of(env).nodes == 1
     file.write_text("h1\nh2\n")
     with pytest.raises(LaunchError) as refusal:
@@ -230,6 +283,7 @@ def test_one_node_that_says_so_trains_alone(env: dict[str, str]) -> None:
         ({}, 0),
         ({"NPROC_PER_NODE": "8"}, 8),
         ({"PET_NPROC_PER_NODE": "8"}, 8),
+        ({"PET_NPROC_PER_NODE": "auto"}, 0),  # with_gpus counts them
         ({"SLURM_GPUS_ON_NODE": "8"}, 8),
         ({"SLURM_GPUS_ON_NODE": "8", "DPO_GPUS_PER_NODE": "4"}, 4),
         ({"DPO_GPUS_PER_NODE": "8"}, 8),
@@ -244,8 +298,7 @@ def test_a_host_trains_on_as_many_gpus_as_it_says(env: dict[str, str], gpus: int
 @pytest.mark.parametrize(
     ("env", "id"),
     [
-        ({"NPROC_PER_NODE": "gpu"}, "launch-processes-word"),
-        ({"PET_NPROC_PER_NODE": "auto"}, "launch-processes-word"),
+        ({"NPROC_PER_NODE": "cpu"}, "launch-processes-word"),
         ({"NPROC_PER_NODE": "8", "DPO_GPUS_PER_NODE": "4"}, "launch-processes-differ"),
     ],
 )

@@ -29,7 +29,10 @@ def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(tmp_path: Path) -> None:
     assert gpus(both) == 2
     assert gpus({**both, "CUDA_VISIBLE_DEVICES": "1"}) == 1
     assert gpus({**both, "CUDA_VISIBLE_DEVICES": ""}) == 0
-    assert gpus({**RUN, "PATH": ""}) == 0
+    assert gpus({**both, "PET_NPROC_PER_NODE": "gpu"}) == 2
+    assert gpus({**RUN, "PATH": "", "PET_NPROC_PER_NODE": "auto"}) == 0
+    with pytest.raises(LaunchError, match="PET_NPROC_PER_NODE='gpu'"):
+        gpus({**RUN, "PATH": "", "PET_NPROC_PER_NODE": "gpu"})
     assert gpus(host(tmp_path, "echo No devices were found; exit 6")) == 0
 
 
@@ -40,11 +43,17 @@ def test_a_number_that_was_given_counts(tmp_path: Path) -> None:
     assert gpus({**both, "NPROC_PER_NODE": "4"}) == 4
 
 
-@pytest.mark.parametrize("script", ["exec sleep 30", "echo Driver/library mismatch; exit 18"])
+@pytest.mark.parametrize(
+    ("script", "id"),
+    [
+        ("exec sleep 30", "nvidia-smi-timeout"),
+        ("echo Driver/library mismatch; exit 18", "nvidia-smi-failed"),
+    ],
+)
 def test_a_driver_without_an_answer_is_no_host_without_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, id: str
 ) -> None:
     monkeypatch.setattr(probes, "SMI_TIMEOUT_SECONDS", 0.2)
     with pytest.raises(LaunchError) as no:
         gpus(host(tmp_path, script))
-    assert (no.value.code, no.value.id) == (Exit.PREFLIGHT, "nvidia-smi-timeout")
+    assert (no.value.code, no.value.id) == (Exit.PREFLIGHT, id)
