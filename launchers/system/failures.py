@@ -59,11 +59,12 @@ _BESIDE = re.compile(
 )
 """Exceptions of threads and at exit often follow the cause, which the main thread has raised."""
 _UNSAID = re.compile(
-    r"\x1b\[[\d;?]*[A-Za-z]"
+    r"\x1b\[[\d;?]*[A-Za-z]|^ +[|+] "
     r"|^\[INFO:swift\] \[[A-Z\d_]*(?:INPUT|LABELS|GENERATE)[A-Z_]*\](?s:.*?)(?=^\[[A-Z]+:\w+\] )",
     re.MULTILINE,
 )
-"""Colours, and a row that ms-swift shows (``swift/template/base.py``: ``print_inputs``)."""
+"""Colours, the bars of an exception group, and a row that ms-swift shows
+(``swift/template/base.py``: ``print_inputs``)."""
 _SURVIVED = re.compile(
     r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]:)?\[[IW]\d{4} |\S+ \[\d+\] NCCL INFO "
 )
@@ -97,7 +98,10 @@ _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
 _LOADING = (
     ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
-    ("model-incomplete", re.compile(r"/transformers/(?:configur|process|tokeniz)ation_\w+\.py\"")),
+    (
+        "model-incomplete",
+        re.compile(r"/transformers/(?:configur|tokeniz)ation_|, in \w*rope\w*$", re.M),
+    ),
 )
 """Rules by the frames of an exception that another rule knows by its general words only."""
 

@@ -66,6 +66,14 @@ CAUSES = (
         kind=FailureClass.HOST_MEMORY,
     ),
     FailureRule(
+        "nvlink-sharp",
+        Exit.PREFLIGHT,
+        r"Failed to bind NVLink SHARP|in the Fabric Manager or NVSwitches"
+        r"|nvls\.cc\S* NCCL WARN Cuda failure",
+        "check the node's fabric manager and NVSwitches; extraEnv.NCCL_NVLS_ENABLE=0 avoids them",
+        in_log=True,
+    ),
+    FailureRule(
         "gpu-taken",
         Exit.PREFLIGHT,
         # torch lists its own process under other words, except where it cannot tell them apart
@@ -108,13 +116,6 @@ CAUSES = (
         in_log=True,
     ),
     FailureRule(
-        "nvlink-sharp",
-        Exit.PREFLIGHT,
-        r"Failed to bind NVLink SHARP|in the Fabric Manager or NVSwitches",
-        "check the node's fabric manager and NVSwitches; extraEnv.NCCL_NVLS_ENABLE=0 avoids them",
-        in_log=True,
-    ),
-    FailureRule(
         "gpu-driver",
         Exit.PREFLIGHT,
         # NCCL's words for initialisation, driver, device or an unknown error
@@ -126,9 +127,9 @@ CAUSES = (
     FailureRule(
         "gpu-unbuilt",
         Exit.PREFLIGHT,
-        # the last two are bitsandbytes', which then exits
+        # the last two are also bitsandbytes', which then exits
         r"no kernel image is available|compiled with an unsupported toolchain|kernel image is inval"
-        r"|(?:named symbol not found|invalid device function) at line \d",
+        r"|named symbol not found|invalid device function",
         "use an image that is built for this GPU and no newer than the node's driver",
         weak=True,
         in_log=True,
@@ -203,7 +204,8 @@ CAUSES = (
     FailureRule(
         "network-devices",
         Exit.PREFLIGHT,
-        r"Error: network .+ not found|Failed to initialize any NET plugin",
+        r"Error: network .+ not found|Failed to initialize any NET plugin"
+        r"|NET/OFI (?:Couldn't open|Creating new|Failed to init|OFI fi_getinfo)",
         "check that the pods have the devices of network.profile (RDMA, EFA) and that the image "
         "has the plugin of NCCL for them",
         in_log=True,
@@ -270,7 +272,7 @@ CAUSES = (
         r"|compiled using NumPy|multiarray failed to import|cannot import name .*-packages/"
         r"|detected CUDA version|is required for a normal functioning|CUDA Setup failed"
         r"|does not match the version torch|operator \S+ does not exist|version incompatibility"
-        r"|CUDNN_STATUS_(?:SUBLIBRARY_\w+|VERSION_MISMATCH)"
+        r"|CUDNN_STATUS_(?:SUBLIBRARY_\w+|VERSION_MISMATCH)|NCCL error in: \S+ invalid argument"
         r"|module '(?:torch|transf|megatron|swift|trl|peft|numpy|triton|flash)[\w.]*' has no",
         "use an image whose libraries fit together: a package was built for other releases",
         early=True,
@@ -281,8 +283,9 @@ CAUSES = (
         r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout|\bConnectionError"
         r"|\bConnectError|RemoteProtocolError|ChunkedEncodingError|IncompleteRead"
         r"|couldn't connect to|Couldn't reach|LocalEntryNotFoundError|429 (?:Client|Too Many)"
-        r"|\b5\d\d Server Error|SSLError|SSLEOFError|RemoteDisconnected|DownloadDeadlineError"
-        r"|CAS (?:service|Client) [eE]rror(?!.*os error)|integrity check failed"
+        r"|\b5\d\d Server Error|Server error '5|SSLError|SSLEOFError|RemoteDisconnected"
+        r"|DownloadDeadlineError|CAS (?:service|Client) [eE]rror(?!.*os error)"
+        r"|integrity check failed"
         r"|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
         r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"

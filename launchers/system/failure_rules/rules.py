@@ -80,14 +80,14 @@ RULES = (
     FailureRule(
         "hub-access",
         Exit.AUTH,
-        r"401 Client Error|403 Client Error|403 Forbidden|GatedRepoError|gated repo"
+        r"40[13] Client Error|Client error '40[13]|403 Forbidden|GatedRepoError|gated repo"
         r"|LocalTokenNotFoundError|[Ii]nvalid (?:user )?token|gated dataset",
         "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
     ),
     FailureRule(
         "hub-not-found",
         Exit.INPUT_MISSING,
-        r"404 Client Error|RepositoryNotFoundError|RevisionNotFoundError|EntryNotFoundError"
+        r"404 Client Error|Client error '404|(?:Repository|Revision|Entry)NotFoundError"
         r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
         r"|is not a local folder|NotExistError",
         "correct recipe.model or recipe.dataset",
@@ -136,7 +136,8 @@ RULES = (
         Exit.DATA,
         r"SafetensorError(?!: Error while serializing)|PytorchStreamReader|invalid load key"
         r"|UnpicklingError|not a distributed checkpoint|BadZipFile|CheckpointingException"
-        r"|file in archive is not in a subdirectory",
+        r"|file in archive is not in a subdirectory|Error: metadata is None"
+        r"|sentencepiece_processor",
         "download the model again, or remove the damaged checkpoint",
         kind=FailureClass.MODEL,
     ),
@@ -149,7 +150,7 @@ RULES = (
         r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
         r"|Unexpected key\(s\)|Can't load (?:tokenizer|the configuration|config|feature)"
         r"|jinja2\.exceptions\.(?!TemplateError)|not a valid JSON file|chat_template is not set"
-        r"|backend tokenizer"
+        r"|backend tokenizer|Tiktoken failed"
         r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
         "use a model that ms-swift supports, with all of its files",
         kind=FailureClass.MODEL,
@@ -265,8 +266,8 @@ RULES = (
         Exit.CONFIG,
         # of Triton, FlashAttention, cuDNN, cuBLAS, DeepEP and Transformer Engine
         r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
-        r"|flash attention build does not|in function \S+: Assertion failed|PTXASError"
-        r"|Failed: Assertion error|PTX codegen error|ptxas` failed with error code \d"
+        r"|flash attention build does not|too old to be supported|in function \S+: Assertion failed"
+        r"|PTXASError|Failed: Assertion error|PTX codegen error|ptxas` failed with error code \d"
         r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
         r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d",
         "the image has no kernel for these sizes on this GPU: set attention_backend (or "
@@ -276,13 +277,12 @@ RULES = (
     FailureRule(
         "tensors-differ",
         Exit.CONFIG,
-        # torch's checks of operands, which fail alike in each start
-        r"^RuntimeError: (?!.*(?:CUDA (?!$)|NCCL|Triton Error)).*(?:must match|must have|must be"
-        r"|mat[12] "
-        r"|[Ee]xpected .*(?:type|dim|size|shape|tensor|device)|should be the same|doesn't match the"
+        # torch's checks of operands, and of its graph, which fail alike in each start
+        r"^RuntimeError: (?!.*(?:CUDA (?!$)|cuDNN|cuBLAS|NCCL|Triton))(?i:.*(?:must (?:match|have"
+        r"|be)|mat[12] |expected .*(?:type|size|shape|device)|should be the same|doesn't match the"
         r"|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
-        r"|split_with_sizes|stack expects|copy out of meta|does not require|leaf Variable"
-        r"|a second time|needed for gradient)",
+        r"|split_with_sizes|backend type associated"
+        r"|\b(?:tensors?|dim\w*|variable|backward|gradients?|grad_fn|differentiated)\b))",
         "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
         "do not, and a restart would fail again",
         early=True,
@@ -300,7 +300,7 @@ RULES = (
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
         r"|IndentationError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
-        r"|^torch\.\S+\.(?:CheckpointError|Unsupported):|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
+        r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
