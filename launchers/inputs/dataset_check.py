@@ -137,37 +137,44 @@ def judge(
         if not _refuse_subsets(each)
     ]
     given = [name for each in found for file in each.files for name in file.columns]
-    release = parse_version(recipe.swift_version or source.version("ms-swift") or SWIFT)
     for each in found:
-        each.unread = _unjudged(recipe, each)
-        if each.unread:
-            logs.warning("rows not judged", file=each.dataset.path, why=each.unread)
-        elif columns:
-            _refuse_columns(each, Reader(columns=given, mapped=columns))
-        elif reads_forms(recipe):
-            each.form = row_forms.find(first_rows(each.files))
-            if each.form:
-                logs.info(
-                    "rows have a built-in reader", file=each.dataset.path, form=each.form.name
-                )
+        _choose_form(recipe, each, Reader(columns=given, mapped=columns))
+    release = parse_version(recipe.swift_version or source.version("ms-swift") or SWIFT)
     made = [_columns_of(each) for each in found]
     everywhere = {name for names in made for name in names if name.startswith("rejected_")}
     tables = []
     for each, names in zip(found, made, strict=True):
-        if not each.unread:
-            reader = Reader(
-                columns=[*names, *sorted(everywhere - {*names})],
-                mapped=columns,
-                release=release,
-                is_auto=not recipe.is_on("disable_auto_column_mapping"),
-                images=images,
-            )
-            _judge_rows(each, reader)
-            if each.is_whole:
-                rows = [row for file in each.files for _, row in file.rows]
-                tables.append((each.dataset.key, each.dataset.path, rows, reader.typed()))
+        if each.unread:
+            continue
+        reader = Reader(
+            columns=[*names, *sorted(everywhere - {*names})],
+            mapped=columns,
+            release=release,
+            is_auto=not recipe.is_on("disable_auto_column_mapping"),
+            images=images,
+        )
+        _judge_rows(each, reader)
+        if each.is_whole:
+            rows = [row for file in each.files for _, row in file.rows]
+            tables.append((each.dataset.key, each.dataset.path, rows, reader.typed()))
     shapes.refuse_types(tables)
     return found
+
+
+def _choose_form(recipe: Recipe, judged: Judged, everywhere: Reader) -> None:
+    """Note why a dataset's rows are not judged, or which built-in reader they have.
+
+    ``everywhere``: the recipe's map of columns, with the columns of all datasets.
+    """
+    path, judged.unread = judged.dataset.path, _unjudged(recipe, judged)
+    if judged.unread:
+        logs.warning("rows not judged", file=path, why=judged.unread)
+    elif everywhere.mapped:
+        _refuse_columns(judged, everywhere)
+    elif reads_forms(recipe):
+        judged.form = row_forms.find(first_rows(judged.files))
+        if judged.form:
+            logs.info("rows have a built-in reader", file=path, form=judged.form.name)
 
 
 def column_map(recipe: Recipe) -> dict[str, str]:

@@ -44,8 +44,6 @@ from launchers.standby.kept_memory import KeptMemory
 from launchers.standby.standby import Standby
 from launchers.storage import node_disk, run_lease
 from launchers.storage.checkpoint import Checkpoint, read_checkpoint
-from launchers.storage.lock import HeldError, Lock
-from launchers.storage.run_lease import RunLease
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.atomic_file import known_object
 from launchers.system.host_memory import available
@@ -58,10 +56,6 @@ code first, because the first failed pod decides what the JobSet does."""
 JOIN_GRACE_SECONDS = 60.0
 """Time that the peers have to join after rank 0's stages, even if these outlasted the deadline."""
 POLL_INTERVAL_SECONDS = 0.5
-PREDECESSOR_SECONDS = 30.0
-"""Time beyond the grace period that a pod waits for the pod which leads the run: after a restart
-its predecessor may still be ending."""
-RUN_STALE_SECONDS = run_lease.SECONDS
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
@@ -82,59 +76,17 @@ def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: f
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
     launch, reports = settings.launch, settings.reports
     exported = exporting(launch.work.progress, reports.metrics_port)
-    with _alone(launch), exported, notifying(launch, reports):
+    with run_lease.alone(launch), exported, notifying(launch, reports):
         _lead(settings, recipe, env, deadline)
-
-
-@contextmanager
-def _alone(launch: Launch) -> Iterator[None]:
-    """Hold the run's lock: two launchers of one run would train into the same checkpoints.
-
-    The launcher ends at once with PREEMPTED if another one takes it over, and with IO if it cannot
-    be read for longer than the lease.
-
-    Raises:
-        LaunchError: CONFIG, naming the launcher that leads this run.
-    """
-    work = launch.work
-    work.home.mkdir(parents=True, exist_ok=True)
-    is_pod = launch.place.source == "JobSet"
-    patience = launch.grace + PREDECESSOR_SECONDS if is_pod else 0.0
-    holder, stale = launch.pod or launch.run, RUN_STALE_SECONDS
-
-    def lose(error: LaunchError | None) -> None:
-        try:  # look once more for the owner's name; heartbeats wait for this thread
-            error = error or lease.loss(again=False)
-        except LaunchError as unknown:
-            error = unknown
-        if error is not None:
-            run_lease.end(error)
-
-    lock = Lock(work.lock, holder, stale=stale, patience=patience, on_loss=lose)
-    lease = RunLease(work.lock, lock.token)
-    try:
-        lock.__enter__()
-    except HeldError as held:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"run {launch.run} is already running: {held} leads it",
-            "wait for its end or stop it, or set another DPO_RUN (release name)",
-            id="run-twice",
-        ) from None
-    try:
-        with run_lease.holding(lease):
-            yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     launch, hello = settings.launch, Hello.of_run(settings, recipe)
-    work = launch.work
     rehearse.begin(launch, hello.digest)
     if settings.training.budget.gpu_minutes < math.inf:
-        known_object(work.progress, "restore it; without it the budget is counted from 0 again")
-    progress = Progress(path=work.progress, run=launch.run, digest=hello.digest)
+        record = launch.work.progress
+        known_object(record, "restore it; without it the budget is counted from 0 again")
+    progress = Progress(path=launch.work.progress, run=launch.run, digest=hello.digest)
     preflight = Preflight.of_run(settings, recipe, hello, env)
 
     # Check: refuse what cannot work, before anything is downloaded.
@@ -151,21 +103,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     if launch.local is not None and not recipe.saves_in_background:
         logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers), beating(progress):
-        verdict = check_model(settings, recipe, inputs, may_ask=True)
-        if verdict.model_config is not None:  # known before the download: complete the plan
-            plan_file.record(settings, recipe, inputs, env, verdict.model_config)
-        check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
-
-        # Prepare: clone, download, convert, while the peers join.
-        prepared = prepare(
-            settings,
-            recipe,
-            inputs,
-            env,
-            progress,
-            announce=leader.announce,
-            judge_model=None if verdict.is_final else check_later,
-        )
+        prepared = _prepared(settings, recipe, inputs, env, progress, leader)
         preflight.space(plan_file.record(settings, recipe, inputs, env))
         sizes, gpu = plan_file.read_sizes(inputs.model / "config.json")[0], preflight.gpu_name
         trained = rehearse.recipe_of(launch, recipe)
@@ -178,38 +116,84 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         with during("train"):
             decision, start = _gather(settings, trained, prepared, preflight, leader, deadline)
             if decision.skip:
-                logs.info("train skipped", why=decision.skip)
-                state = "up to date" if decision.skip == "up to date" else "skipped"
-                if state == "up to date":
-                    refuse_differing(launch)
-                    measure(launch, env)
-                progress.end(state, decision.skip)
+                _pass_over(decision.skip, launch, progress, env)
             else:
                 # Train: until all steps are done or a rank ends.
-                begin(decision.attempt.folder(work), decision.attempt.resume)
+                begin(decision.attempt.folder(launch.work), decision.attempt.resume)
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
-                with summarising(progress, work.metrics, measure=Measure.of(recipe)):
+                with summarising(progress, launch.work.metrics, measure=Measure.of(recipe)):
                     last = _train(
                         preflight, trained, inputs, decision.attempt, start, leader.peers, progress
                     )
-
-                # Export: the last or best checkpoint in Hugging Face format.
-                log_rows(progress.training)
-                log_held_out(progress.training)
-                ends, own = leader.peers.agreement.ends, str(settings.training.budget)
-                identity = {**decision.identity, **({"budget": own} if ends else {})}
-                origin = Origin(
-                    outputs=prepared.outputs,
-                    model=inputs.model,
-                    image=launch.image,
-                    launcher=version.own_digest(settings.gang.launcher_digest),
-                )
-                finish(launch, trained, identity, last.folder(work), origin, env)
-                found = (ends, summary(work.export_test), "" if ends else measure(launch, env))
-                progress.end("done", "; ".join(filter(None, found)))
+                ends = leader.peers.agreement.ends
+                _export(preflight, trained, inputs, prepared, decision, last, ends, progress)
             rehearse.finish(launch, recipe, inputs, hello.digest, env)
         progress.finish("succeeded", leader.peers.agreement.ends)
+
+
+def _prepared(
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    env: Mapping[str, str],
+    progress: Progress,
+    leader: Leader,
+) -> Prepared:
+    """Clone, download and convert, while the peers join; the model is checked as soon as it can."""
+    verdict = check_model(settings, recipe, inputs, may_ask=True)
+    if verdict.model_config is not None:  # known before the download: complete the plan
+        plan_file.record(settings, recipe, inputs, env, verdict.model_config)
+    check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
+    return prepare(
+        settings,
+        recipe,
+        inputs,
+        env,
+        progress,
+        announce=leader.announce,
+        judge_model=None if verdict.is_final else check_later,
+    )
+
+
+def _pass_over(why: str, launch: Launch, progress: Progress, env: Mapping[str, str]) -> None:
+    """End the train stage without training; what is up to date is judged as after training."""
+    logs.info("train skipped", why=why)
+    state = "up to date" if why == "up to date" else "skipped"
+    if state == "up to date":
+        refuse_differing(launch)
+        measure(launch, env)
+    progress.end(state, why)
+
+
+def _export(
+    preflight: Preflight,
+    recipe: Recipe,
+    inputs: Inputs,
+    prepared: Prepared,
+    decision: StartDecision,
+    last: Attempt,
+    ends: str,
+    progress: Progress,
+) -> None:
+    """Export the last or best checkpoint in Hugging Face format, and measure it.
+
+    ``ends``: why training has ended before its last step; empty if it has not.
+    """
+    log_rows(progress.training)
+    log_held_out(progress.training)
+    settings, env = preflight.settings, preflight.env
+    launch, own = settings.launch, str(settings.training.budget)
+    identity = {**decision.identity, **({"budget": own} if ends else {})}
+    origin = Origin(
+        outputs=prepared.outputs,
+        model=inputs.model,
+        image=launch.image,
+        launcher=version.own_digest(settings.gang.launcher_digest),
+    )
+    finish(launch, recipe, identity, last.folder(launch.work), origin, env)
+    found = (ends, summary(launch.work.export_test), "" if ends else measure(launch, env))
+    progress.end("done", "; ".join(filter(None, found)))
 
 
 def _spent(settings: Settings, progress: Progress, needs: float) -> str:

@@ -35,6 +35,7 @@ from launchers.system.failures import Verdict
 from launchers.system.host_memory import oom_kills, oom_kills_since
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
+from launchers.system.step_board import StepBoard
 from launchers.upstream.record import ALLOW_VARIABLE
 
 SAVED_END_SECONDS = 0.5
@@ -81,11 +82,14 @@ def train(
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
-    nproc, inside = launch.nproc_per_node, _environment(launch, recipe, env)
-    entry = str(program(recipe, swift_folder()))
-    command = Command(program=entry, nproc=nproc, place=launch.place, env=inside)
+    command = Command(
+        program=str(program(recipe, swift_folder())),
+        nproc=launch.nproc_per_node,
+        place=launch.place,
+        env=_environment(launch, recipe, env),
+    )
     with (
-        stopping(peers.agreement, processes=nproc, grace_seconds=launch.grace) as stop,
+        stopping(peers.agreement, processes=command.nproc, grace_seconds=launch.grace) as stop,
         watching(launch, hang, stop.board, peers, folder, env) as watch,
         standby.during(command, stop.board),
     ):
@@ -93,31 +97,23 @@ def train(
         owes = attempt.resume is not None and attempt.resume.owes_evaluation
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
         own |= {features.EVALUATE_VARIABLE: "1" if owes else "0"}
-        log = folder / f"{ranks.name}.log"
-        child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
+        inside, log = {**command.env, **own}, folder / f"{ranks.name}.log"
+        child = Child(argv, inside, log, training_end.is_reported, standby.start)
         watch.torchrun = child.pid
         code = _wait(child, stop, watch, peers, standby)
-        # a process may fail after the save because the first of the others has ended
-        has_saved = stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints))
-        if has_saved and not peers.agreement.ends:
-            raise stop.preempted()
-        if has_saved or (code != 0 and stop.has_given_up()):
-            _check_budget(launch, peers.agreement.ends)
+        if _was_stopped(launch, stop, peers, code):
             return
-        peers.agreement.ends = ""  # all steps are done, or a failure came first
-    if (hung := watch.verdict(peers)) is None and code == 0:
-        if launch.place.rank == 0:  # its node has the process that writes the record
-            _check_end(folder)
-        elif (early := early_end(stop.board, launch.place.rank)) is not None:
-            raise early
+    hung = watch.verdict(peers)
+    if hung is None and code == 0:
+        _check_end(launch, folder, stop.board)
         return
-    if hung is None and code is None and peers.loss is None:
-        raise LaunchError(
-            Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
-        )
     started = attempt.resume is not None or last_step(work.checkpoints) != logged
     if hung is not None:
         raise (_logged(ranks, started=started) if watch.may_have_failed else None) or hung
+    if code is None and peers.loss is None:
+        raise LaunchError(
+            Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
+        )
     ooms = oom_kills_since(kills)
     raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
 
@@ -133,6 +129,23 @@ def _is_exportable(launch: Launch, recipe: Recipe, attempt: Attempt) -> bool:
     return "safetensors_last" not in names or any(weights)
 
 
+def _was_stopped(launch: Launch, stop: StopOnRequest, peers: PeerMonitor, code: int | None) -> bool:
+    """Return whether training was ended by its budget, before its last step.
+
+    Raises:
+        LaunchError: PREEMPTED after a save for another reason; CONFIG as ``_check_budget`` says.
+    """
+    # a process may fail after the save because the first of the others has ended
+    has_saved = stop.has_saved() or (code != 0 and stop.has_checkpoint(launch.work.checkpoints))
+    if has_saved and not peers.agreement.ends:
+        raise stop.preempted()
+    if has_saved or (code != 0 and stop.has_given_up()):
+        _check_budget(launch, peers.agreement.ends)
+        return True
+    peers.agreement.ends = ""  # all steps are done, or a failure came first
+    return False
+
+
 def _check_budget(launch: Launch, why: str) -> None:
     """Refuse on rank 0 to end by the budget without a checkpoint."""
     logs.warning("training ended early", why=why)
@@ -142,12 +155,16 @@ def _check_budget(launch: Launch, why: str) -> None:
         raise LaunchError(Exit.CONFIG, cause, remedy, id="budget-no-checkpoint")
 
 
-def _check_end(folder: Path) -> None:
+def _check_end(launch: Launch, folder: Path, board: StepBoard) -> None:
     """Check that the training of an attempt has ended by itself.
 
     Raises:
         LaunchError: INCOMPLETE if its processes have ended without that.
     """
+    if launch.place.rank != 0:  # rank 0's node has the process that writes the record
+        if (early := early_end(board, launch.place.rank)) is not None:
+            raise early
+        return
     found = trained.read(folder)
     if found is None:
         raise training_end.incomplete(f"its trainer has not written {folder / trained.NAME}")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import logs
+from launchers.config.settings import Launch
 from launchers.exits import Exit, LaunchError
 from launchers.storage import lock
 from launchers.system.process import kill_descendants
@@ -28,6 +29,10 @@ VARIABLE = "DPO_RUN_LEASE"
 """Environment variable of the training processes: path and token of the lock of their run."""
 SECONDS = 30.0
 """The lease: seconds without a heartbeat after which the run's leader counts as dead."""
+PREDECESSOR_SECONDS = 30.0
+"""Time beyond the grace period that a pod waits for the pod which leads the run: after a restart
+its predecessor may still be ending."""
+STALE_SECONDS = SECONDS
 
 
 @dataclass(frozen=True)
@@ -124,3 +129,45 @@ def check() -> None:
     if _held:
         end(lost)
     raise lost
+
+
+@contextmanager
+def alone(launch: Launch) -> Iterator[None]:
+    """Hold the run's lock: two launchers of one run would train into the same checkpoints.
+
+    The launcher ends at once with PREEMPTED if another one takes it over, and with IO if it cannot
+    be read for longer than the lease.
+
+    Raises:
+        LaunchError: CONFIG, naming the launcher that leads this run.
+    """
+    work = launch.work
+    work.home.mkdir(parents=True, exist_ok=True)
+    is_pod = launch.place.source == "JobSet"
+    patience = launch.grace + PREDECESSOR_SECONDS if is_pod else 0.0
+    holder = launch.pod or launch.run
+
+    def lose(error: LaunchError | None) -> None:
+        try:  # look once more for the owner's name; heartbeats wait for this thread
+            error = error or lease.loss(again=False)
+        except LaunchError as unknown:
+            error = unknown
+        if error is not None:
+            end(error)
+
+    held = lock.Lock(work.lock, holder, stale=STALE_SECONDS, patience=patience, on_loss=lose)
+    lease = RunLease(work.lock, held.token)
+    try:
+        held.__enter__()
+    except lock.HeldError as other:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"run {launch.run} is already running: {other} leads it",
+            "wait for its end or stop it, or set another DPO_RUN (release name)",
+            id="run-twice",
+        ) from None
+    try:
+        with holding(lease):
+            yield
+    finally:
+        held.__exit__(None, None, None)

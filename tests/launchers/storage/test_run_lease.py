@@ -232,12 +232,11 @@ import os, signal, subprocess, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from launchers.config.workspace import Workspace
-from launchers.run import run
-from launchers.storage import lock
-run.RUN_STALE_SECONDS, lock.BEAT = 1.0, 0.1
+from launchers.storage import lock, run_lease
+run_lease.STALE_SECONDS, lock.BEAT = 1.0, 0.1
 work = Workspace(root=Path(sys.argv[1]), run="r")
 launch = SimpleNamespace(work=work, place=SimpleNamespace(source=""), grace=1, pod="p", run="r")
-with run._alone(launch):
+with run_lease.alone(launch):
     child = subprocess.Popen(["sleep", "60"])
     print(child.pid, flush=True)
     time.sleep(60)
@@ -250,9 +249,9 @@ def fail(path): raise OSError(116, "Stale file handle")
 def shown(path):
     lock.read_chain = fail
     return [(path, lock.this_process("next"), 0)]
-lock.CACHED, run.run_lease.SECONDS = 0.0, 0.2
+lock.CACHED, run_lease.SECONDS = 0.0, 0.2
 """
-    before, hold, inside = LAUNCHER.partition("with run._alone(launch):")
+    before, hold, inside = LAUNCHER.partition("with run_lease.alone(launch):")
     code = f"{before}{fails}{hold}\n    lock.read_chain = shown{inside}"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=50, check=False)
     assert done.returncode == Exit.IO
