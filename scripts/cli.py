@@ -22,6 +22,7 @@ from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
+from scripts.json_document import SCHEMA
 from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
 from scripts.report import Format
@@ -378,7 +379,7 @@ def _print_error(arguments: Sequence[str] | None, code: int, why: str) -> None:
     """Print the document of a verb that ends before it has one of its own, with ``--json``."""
     if "--json" in (sys.argv[1:] if arguments is None else arguments):
         state = "unknown" if code == UnknownState.code else "error"
-        print(json.dumps({"schema": 1, "state": state, "why": why}))
+        print(json.dumps({"schema": SCHEMA, "state": state, "why": why}))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from rich.console import Console
 from scripts import redact
 from scripts.bundle import logs, objects, selection
 from scripts.bundle.selection import Entry
-from scripts.observe.command import Target, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Target
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
@@ -66,7 +67,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
 def document(bundle: Bundle, run: str, file: Path) -> Mapping[str, Any]:
     """Return what a written bundle holds as JSON data; sizes are bytes."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "run": run,
         "file": str(file.resolve()),
         "bytes": file.stat().st_size,

@@ -11,7 +11,8 @@ from rich.console import Console
 from launchers.config.workspace import Workspace
 from launchers.state import contents
 from scripts.doctor.api import JOBSETS, Api
-from scripts.observe.command import Exit, Target, observe, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Exit, Target, observe
 from scripts.observe.pods import (
     CHANGE_SECONDS,
     EXEC_SECONDS,
@@ -190,7 +191,7 @@ def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     """
     place, held = read(target)
     if as_data:
-        found = {"schema": 1, "workspace": place.how, "runs": [asdict(each) for each in held]}
+        found = {"schema": SCHEMA, "workspace": place.how, "runs": [asdict(each) for each in held]}
         print_json(console, found)
     else:
         show(held, console)
@@ -224,7 +225,7 @@ def remove(
         return int(Exit.FAILED)
     done = place.call("remove", *names)
     if as_data:
-        print_json(console, {"schema": 1, "workspace": place.how, **done})
+        print_json(console, {"schema": SCHEMA, "workspace": place.how, **done})
         return int(Exit.FAILED if done["why"] else Exit.OK)
     for name in done["removed"]:
         console.print(f"removed {name}", highlight=False)

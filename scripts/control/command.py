@@ -14,9 +14,10 @@ from scripts.control.actions import Action, Change
 from scripts.control.cleaning import Ask
 from scripts.doctor.api import Answer, Api
 from scripts.helm import find_helm
+from scripts.json_document import SCHEMA, print_json
 from scripts.manifest import Release, parse_release
 from scripts.observe.cluster import failure
-from scripts.observe.command import Exit, Target, observe, print_json
+from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
 from scripts.why.reasons import missing_run, no_run
@@ -122,7 +123,7 @@ def _do(api: Api, run: str, action: Action, console: Console, ask: Ask, *, as_da
 def document(api: Api, run: str, action: Action) -> Mapping[str, Any]:
     """Return what was done as JSON data; `requests` is empty if nothing was changed."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "context": api.context,
         "namespace": api.namespace,
         "run": run,

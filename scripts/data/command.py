@@ -16,6 +16,7 @@ from launchers.inputs.dataset_check import Dataset, Judged
 from scripts.data import page, screen
 from scripts.data.measure import measure, tokenizer
 from scripts.helm import template
+from scripts.json_document import SCHEMA
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem, of_launcher
 
@@ -85,7 +86,7 @@ def document_of(request: Request) -> dict[str, Any]:
     limit = int(given) if given.isdecimal() else MAX_LENGTH
     numbers = measure(pairs, evaluated if request.held_out else None, lengths, limit)
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "refused": refused,
         "datasets": [_dataset(each) for each in datasets],
         "max_length": limit,

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scripts.doctor.api import Answer
+from scripts.json_document import SCHEMA
 
 
 class Level(StrEnum):
@@ -92,7 +93,7 @@ class Report:
 def as_json(report: Report) -> str:
     """Return the report as one JSON document."""
     content = {
-        "schema": 1,
+        "schema": SCHEMA,
         "context": report.context,
         "namespace": report.namespace,
         "run": report.run,

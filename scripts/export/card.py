@@ -15,7 +15,7 @@ from launchers.state.json_text import part
 from launchers.system.atomic_file import replace
 from scripts.export import statement as statements
 from scripts.export.statement import Statement
-from scripts.observe.command import print_json
+from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
 
 NAME = "README.md"
@@ -35,7 +35,7 @@ def run(folder: Path, console: Console, *, as_data: bool) -> int:
         )
     replace(path, text)
     if as_data:
-        print_json(console, {"schema": 1, "card": str(path)})
+        print_json(console, {"schema": SCHEMA, "card": str(path)})
     else:
         console.print(str(path), highlight=False, soft_wrap=True)
     return 0

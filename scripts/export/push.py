@@ -17,7 +17,8 @@ from scripts.export.hub import Repository
 from scripts.export.registry import Tag
 from scripts.export.remote import Content
 from scripts.export.verify import verify
-from scripts.observe.command import Exit, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Exit
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem, UnknownState, WrongUse
 from scripts.report.reading import find
@@ -71,7 +72,9 @@ def run(
     said = f"{len(sent)} files sent; {digest}" if sent else "it has this export; nothing is sent"
     words.print(f"{place}: {said}", highlight=False, soft_wrap=True)
     if as_data:
-        print_json(console, {"schema": 1, "destination": place, "sent": sent, "digest": digest})
+        print_json(
+            console, {"schema": SCHEMA, "destination": place, "sent": sent, "digest": digest}
+        )
     return int(Exit.OK)
 
 

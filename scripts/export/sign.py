@@ -6,7 +6,7 @@ from rich.console import Console
 
 from scripts.export import signature
 from scripts.export.verify import verify
-from scripts.observe.command import print_json
+from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
 
 
@@ -23,7 +23,7 @@ def run(folder: Path, key: str, passphrase: str, console: Console, *, as_data: b
     signer = signature.sign(folder, verdict.statement.text, key, passphrase)
     path = folder / signature.NAME
     if as_data:
-        print_json(console, {"schema": 1, "signature": str(path), "key": signer})
+        print_json(console, {"schema": SCHEMA, "signature": str(path), "key": signer})
     else:
         console.print(f"{path}: signed by key {signer[:16]}", highlight=False, soft_wrap=True)
     return 0

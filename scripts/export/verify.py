@@ -15,7 +15,7 @@ from launchers.system.threads import each
 from scripts.export import card, hub, signature
 from scripts.export import statement as statements
 from scripts.export.statement import Statement
-from scripts.observe.command import print_json
+from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
 
 OWN = (written.NAME, signature.NAME, marker.NAME, card.NAME)
@@ -45,7 +45,7 @@ class Verdict:
     def document(self) -> dict[str, Any]:
         """Return the verdict as JSON data."""
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "export": str(self.folder),
             "files": len(self.statement.subjects) if self.statement else 0,
             "signed": self.signed,

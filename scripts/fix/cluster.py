@@ -11,7 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from scripts.observe.command import Exit, Target, observe, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Exit, Target, observe
 from scripts.problem import Problem
 from scripts.terminal import terminal
 from scripts.why.reasons import Reason, explain
@@ -146,7 +147,7 @@ def run(
         console.print("nothing was changed")
         return int(Exit.FAILED)
     if as_data:
-        print_json(console, {"schema": 1, "run": target.run, **document(shown[0])})
+        print_json(console, {"schema": SCHEMA, "run": target.run, **document(shown[0])})
     else:
         console.print(said, markup=False, highlight=False)
     return int(Exit.OK)

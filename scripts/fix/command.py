@@ -13,7 +13,7 @@ from scripts.fix.change import MEMORY, Act, Change, Choice, Remedy, with_layouts
 from scripts.fix.files import Files
 from scripts.fix.text import NotEdited, read
 from scripts.fix.words import remedies
-from scripts.observe.command import print_json
+from scripts.json_document import print_json
 from scripts.plan.command import Request, layouts, refusals
 
 VERSION = 1

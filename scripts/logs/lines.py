@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from launchers.logs import printable
+from scripts.json_document import SCHEMA
 from scripts.problem import WrongUse
 
 MAX_LINE_BYTES = 1024 * 1024
@@ -34,7 +35,7 @@ class Format:
         """
         found = lines if self.pattern is None else filter(self.pattern.search, lines)
         if self.as_data:
-            begin = f'{{"schema": 1, "rank": {self.rank}, "line": '
+            begin = f'{{"schema": {SCHEMA}, "rank": {self.rank}, "line": '
             return "".join(f"{begin}{json.dumps(line)}}}\n" for line in found)
         prefix = f"rank {self.rank:>{self.width}} | "
         # a progress bar returns to the begin of its line

@@ -1,13 +1,8 @@
 """Options, exit codes and readers that the verbs about a run share."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
 
 from scripts.doctor.api import Api, connect, unconnected
 from scripts.observe.ahead import Ahead
@@ -110,8 +105,3 @@ def own_clock(view: View) -> list[str]:
     skew = view.snapshot.skew
     said = f"this machine's clock is {skew:+.0f} s off the API server's"
     return [said] if abs(skew) > SKEW_SECONDS else []
-
-
-def print_json(console: Console, content: Mapping[str, Any]) -> None:
-    """Print one JSON document as it is."""
-    console.print(json.dumps(content, indent=2), soft_wrap=True, highlight=False, markup=False)

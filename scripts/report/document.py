@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from launchers.state.json_text import part
+from scripts.json_document import SCHEMA
 from scripts.observe import spent
 from scripts.report import facts, timeline
 from scripts.report.record import Attempt, RunRecord
@@ -39,7 +40,7 @@ from scripts.report.record import Attempt, RunRecord
 def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:
     """Return the document of runs and their distinct names."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "runs": [_run(run, name) for run, name in zip(runs, names, strict=True)],
     }
 

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from scripts import prices
 from scripts.doctor.api import NODES, Api
+from scripts.json_document import SCHEMA, print_json
 from scripts.observe import spent
-from scripts.observe.command import Target, notes, observe, print_json
+from scripts.observe.command import Target, notes, observe
 from scripts.observe.concurrent import call_each
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
@@ -85,7 +86,7 @@ def document(status: Status, look: Look, said: list[str]) -> Mapping[str, Any]:
     for name in ("spent", "gpu_model"):
         del fields[name]
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         **fields,
         "cost": spent.document(status.spent, prices.read(), status.gpu_model),
         "stale_seconds": look.stale_seconds,

@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from scripts.doctor.api import JOBSETS, PODS, WORKLOADS, Answer, Api, Object
+from scripts.json_document import SCHEMA, print_json
 from scripts.observe.ahead import ends
 from scripts.observe.cluster import (
     ALL_WORKLOADS,
@@ -21,7 +22,7 @@ from scripts.observe.cluster import (
     UID_LABEL,
     Snapshot,
 )
-from scripts.observe.command import Exit, Target, own_clock, place, print_json
+from scripts.observe.command import Exit, Target, own_clock, place
 from scripts.observe.concurrent import call_each
 from scripts.observe.source import read_files
 from scripts.observe.view import View
@@ -92,7 +93,7 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     lines = [line(each) for each in _statuses([view for view, _ in found])]
     notes += _notes(found)
     if as_data:
-        content = {"schema": 1, "context": api.context, "namespace": api.namespace}
+        content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
         content |= {"runs": [asdict(each) for each in lines], "notes": notes}
         print_json(console, content)
         return int(code)

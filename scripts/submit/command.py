@@ -13,7 +13,8 @@ from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm, options, run_helm
-from scripts.observe.command import SKEW_SECONDS, Exit, Target, notes, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import SKEW_SECONDS, Exit, Target, notes
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
 from scripts.plan import command as planning
@@ -92,7 +93,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
 def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
     """Return a submission as JSON data."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "run": request.target.run,
         "dry_run": request.dry_run,
         **asdict(outcome),

@@ -11,7 +11,8 @@ from rich.table import Table
 from launchers.plan.run_length import Duration
 from scripts import prices
 from scripts.doctor.findings import Level
-from scripts.observe.command import Exit, Target, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Exit, Target
 from scripts.plan import command as planning
 from scripts.plan.units import time_text
 from scripts.prices import Prices
@@ -98,7 +99,7 @@ def run(
 
 def document(request: Request, done: Sequence[Submitted]) -> Mapping[str, Any]:
     """Return a sweep as JSON data."""
-    return {"schema": 1, "dry_run": request.dry_run, "runs": [_row(each) for each in done]}
+    return {"schema": SCHEMA, "dry_run": request.dry_run, "runs": [_row(each) for each in done]}
 
 
 def _row(each: Submitted) -> Mapping[str, Any]:

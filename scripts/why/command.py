@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scripts.observe.command import Exit, Target, notes, observe, place, print_json
+from scripts.json_document import SCHEMA, print_json
+from scripts.observe.command import Exit, Target, notes, observe, place
 from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.start.forecast import Start
@@ -61,7 +62,7 @@ def document(
 ) -> Mapping[str, Any]:
     """Return the reasons, and when the run starts, as JSON data."""
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "context": view.snapshot.context,
         "namespace": view.namespace,
         "run": view.run,
