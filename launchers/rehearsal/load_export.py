@@ -18,8 +18,11 @@ from typing import Any
 
 from launchers.config.env import is_one
 from launchers.hub.fetch import INDEX
+from launchers.rehearsal import early_read
+from launchers.rehearsal.early_read import Noted
 from launchers.rehearsal.export_settings import document, other_settings, unended, unserved
 from launchers.rehearsal.measured import Loaded
+from launchers.storage.manifest import READERS, Identity, identity
 from launchers.storage.seal_check import header, zero_tail
 from launchers.system.host_memory import available
 from launchers.system.threads import each
@@ -128,10 +131,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:LISTED]) + more
 
 
-def load(export: Path, model: Path, probes: Sequence[Path] = ()) -> Loaded:
+def load(
+    export: Path, model: Path, probes: Sequence[Path] = (), noted: Noted = early_read.NOTHING
+) -> Loaded:
     """Read an export back.
 
-    ``probes`` are the trainer's log-probabilities at this step, and before the first one.
+    ``probes`` are the trainer's log-probabilities at this step, and before the first one; ``noted``
+    is what was read before.
     """
     began = time.monotonic()
     probe, base = ([document(path) for path in probes] + [{}, {}])[:2]
@@ -144,7 +150,7 @@ def load(export: Path, model: Path, probes: Sequence[Path] = ()) -> Loaded:
         problems += other_settings(export, model)
     if not shapes:
         problems.append("the export has no tensors")
-    problems += not_finite(export) + zeros(export)
+    problems += not_finite(export, noted.not_finite) + zeros(export)
     config = document(export / "config.json")
     named = config.get("dtype") or config.get("torch_dtype")
     if probe and named not in (None, probe["weights"]):
@@ -166,11 +172,12 @@ def load(export: Path, model: Path, probes: Sequence[Path] = ()) -> Loaded:
 
 def _place(size: int, compares: bool) -> str:
     """Return where a model of a size fits: ``auto``, the GPUs, ``cpu``, or empty."""
-    import torch
+    if compares:
+        import torch
 
-    free = [torch.cuda.mem_get_info(n)[0] for n in range(torch.cuda.device_count())]
-    if compares and sum(free) > ROOM * size + len(free) * GIB:
-        return "auto"
+        free = [torch.cuda.mem_get_info(n)[0] for n in range(torch.cuda.device_count())]
+        if sum(free) > ROOM * size + len(free) * GIB:
+            return "auto"
     return "cpu" if size <= RUN_BYTES or (compares and available() > ROOM * size) else ""
 
 
@@ -181,25 +188,18 @@ def zeros(folder: Path) -> list[str]:
     return [f"{name} ends in zeros from within {tensor} on" for name, tensor in found if tensor]
 
 
-def not_finite(folder: Path) -> list[str]:
-    """Read every tensor; return a problem if any holds NaN or Inf."""
-    import torch
-    from safetensors import safe_open
+def not_finite(folder: Path, known: Mapping[Identity, list[str]]) -> list[str]:
+    """Read every tensor; return a problem if any holds NaN or Inf. ``known`` files were read."""
+    files = {path: known.get(identity(path)) for path in sorted(folder.glob("*.safetensors"))}
+    if unread := [path for path, names in files.items() if names is None]:
+        import torch
 
-    def read(path: Path) -> list[str]:
-        found = []
-        with safe_open(path, framework="pt") as file:
-            for name in list(file.keys()):  # safe_open is not a mapping
-                tensor = file.get_tensor(name)
-                if not tensor.is_floating_point() or not tensor.numel():
-                    continue
-                wide = tensor.float() if tensor.itemsize == 1 else tensor
-                # 40 times as fast as a sum in bf16, and NaN is minimum and maximum
-                if not all(map(torch.isfinite, torch.aminmax(wide))):
-                    found.append(name)
-        return found
-
-    wrong = list(chain.from_iterable(each(read, sorted(folder.glob("*.safetensors")))))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # files are read side by side
+        found = each(early_read.not_finite, unread, READERS)
+        files |= dict(zip(unread, found, strict=True))
+        torch.set_num_threads(threads)
+    wrong = [name for names in files.values() for name in names or ()]
     return [f"{len(wrong)} tensors hold NaN or Inf: {_listed(wrong)}"] if wrong else []
 
 
@@ -318,7 +318,7 @@ def main(argv: list[str]) -> int:
     """Write the result, also of an export that can't be read; return the exit code."""
     export, model, result, *probes = map(Path, argv)
     try:
-        found = load(export, model, probes)
+        found = load(export, model, probes, early_read.noted(result.parent))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         is_full = isinstance(error, MemoryError) or "OutOfMemory" in text

@@ -22,6 +22,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import external_plugins, features
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
+from launchers.rehearsal import early_read
 from launchers.rehearsal.read_back import read_back, refuse_differing
 from launchers.stages import statement
 from launchers.stages.attempt_record import recording
@@ -173,8 +174,9 @@ def export(
             else:
                 link_or_copy(file, folder / name)
         stated = folder / statement.NAME
-        digests = begin(partial(manifest.digest_folder, folder, (RECORD, stated.name)))
-        tested = test(folder, last.step)  # meanwhile: both read all of it
+        known, own = early_read.noted(work.home).digests, (RECORD, stated.name)
+        digests = begin(partial(manifest.digest_folder, folder, own, known=known))
+        tested = test(folder, last.step)  # meanwhile: both read what was not read early
         held = digests()
         replace(stated, statement.text(work, recipe, last, held, origin, tested))
         return Made(manifest={**held, stated.name: manifest.entry(stated)})

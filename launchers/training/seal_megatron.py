@@ -16,6 +16,7 @@ from swift.megatron.callbacks.mapping import megatron_callbacks_map
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
+from launchers.rehearsal import early_read
 from launchers.stop import finished
 from launchers.storage import disk, node_disk, retention
 from launchers.storage.checkpoint import digest_own, merged, seal
@@ -51,8 +52,11 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         best_name = Path(best).name if best else ""
         # the merged model is complete; all of it is read while the checkpoint is written
         is_merged_sealed = begin(lambda: rank > 0 or _seal_merged(folder, step))
-        if finished.is_last(step, self.args.train_iters) and rank == dist.get_world_size() - 1:
-            begin(_import_plots)
+        if finished.is_last(step, self.args.train_iters):
+            if rank == 0:
+                early_read.begin(folder.parent.parent, [folder, merged(folder)])
+            if rank == dist.get_world_size() - 1:
+                begin(_import_plots)
         complete = partial(_complete, folder, step, self.limit, best_name, is_merged_sealed)
         writes = background.current()
         if writes is None or not writes.has_copied:

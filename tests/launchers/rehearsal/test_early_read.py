@@ -1,0 +1,54 @@
+"""What was read of an export's files before they became its own."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from launchers.rehearsal import early_read
+from launchers.storage import manifest
+from scripts.helm import ROOT
+from tests.launchers import model_folder
+from tests.launchers.training_environment import PYTHON, needs_training
+
+NAN, ONE = b"\xc0\x7f", b"\x80\x3f"
+AGAIN = """
+import sys; from pathlib import Path; from launchers.rehearsal import early_read, load_export
+home, export = map(Path, sys.argv[1:])
+print(load_export.not_finite(export, early_read.noted(home).not_finite))
+"""
+
+
+@needs_training
+def test_what_was_read_early_counts_for_files_that_are_the_same(tmp_path: Path) -> None:
+    saved, export = tmp_path / "saved", tmp_path / "export"
+    for folder in (saved, export):
+        folder.mkdir()
+
+    def write(name: str, value: bytes) -> Path:
+        path = saved / f"{name}.safetensors"
+        model_folder.write_weights(path, {name: value * model_folder.HIDDEN})
+        return path
+
+    def run(*words: object) -> str:
+        command = [str(PYTHON), *map(str, words)]
+        env = {"PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    for name, value in {"same": ONE, "planted": NAN, "touched": ONE, "repaired": NAN}.items():
+        path = write(name, value)
+        os.link(path, export / path.name)
+    note = tmp_path / early_read.NAME
+    note.write_text('{"file": [1, 2\n{}\n')  # torn, and another's
+    run("-m", early_read.__name__, note, saved)
+    read = manifest.digest_folder(export)
+    assert manifest.digest_folder(export, known=early_read.noted(tmp_path).digests) == read
+
+    at = (saved / "same.safetensors").stat()
+    os.utime(write("same", NAN), ns=(at.st_atime_ns, at.st_mtime_ns))  # so it is not read
+    write("touched", NAN)
+    write("repaired", ONE)
+    found = manifest.digest_folder(export, known=early_read.noted(tmp_path).digests)
+    changed = {name for name in read if found[name] != read[name]}
+    assert changed == {"touched.safetensors", "repaired.safetensors"}
+    wrong = run("-c", AGAIN, tmp_path, export)
+    assert wrong == "['2 tensors hold NaN or Inf: planted, touched']\n"
