@@ -11,10 +11,12 @@ from scripts.problem import Problem
 Object = Mapping[str, Any]
 UNITS = (("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a device class of DRA: a request of its devices, which no node counts."""
 _WORD = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _RESOURCE = re.compile(
     r"cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i|"
-    r"(?!requests[.]|([a-z0-9.-]*[.])?kubernetes[.]io/|[^/]{245})"
+    rf"(?!requests[.]|(?!{DEVICE_CLASS})([a-z0-9.-]*[.])?kubernetes[.]io/|[^/]{{245}})"
     rf"{_WORD}([.]{_WORD})*/[A-Za-z0-9]([-A-Za-z0-9._]{{0,61}}[A-Za-z0-9])?"
 )
 """The name of a quota, ``requests.NAME``, must be valid too: 253 characters before the slash."""
@@ -23,8 +25,9 @@ _RESOURCE = re.compile(
 def is_resource(name: str) -> bool:
     """Return whether a container can request a resource of this name.
 
-    >>> [is_resource(name) for name in ("cpu", "rdma/hca", "gpu", "kubernetes.io/x")]
-    [True, True, False, False]
+    >>> names = ("cpu", "rdma/hca", f"{DEVICE_CLASS}gpu.nvidia.com", "gpu", "kubernetes.io/x")
+    >>> [is_resource(name) for name in names]
+    [True, True, True, False, False]
     """
     return _RESOURCE.fullmatch(name) is not None
 

@@ -15,7 +15,7 @@ from scripts.doctor.api import NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
-from scripts.quantity import format_amount, parse_amounts
+from scripts.quantity import DEVICE_CLASS, format_amount, parse_amounts
 
 Labels = Mapping[str, str]
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -181,7 +181,7 @@ def capacity_for(job: ReplicatedJob, node: Object) -> int:
         return 1  # Two pods would listen on the same ports.
     capacity = allocatable(node)
     return min(
-        (int(capacity[name] // amount) for name, amount in job.requests.items() if amount),
+        (int(capacity[name] // amount) for name, amount in _counted(job).items() if amount),
         default=job.count,
     )
 
@@ -196,7 +196,12 @@ def obstacle(job: ReplicatedJob, node: Object) -> str:
         return f"taint {taints[0]} is not tolerated"
     if not is_ready(node):
         return "not ready"
-    return _shortage(job.requests.items(), node)
+    return _shortage(_counted(job).items(), node)
+
+
+def _counted(job: ReplicatedJob) -> dict[str, Decimal]:
+    """Return the requests that nodes count: devices of DRA are in ResourceSlices."""
+    return {k: amount for k, amount in job.requests.items() if not k.startswith(DEVICE_CLASS)}
 
 
 def is_ready(node: Object) -> bool:

@@ -14,10 +14,13 @@ HELM_RELEASE = "meta.helm.sh/release-name"
 SHARED = "ReadWriteMany"
 _ONE_NODE = re.compile(
     r"(ebs|disk)\.csi\.(aws|azure)\.com|pd\.csi\.storage\.gke\.io|blockvolume\.csi\.oraclecloud\.com"
-    r"|(rancher|k8s)\.io/(local-path|minikube-hostpath)|kubernetes\.io/(aws-ebs|azure-disk|gce-pd)"
+    r"|k8s\.io/minikube-hostpath|kubernetes\.io/(aws-ebs|azure-disk|gce-pd)"
     r"|cinder\.csi\.openstack\.org|(topolvm|openebs)\.io(/local)?|local\.csi\.\S+"
 )
 """Provisioners whose volumes no two nodes write to, by the documents of each driver."""
+_LOCAL_PATH = "rancher.io/local-path"
+"""Makes folders of one node, or with ``sharedFileSystemPath`` of a file system of all: its
+configuration, which is in another namespace, is not read."""
 _CLAIM = (
     "use a claim of a volume: workspace.existingClaim, or persistentVolumeClaim in extraVolumes"
 )
@@ -115,6 +118,10 @@ def _storage_class(name: str | None, pods: int, snapshot: Snapshot) -> Finding:
     if _ONE_NODE.fullmatch(str(used.get("provisioner", ""))) and pods > 1:
         found = f"makes disks of one node ({used['provisioner']}), and {pods} pods write to it"
         return fail("storage-class-one-node", subject, found, remedy)
+    if used.get("provisioner") == _LOCAL_PATH and pods > 1:
+        found = f"serves {pods} pods by a file system of all nodes alone"
+        remedy = "check that config.json of local-path-config has sharedFileSystemPath"
+        return warn("storage-class-local-path", subject, found, remedy)
     if name:
         found = f"exists; the API does not show whether it supports {SHARED}"
         return warn("storage-class-modes", subject, found, "ask its administrator")

@@ -13,6 +13,8 @@ _VOLUMES = (
     "agent-token", "events-token",
 )  # fmt: skip
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_KEYS = {"/dev/shm": "sharedMemory.sizeLimit", "/tmp": "tmp.sizeLimit"}  # noqa: S108
+"""Folders of the chart's own volumes, which users mount for their size."""
 _FILES = "/etc/megatron-dpo"
 """Folder of the chart's files in the pods."""
 
@@ -47,7 +49,8 @@ def refusals(values: Values, network: Values) -> Iterator[Refusal]:
 
 
 def _in_use(id: str, path: str, name: str, what: str) -> Refusal:
-    return Refusal(id=id, path=path, says=f"{name} is in use; use another {what}")
+    use = _KEYS.get(name, f"another {what}")
+    return Refusal(id=id, path=path, says=f"{name} is in use; use {use}")
 
 
 def _container(path: str, container: Values, claims: Iterable[Values]) -> Iterator[Refusal]:
@@ -103,8 +106,8 @@ def _mounts(values: Values, network: Values) -> Iterator[Refusal]:
     for _, name in twice(own, taken):
         says = f"the name {name} is in use; use another one"
         yield Refusal(id="volume-name", path="extraVolumes", says=says)
-    folders = ["/opt/launchers", f"{_FILES}/launchers", "/dev/shm", "/tmp"]  # noqa: S108
-    folders += [f"{_FILES}/release", "/local-checkpoints", values["workspace"]["mountPath"]]
+    folders = ["/opt/launchers", f"{_FILES}/launchers", f"{_FILES}/release", *_KEYS]
+    folders += ["/local-checkpoints", values["workspace"]["mountPath"]]
     folders += [_ACCOUNT] if values["monitoring"]["events"] else []
     folders += [f"{_FILES}/code-secret"] if secret else []
     folders += [posixpath.normpath(each["mountPath"]) for each in network["volumeMounts"]]

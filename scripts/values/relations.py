@@ -39,9 +39,11 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _GANG = ("jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name")
 """Labels of the selector that a constraint without one gets."""
 _GLOBAL = {
-    "imageRegistry": "image.repository begins with the registry",
-    "imagePullSecrets": "image.pullSecrets names them",
+    "imageRegistry": "begin image.repository with the registry",
+    "imagePullSecrets": "name them in image.pullSecrets",
 }
+_PARTS = re.compile(".*(mem(ory)?|cores?|percent(age)?)")
+"""Resources of plugins that share GPUs: GiB or hundredths of one (ACK's, TKE's, HAMi's)."""
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
@@ -91,13 +93,16 @@ def _booleans(values: Values) -> Iterator[Refusal]:
 
 
 def _registry(values: Values) -> Iterator[Refusal]:
-    """Yield keys for all charts, which this chart does not read.
+    """Yield keys for all charts, which this chart does not read, unless its own keys say the same.
 
     Not in the schema: a parent chart may have them for others.
     """
+    given, image = values.get("global") or {}, values["image"]
+    is_mirrored = image["repository"].startswith(f"{given.get('imageRegistry')}/")
+    said = {"imageRegistry": is_mirrored, "imagePullSecrets": bool(image["pullSecrets"])}
     for key, use in _GLOBAL.items():
-        if key in values.get("global", {}):
-            says = f"read by no template; remove it: {use}"
+        if given.get(key) and not said[key]:
+            says = f"read by no template; {use}"
             yield Refusal(id="text-registry", path=f"global.{key}", says=says)
 
 
@@ -139,10 +144,16 @@ def _resources(values: Values) -> Iterator[Refusal]:
     if not is_resource(gpu):
         says = f"{gpu} is not a resource; use the name of a device plugin, such as nvidia.com/gpu"
         yield Refusal(id="resource-name", path="gpuResource", says=says)
+    if _PARTS.fullmatch(gpu):
+        says = f"{gpu} counts parts of a GPU; use a resource of whole ones, such as nvidia.com/gpu"
+        yield Refusal(id="gpu-slices", path="gpuResource", says=says)
     for level in ("", "stages.", "test."):
         path, given = f"{level}resources", values[level[:-1]] if level else values
         sides = (given["resources"] or {}).get
-        for name in sorted({*(sides("requests") or ()), *(sides("limits") or ())}):
+        amounts = {**(sides("requests") or {}), **(sides("limits") or {})}
+        for name in sorted(amounts):
+            if name == gpu and amounts[gpu] is None and not level and values["resourceClaims"]:
+                continue  # the GPUs are those of a claim
             if name == gpu:
                 use = "the stage, and a stage pod has no GPU; remove it"
                 use = use if level else "gpusPerNode; use gpusPerNode"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from launchers.yaml_file import read_yaml
-from tests.chart.helm import BASE, Document, env, kind, pod, render
+from tests.chart import judged
+from tests.chart.helm import BASE, Document, env, kind, merged, pod, render
 
 AUDITED: dict[str, Document] = read_yaml(Path(__file__).with_name("accepted.yaml"))
 SIDECAR: Document = {
@@ -121,3 +122,4 @@ def test_the_default_dns_policy_may_be_written() -> None:
 @pytest.mark.parametrize("name", AUDITED)
 def test_a_values_file_of_the_audit_renders(name: str) -> None:
     assert kind(render(AUDITED[name]), "JobSet")
+    assert judged.lines(merged(AUDITED[name])) == []

@@ -6,6 +6,7 @@ import pytest
 
 from scripts.doctor import nodes
 from scripts.doctor.nodes import GPU_PRODUCT, selects, selects_node, tolerates, untolerated
+from scripts.quantity import DEVICE_CLASS
 from tests.scripts.doctor.healthy import node, release, snapshot
 from tests.scripts.doctor.plant import hosted
 
@@ -58,6 +59,11 @@ def test_tolerations(toleration: dict[str, Any], does: bool) -> None:
     assert tolerates(toleration, GPU) is does
     left = [] if does else ["nvidia.com/gpu=present:NoSchedule"]
     assert untolerated([GPU], [toleration]) == left
+
+
+def test_devices_of_dra_are_not_counted_on_nodes() -> None:
+    chosen = release(f"gpuResource={DEVICE_CLASS}gpu.nvidia.com")
+    assert [each.id for each in nodes.check_nodes(chosen, snapshot(chosen))] == ["nodes-ok"]
 
 
 def test_a_soft_taint_keeps_nothing_away() -> None:

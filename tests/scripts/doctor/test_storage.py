@@ -43,15 +43,21 @@ def test_a_default_class_is_used_and_named() -> None:
     assert lines(NEW, default) == [("warn", "storage-class-default")]
 
 
-@pytest.mark.parametrize("provisioner", ["ebs.csi.aws.com", "rancher.io/local-path"])
-def test_a_class_of_disks_of_one_node_is_refused(provisioner: str) -> None:
+@pytest.mark.parametrize(
+    ("provisioner", "level", "id"),
+    [
+        ("ebs.csi.aws.com", "fail", "storage-class-one-node"),
+        ("rancher.io/local-path", "warn", "storage-class-local-path"),
+    ],
+)
+def test_a_class_of_disks_of_one_node_is_seen(provisioner: str, level: str, id: str) -> None:
     disks = named("StorageClass", "gp3", provisioner=provisioner)
     chosen = (*NEW, "workspace.pvc.storageClassName=gp3")
-    assert lines(chosen, disks) == [("fail", "storage-class-one-node")]
+    assert lines(chosen, disks) == [(level, id)]
     by_hand = named("StorageClass", "gp3", provisioner="kubernetes.io/no-provisioner")
     assert lines(chosen, by_hand) == [("warn", "storage-class-modes")], "may be NFS"
     disks["metadata"]["annotations"] = DEFAULT
-    assert lines(NEW, disks) == [("fail", "storage-class-one-node")]
+    assert lines(NEW, disks) == [(level, id)]
 
 
 def test_a_claim_that_was_kept_is_taken_up_by_a_run_of_its_name_only() -> None:
