@@ -45,6 +45,9 @@ NO_NODES = Template(
     "Waiting is no use: no node of the flavor that takes pods has the label {level}; the "
     "administrator labels or uncordons nodes, or set kueue.topology.key to a label that they have."
 )
+EXCLUDED = re.compile(r"Total nodes: (\d+); excluded: (.*)")
+EXCLUSION = re.compile(r'(\w+)(?: "([^"]*)")?: (\d+)')
+"""The kind, its name and the number of nodes."""
 EXCEEDED = (
     r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered "
     r"podsets requests \((?P<before>[^)]*)\) \+ current podset request \((?P<now>[^)]*)\) > "
@@ -57,6 +60,7 @@ MISMATCH = (
 )
 FITS = "Set tolerations, nodeSelector and affinity to what the flavor's nodes have"
 FIT = Template(f"{FITS}, or use another queue.")
+NO_NODE_FITS = Template(f"Waiting is no use. {FITS}, and install again; or use another queue.")
 TOLERATE = Template(f"{FITS}, or use another queue; {PATCH} does it for this run.")
 SELECT = Template(f"{FITS}, or use another queue; {PATCH} {AGAIN} do it for this run.")
 NOT_SELECTED = r"(?i)namespace doesn't match"
@@ -85,6 +89,8 @@ def _topology(view: View) -> Facts | None:
     cause = clean(found["cause"])
     if found.get("level"):
         return {"cause": cause, "remedy": NO_NODES, "level": clean(found["level"])}
+    if _excludes_every_node(cause):
+        return {"cause": cause, "remedy": NO_NODE_FITS}
     keys = [key for _, _, key in _topologies(view)]
     preferred = f"{KUEUE}/podset-preferred-topology"
     changes = [
@@ -97,6 +103,23 @@ def _topology(view: View) -> Facts | None:
     key = keys[0] if keys else "topology level"
     facts = {"cause": cause, "remedy": remedy, "key": key, "patch": compact(changes)}
     return {**facts, "workload": view.workload["metadata"]["name"]}
+
+
+def _excludes_every_node(cause: str) -> bool:
+    """Return whether no node is short of resources or unhealthy: the pods fit none of them.
+
+    >>> _excludes_every_node('Total nodes: 3; excluded: taint "a=b:NoSchedule": 2, nodeSelector: 1')
+    True
+    >>> _excludes_every_node('Total nodes: 3; excluded: nodeSelector: 2, resource "cpu": 1')
+    False
+    """
+    found = EXCLUDED.search(cause)
+    lasting = (
+        int(count)
+        for kind, name, count in EXCLUSION.findall(found[2] if found else "")
+        if kind != "resource" and not name.startswith("node.kubernetes.io/")
+    )
+    return found is not None and sum(lasting) >= int(found[1]) > 0
 
 
 def _topology_level_missing(view: View) -> Facts | None:

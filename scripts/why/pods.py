@@ -19,7 +19,9 @@ from scripts.why.words import (
 
 PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"})
 PULLS |= {"RegistryUnavailable", "SignatureValidationFailed"}
-DENIED = r"(?i)denied|unauthorized|401|403|not found|does not exist|manifest unknown"
+DENIED = (
+    r"(?i)denied|unauthorized|\b40[13]\b|no basic auth|not found|does not exist|manifest unknown"
+)
 CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 CONFIG = frozenset({"CreateContainerConfigError"})
 KNOWN = PULLS | CREATING | CONFIG | {"InvalidImageName"}

@@ -17,6 +17,7 @@ UNHEALTHY = r"untolerated taint\(?s?\)? \{(?P<key>node\.kubernetes\.io/[^:}]+)"
 SHORT = r"Insufficient (?P<resource>[^\s,]+?)[.,]?(?:\s|$)"
 ACCOUNT = r'error looking up service account .*serviceaccount "(?P<account>[^"]+)" not found'
 PRIORITY = r"no PriorityClass with name (?P<priority>\S+) was found"
+SECURITY = r"violates PodSecurity|security context constraint"
 QUOTA = r"exceeded quota: (?P<quota>\S+), requested: (?P<requested>\S+), used: (?P<used>\S+), "
 RAISE = Template(
     ": `kubectl patch resourcequota {quota} -n {namespace} --type merge -p {patch}` makes room"
@@ -39,7 +40,7 @@ def _refusal(view: View) -> str:
 
 
 REFUSALS: tuple[tuple[str, Test], ...] = (
-    ("pods-refused-security", lambda said: "violates PodSecurity" in said),
+    ("pods-refused-security", lambda said: matched(SECURITY, said) is not None),
     ("pods-refused-quota", lambda said: "exceeded quota" in said or "must specify" in said),
     ("service-account-missing", lambda said: matched(ACCOUNT, said) is not None),
     ("pod-priority-missing", lambda said: matched(PRIORITY, said) is not None),

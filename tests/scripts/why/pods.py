@@ -63,6 +63,11 @@ MORE: list[tuple[str, Callable[[], View], str]] = [
     ),
     ("container-not-started", lambda: stuck("CrashLoopBackOff", "back-off"), "back-off"),
     ("container-not-started", lambda: creating("FailedCreatePodSandBox", SANDBOX), "no IPs"),
+    (
+        "image-pull-denied",
+        lambda: stuck("ErrImagePull", "manifests/1: no basic auth credentials"),
+        "no basic auth credentials",
+    ),
     ("image-pull", lambda: stuck("SignatureValidationFailed", "no key"), "no key"),
     ("terminating", lambda: with_peer(pod(1, RUNNING, READY, PREEMPTION, metadata=END)), PREEMPTED),
 ]
@@ -80,24 +85,39 @@ def ended_by(reason: str, message: str) -> View:
 
 SAID: list[tuple[Callable[[], View], str]] = [
     (lambda: ended_by("Evicted", SHM), "sharedMemory.sizeLimit"),
+    (lambda: ended_by("Evicted", "exceeded its local ephemeral storage limit"), "limits.eph"),
     (lambda: ended_by("TopologyAffinityError", LOCALITY), "NUMA"),
     (lambda: ended_by("SysctlForbidden", 'forbidden sysctl: "net.x"'), "Remove the sysctl"),
     (lambda: failed_create(HOOK), "do not answer"),
+    (lambda: not_created("failed quota: a: must specify limits.cpu"), "resources.limits"),
+    (lambda: not_created("unable to validate against any security context constraint"), "-scc-"),
     (lambda: stuck("ErrImagePull", "toomanyrequests: pull rate limit"), "image.pullSecrets"),
+    (lambda: stuck("ErrImagePull", "status code https://x/sha256:a401b: 429 Too Many"), "mirror"),
+    (lambda: stuck("ErrImageNeverPull", "not present with pull policy of Never"), "pullPolicy"),
     (lambda: stuck("ErrImagePull", "write /var/x: no space left on device"), "disk for images"),
     (lambda: stuck("ErrImagePull", "no match for platform in manifest"), "kubernetes.io/arch"),
     (lambda: stuck("ErrImagePull", "x509: signed by unknown authority"), "trust"),
     (lambda: creating("FailedAttachVolume", "Multi-Attach error for volume"), "ReadWriteMany"),
     (lambda: creating("FailedMount", CSI), "CSI driver"),
+    (lambda: creating("FailedMount", "failed to sync configmap cache: timed out"), "by itself"),
+    (lambda: creating("FailedMount", "rpc error: code = PermissionDenied desc = x"), "refuses"),
     (lambda: creating("FailedMount", "mount.nfs: access denied by server"), "export"),
     (lambda: creating("FailedMount", "hostPath type check failed: /mnt"), "every node"),
     (lambda: creating("FailedMount", "mount: wrong fs type, bad option"), "client"),
     (lambda: stuck("CreateContainerConfigError", "container has runAsNonRoot"), "runAsUser"),
     (lambda: stuck("RunContainerError", CUDA), "newer driver"),
+    (lambda: stuck("RunContainerError", "nvml error: driver not loaded"), "repairs the node"),
+    (lambda: stuck("RunContainerError", "/usr/bin/python3: exec format error"), "/arch"),
+    (lambda: stuck("RunContainerError", "container init was OOM-killed"), "limits.memory"),
+    (
+        lambda: creating("FailedCreatePodSandBox", "cannot find a network-attachment-definition"),
+        "podAnnotations",
+    ),
     (lambda: stuck("RunContainerError", 'exec: "python3": executable file not found'), "python3"),
     (lambda: stuck("CreateContainerError", "mkdir /var/x: no space left"), "disk for images"),
     (lambda: stuck("CreateContainerError", "failed to create subPath directory"), "writable"),
     (lambda: unscheduled("3 Too many pods."), "maxPods"),
+    (lambda: unscheduled("3 node(s) didn't match pod anti-affinity rules."), "anti-affinity"),
 ]
 """Messages of controllers, and a word of the remedy that each chooses."""
 STATES: States = each_of(

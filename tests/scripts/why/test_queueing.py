@@ -117,11 +117,26 @@ MOST = (
 )
 
 
+TAINTED = (
+    f'{NODE}topology "default" doesn\'t allow to fit any of 2 pod(s). Total nodes: 3; excluded: '
+    'taint "nvidia.com/gpu=present:NoSchedule": 3'
+)
+
+
 @pytest.mark.parametrize("reason", ["TopologyPlacementFailed", "Pending"])
-def test_a_level_that_no_node_has_is_nothing_to_wait_for(reason: str) -> None:
-    [found] = explain(waits(pending(LEVEL, reason)))
-    assert found.id == "topology-does-not-fit" and "at level: example.com/rack" in found.sentence
-    assert "Waiting is no use" in found.remedy and "label example.com/rack" in found.remedy
+@pytest.mark.parametrize(
+    ("message", "said", "remedy"),
+    [
+        (LEVEL, "at level: example.com/rack", "label example.com/rack"),
+        (TAINTED, "present:NoSchedule", "Set tolerations"),
+    ],
+)
+def test_a_topology_of_no_node_for_the_pods_is_nothing_to_wait_for(
+    reason: str, message: str, said: str, remedy: str
+) -> None:
+    [found] = explain(waits(pending(message, reason)))
+    assert found.id == "topology-does-not-fit" and said in found.sentence
+    assert "Waiting is no use" in found.remedy and remedy in found.remedy
 
 
 @pytest.mark.parametrize(
