@@ -79,6 +79,7 @@ POLICIES = Kind(plural="networkpolicies", group="networking.k8s.io")
 CLAIMS = Kind(plural="persistentvolumeclaims")
 QUOTAS = Kind(plural="resourcequotas")
 CLASSES = Kind(plural="storageclasses", group="storage.k8s.io", namespaced=False)
+DEVICE_CLASSES = Kind(plural="deviceclasses", group="resource.k8s.io", namespaced=False)
 DRIVERS = Kind(plural="csidrivers", group="storage.k8s.io", namespaced=False)
 DEPLOYMENTS = Kind(plural="deployments", group="apps", namespaced=False)
 """In all namespaces: the controllers may be installed in any."""

@@ -10,7 +10,14 @@ from scripts.doctor.references import config_maps, inline_drivers, pull_secrets,
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
 
-LISTS = (kinds.NODES, kinds.CLASSES, kinds.CLAIMS, kinds.QUOTAS, kinds.POLICIES)
+LISTS = (
+    kinds.NODES,
+    kinds.DEVICE_CLASSES,
+    kinds.CLASSES,
+    kinds.CLAIMS,
+    kinds.QUOTAS,
+    kinds.POLICIES,
+)
 QUEUE_LISTS = (
     kinds.LOCAL_QUEUES,
     kinds.CLUSTER_QUEUES,

@@ -11,11 +11,11 @@ from decimal import Decimal
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.upstream.versions import parse_version
-from scripts.doctor.api import NODES, Object
+from scripts.doctor.api import DEVICE_CLASSES, NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
-from scripts.quantity import DEVICE_CLASS, format_amount, parse_amounts
+from scripts.quantity import format_amount, parse_amounts
 
 Labels = Mapping[str, str]
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -36,22 +36,25 @@ def check_nodes(release: Release, snapshot: Snapshot) -> list[Finding]:
     answer = snapshot.listed(NODES)
     if not answer.found:
         return [unchecked("nodes", "nodes", answer)]
-    return [_nodes_for(job, answer.items) for job in release.jobset.jobs]
+    return [_nodes_for(job, answer.items, snapshot) for job in release.jobset.jobs]
 
 
-def _nodes_for(job: ReplicatedJob, nodes: list[Object]) -> Finding:
+def _nodes_for(job: ReplicatedJob, nodes: list[Object], snapshot: Snapshot) -> Finding:
     subject = f"nodes for {job.name}"
-    room = {node["metadata"]["name"]: capacity_for(job, node) for node in nodes}
+    room = {node["metadata"]["name"]: capacity_for(job, node, snapshot) for node in nodes}
     places = sum(room.values())
     if places >= job.count:
         holding = sum(1 for count in room.values() if count)
         found = f"{holding} of {len(nodes)} could hold its {job.count} pods"
         return ok("nodes-ok", subject, found)
-    reasons = Counter(obstacle(job, node) for node in nodes if not room[node["metadata"]["name"]])
+    full = (node for node in nodes if not room[node["metadata"]["name"]])
+    reasons = Counter(obstacle(job, node, snapshot) for node in full)
     why = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common(4))
     found = f"room for {places} of {job.count} pods on {len(nodes)} nodes ({why})"
     remedy = "lower nodes or resources, or correct nodeSelector, affinity and tolerations"
-    return fail("nodes-too-few", subject, found, remedy)
+    classes, listed = snapshot.listed(DEVICE_CLASSES), set().union(*map(allocatable, nodes))
+    is_open = not (classes.found or classes.absent) and bool({*job.requests} - listed)
+    return (warn if is_open else fail)("nodes-too-few", subject, found, remedy)
 
 
 def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
@@ -59,7 +62,7 @@ def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
     model, answer = release.jobset.gpu_model, snapshot.listed(NODES)
     if model not in GPU_MODELS or not answer.found:
         return []
-    fitting = [node for node in answer.items if capacity_for(release.gang, node)]
+    fitting = [node for node in answer.items if capacity_for(release.gang, node, snapshot)]
     if not fitting:
         return []
     wanted = {name.replace(" ", "-") for name in GPU_MODELS[model].smi}
@@ -89,7 +92,7 @@ def check_hosts(release: Release, snapshot: Snapshot) -> list[Finding]:
     processes = release.gang.count * int(release.gang.env.get("DPO_GPUS_PER_NODE", "0"))
     if not processes:
         return []
-    nodes = [e for e in snapshot.listed(NODES).items if capacity_for(release.gang, e)]
+    nodes = [e for e in snapshot.listed(NODES).items if capacity_for(release.gang, e, snapshot)]
     cuda = re.search(r"cuda([0-9]+)", str(release.gang.container["image"]))
     oldest = _DRIVERS.get(cuda[1] if cuda else "", 0)
     found = []
@@ -136,7 +139,7 @@ def check_image_volumes(release: Release, snapshot: Snapshot) -> list[Finding]:
     answer = snapshot.listed(NODES)
     if not answer.found or not any("image" in each for each in release.gang.pod.get("volumes", ())):
         return []
-    fitting = [node for node in answer.items if capacity_for(release.gang, node)]
+    fitting = [node for node in answer.items if capacity_for(release.gang, node, snapshot)]
     informed = [node["status"]["nodeInfo"] for node in fitting]
     runtimes = {name for info in informed for name in _named(info)}
     older = {each for each in runtimes if not _mounts_images(each)}
@@ -173,20 +176,20 @@ def _is_product(label: str, wanted: set[str]) -> bool:
     return any(label == name or label.startswith(f"{name}-") for name in wanted)
 
 
-def capacity_for(job: ReplicatedJob, node: Object) -> int:
+def capacity_for(job: ReplicatedJob, node: Object, snapshot: Snapshot) -> int:
     """Return how many pods of a replicated job the node could hold if it were empty."""
-    if obstacle(job, node):
+    if obstacle(job, node, snapshot):
         return 0
     if job.pod.get("hostNetwork"):
         return 1  # Two pods would listen on the same ports.
     capacity = allocatable(node)
     return min(
-        (int(capacity[name] // amount) for name, amount in _counted(job).items() if amount),
+        (int(capacity[name] // amount) for name, amount in _counted(job, node, snapshot) if amount),
         default=job.count,
     )
 
 
-def obstacle(job: ReplicatedJob, node: Object) -> str:
+def obstacle(job: ReplicatedJob, node: Object, snapshot: Snapshot) -> str:
     """Return the reason why a node can't hold one pod; empty if it can."""
     spec = node.get("spec") or {}
     if not selects_node(job.pod, node):
@@ -196,12 +199,13 @@ def obstacle(job: ReplicatedJob, node: Object) -> str:
         return f"taint {taints[0]} is not tolerated"
     if not is_ready(node):
         return "not ready"
-    return _shortage(_counted(job).items(), node)
+    return _shortage(_counted(job, node, snapshot), node)
 
 
-def _counted(job: ReplicatedJob) -> dict[str, Decimal]:
-    """Return the requests that nodes count: devices of DRA are in ResourceSlices."""
-    return {k: amount for k, amount in job.requests.items() if not k.startswith(DEVICE_CLASS)}
+def _counted(job: ReplicatedJob, node: Object, snapshot: Snapshot) -> list[tuple[str, Decimal]]:
+    """Return the requests that a node counts: what only DRA gives is in ResourceSlices."""
+    known = allocatable(node)
+    return [(k, n) for k, n in job.requests.items() if k in known or not snapshot.by_class(k)]
 
 
 def is_ready(node: Object) -> bool:

@@ -182,7 +182,7 @@ def _topology_nodes(
         wanted = (spec.get("nodeLabels") or {}).items()
         for node in answer.items:
             if wanted <= labels(node).items() and all(key in labels(node) for key in levels):
-                rooms.append((node, capacity_for(gang, node)))
+                rooms.append((node, capacity_for(gang, node, snapshot)))
     places = sum(count for _, count in rooms)
     if places < gang.count:
         found = f"nodes with the labels of all levels have room for {places} of {gang.count} pods"

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scripts.doctor.api import DEVICE_CLASSES as CLASSES
 from scripts.doctor.api import NO_ANSWER, Answer, Kind, Object, Permission
+from scripts.quantity import DEVICE_CLASS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,11 @@ class Snapshot:
         """Return one object."""
         single = self.objects.get((kind.plural, name))
         return single or self.lists[kind.plural].item(name)
+
+    def by_class(self, resource: str) -> bool:
+        """Return whether DRA gives a resource, by the name of a class or by one that it has."""
+        names = {item["spec"].get("extendedResourceName") for item in self.listed(CLASSES).items}
+        return resource.startswith(DEVICE_CLASS) or resource in names
 
     def versions(self, group: str) -> list[str]:
         """Return the served versions of an API group; none when the group is not served."""

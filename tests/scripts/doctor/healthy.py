@@ -30,6 +30,7 @@ PLURALS = {
     "Cohort": "cohorts",
     "WorkloadPriorityClass": "workloadpriorityclasses",
     "StorageClass": "storageclasses",
+    "DeviceClass": "deviceclasses",
     "CSIDriver": "csidrivers",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ResourceQuota": "resourcequotas",

@@ -1,13 +1,15 @@
 """Node affinity, taints, selectors, GPU models and container runtimes of nodes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from scripts.doctor import nodes
+from scripts.doctor.api import Answer
 from scripts.doctor.nodes import GPU_PRODUCT, selects, selects_node, tolerates, untolerated
 from scripts.quantity import DEVICE_CLASS
-from tests.scripts.doctor.healthy import node, release, snapshot
+from tests.scripts.doctor.healthy import forbidden, found, named, node, release, snapshot
 from tests.scripts.doctor.plant import hosted
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -61,9 +63,28 @@ def test_tolerations(toleration: dict[str, Any], does: bool) -> None:
     assert untolerated([GPU], [toleration]) == left
 
 
-def test_devices_of_dra_are_not_counted_on_nodes() -> None:
-    chosen = release(f"gpuResource={DEVICE_CLASS}gpu.nvidia.com")
-    assert [each.id for each in nodes.check_nodes(chosen, snapshot(chosen))] == ["nodes-ok"]
+GPUS = named("DeviceClass", "gpu.nvidia.com", spec={"extendedResourceName": "example.com/gpu"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "classes", "level"),
+    [
+        (f"{DEVICE_CLASS}gpu.nvidia.com", found({}), "ok"),
+        ("example.com/gpu", found({"items": [GPUS]}), "ok"),
+        ("example.com/gpu", found({}), "fail"),
+        ("example.com/gpu", forbidden("deviceclasses"), "warn"),
+        ("nvidia.com/gpu", forbidden("deviceclasses"), "fail"),
+    ],
+)
+def test_devices_that_dra_gives_are_not_counted_on_nodes(
+    resource: str, classes: Answer, level: str
+) -> None:
+    chosen = release(f"gpuResource={resource}")
+    half = node("host-2", **{"nvidia.com/gpu": "4"})
+    there = snapshot(chosen, hosted(node("host-1"), half))
+    there = replace(there, lists={**there.lists, "deviceclasses": classes})
+    [finding] = nodes.check_nodes(chosen, there)
+    assert finding.level == level
 
 
 def test_a_soft_taint_keeps_nothing_away() -> None:
