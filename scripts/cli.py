@@ -22,7 +22,6 @@ from scripts import run_verbs
 from scripts.completion import complete_run_or_folder
 from scripts.data import verb as data_verb
 from scripts.export import verb as export_verb
-from scripts.json_document import SCHEMA
 from scripts.observe.ways import Source
 from scripts.problem import Problem, UnknownState
 from scripts.report import Format
@@ -38,7 +37,7 @@ from scripts.run_verbs import (
 )
 from scripts.run_verbs import Submitted as Run
 from scripts.sweep import verb as sweep_verb
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, terminal
 
 app = typer.Typer(
     help="Plan, check, submit and watch DPO runs.",

@@ -1,12 +1,18 @@
 """The console of the command: the only way by which text from outside reaches a terminal."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
 from launchers.logs import printable
+
+SCHEMA = 1
+"""Field `schema` of the documents that `--json` prints (`documents.yaml`); it rises when a field is
+removed or changes its meaning."""
 
 
 class Terminal(Console):
@@ -37,3 +43,8 @@ def plain_table(*names: str) -> Table:
     for name in names:
         table.add_column(name, overflow="fold")
     return table
+
+
+def print_json(console: Console, content: Mapping[str, Any]) -> None:
+    """Print one JSON document as it is."""
+    console.print(json.dumps(content, indent=2), soft_wrap=True, highlight=False, markup=False)

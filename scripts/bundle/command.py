@@ -15,12 +15,12 @@ from rich.console import Console
 from scripts import redact
 from scripts.bundle import logs, objects, selection
 from scripts.bundle.selection import Entry
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Target
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
 from scripts.report.locate import located
+from scripts.terminal import SCHEMA, print_json
 
 CONTENTS = "CONTENTS.md"
 

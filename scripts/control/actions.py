@@ -58,25 +58,17 @@ def stop(view: View, who: str) -> Action:
         return Action(says=f"run {view.run} is stopped already")
     grace = _grace(view)
     saves = f"its ranks get SIGTERM and up to {grace} s to save" if view.ranks else "it has no pods"
-    path = JOBSETS.path(view.namespace, view.run)
-    note = {"metadata": {"annotations": {STOPPED_BY: who}}}
-    if not view.queue:
-        return Action(
-            says=f"suspends JobSet {view.run}: {saves}",
-            changes=[_patch(path, {**note, "spec": {"suspend": True}}, "patch jobsets")],
-            without_permission=f"{_uninstall(view, jobset)} stops it, too, and keeps the workspace",
-        )
-    if not view.workload:
+    if view.queue and not view.workload:
         raise Problem(
             f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it; end it "
             f"with {_uninstall(view, jobset)}"
         )
+    says = f"suspends JobSet {view.run}: {saves}"
+    if view.queue:
+        says = f"deactivates the Workload of {view.run}: {saves}; its quota becomes free"
     return Action(
-        says=f"deactivates the Workload of {view.run}: {saves}; its quota becomes free",
-        changes=[
-            _patch(_workload_path(view), {"spec": {"active": False}}, "patch workloads"),
-            _patch(path, note, "patch jobsets"),
-        ],
+        says=says,
+        changes=_switch(view, runs=False, who=who, is_queued=bool(view.queue)),
         without_permission=f"{_uninstall(view, jobset)} stops it, too, and keeps the workspace",
     )
 
@@ -91,23 +83,18 @@ def resume(view: View) -> Action:
     if view.terminal:
         again = addressed(f"`megatron-dpo rerun {view.run}`", view)
         raise Problem(f"run {view.run} has ended ({view.terminal}); start it again with {again}")
-    path = JOBSETS.path(view.namespace, view.run)
-    note = {"metadata": {"annotations": {STOPPED_BY: None}}}
     newest = view.files.newest if view.files else None
     place = f"from step {newest.step}" if newest else "from its newest checkpoint"
     if is_inactive(view):
         return Action(
             says=f"puts {view.run} back into queue {view.queue}; it resumes {place}",
-            changes=[
-                _patch(_workload_path(view), {"spec": {"active": True}}, "patch workloads"),
-                _patch(path, note, "patch jobsets"),
-            ],
+            changes=_switch(view, runs=True, who=None, is_queued=True),
             without_permission=f"uninstall the release and install it again: it resumes {place}",
         )
     if view.is_suspended and not view.queue:
         return Action(
             says=f"starts {view.run} again; it resumes {place}",
-            changes=[_patch(path, {**note, "spec": {"suspend": False}}, "patch jobsets")],
+            changes=_switch(view, runs=True, who=None, is_queued=False),
             without_permission="ask the administrator for `patch jobsets`",
         )
     see = addressed(f"`megatron-dpo why {view.run}`", view)
@@ -189,8 +176,16 @@ def _uninstall(view: View, jobset: Object) -> str:
     return addressed(text, view)
 
 
-def _workload_path(view: View) -> str:
-    return WORKLOADS.path(view.namespace, view.workload["metadata"]["name"])
+def _switch(view: View, *, runs: bool, who: str | None, is_queued: bool) -> list[Change]:
+    """Return what starts or stops a run; ``who`` has stopped it, None for nobody any more."""
+    change: dict[str, Any] = {"metadata": {"annotations": {STOPPED_BY: who}}}
+    found = []
+    if is_queued:
+        path = WORKLOADS.path(view.namespace, view.workload["metadata"]["name"])
+        found = [_patch(path, {"spec": {"active": runs}}, "patch workloads")]
+    else:
+        change["spec"] = {"suspend": not runs}
+    return [*found, _patch(JOBSETS.path(view.namespace, view.run), change, "patch jobsets")]
 
 
 def _patch(path: str, content: Mapping[str, Any], permission: str) -> Change:

@@ -11,7 +11,6 @@ from rich.console import Console
 from launchers.config.workspace import Workspace
 from launchers.state import contents
 from scripts.doctor.api import JOBSETS, Api
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.pods import (
     CHANGE_SECONDS,
@@ -27,7 +26,7 @@ from scripts.observe.ways import Source
 from scripts.observe.workspace import check_folder, made
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem, UnknownState
-from scripts.terminal import plain_table
+from scripts.terminal import SCHEMA, plain_table, print_json
 from scripts.why.reasons import missing_run
 
 Ask = Callable[[str], bool]

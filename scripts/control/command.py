@@ -14,12 +14,12 @@ from scripts.control.actions import Action, Change
 from scripts.control.cleaning import Ask
 from scripts.doctor.api import Answer, Api
 from scripts.helm import find_helm
-from scripts.json_document import SCHEMA, print_json
 from scripts.manifest import Release, parse_release
 from scripts.observe.cluster import failure
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem, UnknownState
+from scripts.terminal import SCHEMA, print_json
 from scripts.why.reasons import missing_run, no_run
 
 GONE_SECONDS = 600.0

@@ -16,9 +16,9 @@ from launchers.inputs.dataset_check import Dataset, Judged
 from scripts.data import page, screen
 from scripts.data.measure import measure, tokenizer
 from scripts.helm import template
-from scripts.json_document import SCHEMA
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem, of_launcher
+from scripts.terminal import SCHEMA
 
 READ_BYTES = 256 * 1024**2
 """Part of a file of which every row is read: 40,000 long pairs, which take about 1.5 GiB."""

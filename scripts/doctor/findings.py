@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scripts.doctor.api import Answer
-from scripts.json_document import SCHEMA
+from scripts.terminal import SCHEMA
 
 
 class Level(StrEnum):

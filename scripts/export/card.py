@@ -15,8 +15,8 @@ from launchers.state.json_text import part
 from launchers.system.atomic_file import replace
 from scripts.export import statement as statements
 from scripts.export.statement import Statement
-from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
+from scripts.terminal import SCHEMA, print_json
 
 NAME = "README.md"
 HUB = "hf://"

@@ -17,12 +17,11 @@ from scripts.export.hub import Repository
 from scripts.export.registry import Tag
 from scripts.export.remote import Content
 from scripts.export.verify import verify
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Exit
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem, UnknownState, WrongUse
 from scripts.report.reading import find
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, print_json, terminal
 
 _HUB = re.compile(r"hf://([\w.-]+/[\w.-]+)", re.ASCII)
 _REGISTRY = re.compile(r"oci://([\w.-]+(?::\d+)?/[a-z0-9._/-]+:[\w.-]+)", re.ASCII)

@@ -6,8 +6,8 @@ from rich.console import Console
 
 from scripts.export import signature
 from scripts.export.verify import verify
-from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
+from scripts.terminal import SCHEMA, print_json
 
 
 def run(folder: Path, key: str, passphrase: str, console: Console, *, as_data: bool) -> int:

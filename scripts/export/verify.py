@@ -15,8 +15,8 @@ from launchers.system.threads import each
 from scripts.export import card, hub, signature
 from scripts.export import statement as statements
 from scripts.export.statement import Statement
-from scripts.json_document import SCHEMA, print_json
 from scripts.problem import Problem
+from scripts.terminal import SCHEMA, print_json
 
 OWN = (written.NAME, signature.NAME, marker.NAME, card.NAME)
 """Files that are no subjects of the statement; each is compared in its own way."""

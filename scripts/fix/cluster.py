@@ -11,10 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Exit, Target, observe
 from scripts.problem import Problem
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, print_json, terminal
 from scripts.why.reasons import Reason, explain
 
 CHANGING = {

@@ -13,8 +13,8 @@ from scripts.fix.change import MEMORY, Act, Change, Choice, Remedy, with_layouts
 from scripts.fix.files import Files
 from scripts.fix.text import NotEdited, read
 from scripts.fix.words import remedies
-from scripts.json_document import print_json
 from scripts.plan.command import Request, layouts, refusals
+from scripts.terminal import print_json
 
 VERSION = 1
 """Version of the JSON; rises when a field is removed or changes its meaning."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from launchers.logs import printable
-from scripts.json_document import SCHEMA
 from scripts.problem import WrongUse
+from scripts.terminal import SCHEMA
 
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is printed in parts: a progress bar may never end one."""

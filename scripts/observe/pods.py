@@ -36,6 +36,12 @@ VOLUME, PACKAGE, ARCHIVES = "workspace", "package", "launchers"
 pods unpack the launcher, and its ConfigMaps. Where the image brings it, there is no `package`."""
 SEARCHED = ("PATH", "PYTHONPATH")
 """Variables by which Python and its packages are found, where `extraEnv` sets them."""
+USER = ("runAsUser", "runAsGroup", "runAsNonRoot")
+GANGS = (
+    *("securityContext", "imagePullSecrets", "serviceAccountName", "schedulerName"),
+    *("nodeSelector", "affinity", "tolerations"),
+)
+"""Fields of the gang's container and of its pod that a reader pod has too."""
 RUN_FOLDER = "DPO_WORKSPACE"
 """Variable of the launcher with the folder of the workspace in the pod."""
 
@@ -180,59 +186,51 @@ def reader_pod(
     if "emptyDir" in held.get(VOLUME, {"emptyDir": {}}):
         raise Problem(f"the workspace of {view.run} is not a volume that another pod can mount")
     launcher = next(each for each in spec["containers"] if each["name"] == LAUNCHER)
-    searched = [each for each in launcher.get("env") or [] if each["name"] in SEARCHED]
     needed = (VOLUME, ARCHIVES, PACKAGE) if PACKAGE in held else (VOLUME,)
     mounts = [e for name in needed for e in launcher["volumeMounts"] if e["name"] == name]
-    same = (
-        "securityContext",
-        "imagePullSecrets",
-        "serviceAccountName",
-        "schedulerName",
-        "nodeSelector",
-        "affinity",
-        "tolerations",
-    )
-    own = launcher.get("securityContext") or {}
-    security = {
-        **{name: own[name] for name in ("runAsUser", "runAsGroup", "runAsNonRoot") if name in own},
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-    }
+    held_mounts = [
+        {**each, "readOnly": True} if each["name"] == VOLUME and not changes_files else each
+        for each in mounts
+    ]
+    container = _reader(launcher, words)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app.kubernetes.io/component": "reader"}},
         "spec": {
-            **{field: spec[field] for field in same if field in spec},
+            **{field: spec[field] for field in GANGS if field in spec},
             "restartPolicy": "Never",
             "activeDeadlineSeconds": lifetime(changes_files),
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "containers": [
-                {
-                    "name": "reader",
-                    "image": launcher["image"],
-                    "imagePullPolicy": "IfNotPresent",
-                    # Kubernetes expands $(NAME) and $$ here, unlike in exec.
-                    "command": [*_start(launcher), *(each.replace("$", "$$") for each in words)],
-                    "workingDir": launcher.get("workingDir", "/opt"),
-                    **({"env": searched} if searched else {}),
-                    "resources": {
-                        "requests": {"cpu": "100m", "memory": "256Mi"},
-                        "limits": {"cpu": "1", "memory": "256Mi"},
-                    },
-                    "securityContext": security,
-                    "volumeMounts": [
-                        {**each, "readOnly": True}
-                        if each["name"] == VOLUME and not changes_files
-                        else each
-                        for each in mounts
-                    ],
-                }
-            ],
+            "containers": [{**container, "volumeMounts": held_mounts}],
             "volumes": [held[name] for name in needed],
+        },
+    }
+
+
+def _reader(launcher: Object, words: Sequence[str]) -> Object:
+    """Return the container of a reader pod, without its mounts."""
+    searched = [each for each in launcher.get("env") or [] if each["name"] in SEARCHED]
+    own = launcher.get("securityContext") or {}
+    return {
+        "name": "reader",
+        "image": launcher["image"],
+        "imagePullPolicy": "IfNotPresent",
+        # Kubernetes expands $(NAME) and $$ here, unlike in exec.
+        "command": [*_start(launcher), *(each.replace("$", "$$") for each in words)],
+        "workingDir": launcher.get("workingDir", "/opt"),
+        **({"env": searched} if searched else {}),
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            "limits": {"cpu": "1", "memory": "256Mi"},
+        },
+        "securityContext": {
+            **{name: own[name] for name in USER if name in own},
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
         },
     }
 

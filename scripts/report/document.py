@@ -31,10 +31,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from launchers.state.json_text import part
-from scripts.json_document import SCHEMA
 from scripts.observe import spent
 from scripts.report import facts, timeline
 from scripts.report.record import Attempt, RunRecord
+from scripts.terminal import SCHEMA
 
 
 def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:

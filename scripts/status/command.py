@@ -10,7 +10,6 @@ from rich.console import Console
 
 from scripts import prices
 from scripts.doctor.api import NODES, Api
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe import spent
 from scripts.observe.command import Target, notes, observe
 from scripts.observe.concurrent import call_each
@@ -20,6 +19,7 @@ from scripts.plan.units import time_text
 from scripts.start.view import start
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
+from scripts.terminal import SCHEMA, print_json
 from scripts.why.command import EXITS
 from scripts.why.reasons import Kind
 

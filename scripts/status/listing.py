@@ -10,7 +10,6 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from scripts.doctor.api import JOBSETS, PODS, WORKLOADS, Answer, Api, Object
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.ahead import ends
 from scripts.observe.cluster import (
     ALL_WORKLOADS,
@@ -33,7 +32,7 @@ from scripts.problem import Problem, UnknownState
 from scripts.start.forecast import SOON, Start, clock
 from scripts.start.view import starts
 from scripts.status.summary import Status, summarise
-from scripts.terminal import plain_table
+from scripts.terminal import SCHEMA, plain_table, print_json
 from scripts.why.command import COLOURS
 
 UNBOUNDED = 10_000

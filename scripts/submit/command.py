@@ -13,7 +13,6 @@ from scripts.doctor import command as doctor
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm, options, run_helm
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import SKEW_SECONDS, Exit, Target, notes
 from scripts.observe.view import View
 from scripts.observe.watch import Look, Watch
@@ -23,7 +22,7 @@ from scripts.start.view import start
 from scripts.submit import budget, follow
 from scripts.submit.follow import Until
 from scripts.submit.webhook import QueueMessages
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, print_json, terminal
 from scripts.why.reasons import Reason
 
 EXISTS = "release-exists"

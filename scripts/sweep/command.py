@@ -11,7 +11,6 @@ from rich.table import Table
 from launchers.plan.run_length import Duration
 from scripts import prices
 from scripts.doctor.findings import Level
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Exit, Target
 from scripts.plan import command as planning
 from scripts.plan.units import time_text
@@ -21,7 +20,7 @@ from scripts.report.command import MOST as MOST_IN_A_REPORT
 from scripts.submit import command as submitting
 from scripts.submit.command import Outcome
 from scripts.sweep.variants import Variant, variants
-from scripts.terminal import terminal
+from scripts.terminal import SCHEMA, print_json, terminal
 
 
 @dataclass(frozen=True, kw_only=True)

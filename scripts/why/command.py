@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scripts.json_document import SCHEMA, print_json
 from scripts.observe.command import Exit, Target, notes, observe, place
 from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.start.forecast import Start
 from scripts.start.view import start
+from scripts.terminal import SCHEMA, print_json
 from scripts.why.reasons import Kind, Reason, explain
 
 COLOURS = {
