@@ -65,6 +65,27 @@ class HangWatch:
         """Whether processes of this node ended before their training did: their logs may say why.
         torchrun, which has their exit codes, hangs or waits."""
 
+    def end(self, peers: PeerMonitor, node: int, blamed: int, cause: str, kind: str) -> None:
+        """End this node for a hang that rank 0 has decided on; ``blamed`` is the culprit's node."""
+        logs.error("hang", cause=cause, node=blamed)
+        error = record.error(cause, kind)
+        self.has_ended = True
+        if blamed == node:
+            self.error, self.may_have_failed = error, kind == culprit.EXITED
+        if peers.restarts.is_enabled:
+            peers.restarts.is_asked = True
+        else:
+            peers.record_loss(PeerLoss(who=f"rank {blamed}", cause=cause, code=error.code))
+
+    def end_own(
+        self, scene: Scene, silence: Silence, found: Culprit, workers: Sequence[Worker] = ()
+    ) -> None:
+        """End this node for a hang that shows on it alone."""
+        cause = record.sentence(silence, found)
+        logs.error("hang", cause=cause, node=scene.node)
+        record.write(scene.attempt, silence, workers, found)
+        self.error, self.has_ended = record.error(cause), True
+
     def verdict(self, peers: PeerMonitor) -> LaunchError | None:
         """Return why this node ends, if the rank that hangs is one of its own.
 
@@ -93,23 +114,7 @@ def watching(
         watch = HangWatch({**recorder, stacks.FOLDER: name})
         scene = Scene(board=board, node=node, local=local, attempt=folder)
 
-        def end(blamed: int, cause: str, kind: str) -> None:
-            logs.error("hang", cause=cause, node=blamed)
-            error = record.error(cause, kind)
-            watch.has_ended = True
-            if blamed == node:
-                watch.error, watch.may_have_failed = error, kind == culprit.EXITED
-            if peers.restarts.is_enabled:
-                peers.restarts.is_asked = True
-            else:
-                peers.record_loss(PeerLoss(who=f"rank {blamed}", cause=cause, code=error.code))
-
-        def end_own(silence: Silence, found: Culprit, workers: Sequence[Worker]) -> None:
-            cause = record.sentence(silence, found)
-            logs.error("hang", cause=cause, node=node)
-            record.write(folder, silence, workers, found)
-            watch.error, watch.has_ended = record.error(cause), True
-
+        end = partial(watch.end, peers, node)
         peers.hangs.attach(scene.gather, partial(record.write, folder), end)
         steps = StepTimes(longest_save=_planned_save(launch.work.plan))
         floors = hang.floors
@@ -126,9 +131,9 @@ def watching(
             if isinstance(late, LaunchError):
                 watch.error, watch.has_ended = late, True
             elif late is not None:
-                end_own(*late, [])
+                watch.end_own(scene, *late)
             elif (late := _late_write(board, node, floors, steps)) is not None:
-                end_own(*late, scene.gather())
+                watch.end_own(scene, *late, scene.gather())
 
         with repeat(check, POLL_SECONDS, "hang-watch"):
             yield watch

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
@@ -37,18 +38,10 @@ def run_script(
     place, folder = launch.place, attempt.folder(launch.work)
     folder.mkdir(parents=True, exist_ok=True)
     log, argv = folder / f"node-{place.rank}.log", script_command(recipe, inputs)
-    inside = {
-        **environment(env, place, nproc=launch.nproc_per_node, package=PACKAGE),
-        "MASTER_ADDR": place.master_addr,
-        "MASTER_PORT": str(place.master_port),
-        "DPO_MODEL": str(inputs.model),
-        "DPO_DATASETS": "\n".join(inputs.datasets),
-        "DPO_RUN_FOLDER": str(launch.work.home),
-        "DPO_ATTEMPT_FOLDER": str(folder),
-    }
     logs.info("script start", attempt=attempt.number, argv=shlex.join(argv))
     kills, grace, code = oom_kills(), 0.0, None
-    child = Child(argv, inside, log)
+    inside = _environment(launch, inputs, env)
+    child = Child(argv, {**inside, "DPO_ATTEMPT_FOLDER": str(folder)}, log)
     try:
         code = child.wait(peers.lost)
         if code is None and peers.loss is not None and peers.loss.code in FREE:
@@ -62,15 +55,32 @@ def run_script(
             raise
     finally:
         child.end(grace)
-    if code == Exit.OK:
-        return
-    cause = f"{recipe.script[0]} ended with {code}"
+    if code != Exit.OK:
+        raise _failure(recipe.script[0], code, log, peers, oom_kills_since(kills))
+
+
+def _environment(launch: Launch, inputs: Inputs, env: Mapping[str, str]) -> dict[str, str]:
+    place = launch.place
+    return {
+        **environment(env, place, nproc=launch.nproc_per_node, package=PACKAGE),
+        "MASTER_ADDR": place.master_addr,
+        "MASTER_PORT": str(place.master_port),
+        "DPO_MODEL": str(inputs.model),
+        "DPO_DATASETS": "\n".join(inputs.datasets),
+        "DPO_RUN_FOLDER": str(launch.work.home),
+    }
+
+
+def _failure(
+    script: str, code: int | None, log: Path, peers: PeerMonitor, ooms: int | None
+) -> LaunchError:
+    """Return the error that ends this rank; its script's code counts even if a peer was lost."""
+    cause = f"{script} ended with {code}"
     if code in USER | FREE:
-        raise LaunchError(Exit(code), cause, f"see {log}", id="script-ended")
+        return LaunchError(Exit(code), cause, f"see {log}", id="script-ended")
     if peers.loss is not None:
-        raise peers.loss.error()
-    ooms = oom_kills_since(kills)
+        return peers.loss.error()
     found = training_end.attribute([tail(log)], "", started=True, oom_kills=ooms, code=code or 0)
     if found is not None:
-        raise found.error(logs=log)
-    raise LaunchError(Exit.PEER, cause, f"see {log}", id="script-failed")
+        return found.error(logs=log)
+    return LaunchError(Exit.PEER, cause, f"see {log}", id="script-failed")

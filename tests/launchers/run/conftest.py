@@ -1,5 +1,5 @@
-"""The sources that the trainings of a file share."""
+"""The sources and the run that the trainings of a file share."""
 
-from tests.launchers.run.trained import given
+from tests.launchers.run.trained import given, undisturbed
 
-__all__ = ["given"]
+__all__ = ["given", "undisturbed"]

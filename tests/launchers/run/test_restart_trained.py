@@ -6,39 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from launchers.metrics import reader
-from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from scripts.demo.sources import Sources
-from tests.launchers.run.trained import STEPS, Trained, stopped, worker
+from tests.launchers.run.trained import SAVES, Trained, losses, stopped, worker, written
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
-SAVES = 3
-"""Steps between two checkpoints."""
-
-
-def written(pods: Trained) -> list[Row]:
-    return list(reader.read(pods.run / "metrics.jsonl", Row))
-
-
-def losses(pods: Trained) -> list[tuple[int, float]]:
-    return [(row.step, row.values["loss"] or 0.0) for row in written(pods)]
-
-
-def train_undisturbed(folder: Path, given: Sources) -> list[tuple[int, float]]:
-    """Train to the end; return the loss of each step."""
-    pods = Trained(folder, given=given, args={"save_steps": SAVES})
-    pods.complete()
-    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
-    return losses(pods)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    given: Sources, tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[int, float]]:
-    return train_undisturbed(tmp_path_factory.mktemp("undisturbed"), given)
 
 
 def by_step(pods: Trained) -> dict[int, float]:

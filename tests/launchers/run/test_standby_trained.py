@@ -12,26 +12,12 @@ from launchers.exits import Exit
 from launchers.standby.standby import AGENT
 from launchers.system.process import descendants
 from scripts.demo.sources import Sources
-from tests.launchers.run.test_restart_trained import (
-    SAVES,
-    by_step,
-    losses,
-    reached,
-    train_undisturbed,
-    written,
-)
-from tests.launchers.run.trained import LONG, Trained, stopped, worker
+from tests.launchers.run.test_restart_trained import by_step, reached
+from tests.launchers.run.trained import LONG, SAVES, Trained, losses, stopped, worker, written
 from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(1800)]
 RESTARTS = {"DPO_RESTARTS_IN_PLACE": "1", "DPO_STANDBY": "1"}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    given: Sources, tmp_path_factory: pytest.TempPathFactory
-) -> list[tuple[int, float]]:
-    return train_undisturbed(tmp_path_factory.mktemp("undisturbed"), given)
 
 
 def started(pods: Trained, **change: str) -> list[subprocess.Popen[str]]:

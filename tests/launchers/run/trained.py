@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from launchers.metrics import reader
+from launchers.metrics.rows import Row
 from launchers.metrics.trainer_log import LOG, read_losses
 from launchers.system.process import descendants
 from scripts.demo import sources
@@ -21,6 +23,8 @@ from tests.launchers.training_environment import PYTHON
 
 SLOW = Path(__file__).with_name("slow_trainer.py")
 STEPS = 16
+SAVES = 3
+"""Steps between two checkpoints."""
 LONG = 200.0
 """Seconds of a whole run on two cores that do other things, too."""
 
@@ -120,3 +124,22 @@ def worker(launcher: subprocess.Popen[str]) -> int:
         if out.exists() and "/attempts/" in str(out.readlink()):
             return pid
     raise AssertionError("no training process")
+
+
+def written(pods: Trained) -> list[Row]:
+    return list(reader.read(pods.run / "metrics.jsonl", Row))
+
+
+def losses(pods: Trained) -> list[tuple[int, float]]:
+    return [(row.step, row.values["loss"] or 0.0) for row in written(pods)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    given: Sources, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[int, float]]:
+    """Train to the end; return the loss of each step."""
+    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given, args={"save_steps": SAVES})
+    pods.complete()
+    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
+    return losses(pods)

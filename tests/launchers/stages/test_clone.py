@@ -306,26 +306,24 @@ def test_a_server_that_is_down_is_unavailable(work: Workspace) -> None:
     assert refused("http://127.0.0.1:9/team/code", "main", work).code == Exit.UNAVAILABLE
 
 
-@pytest.mark.parametrize(
-    "url", [f"https://me:{CANARY}@host/x.git", f"https://{CANARY}@host/x", f"ssh://u:{CANARY}@h/x"]
-)
-def test_a_url_with_credentials_is_refused_and_not_repeated(url: str, work: Workspace) -> None:
-    error = refused(url, "main", work)
-    assert error.code == Exit.CONFIG
+WRONG = {
+    "code.existingSecret": [
+        f"https://me:{CANARY}@h/x.git",
+        f"https://{CANARY}@h/x",
+        f"ssh://u:{CANARY}@h/x",
+    ],
+    "code.url": ["-oProxyCommand=x", "ext::sh -c x", "/plain/path", "https://h"],
+    "code.ref": ["", "--upload-pack=x", "a b", "a..b", "HEAD~1"],
+}
+
+
+@pytest.mark.parametrize(("said", "text"), [(k, text) for k in WRONG for text in WRONG[k]])
+def test_what_is_no_url_or_ref_is_refused_and_no_credential_repeated(
+    said: str, text: str, work: Workspace
+) -> None:
+    error = refused(*(("https://host/x", text) if said == "code.ref" else (text, "main")), work)
+    assert (error.code, said in f"{error.cause} {error.remedy}") == (Exit.CONFIG, True)
     assert CANARY not in str(error)
-    assert "code.existingSecret" in error.remedy
-
-
-@pytest.mark.parametrize("url", ["-oProxyCommand=x", "ext::sh -c x", "/plain/path", "https://h"])
-def test_what_is_no_url_is_refused(url: str, work: Workspace) -> None:
-    error = refused(url, "main", work)
-    assert (error.code, "code.url" in error.cause) == (Exit.CONFIG, True)
-
-
-@pytest.mark.parametrize("ref", ["", "--upload-pack=x", "a b", "a..b", "HEAD~1"])
-def test_what_is_no_ref_is_refused(ref: str, work: Workspace) -> None:
-    error = refused("https://host/x", ref, work)
-    assert (error.code, "code.ref" in error.cause) == (Exit.CONFIG, True)
 
 
 def test_without_git_the_remedy_is_an_image(
