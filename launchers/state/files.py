@@ -12,6 +12,7 @@ import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from launchers.exits import Exit, LaunchError
 from launchers.system import lookup
@@ -19,17 +20,37 @@ from launchers.system import lookup
 SIZES = ".sizes.json"
 """Name in the archive of the JSON object of the sizes of files that it does not hold."""
 UNREAD = -1
-"""Size of a file that could not be read."""
+"""Size of a file or folder that could not be read."""
 
 
-def files(home: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the regular files below a folder by relative name; links are not followed."""
-    for folder, folders, names in os.walk(home):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(folder) / name
-            if path.is_file() and not path.is_symlink():
-                yield path.relative_to(home).as_posix(), path
+def walk(home: Path, below: str = "") -> Iterator[tuple[str, os.stat_result | OSError]]:
+    """Yield the relative names of what a folder holds, and the status; links are not followed.
+
+    Yields the error for a file or folder that cannot be read; what is gone meanwhile is left out.
+
+    Raises:
+        OSError: the folder itself cannot be listed.
+    """
+    try:
+        names = sorted(os.listdir(home / below))
+    except OSError as error:
+        if not below:
+            raise
+        if not isinstance(error, lookup.ABSENT):
+            yield below, error
+        return
+    for name in (f"{below}/{each}" if below else each for each in names):
+        try:
+            status = (home / name).lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield name, error
+            continue
+        if S_ISDIR(status.st_mode):
+            yield from walk(home, name)
+        else:
+            yield name, status
 
 
 def excerpt(path: Path, head: int, tail: int) -> tuple[bytes, bool]:
@@ -49,7 +70,7 @@ def excerpt(path: Path, head: int, tail: int) -> tuple[bytes, bool]:
 
 
 def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
-    """Return the archive; a file that is gone is left out, one that can't be read has no size."""
+    """Return the archive; a file that is gone is left out, what can't be read has no size."""
     buffer, sizes = io.BytesIO(), {}
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
 
@@ -58,14 +79,18 @@ def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
             info.size, info.mtime = len(content), int(changed)
             tar.addfile(info, io.BytesIO(content))
 
-        for name, path in files(home):
+        for name, found in walk(home):
+            path = home / name
             try:
-                size, changed = path.stat().st_size, path.stat().st_mtime
+                if isinstance(found, OSError):
+                    raise found
+                if not S_ISREG(found.st_mode):
+                    continue
                 if any(re.fullmatch(each, name) for each in patterns):
                     content = excerpt(path, cut, cut)[0] if cut else path.read_bytes()
-                    add(name, content, changed)
+                    add(name, content, found.st_mtime)
                 else:
-                    sizes[name] = size
+                    sizes[name] = found.st_size
             except FileNotFoundError:
                 continue
             except OSError:

@@ -1,11 +1,13 @@
 """Files of a run for a bundle: those of a list; each other one is reported by name."""
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Literal
+
+from launchers.state import files
 
 Treatment = Literal["data", "lines", "log"]
 """JSON, lines of JSON, or text of any kind."""
@@ -52,17 +54,21 @@ class Entry:
 
 
 def entries(home: Path) -> Iterator[Entry]:
-    """Yield all files of a run's folder in the order of their names; links are not followed."""
-    newest = _newest(home)
-    for folder, folders, files in os.walk(home):
-        folders.sort()
-        for file in sorted(files):
-            path = Path(folder) / file
-            name = path.relative_to(home).as_posix()
-            if path.is_symlink() or not path.is_file():
-                yield Entry(path=path, name=name, size=0, reason="not a regular file")
-                continue
-            yield _entry(path, name, path.stat().st_size, newest)
+    """Yield all files of a run's folder, and folders that cannot be listed; no link is followed.
+
+    Raises:
+        OSError: the run's folder cannot be listed.
+    """
+    found = dict(files.walk(home))
+    newest = _newest(found)
+    for name, status in found.items():
+        path = home / name
+        if isinstance(status, OSError):
+            yield Entry(path=path, name=name, size=0, reason=f"not readable ({status.strerror})")
+        elif not S_ISREG(status.st_mode):
+            yield Entry(path=path, name=name, size=0, reason="not a regular file")
+        else:
+            yield _entry(path, name, status.st_size, newest)
 
 
 def _entry(path: Path, name: str, size: int, newest: frozenset[str]) -> Entry:
@@ -78,7 +84,8 @@ def _entry(path: Path, name: str, size: int, newest: frozenset[str]) -> Entry:
     return Entry(path=path, name=name, size=size, treatment=treatment)
 
 
-def _newest(home: Path) -> frozenset[str]:
+def _newest(names: Iterable[str]) -> frozenset[str]:
     """Return the names of the attempts whose logs go in."""
-    numbers = sorted((p.name for p in (home / "attempts").glob("*") if p.name.isdecimal()), key=int)
+    found = {match[1] for match in map(re.compile(r"attempts/(\d+)(?:/|$)").match, names) if match}
+    numbers = sorted(found, key=int)
     return frozenset([*numbers[:1], *numbers[-ATTEMPTS:]])

@@ -67,7 +67,7 @@ def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(root: Path) ->
     (run,) = json.loads(out)["runs"]
     assert any("metrics.jsonl: not read" in n for n in run["notes"]) and run["checkpoints"] == [24]
     code, out, error = said(root, "bundle", "dpo", "--no-cluster", "--file", str(root / "b"))
-    assert code == 0 and "not readable (Permission denied)" in out, error
+    assert code == 0 and "not readable (Permission denied) (2 files" in out, error
 
 
 @pytest.mark.parametrize("hidden", ["", "/checkpoint-32", "/checkpoint-32/COMPLETE.json"])

@@ -4,6 +4,7 @@ import base64
 import errno
 import io
 import json
+import math
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +26,7 @@ from scripts.problem import Problem
 from scripts.report import Format, command, reading
 from scripts.report.command import Request
 from scripts.report.locate import located
+from tests.faults.errno_matrix import Seam
 from tests.scripts.observe.fixtures import JOBSETS, at
 from tests.scripts.observe.planted import jobset, rewrite, suspended
 from tests.scripts.observe.server import Cluster
@@ -193,22 +195,22 @@ def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Pa
     assert not any("outside" in each for each in found)
 
 
-def test_a_file_that_a_pod_cannot_read_is_named_and_not_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("call", "unread"),
+    [("open", "metrics.jsonl"), ("stat", "metrics.jsonl"), ("scandir", "attempts")],
+)
+def test_what_a_pod_cannot_read_is_named_and_not_left_out(
+    call: str, unread: str, tmp_path: Path
 ) -> None:
-    def read(path: Path) -> bytes:
-        if path.name == "metrics.jsonl":
-            raise OSError(errno.EIO, "Input/output error", str(path))
-        return real(path)
-
-    real, home = Path.read_bytes, tmp_path / "home"
-    home.mkdir()
+    home, seam = tmp_path / "home", Seam(tmp_path)
+    (home / "attempts").mkdir(parents=True)
     for name in ("metrics.jsonl", "plan.json"):
         (home / name).write_text("{}")
-    monkeypatch.setattr(Path, "read_bytes", read)
-    text = base64.encodebytes(files.archive(home, [".*"], 0))
-    assert unpack(text, tmp_path / "copy") == ["metrics.jsonl"]
-    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["plan.json"]
+    seam.call, seam.path, seam.number, seam.left = call, f"/home/{unread}", errno.EIO, math.inf
+    with seam.patched():
+        text = base64.encodebytes(files.archive(home, [r"\w+\.json.*"], 0))
+    assert unpack(text, tmp_path / "copy") == [unread]
+    assert (tmp_path / "copy" / "plan.json").exists()
 
 
 def test_a_run_that_is_not_there_is_refused() -> None:
