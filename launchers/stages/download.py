@@ -76,7 +76,7 @@ def _one(
         return fetch(client_for(what, kind), what, kind, partial)
 
     inputs = {"source": what.text}
-    return produce(STAGE, what.text, home, inputs, make, skip=False, holder=holder)
+    return produce(STAGE, what.text, home, inputs, make, skip=False, holder=holder, verifies=True)
 
 
 def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:

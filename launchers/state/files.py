@@ -32,7 +32,7 @@ def walk(home: Path, below: str = "") -> Iterator[tuple[str, os.stat_result | OS
         OSError: the folder itself cannot be listed.
     """
     try:
-        names = sorted(os.listdir(home / below))
+        names = sorted(each.name for each in (home / below).iterdir())
     except OSError as error:
         if not below:
             raise

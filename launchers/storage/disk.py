@@ -86,10 +86,24 @@ def require_space(folder: Path, needed: int) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents, if missing, so that a power loss does not remove them."""
+    """Create a folder and its parents, if missing, so that a power loss does not remove them.
+
+    Raises:
+        LaunchError: CONFIG if one is a file; IO if one is a link to nothing.
+    """
     if not lookup.is_dir(folder):
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileExistsError as error:
+            if not lookup.exists(folder):  # a link to what is not mounted
+                raise lookup.unknown(error, folder) from None
+            raise LaunchError(
+                Exit.CONFIG,
+                f"{folder} is a file, and the launcher needs a folder there",
+                "rename the file, or choose another workspace",
+                id="disk-not-folder",
+            ) from None
         flush(folder.parent)
 
 

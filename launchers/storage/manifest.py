@@ -68,13 +68,17 @@ def digest_folder(
 
     One file is the only entry; ``follow`` digests the targets of symbolic links. ``known`` files
     are not read.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or a listed file is gone.
     """
     is_dir = lookup.is_dir(folder)
     found = list(files(folder, skip)) if is_dir else [folder]
     start = folder if is_dir else folder.parent
 
     def made(path: Path) -> Entry:
-        return known.get(identity(path)) or entry(path.resolve() if follow else path)
+        at = path.resolve() if follow else path
+        return known.get(identity(path)) or lookup.existing(lambda: entry(at), path)
 
     entries = each(made, found, READERS)
     return {p.relative_to(start).as_posix(): e for p, e in zip(found, entries, strict=True)}

@@ -8,7 +8,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -83,6 +83,7 @@ def produce(
     skip: bool,
     holder: str,
     is_cache: bool = False,
+    verifies: bool = False,
 ) -> Outcome:
     """Make an output unless it is up to date.
 
@@ -95,6 +96,8 @@ def produce(
         skip: SKIP_<STAGE>=1: use the existing output.
         holder: name of the maker, shown to processes that wait for the lock.
         is_cache: only the launcher writes there: a folder without a marker is half removed.
+        verifies: ``make`` compares files that it finds with their digests, and removes others: it
+            gets those of which a torn marker or note does not say what they were made from, too.
 
     Raises:
         LaunchError: INPUT_MISSING when a skipped output does not exist; QUOTA, IO from the disk;
@@ -111,12 +114,16 @@ def produce(
             disk.make_folder(path.parent)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
                 restore(path)
-                found = usable(path, wanted)  # another process may have made it meanwhile
-                if found is None:
+                found, wrong = _examined(path, wanted)  # another may have made it meanwhile
+                if found is None or wrong:
                     if is_cache and marker.read(path) is None:
                         disk.remove(path)
                     state = "done"
-                    found = _made(stage, name, path, wanted, make, lock)
+                    wrong = wrong or (_torn(path) if verifies else [])
+                    found = _made(stage, name, path, wanted, make, wrong, verifies)
+                    lock.check()
+                    run_lease.check()
+                    into_place(path)
     seconds = time.monotonic() - started
     sizes = {"files": len(found.manifest), "bytes": manifest.total(found.manifest)}
     logs.info(f"{stage} {state}", name=name, path=path, **sizes, seconds=seconds)
@@ -147,37 +154,50 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
 
 def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
     """Return the marker at ``path`` if its inputs match and its files are intact."""
+    found, problems = _examined(path, wanted)
+    return None if problems else found
+
+
+def _examined(path: Path, wanted: Mapping[str, Any]) -> tuple[Marker | None, list[str]]:
+    """Return the marker at ``path`` if its inputs match, and what ``manifest.verify`` finds."""
     found = marker.read(path)
     if found is None or found.inputs != wanted:
-        return None
+        return None, []
     problems = manifest.verify(path, found.manifest, manifest.total(found.manifest) <= FULL)
     if problems:
         logs.warning("output damaged", path=path, problems=len(problems), first=problems[0])
-        return None
-    return found
+    return found, problems
+
+
+def _torn(path: Path) -> list[str]:
+    """Return the files of an output with a torn marker, in the form of ``manifest.verify``."""
+    if not lookup.exists(path / marker.NAME) or marker.read(path) is not None:
+        return []
+    found = [*manifest.files(path, (marker.NAME,)), path / marker.NAME]
+    return [f"{each.relative_to(path).as_posix()}: {marker.NAME} is torn" for each in found]
 
 
 def _made(
-    stage: str, name: str, path: Path, wanted: dict[str, Any], make: Make, lock: Lock
+    stage: str,
+    name: str,
+    path: Path,
+    wanted: dict[str, Any],
+    make: Make,
+    wrong: Sequence[str],
+    verifies: bool,
 ) -> Marker:
-    """Make the output in its partial folder and rename it."""
+    """Make the output in its partial folder, or repair there what is ``wrong``."""
     folder = partial_path(path)
+    salvage(path, wrong)
     refuse_foreign(stage, path)
-    salvage(path, wanted)
-    found = usable(folder, wanted)  # killed between marker and rename
-    if found is None:
-        begin(folder, wanted)
-        logs.info(f"{stage} start", name=name, path=path)
-        started = time.monotonic()
-        with log_periodically(
-            f"{stage} working", lambda: {"name": name, "bytes": disk.size(folder)}
-        ):
-            made = make(folder) or Made()
-            found = _seal(folder, wanted, made, time.monotonic() - started)
-    lock.check()
-    run_lease.check()
-    into_place(path)
-    return found
+    if not wrong and (found := usable(folder, wanted)):  # killed between marker and rename
+        return found
+    begin(folder, wanted, verifies=verifies)
+    logs.info(f"{stage} start", name=name, path=path)
+    started = time.monotonic()
+    with log_periodically(f"{stage} working", lambda: {"name": name, "bytes": disk.size(folder)}):
+        made = make(folder) or Made()
+        return _seal(folder, wanted, made, time.monotonic() - started)
 
 
 def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
@@ -253,28 +273,31 @@ def refuse_links(partial: Path, files: Iterable[Path]) -> None:
             )
 
 
-def salvage(path: Path, wanted: dict[str, Any]) -> None:
-    """Rename a damaged output of these inputs to a partial one, to be repaired.
+def salvage(path: Path, wrong: Sequence[str]) -> None:
+    """Rename an output with damage, as ``manifest.verify`` says it, to a partial one, to repair it.
 
     A changed file that is none of weights or rows may be edited, and is renamed first.
     """
-    found = marker.read(path)
-    if found is not None and found.inputs == wanted:
-        wrong = manifest.verify(path, found.manifest, manifest.total(found.manifest) <= FULL)
+    if wrong:
         names = [each.partition(": ")[0] for each in wrong if not each.endswith(": missing")]
-        disk.keep(path, [path / name for name in names if not name.endswith(BULK)])
+        own = (*BULK, marker.NAME)
+        disk.keep(path, [path / name for name in names if not name.endswith(own)])
         discard(partial_path(path))
         path.rename(partial_path(path))
         flush(path.parent)  # before ``begin`` removes the marker, which shows who made it
 
 
-def begin(partial: Path, wanted: dict[str, Any]) -> None:
-    """Keep files of an earlier attempt with the same inputs; remove others."""
+def begin(partial: Path, wanted: dict[str, Any], *, verifies: bool = False) -> None:
+    """Keep files of an earlier attempt with the same inputs; remove others.
+
+    ``verifies``: as of ``produce``.
+    """
     left = marker.read(partial)
     recorded: object = None if left is None else dict(left.inputs)
     with contextlib.suppress(ValueError):
         recorded = json.loads(lookup.text(partial / RECORD) or "")
-    if recorded != wanted:
+    is_torn = recorded is None and {RECORD, marker.NAME} & lookup.entries(partial).keys()
+    if recorded != wanted and not (is_torn and verifies):
         discard(partial)
         partial.mkdir()
     replace(partial / RECORD, json.dumps(wanted, sort_keys=True) + "\n")

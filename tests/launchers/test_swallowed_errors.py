@@ -64,7 +64,8 @@ ALLOWED: dict[str, str] = {
     "what a person reads about a run: it names what could not be read": """
         state/command.py:main state/document.py:State.is_folder state/document.py:State.names
         state/document.py:State.text state/document.py:State._metrics
-        state/document.py:State.modified state/files.py:archive state/files.py:walk state/contents.py:_is_run
+        state/document.py:State.modified state/files.py:archive state/contents.py:_is_run
+        state/files.py:walk
     """,
     "a touch: its reader judges that it is missing": """
         hang/alive.py:beating hang/alive.py:_renew hang/workspace_watch.py:WorkspaceWatch._touch

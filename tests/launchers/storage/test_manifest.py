@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from launchers.exits import LaunchError
 from launchers.storage import manifest
+from launchers.system import lookup
 
 name = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
 trees = st.dictionaries(
@@ -98,5 +100,6 @@ def test_skipped_names_are_skipped_at_the_top_only(tmp_path: Path) -> None:
 
 def test_a_link_to_nowhere_can_not_be_followed(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to("gone")
-    with pytest.raises(FileNotFoundError, match="gone"):
+    with pytest.raises(LaunchError) as unknown:
         manifest.digest_folder(tmp_path, follow=True)
+    assert unknown.value.id == lookup.ID

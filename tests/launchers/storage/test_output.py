@@ -161,6 +161,17 @@ def test_a_file_behind_a_link_to_another_volume_is_kept_and_no_bytecode(path: Pa
     assert [each.name for each in path.parent.glob("m.kept-*/**/*") if each.is_file()] == ["mine"]
 
 
+def test_a_file_where_a_folder_is_needed_is_the_users_and_a_link_to_nothing_unknown(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "models").touch()
+    (tmp_path / "data").symlink_to(tmp_path / "away")
+    for name, id in (("models", "disk-not-folder"), ("data", lookup.ID)):
+        with pytest.raises(LaunchError) as refused:
+            run(tmp_path / name / "m", never)
+        assert refused.value.id == id
+
+
 def test_a_link_to_a_volume_that_is_not_mounted_is_no_missing_output(path: Path) -> None:
     path.parent.mkdir()
     path.symlink_to(path.parent / "away")
@@ -190,20 +201,37 @@ def test_of_two_producers_one_makes_and_the_other_finds_it(path: Path) -> None:
     assert ends[0][1] == ends[1][1] != ""
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
-def test_a_damaged_output_is_noticed_and_repaired(path: Path, damage: str) -> None:
-    whole = run(path, writer(a="12", b="34")).digest
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "torn marker", "torn note"])
+def test_a_damaged_output_is_noticed_and_repaired_and_read_twice(
+    path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once before the lock is free, and once under it; what has a torn note is not deleted."""
+    whole = run(path, writer(a="12", **{"b.bin": "34"})).digest
     if damage == "missing":
         (path / "a").unlink()
-    else:
+    elif not damage.startswith("torn"):
         (path / "a").write_text("1" if damage == "cut" else "13")
+    else:
+        (path / marker.NAME).write_text("")
+    if damage == "torn note":
+        (path / marker.NAME).rename(path / output.RECORD)
+        path.rename(output.partial_path(path))
 
     def repair(folder: Path) -> None:
-        assert (folder / "b").read_text() == "34"  # what is whole is there to be kept
+        assert (folder / "b.bin").read_text() == "34"  # what is whole is there to be kept
         (folder / "a").write_text("12")
 
-    repaired = run(path, repair)
-    assert (repaired.state, repaired.digest) == ("done", whole)
+    def verify(folder: Path, listed: manifest.Manifest, full: bool) -> list[str]:
+        reads.append(full)
+        return real(folder, listed, full)
+
+    reads, real = list[bool](), manifest.verify
+    with monkeypatch.context() as patched:
+        patched.setattr(manifest, "verify", verify)
+        repaired = output.produce(
+            "download", "m", path, {"v": 1}, repair, skip=False, holder="t", verifies=True
+        )
+    assert (repaired.state, repaired.digest) == ("done", whole) and sum(reads) <= 2
 
 
 def test_a_large_output_is_compared_by_sizes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
