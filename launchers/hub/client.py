@@ -1,11 +1,14 @@
 """Interface of a hub's client: the files of a repository, and the meaning of errors."""
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Literal, Protocol
+from urllib.parse import urlsplit
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk
@@ -13,15 +16,11 @@ from launchers.storage import disk
 _NOT_IN_NAMES = re.compile(r"^[A-Za-z]:|[\x00-\x1f\x7f\\\ud800-\udfff]")
 _HTTP_MODULES = ("http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib3")
 _DISK_ERROR_TEXTS = {
-    "No space left": errno.ENOSPC,
-    "os error 28": errno.ENOSPC,
     "quota exceeded": errno.EDQUOT,
-    "os error 122": errno.EDQUOT,
-    "Input/output error": errno.EIO,
-    "os error 5)": errno.EIO,
-    "Permission denied": errno.EACCES,
-    "Read-only file system": errno.EROFS,
+    **{os.strerror(n): n for n in (*disk.FULL, *disk.FAULTS, errno.EACCES, errno.EROFS)},
 }
+_NUMBER = re.compile(r"os error (\d+)")
+"""How Rust writes an errno."""
 
 
 UNKNOWN = -1
@@ -128,9 +127,10 @@ def disk_failure_from_text(text: str) -> Failure | None:
     >>> failure.error.code.name
     'QUOTA'
     """
-    for part, number in _DISK_ERROR_TEXTS.items():
-        if part.lower() in text.lower():
-            return disk_failure(OSError(number, part))
+    said = [number for part, number in _DISK_ERROR_TEXTS.items() if part.lower() in text.lower()]
+    for number in [*map(int, _NUMBER.findall(text)), *said]:
+        if found := disk_failure(OSError(number, os.strerror(number))):
+            return found
     return None
 
 
@@ -144,15 +144,23 @@ def http_status(error: BaseException) -> int | None:
     return None
 
 
+def http_host(error: BaseException) -> str:
+    """Return the host whose answer an error or one of its causes is; empty without one."""
+    urls = (getattr(getattr(cause, "response", None), "url", None) for cause in _chain(error))
+    return next((urlsplit(str(url)).netloc for url in urls if url), "")
+
+
 def is_network_error(error: BaseException) -> bool:
-    """Return whether a connection failed: refused, reset, timed out, unknown host.
+    """Return whether a connection failed: refused, reset, timed out, unknown host, no JSON.
+
+    A proxy may answer with a page of its own in place of the hub's JSON.
 
     >>> reset, full = ConnectionResetError(104, "reset"), OSError(28, "full")
     >>> is_network_error(reset), is_network_error(full)
     (True, False)
     """
     return any(
-        isinstance(cause, ConnectionError | TimeoutError)
+        isinstance(cause, ConnectionError | TimeoutError | JSONDecodeError)
         or type(cause).__module__.split(".")[0] in _HTTP_MODULES
         for cause in _chain(error)
     )

@@ -3,6 +3,7 @@
 import os
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from launchers.config.sources import RepoType, Source
 from launchers.exits import Exit, LaunchError
@@ -13,6 +14,7 @@ from launchers.hub.client import (
     Listing,
     disk_failure,
     disk_failure_from_text,
+    http_host,
     http_status,
     is_network_error,
     permanent,
@@ -60,7 +62,9 @@ class HuggingFace:
             files_metadata=True,
             timeout=60,
         )
-        files = tuple(_file(sibling) for sibling in getattr(info, "siblings", None) or ())
+        if (siblings := getattr(info, "siblings", None)) is None:
+            raise ConnectionError("the hub returned no list of files")
+        files = tuple(_file(sibling) for sibling in siblings)
         return Listing(commit=info.sha or self._source.revision, files=files)
 
     def fetch(self, file: HubFile, commit: str, folder: Path, *, from_scratch: bool) -> None:
@@ -91,6 +95,11 @@ class HuggingFace:
         if name == "GatedRepoError":
             remedy = f"accept its licence on the hub, and {SECRET_REMEDY}"
             return permanent(Exit.AUTH, f"{what} is gated", remedy, id="huggingface-gated")
+        own = urlsplit(self._hub.HfApi(endpoint=self._endpoint).endpoint).netloc
+        if status in (403, 404) and name == "HfHubHTTPError" and http_host(error) != own:
+            # of the storage, by an address that the hub has signed for some time
+            storage = f"{what}: the hub's storage returned HTTP {status}"
+            return _unavailable(storage, transient=True)
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(

@@ -26,8 +26,8 @@ from launchers.storage.seal_check import (
     Header,
     file_part,
     header,
+    lost,
     sizes_of,
-    zero_tail,
 )
 from launchers.system import lookup
 from launchers.system.threads import each
@@ -257,9 +257,8 @@ def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> Tensors:
     for file, found in headers.items():
         if found.size != sizes[file] or not found.size:
             raise _damaged(folder, name, file, sizes[file], found.size)
-        if tensor := zero_tail(folder / file, found):
-            says = f"{name}: {file} ends in zeros, from within {tensor} on"
-            raise refusal("model-file-zeros", says)
+        if wrong := lost(folder / file, found):
+            raise refusal("model-file-zeros", f"{name}: {file} {wrong}")
     tensors = {key: (file, head) for file, head in headers.items() for key in head.tensors}
     absent = {key for key, file in index.items() if key and key not in headers[file].tensors}
     if absent:

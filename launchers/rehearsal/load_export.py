@@ -23,7 +23,7 @@ from launchers.rehearsal.early_read import Noted
 from launchers.rehearsal.export_settings import document, other_settings, unended, unserved
 from launchers.rehearsal.measured import Loaded
 from launchers.storage.manifest import READERS, Identity, identity
-from launchers.storage.seal_check import header, zero_tail
+from launchers.storage.seal_check import header, lost
 from launchers.system.host_memory import available
 from launchers.system.threads import each
 from launchers.units import GIB
@@ -182,10 +182,10 @@ def _place(size: int, compares: bool) -> str:
 
 
 def zeros(folder: Path) -> list[str]:
-    """Return the files that end in zeros: a storage has lost what was written."""
+    """Return the files with zeros or a hole where a storage has lost what was written."""
     paths = sorted(folder.glob("*.safetensors"))
-    found = [(path.name, zero_tail(path, header(path, path.stat().st_size))) for path in paths]
-    return [f"{name} ends in zeros from within {tensor} on" for name, tensor in found if tensor]
+    found = [(path.name, lost(path, header(path, path.stat().st_size))) for path in paths]
+    return [f"{name} {wrong}" for name, wrong in found if wrong]
 
 
 def not_finite(folder: Path, known: Mapping[Identity, list[str]]) -> list[str]:

@@ -20,7 +20,7 @@ from launchers.rehearsal.measured import Loaded, gather, has_resumed
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
 from launchers.storage import disk
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace
+from launchers.system.atomic_file import known_object, read_object, replace
 
 REHEARSAL = Rehearsal()
 
@@ -29,9 +29,15 @@ def begin(launch: Launch, digest: str) -> None:
     """Remove the files of an earlier rehearsal (on rank 0), unless this start continues it.
 
     Nothing happens without ``launch.rehearse``.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or the progress of before is torn.
     """
     work = launch.work
-    if not launch.rehearse or is_continued(read_object(work.progress), digest):
+    if not launch.rehearse:
+        return
+    before = known_object(work.progress, f"remove {work.home} to rehearse from the beginning")
+    if is_continued(before, digest):
         return
     for path in lookup.matching(work.home, "*"):
         if work.lock.name not in path.name:  # nor the files by which a lock changes hands

@@ -211,10 +211,10 @@ def check_versions(resume: Checkpoint, recipe: Recipe, names: Iterable[str]) -> 
 
     Raises:
         LaunchError: CONFIG naming each version and source that differs, before and now, unless the
-            recipe allows it.
+            recipe allows it; IO if the record is torn.
     """
-    name, before = resume.path.name, record.read(resume.path / checkpoint.FEATURES)
-    if not before:
+    name, before = resume.path.name, resume.features
+    if "versions" not in before:
         logs.warning("resume versions unknown", checkpoint=name)
         return
     changed = "; ".join(record.differences(before, names))

@@ -7,12 +7,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from launchers.exits import Exit, LaunchError
+from launchers.storage import disk
 from launchers.system import lookup
 from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 
@@ -26,9 +27,18 @@ _NETWORK = (
     r"|RPC failed|unexpected disconnect|Empty reply from server|returned error: (?:429|5\d\d)"
     r"|kex_exchange_identification"
 )
+_TRANSPORT = r"unable to access '\w+://(?!.*returned error: [1-4])"
+"""Any other failure of git's HTTP client: TLS, a proxy, HTTP/2."""
+
+
+def _said(numbers: Iterable[int]) -> str:
+    """Return a pattern of what git prints for errors of the system, in the locale C."""
+    return "|".join(re.escape(os.strerror(number)) for number in numbers)
+
+
 _RULES: tuple[tuple[str, str, Exit, str], ...] = (
-    ("git-disk-full", r"No space left|[Qq]uota exceeded", Exit.QUOTA, SPACE_REMEDY),
-    ("git-disk-fault", r"Input/output error|Stale file handle", Exit.IO, STORAGE_REMEDY),
+    ("git-disk-full", rf"{_said(disk.FULL)}|[Qq]uota exceeded", Exit.QUOTA, SPACE_REMEDY),
+    ("git-disk-fault", _said(disk.FAULTS), Exit.IO, STORAGE_REMEDY),
     (
         "git-host-key",
         r"No \S+ host key is known|REMOTE HOST IDENTIFICATION|Host key verification failed",
@@ -70,7 +80,7 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
     ),
     (
         "git-unavailable",
-        _NETWORK,
+        rf"{_NETWORK}|{_TRANSPORT}",
         Exit.UNAVAILABLE,
         "check the pods' network access to the git server; a restart retries",
     ),

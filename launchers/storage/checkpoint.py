@@ -24,7 +24,7 @@ from launchers import logs
 from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest, run_lease, seal_check
 from launchers.storage.chunk_digests import Comparison
-from launchers.system import lookup
+from launchers.system import atomic_file, lookup
 from launchers.system.atomic_file import FOREIGN, flush, partial_of, read_object, replace
 
 COMPLETE = "COMPLETE.json"
@@ -68,7 +68,13 @@ class Checkpoint:
     @property
     def owes_evaluation(self) -> bool:
         """Return whether the run was stopped before the evaluation of its step had ended."""
-        return bool(read_object(self.path / FEATURES).get("owes_evaluation"))
+        return bool(self.features.get("owes_evaluation"))
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """Return the record of the software that saved it; empty if an older launcher did."""
+        remedy = f"restore it, or remove {self.path.name}"
+        return atomic_file.known_object(self.path / FEATURES, remedy)
 
     @property
     def is_merged_whole(self) -> bool:
@@ -337,15 +343,18 @@ def _foreign(folder: Path, mark: Mapping[str, Any]) -> str:
     the run that holds it; in its attempts it may have had other names, if its folder was moved.
     """
     work = _work(folder)
-    run, saved, inputs = mark.get("run"), mark.get("inputs"), read_object(work.inputs)
+    remedy = f"write into it what {COMPLETE} of a checkpoint of this run has under inputs"
+    inputs = atomic_file.known_object(work.inputs, remedy)
+    run, saved = mark.get("run"), mark.get("inputs")
     if not run or not inputs:
         return ""
     made_of = saved if isinstance(saved, Mapping) else {}
     if changed := sorted(k for k in {*inputs, *made_of} if inputs.get(k) != made_of.get(k)):
         return f"it is of run {run}, with another {', '.join(changed)}"
     starts = (work.attempts / name / START for name in lookup.entries(work.attempts))
-    is_own = run == work.run or run in {str(read_object(path).get("run", "")) for path in starts}
-    return "" if is_own else f"it is of run {run}"
+    remedy = "remove it, if the run's folder was not moved in that attempt"
+    before = (atomic_file.known_object(path, remedy).get("run") for path in starts)
+    return "" if run == work.run or run in before else f"it is of run {run}"
 
 
 def _parse(text: str) -> _Seal:
@@ -378,9 +387,10 @@ def sealed_files(folder: Path) -> tuple[Mapping[str, int], Mapping[str, str]]:
     """Return the sizes and the digests of a complete checkpoint's files, by name.
 
     Raises:
-        ValueError, LaunchError: the manifest cannot be read.
+        ValueError, LaunchError: the manifest cannot be read, or is gone.
     """
-    found = _parse(lookup.text(folder / COMPLETE) or "")
+    path = folder / COMPLETE
+    found = _parse(lookup.existing(lambda: path.read_text(encoding="utf-8"), path))
     return found.sizes, found.digests
 
 

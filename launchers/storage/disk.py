@@ -19,8 +19,13 @@ from launchers.system.remedies import SPACE_REMEDY, STORAGE_REMEDY
 from launchers.system.threads import each
 
 _FAULT = (Exit.IO, STORAGE_REMEDY, "disk-fault")
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FAULTS = (
+    errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO,
+)  # fmt: skip
+"""Errors of a full disk, and of a broken one."""
 _MEANING = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), (Exit.QUOTA, SPACE_REMEDY, "disk-full")),
+    **dict.fromkeys(FULL, (Exit.QUOTA, SPACE_REMEDY, "disk-full")),
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
         (
@@ -29,10 +34,7 @@ _MEANING = {
             "disk-permission",
         ),
     ),
-    **dict.fromkeys(
-        (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
-        _FAULT,
-    ),
+    **dict.fromkeys(FAULTS, _FAULT),
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
 

@@ -78,7 +78,7 @@ def digest_folder(
 
     def made(path: Path) -> Entry:
         at = path.resolve() if follow else path
-        return known.get(identity(path)) or lookup.existing(lambda: entry(at), path)
+        return lookup.existing(lambda: known.get(identity(path)) or entry(at), path)
 
     entries = each(made, found, READERS)
     return {p.relative_to(start).as_posix(): e for p, e in zip(found, entries, strict=True)}

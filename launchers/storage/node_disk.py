@@ -26,7 +26,7 @@ from launchers import logs
 from launchers.exits import LaunchError
 from launchers.storage import checkpoint, chunk_digests, disk, manifest
 from launchers.storage.checkpoint import PENDING, Checkpoint, rank_digests
-from launchers.system.atomic_file import flush, read_object, replace
+from launchers.system.atomic_file import flush, known_object, read_object, replace
 from launchers.system.threads import each
 
 FOLDER, LIMIT = "DPO_LOCAL_FOLDER", "DPO_LOCAL_BYTES"
@@ -84,9 +84,14 @@ def announce(folder: Path, written: Sequence[Written]) -> None:
 
 
 def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
-    """Yield checkpoints newer than the newest complete one, with what ranks have written."""
+    """Yield checkpoints newer than the newest complete one, with what ranks have written.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or the note of one is torn.
+    """
     for found in checkpoint.newest_and_rejected(checkpoints)[1]:
-        ranks = read_object(found.path / PENDING).get("ranks")
+        remedy = "remove it to give this checkpoint up, and resume from an older one"
+        ranks = known_object(found.path / PENDING, remedy).get("ranks")
         if ranks and found.id == checkpoint.UNSEALED:
             yield found.path, ranks
 

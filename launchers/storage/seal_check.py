@@ -6,11 +6,15 @@ file after its rank has flushed and noted it.
 """
 
 import contextlib
+import errno
 import json
 import math
+import os
 import pickle
 import re
+from bisect import bisect
 from collections.abc import Iterable, Mapping
+from io import FileIO
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, NamedTuple
@@ -33,6 +37,8 @@ _VOCABULARY = re.compile("emb|wte|head|output")
 _MAY_BE_ZERO = re.compile(r"lora_|bias|(?:o|out|down|c)_proj|\b(?:w2|wo)\b")
 """Names of tensors that are zeros at first: LoRA's B, and outputs of blocks that are added."""
 WEIGHTS, WEIGHTS_INDEX = ".safetensors", ".safetensors.index.json"
+_BESIDE, _MOST_HOLES = 8, 1000
+"""Bytes beside a hole that are read, at least one number; and holes of a file."""
 _LONGEST_HEADER = 100_000_000
 """Bytes that a header of safetensors may have (its format's limit)."""
 
@@ -187,6 +193,67 @@ def zero_tail(path: Path, head: Header) -> str:
         else:
             return ""
     return ""
+
+
+def lost(path: Path, head: Header) -> str:
+    """Return what shows that a storage has lost a part of a file of weights; empty if nothing does.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    if tensor := zero_tail(path, head):
+        return f"ends in zeros, from within {tensor} on"
+    return f"has a hole within {tensor}" if (tensor := holed(path, head)) else ""
+
+
+def holed(path: Path, head: Header) -> str:
+    """Return a tensor in which a hole of a sparse file begins or ends; empty if none is damage.
+
+    Writes that a crash has lost leave holes with weights right beside them. A file system that does
+    not store zeros makes holes of whole blocks: they begin and end amid zeros, or between rows.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    spans = sorted((*each["data_offsets"], name) for name, each in head.tensors.items())
+    cut, whole = list[str](), 0
+    for begin, end in _holes(path, head.size):
+        if any(file_part(path, begin, end)):  # the file system is wrong
+            continue
+        for edge, side in ((begin, -1), (end, 0)):
+            at = edge - head.start
+            first, after, name = spans[max(0, bisect(spans, (at,)) - 1)]
+            shape = head.tensors[name]["shape"]
+            row = (after - first) // max(1, math.prod(shape[:-1]))
+            if not first < at < after or not (at - first) % row:
+                continue
+            if any(file_part(path, edge + side * _BESIDE, edge + (side + 1) * _BESIDE)):
+                cut.append(name)
+            else:
+                whole += 1
+    return cut[0] if len(cut) > whole else ""
+
+
+def _holes(path: Path, size: int) -> list[tuple[int, int]]:
+    """Return begin and end of the first holes of a file; none where its file system tells none."""
+
+    def ask() -> list[tuple[int, int]]:
+        found, at = list[tuple[int, int]](), 0
+        with path.open("rb", buffering=0) as handle:
+            while len(found) < _MOST_HOLES and (begin := seek(handle, at, os.SEEK_HOLE)) < size:
+                at = seek(handle, begin, os.SEEK_DATA)
+                found.append((begin, at))
+        return found
+
+    def seek(handle: FileIO, at: int, what: int) -> int:
+        try:
+            return handle.seek(at, what)
+        except OSError as error:
+            if error.errno in (errno.ENXIO, errno.EINVAL, errno.EOPNOTSUPP):  # no more, or unknown
+                return size
+            raise
+
+    return lookup.certain(ask, path) or []
 
 
 def file_part(path: Path, begin: int, end: int | None = None) -> bytes:

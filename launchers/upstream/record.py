@@ -1,11 +1,9 @@
 """Record in a checkpoint of the software that trained it; a resume compares it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from launchers import version
-from launchers.system.atomic_file import read_object
 from launchers.upstream import source
 from launchers.upstream.patches import Function, Verdict
 from launchers.upstream.table import of_feature
@@ -68,18 +66,12 @@ def document(verdicts: Iterable[Verdict]) -> dict[str, dict[str, object]]:
     }
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the record of a checkpoint; empty for one made before there were records."""
-    found = read_object(path)
-    return found if "versions" in found else {}
-
-
 def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]:
     """Compare a checkpoint's record with the installed packages; return a sentence for each change.
 
     Patches, functions and packages that only one of the two sides knows are left out: they come
     from another launcher or another ``recipe.reference``, not from another upstream.
-    ``before`` is the checkpoint's record, as ``read`` returns it.
+    ``before`` is the checkpoint's record.
     """
     return [*_changed_versions(before["versions"]), *_changed_patches(before, features)]
 

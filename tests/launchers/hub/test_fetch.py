@@ -8,7 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
+from huggingface_hub.errors import HfHubHTTPError
 
 from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
@@ -186,6 +188,40 @@ def test_a_mirror_that_lists_no_sizes_is_downloaded_from(
     assert tree(model_at("hf://o/m@main", work)) == MODEL
     sized = SimpleNamespace(rfilename="a", size=None, lfs=None, blob_id=None)
     assert known(sized).size == UNKNOWN
+
+
+def answered(status: int, host: str) -> Exception:
+    url = f"https://{host}/x"
+    response = httpx.Response(status, request=httpx.Request("GET", url))
+    return HfHubHTTPError(f"{status} for {url}", response=response)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "is_transient"),
+    [
+        (answered(403, "huggingface.co"), Exit.AUTH, False),
+        (answered(403, "cas-bridge.xethub.hf.co"), Exit.UNAVAILABLE, True),
+        (answered(404, "cdn-lfs.hf.co"), Exit.UNAVAILABLE, True),
+        (json.JSONDecodeError("a proxy's page", "<html>", 0), Exit.UNAVAILABLE, True),
+        (RuntimeError("I/O error: Stale file handle (os error 116)"), Exit.IO, False),
+        (RuntimeError("reset by peer (os error 104)"), Exit.UNAVAILABLE, True),
+    ],
+)
+def test_what_stands_between_hub_and_disk_is_no_answer_of_the_hub(
+    error: Exception, code: Exit, is_transient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "https://huggingface.co")
+    client = huggingface.HuggingFace(parse_source("hf://o/m@main", "recipe.model"), "model")
+    found = client.translate(error)
+    assert found is not None and (found.error.code, found.transient) == (code, is_transient)
+
+
+def test_no_list_of_files_is_no_empty_one(
+    hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(sha="c", siblings=None)
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: found)
+    assert refused("hf://o/m@main", work).code == Exit.UNAVAILABLE
 
 
 def listed(*names: str) -> Listing:

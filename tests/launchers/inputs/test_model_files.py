@@ -11,7 +11,7 @@ import pytest
 
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.models import template
-from launchers.storage.seal_check import header, zero_tail
+from launchers.storage.seal_check import header, lost, zero_tail
 from launchers.system import lookup
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import (
@@ -140,6 +140,29 @@ def test_a_file_that_ends_in_zeros_is_damaged_unless_they_may_be_weights(
     else:
         path.write_bytes(path.read_bytes() + bytes(end))
     assert zero_tail(path, header(path, whole)) == (name if is_damaged else "")
+
+
+@pytest.mark.parametrize("zeros", [0, 1000])
+@pytest.mark.parametrize("begin", [4096, 200_704])
+def test_a_hole_beside_weights_is_damage_and_one_within_rows_of_zeros_is_none(
+    tmp_path: Path, zeros: int, begin: int
+) -> None:
+    """Zeros in so many rows, which are longer than the hole, in its middle or over two tensors."""
+    path, size, end = tmp_path / "w", 2 * model_folder.HIDDEN, begin + 8192
+    rows = [bytes(range(1, size + 1))] * ROWS
+    first = begin // size - 100
+    rows[first : first + zeros] = [bytes(size)] * zeros
+    data = b"".join(rows)
+    for name in ("a", "ab"):
+        write_weights(path, {name: data[:204_800], QUERY: data[204_800:]})
+        if (found := header(path, path.stat().st_size)).start % size:  # rows end within blocks
+            break
+    whole = path.read_bytes()
+    path.write_bytes(whole[:begin])
+    os.truncate(path, end)
+    with path.open("ab") as handle:
+        handle.write(whole[end:])
+    assert lost(path, found) == ("" if zeros else f"has a hole within {name}")
 
 
 def test_weights_that_end_in_zeros_are_refused(model: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,8 +10,16 @@ from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.logs import LOG
-from launchers.stages.attempt import decide_start, keep_identity, next_attempt, settle
-from launchers.storage.checkpoint import FEATURES
+from launchers.run import rehearse
+from launchers.stages.attempt import (
+    check_versions,
+    decide_start,
+    keep_identity,
+    next_attempt,
+    settle,
+)
+from launchers.storage import checkpoint, node_disk
+from launchers.storage.checkpoint import FEATURES, Checkpoint
 from launchers.upstream import record, source
 from launchers.upstream import table as patch_table
 from tests.launchers.models import load_model_config
@@ -51,6 +60,46 @@ def test_inputs_that_are_torn_are_no_other_inputs(work: Workspace, content: byte
         keep_identity(work, {"recipe": "a"})
     assert (unknown.value.code, unknown.value.id) == (Exit.IO, "file-torn")
     assert work.inputs.read_bytes() == content
+
+
+def newest(work: Workspace) -> Checkpoint:
+    found = checkpoint.newest(work.checkpoints)
+    assert found is not None
+    return found
+
+
+def moved(work: Workspace) -> object:
+    return newest(Workspace.of(work.home.rename(work.home.with_name("b"))))
+
+
+@pytest.mark.parametrize(
+    ("name", "decide"),
+    [
+        ("inputs.json", newest),
+        ("attempts/1/start.json", moved),
+        (
+            f"checkpoints/checkpoint-5/{FEATURES}",
+            lambda work: check_versions(newest(work), RECIPE, ()),
+        ),
+        (
+            f"checkpoints/checkpoint-9/{checkpoint.PENDING}",
+            lambda work: list(node_disk.pending(work.checkpoints)),
+        ),
+        (
+            "progress.json",
+            lambda work: rehearse.begin(SimpleNamespace(work=work, rehearse=True), "d"),  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_a_torn_file_that_decides_is_no_missing_one(
+    name: str, decide: Callable[[Workspace], object], work: Workspace
+) -> None:
+    sealed(work, 5)
+    (work.home / name).parent.mkdir(parents=True, exist_ok=True)
+    (work.home / name).write_text("{")
+    with pytest.raises(LaunchError) as unknown:
+        decide(work)
+    assert unknown.value.id == "file-torn" and [*work.root.glob(f"runs/*/{name}")]
 
 
 @pytest.fixture

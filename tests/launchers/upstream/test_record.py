@@ -1,6 +1,5 @@
 """Record of a checkpoint's software, and the changes that a resume finds."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -27,26 +26,22 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
-def before(path: Path) -> dict[str, Any]:
-    """Write the record of a checkpoint as the training process does, and read it."""
+def before() -> dict[str, Any]:
+    """Return the record of a checkpoint, as the training process writes it."""
     verdict = table.of_feature(FEATURE)
     assert verdict is not None
-    document = {"patches": record.document([verdict]), "versions": record.versions("abc")}
-    path.write_text(json.dumps(document))
-    return record.read(path)
+    return {"patches": record.document([verdict]), "versions": record.versions("abc")}
 
 
-def test_the_same_software_has_no_difference(tmp_path: Path, installed: dict[str, str]) -> None:
-    kept = before(tmp_path / "features.json")
+def test_the_same_software_has_no_difference(installed: dict[str, str]) -> None:
+    kept = before()
     assert kept["versions"] == {name: "1.0" for name in record.PACKAGES} | {"launcher": "abc"}
     assert record.differences(kept, [FEATURE, "tokens", "cpu_checkpoint"]) == []
 
 
 @pytest.mark.parametrize("package", record.PACKAGES)
-def test_another_version_is_named_with_both(
-    tmp_path: Path, installed: dict[str, str], package: str
-) -> None:
-    kept = before(tmp_path / "features.json")
+def test_another_version_is_named_with_both(installed: dict[str, str], package: str) -> None:
+    kept = before()
     installed[package] = "1.1"
     assert record.differences(kept, [FEATURE]) == [f"{package} 1.0, now 1.1"]
     installed[package] = ""
@@ -54,9 +49,9 @@ def test_another_version_is_named_with_both(
 
 
 def test_another_source_or_state_of_a_patch_is_named(
-    tmp_path: Path, installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = before(tmp_path / "features.json")
+    kept = before()
     installed["digest"] = "1" * 64
     place = "swift.megatron.utils.utils:get_packed_seq_params"
     found = record.differences(kept, [FEATURE])
@@ -66,14 +61,6 @@ def test_another_source_or_state_of_a_patch_is_named(
     monkeypatch.setenv(patches.ACCEPT, "pack-lengths")
     assert record.differences(kept, [FEATURE]) == ["patch pack-lengths stepped aside, now accepted"]
     assert record.differences(kept, []) == []  # of another recipe.reference
-
-
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"features": ["packing"]}'])
-def test_a_checkpoint_of_an_older_launcher_has_no_record(tmp_path: Path, text: str | None) -> None:
-    path = tmp_path / "features.json"
-    if text is not None:
-        path.write_text(text)
-    assert record.read(path) == {}
 
 
 def test_the_table_of_an_image_needs_neither_settings_nor_packages(
