@@ -94,6 +94,7 @@ def moved(work: Workspace) -> object:
 def test_a_torn_file_that_decides_is_no_missing_one(
     name: str, decide: Callable[[Workspace], object], work: Workspace
 ) -> None:
+    keep_identity(work, {"recipe": "a"})
     sealed(work, 5)
     (work.home / name).parent.mkdir(parents=True, exist_ok=True)
     (work.home / name).write_text("{")
