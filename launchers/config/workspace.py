@@ -9,6 +9,22 @@ PROBE = "probe-{}.json"
 """File of the policy's log-probabilities of some pairs, by the step."""
 
 
+class Below:
+    """A path below a folder that an object has as an attribute.
+
+    >>> Workspace(root=Path("/w"), run="dpo").lock
+    PosixPath('/w/runs/dpo/run.lock')
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        """Take the attribute, and the name below its folder."""
+        self.folder, self.name = folder, name
+
+    def __get__(self, holder: object, _: object = None) -> Path:
+        """Return the path of one object."""
+        return Path(getattr(holder, self.folder), self.name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
     """Paths below one workspace. Pure: creates nothing."""
@@ -61,60 +77,28 @@ class Workspace:
         """Return the folder of this run."""
         return self.root / "runs" / self.run
 
-    @property
-    def inputs(self) -> Path:
-        """Return the file of digests: of the recipe and of the outputs of earlier stages."""
-        return self.home / "inputs.json"
-
-    @property
-    def lock(self) -> Path:
-        """Return the file that names the launcher which leads this run."""
-        return self.home / "run.lock"
-
-    @property
-    def attempts(self) -> Path:
-        """Return the parent of the per-attempt folders."""
-        return self.home / "attempts"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Return the trainer's output folder."""
-        return self.home / "checkpoints"
-
-    @property
-    def export(self) -> Path:
-        """Return the final checkpoint in Hugging Face format."""
-        return self.home / "export"
-
-    @property
-    def progress(self) -> Path:
-        """Return the file with the run's stage and progress."""
-        return self.home / "progress.json"
-
-    @property
-    def metrics(self) -> Path:
-        """Return the file with a row for each optimizer step."""
-        return self.home / "metrics.jsonl"
-
-    @property
-    def pairs(self) -> Path:
-        """Return the folder of the pair ledger."""
-        return self.home / "pairs"
-
-    @property
-    def plan(self) -> Path:
-        """Return the file with the run's predictions."""
-        return self.home / "plan.json"
-
-    @property
-    def export_test(self) -> Path:
-        """Return the file with the result of the export's test."""
-        return self.home / "export.json"
-
-    @property
-    def benchmarks(self) -> Path:
-        """Return the file with the export's scores."""
-        return self.home / "benchmarks.json"
+    inputs = Below("home", "inputs.json")
+    """File of digests: of the recipe and of the outputs of earlier stages."""
+    lock = Below("home", "run.lock")
+    """File that names the launcher which leads this run."""
+    attempts = Below("home", "attempts")
+    """Parent of the per-attempt folders."""
+    checkpoints = Below("home", "checkpoints")
+    """Trainer's output folder."""
+    export = Below("home", "export")
+    """Final checkpoint in Hugging Face format."""
+    progress = Below("home", "progress.json")
+    """File with the run's stage and progress."""
+    metrics = Below("home", "metrics.jsonl")
+    """File with a row for each optimizer step."""
+    pairs = Below("home", "pairs")
+    """Folder of the pair ledger."""
+    plan = Below("home", "plan.json")
+    """File with the run's predictions."""
+    export_test = Below("home", "export.json")
+    """File with the result of the export's test."""
+    benchmarks = Below("home", "benchmarks.json")
+    """File with the export's scores."""
 
     def probe(self, step: int) -> Path:
         """Return the file of the policy's log-probabilities of some pairs at a step."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from launchers.config.workspace import Below
 from launchers.rules.table import SWIFT
 from scripts.demo import pairs
 from scripts.helm import ROOT
@@ -39,35 +40,18 @@ class Sources:
     swift: str = SWIFT
     """The release of ms-swift that trains."""
 
-    @property
-    def code(self) -> Path:
-        """Return the git repository with the dataset plugin."""
-        return self.root / "code"
-
-    @property
-    def model(self) -> Path:
-        """Return the folder of model and tokenizer in Hugging Face format."""
-        return self.root / "model"
-
-    @property
-    def pairs(self) -> Path:
-        """Return the training pairs."""
-        return self.root / "pairs.jsonl"
-
-    @property
-    def held_out(self) -> Path:
-        """Return the held-out pairs, which the run does not read."""
-        return self.root / "heldout.jsonl"
-
-    @property
-    def values(self) -> Path:
-        """Return the values file with the paths above."""
-        return self.root / "sources.yaml"
-
-    @property
-    def key(self) -> Path:
-        """Return the file, written last, with the digest of the inputs of all sources."""
-        return self.root / "key"
+    code = Below("root", "code")
+    """Git repository with the dataset plugin."""
+    model = Below("root", "model")
+    """Folder of model and tokenizer in Hugging Face format."""
+    pairs = Below("root", "pairs.jsonl")
+    """Training pairs."""
+    held_out = Below("root", "heldout.jsonl")
+    """Held-out pairs, which the run does not read."""
+    values = Below("root", "sources.yaml")
+    """Values file with the paths above."""
+    key = Below("root", "key")
+    """File, written last, with the digest of the inputs of all sources."""
 
 
 def current_key(swift: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
+from launchers.config.workspace import Below
 from scripts.helm import ROOT
 from tests.e2e.cluster.versions import minor, pinned
 
@@ -42,9 +43,7 @@ class Layout:
     kubernetes: str = field(default_factory=lambda: os.environ.get("E2E_KUBERNETES", ""))
     """Version of the control plane; empty is the pinned one."""
 
-    @property
-    def bin(self) -> Path:
-        return self.home / "bin"
+    bin = Below("home", "bin")
 
     @property
     def control_plane(self) -> Path:
@@ -60,35 +59,19 @@ class Layout:
         is_other = wanted not in ("", minor(pinned("kubernetes")))
         return self.home / f"kubernetes-{wanted}" if is_other else self.bin
 
-    @property
-    def run(self) -> Path:
-        """Return the folder of the running cluster; ``down`` removes it."""
-        return self.home / "run"
-
-    @property
-    def logs(self) -> Path:
-        return self.home / "logs"
-
-    @property
-    def pki(self) -> Path:
-        return self.run / "pki"
-
-    @property
-    def shared(self) -> Path:
-        """Return the folder behind the storage class ``shared``, the same one on all nodes."""
-        return self.run / "shared"
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.run / "kubeconfig"
+    run = Below("home", "run")
+    """Folder of the running cluster; ``down`` removes it."""
+    logs = Below("home", "logs")
+    pki = Below("run", "pki")
+    shared = Below("run", "shared")
+    """Folder behind the storage class ``shared``, the same one on all nodes."""
+    kubeconfig = Below("run", "kubeconfig")
 
     def kubeconfig_of(self, user: str) -> Path:
         return self.run / "kubeconfigs" / f"{user}.kubeconfig"
 
-    @property
-    def tokens(self) -> Path:
-        """Return the file of the API server's ``--token-auth-file``."""
-        return self.run / "tokens.csv"
+    tokens = Below("run", "tokens.csv")
+    """File of the API server's ``--token-auth-file``."""
 
     @property
     def gateway(self) -> IPv4Address:
