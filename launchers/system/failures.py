@@ -116,6 +116,8 @@ class Verdict:
     code: Exit = Exit.PEER
     cascade: bool = False
     failure_class: FailureClass = FailureClass.UNKNOWN
+    log: Path | None = None
+    """The file that contains the cause, if it was read from one of several."""
 
     @property
     def explains_abort(self) -> bool:
@@ -123,8 +125,8 @@ class Verdict:
         return self.cascade or self.id in _ABORTS or self.failure_class in _ABORTING
 
     def error(self, logs: Path | None = None) -> LaunchError:
-        """Return the error that ends the launcher."""
-        remedy = self.remedy if logs is None else f"{self.remedy}; logs: {logs}"
+        """Return the error that ends the launcher; with ``logs`` it says where to look."""
+        remedy = self.remedy if logs is None else f"{self.remedy}; logs: {self.log or logs}"
         return LaunchError(
             self.code, self.cause, remedy, id=self.id, failure_class=self.failure_class
         )

@@ -8,6 +8,7 @@ torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), a
 import re
 import signal
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from launchers.exits import Exit, FailureClass, LaunchError
@@ -58,9 +59,11 @@ def why(
     away = _away(ranks.parent)
     if away is not None:
         return away
-    texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
+    texts = {path: tail(path) for path in sorted(ranks.rglob("stderr.log"))}
     agent = tail(agent_log)
-    return attribute(texts, agent, started=started, oom_kills=oom_kills, code=code)
+    found = attribute(texts.values(), agent, started=started, oom_kills=oom_kills, code=code)
+    logs = (path for path, text in texts.items() if found is not None and found.cause in text)
+    return None if found is None else replace(found, log=next(logs, None))
 
 
 def incomplete(why: str) -> LaunchError:

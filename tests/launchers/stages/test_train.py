@@ -123,12 +123,22 @@ def test_a_cascade_waits_for_the_culprits_name(
     assert (error.code, error.cause) == (Exit.PEER, "rank 3 ended: out of disk")
 
 
-def test_an_end_without_an_exception_says_where_to_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+ECC = "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "code", "place"),
+    [
+        (["no exception"], Exit.PEER, "node-0"),
+        ([NCCL, ECC], Exit.PREFLIGHT, "node-0/none_x/attempt_0/1/stderr.log"),
+    ],
+)
+def test_an_end_says_where_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: list[str], code: Exit, place: str
 ) -> None:
     monkeypatch.setattr("launchers.stages.train.SIGNLESS_SECONDS", 0.01)
-    error = _failure(logs(tmp_path, "no exception"), PeerMonitor(), started=True)
-    assert error.code == Exit.PEER and str(tmp_path / "node-0") in error.remedy
+    error = _failure(logs(tmp_path, *texts), PeerMonitor(), started=True)
+    assert error.code == code and error.remedy.endswith(str(tmp_path / place))
 
 
 def test_an_end_without_a_sign_of_a_peer_is_reported_in_seconds(
