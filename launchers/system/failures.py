@@ -53,11 +53,11 @@ _TRACE = r".*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?"
 _IGNORED = re.compile(rf"^Exception ignored in{_TRACE}", re.MULTILINE)
 """Exceptions raised by finalisers at exit are never the cause."""
 _BESIDE = re.compile(
-    rf"^(?:Exception in thread |Error in (?:atexit|sys\.excepthook)){_TRACE}"
+    rf"^(?:Exception in thread |Process \S+:$|Error in (?:atexit|sys\.excepthook)){_TRACE}"
     rf"(?:\n(?:During handling|The above exception){_TRACE[:4]}\n{_TRACE[4:]})*",
     re.MULTILINE,
 )
-"""Exceptions of threads and at exit often follow the cause, which the main thread has raised."""
+"""Exceptions of threads, child processes and at exit; the main thread's is more often the cause."""
 _UNSAID = re.compile(
     r"\x1b\[[\d;?]*[A-Za-z]|^ +[|+] "
     r"|^\[INFO:swift\] \[[A-Z\d_]*(?:INPUT|LABELS|GENERATE)[A-Z_]*\](?s:.*?)(?=^\[[A-Z]+:\w+\] )",
@@ -96,12 +96,10 @@ _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 """Verdicts by the type of an exception, whose text is of no known cause."""
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
-_LOADING = (
+_PLACES = (
     ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
-    (
-        "model-incomplete",
-        re.compile(r"/transformers/(?:configur|tokeniz)ation_|, in \w*rope\w*$", re.M),
-    ),
+    ("model-incomplete", re.compile(r", in (?:_?from_pretrained|\w*rope\w*)$", re.M)),
+    ("dataset-rows", re.compile(r'/swift/\S*dataset/[^"]+", .* in (?:\w+_)?preprocess$', re.M)),
 )
 """Rules by the frames of an exception that another rule knows by its general words only."""
 
@@ -144,10 +142,10 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
 
 def _with_place(found: Verdict, text: str) -> Verdict:
     """Return the verdict by the code that raised the exception, if its words tell less."""
-    if found.id not in ("recipe-or-plugin", "dataset-rows"):
+    if found.id not in ("recipe-or-plugin", "dataset-rows", "dataset-not-json"):
         return found
     frames = text[text.rfind("Traceback (") + 1 :]
-    id = next((id for id, pattern in _LOADING if pattern.search(frames)), "")
+    id = next((id for id, pattern in _PLACES if pattern.search(frames)), "")
     rule = next((rule for rule in RULES if rule.id == id), None)
     return found if rule is None else _by(rule, found.cause, rule.code)
 
@@ -186,8 +184,15 @@ def _verdict(text: str, *, started: bool) -> Verdict | None:
             failure_class=FailureClass.USER,
         )
     if found is None or found.cascade or found.id in _WEAK:
-        return _of_lines(text, started=started) or found or _of_terminate(text)
+        beside = _of_beside(text, started=started) if found and found.id == "exception" else None
+        return _of_lines(text, started=started) or beside or found or _of_terminate(text)
     return found
+
+
+def _of_beside(text: str, *, started: bool) -> Verdict | None:
+    """Classify what ended a thread or a child process, if it is a failure outside the program."""
+    ends = [chain[-1] for m in _BESIDE.finditer(text) if (chain := _last_chain(m[0]))]
+    return _outside(reversed(ends), started=started)
 
 
 def _is_own_check(found: Verdict, text: str) -> bool:
@@ -226,10 +231,14 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
     found = found or _first_match(RULES, wrapped, started=started)
     found = found or Verdict(id="exception", cause=last, remedy="check the rank's log")
     if found.id in _GENERAL:  # a handler of the cause failed, too
-        before = _first_match((*CAUSES, *RULES), reversed(chain[:-1]), started=started)
-        if before and before.failure_class in _OUTSIDE and before.id not in _WEAK:
-            return before
+        return _outside(reversed(chain[:-1]), started=started) or found
     return found
+
+
+def _outside(messages: Iterable[str], *, started: bool) -> Verdict | None:
+    """Return the verdict of the first message of a known cause, if that is not in the program."""
+    found = _first_match((*CAUSES, *RULES), messages, started=started)
+    return found if found and found.failure_class in _OUTSIDE and found.id not in _WEAK else None
 
 
 def _first_match(

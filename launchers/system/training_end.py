@@ -139,10 +139,11 @@ def attribute(
 
 
 def _of_agent(agent: str, *, started: bool) -> Verdict | None:
-    """Classify an exception of torchrun itself, if it is a cascade: others stand in its table."""
+    """Classify an exception of torchrun itself; with a table that has the cause, a cascade only."""
     own = "\n".join(line for line in agent.splitlines() if not _TEE.match(line))
     found = verdict(own, started=started)
-    return found if found is not None and found.cascade else None
+    is_its_own = found is not None and (found.cascade or _ROOT_EXIT.search(agent) is None)
+    return found if is_its_own else None
 
 
 def _signal(code: int) -> int:

@@ -49,7 +49,7 @@ class Case:
     second: str
     """End of another rank's log."""
     agent: str
-    """The rank's exit code in torchrun's table; empty without a table."""
+    """The rank's exit code in torchrun's table, or torchrun's own last words; empty without."""
     oom_kills: int | None
     started: bool
     """Whether a training step was completed."""
@@ -80,7 +80,8 @@ class Case:
             error = GitError(self.log).meaning()
             return error.failure_class, error.code, False, error.id
         logs = [self.log, *([self.second] if self.second else [])]
-        agent = AGENT.format(self.agent) if self.agent else ""
+        is_code = self.agent.lstrip("-").isdigit()
+        agent = AGENT.format(self.agent) if is_code else self.agent
         found = attribute(logs, agent, started=self.started, oom_kills=self.oom_kills)
         return _of(found)
 

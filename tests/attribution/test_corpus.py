@@ -6,7 +6,7 @@ import pytest
 
 from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.system.failures import verdict
-from tests.attribution.__main__ import RIGHT, keeps_bounds
+from tests.attribution.__main__ import keeps_bounds
 from tests.attribution.corpus import PARTS, Judged, judge, load
 from tests.attribution.installed import cuda_errors, find, longest_common, raised
 from tests.launchers.training_environment import needs_oracle, needs_training
@@ -16,8 +16,6 @@ TRACE = (
     'Traceback (most recent call last):\n  File "/x/swift/megatron/f.py", line 3, in f\n'
     "    raise {kind}(\n{kind}: {text}\n"
 )
-UNSEEN = ("fresh", "second")
-"""Parts that were collected after the patterns, for which no pattern was written since."""
 _NAMES = "ENOSPC EDQUOT EFBIG EACCES EPERM EROFS ENAMETOOLONG ENOENT ENOTDIR EISDIR"
 OF_THE_USER = frozenset(getattr(errno, name) for name in _NAMES.split())
 """Errors of the system that a restart does not cure: no space, no rights, no file, a long name."""
@@ -35,8 +33,7 @@ def test_the_corpus_is_large_and_has_every_class() -> None:
 def test_the_bounds_hold() -> None:
     judged = list(judge(CASES))
     wrong = [each.case for each in judged if not each.is_right]
-    assert len(wrong) <= (1 - RIGHT) * len(judged), wrong
-    assert [case.name for case in wrong if case.part not in UNSEEN] == []
+    assert [case.name for case in wrong] == []
     assert [each.case.name for each in judged if each.restarts_user_error] == []
     assert [each.case.name for each in judged if each.ends_for_good] == []
 

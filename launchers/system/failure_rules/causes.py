@@ -118,9 +118,10 @@ CAUSES = (
     FailureRule(
         "gpu-driver",
         Exit.PREFLIGHT,
-        # NCCL's words for initialisation, driver, device or an unknown error
-        r"C(?:uda|UDA) (?:failure|error) (?:3|35|46|10[01]|217|401|80[0-5]|999) '|Cuda failure '"
-        r"(?:initialization|system|no CUDA|driver|CUDA|all CUDA|invalid device ord|unknown|peer)",
+        # NCCL's and DeepEP's words for initialisation, driver, device or an unknown error
+        r"C(?:uda|UDA) (?:failure|error) (?:3|35|46|10[01]|217|401|80[0-5]|999) '"
+        r"|(?:Cuda failure|CUDA error \S+:\d+) '(?:initialization|system|no CUDA|driver|CUDA"
+        r"|all CUDA|invalid device ord|unknown|peer)",
         _NODE,
         in_log=True,
     ),

@@ -29,7 +29,7 @@ RULES = (
     FailureRule(
         "tracker-key",
         Exit.CONFIG,
-        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login"
+        r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login|KeyFileError"
         r"|CommError: .*(?:40[13]|[Pp]ermission)",
         "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY) that may write its "
         "project, or remove it from recipe.args.report_to",
@@ -278,9 +278,9 @@ RULES = (
         "tensors-differ",
         Exit.CONFIG,
         # torch's checks of operands, and of its graph, which fail alike in each start
-        r"^RuntimeError: (?!.*(?:CUDA (?!$)|cuDNN|cuBLAS|NCCL|Triton))(?i:.*(?:must (?:match|have"
-        r"|be)|mat[12] |expected .*(?:type|size|shape|device)|should be the same|doesn't match the"
-        r"|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
+        r"^RuntimeError: (?!.*(?:CUDA (?:err|driver|unk)|cuDNN|cuBLAS|NCCL|Triton))"
+        r"(?i:.*(?:must (?:match|have|be)|mat[12] |expected .*(?:type|size|shape|device)"
+        r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
         r"|split_with_sizes|backend type associated"
         r"|\b(?:tensors?|dim\w*|variable|backward|gradients?|grad_fn|differentiated)\b))",
         "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
@@ -299,7 +299,7 @@ RULES = (
         Exit.CONFIG,
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
-        r"|IndentationError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
+        r"|IndentationError|TabError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
         r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
