@@ -29,9 +29,11 @@ def complete_run_or_folder(context: typer.Context, incomplete: str) -> list[str]
 
 
 def _mounted_runs(workspace: Path | None) -> list[str]:
-    if workspace is None or not (workspace / "runs").is_dir():
+    try:
+        found = [] if workspace is None else [*(workspace / "runs").iterdir()]
+    except OSError:  # not a workspace, or not readable
         return []
-    return [each.name for each in (workspace / "runs").iterdir() if is_name(each.name)]
+    return [each.name for each in found if is_name(each.name)]
 
 
 def _installed_runs(context: typer.Context) -> list[str]:

@@ -1,6 +1,7 @@
 """The files that ``datasets`` reads of a folder (``data_files.py: get_data_patterns``, 4.8.4)."""
 
 import json
+import os
 import re
 import zipfile
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from launchers import logs
 from launchers.exits import Exit, LaunchError
 
 _SPLITS = (
@@ -106,9 +108,17 @@ def members(path: Path) -> list[str]:
     return [e.filename for e in found if not re.search(r"(^|/)(\.|__)", e.filename)]
 
 
+def _closed(error: OSError) -> None:
+    """Warn of a folder that ``datasets`` leaves out, too."""
+    if not isinstance(error, PermissionError):
+        raise error
+    logs.warning("a folder of the dataset is closed to this user", folder=error.filename)
+
+
 def _shown(folder: Path) -> list[str]:
     """Return the files of a folder that are not hidden, as ``datasets`` sees them."""
-    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+    below = (Path(root, n) for root, _, names in os.walk(folder, onerror=_closed) for n in names)
+    names = sorted(p.relative_to(folder).as_posix() for p in below if p.is_file())
     return [name for name in names if not re.search(r"(^|/)(\.|__[^/]*/)", name)]
 
 

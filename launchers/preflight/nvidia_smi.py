@@ -55,7 +55,9 @@ def parse_smi(text: str) -> Smi:
         ValueError: the text is not that output.
     """
     try:
-        root = ElementTree.fromstring(text)
+        # warnings, such as that of a damaged infoROM, come before or after it
+        found = re.search("<nvidia_smi_log>.*</nvidia_smi_log>", text, re.DOTALL)
+        root = ElementTree.fromstring(found[0] if found else text)
     except ElementTree.ParseError as error:
         raise ValueError(f"nvidia-smi did not print XML: {error}") from None
     return Smi(

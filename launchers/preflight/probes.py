@@ -238,7 +238,11 @@ def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
     program = shutil.which(SMI[0], path=env.get("PATH"))
     if program is None:
         return None, ""
-    child = subprocess.Popen([program, *SMI[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command, pipe = [program, *SMI[1:]], subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT)
+    except OSError as error:  # of another architecture, or on a mount that is away
+        return None, f"nvidia-smi does not start: {error}"
     try:
         output, _ = child.communicate(timeout=SMI_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:

@@ -86,6 +86,7 @@ def describe(home: Path) -> Fields:
     unread = [*read.problems, *(f"{name} is torn" for name in read.torn if may_resume)]
     pending = (each["step"] for each in found if each["parts"] and may_resume)
     unread += [f"step {step} is on the nodes' disks" for step in pending]
+    unread += [each["cause"] for each in found if each["cause"] and may_resume]
     return {
         "run": removed[1] if removed else home.name,
         "state": state,

@@ -223,6 +223,7 @@ class State:
 
     def _checkpoint(self, path: Path) -> Fields:
         sizes: Mapping[str, int] = {}
+        cause = ""
         try:
             with lookup.within(0.0):  # a person waits
                 found = checkpoint.inspect(path)
@@ -230,12 +231,15 @@ class State:
                     sizes, _ = checkpoint.sealed_files(path)
                 elif found.id == checkpoint.TORN:
                     self.torn.append(f"{path.name}/{checkpoint.COMPLETE}")
+                elif found.id not in (checkpoint.UNSEALED, checkpoint.CONDEMNED):
+                    cause = f"{path.name}: {found.cause}"
         except LaunchError as error:
             self.problems.append(error.cause)
         parts, copied = self._copies(path)
         return {
             "step": checkpoint.step_of(path),
             "complete": bool(sizes),
+            "cause": cause,
             "bytes": sum(sizes.values()),
             "saved_at": self.modified(path / checkpoint.COMPLETE) or self.modified(path),
             "parts": parts,

@@ -39,8 +39,9 @@ SAVING = ".saving"
 """The mark of a save: run, inputs, step and attempt, written when it begins; without suffix, so
 that no export has it. A folder without a seal is this run's only with the run's mark."""
 UNSEALED, OTHER_RUN, TORN = "checkpoint-unsealed", "checkpoint-foreign", "checkpoint-seal"
-"""Ids of a folder without a seal, of one that is not of the run which holds it, and of one whose
-seal is torn."""
+CONDEMNED = "checkpoint-damaged"
+"""Ids of a folder without a seal, of one that is not of the run which holds it, of one whose seal
+is torn, and of one with a note of its damage."""
 START = "start.json"
 """What rank 0 notes when an attempt starts to train: the step it began from, and the run's name."""
 SEAL_SECONDS = 10.0
@@ -89,7 +90,7 @@ class Rejected:
 
     path: Path
     id: str
-    """``UNSEALED``, ``OTHER_RUN``, ``TORN``, ``checkpoint-step``, ``-file`` or ``-damaged``."""
+    """``UNSEALED``, ``OTHER_RUN``, ``TORN``, ``CONDEMNED``, ``checkpoint-step`` or ``-file``."""
     cause: str
 
 
@@ -318,7 +319,7 @@ def foreign(folder: Path) -> str:
 
 def _inspect(folder: Path) -> _Seal | Rejected:
     if lookup.exists(folder / DAMAGED):
-        return Rejected(path=folder, id="checkpoint-damaged", cause=f"{DAMAGED} says why")
+        return Rejected(path=folder, id=CONDEMNED, cause=f"{DAMAGED} says why")
     found = _read_seal(folder)
     if isinstance(found, _Seal) and (wrong := manifest.wrong_size(folder, found.sizes)):
         return Rejected(path=folder, id="checkpoint-file", cause=wrong)

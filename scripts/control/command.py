@@ -103,16 +103,21 @@ def _do(api: Api, run: str, action: Action, console: Console, ask: Ask, *, as_da
     if not ask("Continue?"):
         console.print("nothing was changed")
         return int(Exit.FAILED)
+    done = ""
     for change in action.changes:
         answer = _send(api, change)
+        if answer.lost:
+            said = f"whether it was done is not known ({answer.why}); ask `megatron-dpo why {run}`"
+            raise UnknownState(f"{done}{change.permission}: {said}")
         if answer.status == 403:
             raise Problem(
-                f"you lack the permission: {change.permission}; {action.without_permission}"
+                f"{done}you lack the permission: {change.permission}; {action.without_permission}"
             )
-        if not answer.found:
-            raise Problem(f"{change.permission} was refused: {answer.why}")
+        if not answer.found and not (answer.absent and change.method == "DELETE"):
+            raise Problem(f"{done}{change.permission} was refused: {answer.why}")
+        done += f"{change.permission}: done; "
         if change.method == "DELETE":
-            _await_gone(api, change.path)
+            _await_gone(api, change.path, done)
     if as_data:
         print_json(console, document(api, run, action))
     else:
@@ -140,9 +145,11 @@ def _send(api: Api, change: Change) -> Answer:
     return api.create(change.path, change.content, dry=False)
 
 
-def _await_gone(api: Api, path: str) -> None:
+def _await_gone(api: Api, path: str, done: str) -> None:
     limit = time.monotonic() + GONE_SECONDS
-    while not api.get(path).absent:
+    while not (answer := api.get(path)).absent:
+        if not answer.found and (not answer.lost or time.monotonic() > limit):
+            raise UnknownState(f"{done}whether {path} is gone is not known ({answer.why})")
         if time.monotonic() > limit:
             raise Problem(f"{path} is still there after {GONE_SECONDS:.0f} s; try again later")
         time.sleep(POLL_SECONDS)

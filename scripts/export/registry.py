@@ -14,7 +14,7 @@ KIND = "application/vnd.megatron-dpo.export"
 TITLE = "org.opencontainers.image.title"
 _STATUS = (
     (429, r"toomanyrequests|status code 429"),
-    (404, r":[\w.-]+: not found|name_unknown|manifest_unknown|status code 404"),
+    (404, r"name_unknown|manifest_unknown|status code 404"),
     (401, r"unauthorized|authentication required|credential|status code 401"),
     (403, r"denied|forbidden|status code 403"),
     (400, r"response status code 4\d\d|invalid reference|quota"),
@@ -34,7 +34,8 @@ class Tag:
     def files(self) -> Mapping[str, str]:
         """Return the digest of each layer by its title; none without the tag."""
         done = self._oras(["manifest", "fetch", self._name])
-        if _status(done) == 404:
+        absent = re.compile(rf"{re.escape(self._name.partition('/')[2])}: not found")
+        if _status(done) == 404 or (done.returncode and absent.search(done.stderr)):
             return {}
         try:
             layers = json.loads(self._output(done)).get("layers", [{"digest": "of an index"}])
@@ -48,7 +49,10 @@ class Tag:
         """Push all files as one artifact; return its digest."""
         words = ["push", "--artifact-type", KIND, "--format", "json", "--no-tty", self._name]
         done = self._oras([*words, *(f"{name}:application/octet-stream" for name in files)], folder)
-        return str(json.loads(self._output(done))["digest"])
+        try:
+            return str(json.loads(self._output(done))["digest"])
+        except FOREIGN as error:
+            raise refusal(f"oci://{self._name}", 0, f"no digest: {error!r}", "") from None
 
     def _oras(
         self, words: Sequence[str], folder: Path | None = None

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from launchers.system import lookup
 from launchers.system.atomic_file import replace
 from scripts.export import secret
 from scripts.problem import Problem
@@ -95,9 +96,10 @@ def _envelope(path: Path) -> tuple[bytes, list[tuple[str, bytes]]]:
     Raises:
         ValueError: it is none.
     """
-    if path.is_symlink() or path.stat().st_size > LARGEST:
+    text = lookup.begin(path, LARGEST + 1) or b""
+    if lookup.is_link(path) or len(text) > LARGEST:
         raise ValueError("a link, or too large")
-    found: dict[str, Any] = json.loads(path.read_bytes())
+    found: dict[str, Any] = json.loads(text)
     if found["payloadType"] != PAYLOAD or found.keys() != {"payloadType", "payload", "signatures"}:
         raise ValueError(f"payloadType {found['payloadType']!r}")
     signatures = [(str(each["keyid"]), _decoded(each["sig"])) for each in found["signatures"]]

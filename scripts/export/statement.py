@@ -9,6 +9,7 @@ from typing import Any
 
 from launchers.stages.statement import BUILD, NAME, PREDICATE, TYPE
 from launchers.state.json_text import part
+from launchers.system import lookup
 from scripts.problem import Problem
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -34,16 +35,17 @@ def read(folder: Path) -> Statement:
         Problem: the folder has none, or none that is well formed.
     """
     path = folder / NAME
-    if not folder.is_dir():
+    if not lookup.is_dir(folder):
         raise Problem(f"{folder} is not a folder; give the folder of an export, runs/RUN/export")
-    if path.is_symlink() or not path.is_file():
+    if lookup.is_link(path) or not lookup.is_file(path):
         raise Problem(
             f"{folder} has no {NAME}; give the folder of an export, runs/RUN/export. Exports of "
             "earlier releases have none: export the run's checkpoint again"
         )
-    if path.stat().st_size > LARGEST:
+    text = lookup.begin(path, LARGEST + 1) or b""
+    if len(text) > LARGEST:
         raise Problem(f"{path} is larger than {LARGEST} bytes, so no launcher has written it")
-    return parse(path.read_bytes(), str(path))
+    return parse(text, str(path))
 
 
 def parse(text: bytes, where: str) -> Statement:

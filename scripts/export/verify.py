@@ -1,8 +1,11 @@
 """`megatron-dpo verify`: compare an export with its statement, without a network."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from rich.console import Console
@@ -57,20 +60,23 @@ def verify(folder: Path, key: str = "") -> Verdict:
     """Compare each file of an export with its statement, and the statement with its signature.
 
     With a public ``key`` (`signature.check`) a missing signature is a finding.
+
+    Raises:
+        LaunchError: IO, a file could not be read: that is no difference.
     """
-    try:
-        stated = statements.read(folder)
-    except Problem as problem:
-        found = Finding(id="statement-invalid", file=written.NAME, sentence=str(problem))
-        return Verdict(folder=folder, statement=None, findings=[found], signed="no")
-    signed, findings = _signature(folder, stated, key)
     with lookup.within(0.0):  # a person waits
+        try:
+            stated = statements.read(folder)
+        except Problem as problem:
+            found = Finding(id="statement-invalid", file=written.NAME, sentence=str(problem))
+            return Verdict(folder=folder, statement=None, findings=[found], signed="no")
+        signed, findings = _signature(folder, stated, key)
         findings += [*_files(folder, stated), *_marker(folder, stated)]
     return Verdict(folder=folder, statement=stated, findings=findings, signed=signed)
 
 
 def _signature(folder: Path, stated: Statement, key: str) -> tuple[str, list[Finding]]:
-    if not (folder / signature.NAME).is_file():
+    if not lookup.is_file(folder / signature.NAME):
         if not key:
             return "no", []
         missing = "there is none, and --key asks for one; sign the export, or omit --key"
@@ -108,25 +114,26 @@ def _listed(folder: Path) -> Iterator[Path]:
 
 
 def _is_card(folder: Path, stated: Statement) -> bool:
-    path = folder / card.NAME
-    return path.is_file() and path.read_bytes() == card.render(stated).encode()
+    return lookup.data(folder / card.NAME) == card.render(stated).encode()
 
 
 NOT_A_FILE = Entry(-1, "")
 
 
 def _entry(path: Path | None) -> Entry | None:
-    if path is None:
+    found = None if path is None else lookup.status(path, follow=False)
+    if path is None or found is None:
         return None
-    return NOT_A_FILE if path.is_symlink() or not path.is_file() else manifest.entry(path)
+    read = partial(manifest.entry, path)
+    return lookup.certain(read, path) if S_ISREG(found.st_mode) else NOT_A_FILE
 
 
 def _marker(folder: Path, stated: Statement) -> Iterator[Finding]:
     """Compare the launcher's marker, which a copy of an export may lack."""
-    if not (folder / marker.NAME).is_file():
+    if not lookup.is_file(folder / marker.NAME):
         return
     found = marker.read(folder)
-    own = {**stated.subjects, written.NAME: manifest.entry(folder / written.NAME).sha256}
+    own = {**stated.subjects, written.NAME: hashlib.sha256(stated.text).hexdigest()}
     if found is None or {name: e.sha256 for name, e in found.manifest.items()} != own:
         why = "the launcher's list of files is not that of the statement"
         yield _wrong("marker-differs", marker.NAME, why)

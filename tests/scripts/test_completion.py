@@ -60,6 +60,9 @@ def test_the_runs_of_a_mounted_workspace_are_completed_without_a_cluster(
     assert completed(place_words, "dpo") == ["dpo-41", "dpo-42"]
     monkeypatch.setenv("MEGATRON_DPO_WORKSPACE", str(tmp_path))
     assert completed([verb], "s") == ["sft-1"]
+    (tmp_path / "runs").rename(tmp_path / "away")
+    (tmp_path / "runs").symlink_to("runs")
+    assert completed([verb], "s") == []
 
 
 @pytest.mark.parametrize("verb", ["report", "bundle"])

@@ -62,6 +62,8 @@ def read(at: Place, kind: str, most: int, files: int) -> tuple[Numbered, int] | 
                 found += enumerate(({**row, **unread} for row in taken), first)
             first += rows
     except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None):  # of the storage
+            raise
         wrong = f"is not a valid {kind} file: {error}"
         raise at.refusal(f"dataset-{kind}", wrong, "copy it again") from None
     return found, first - 1

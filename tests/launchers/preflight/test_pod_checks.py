@@ -128,7 +128,9 @@ def gpus(*parts: str) -> tuple[Gpu, ...]:
 
 
 def test_an_answer_is_read() -> None:
-    smi = parse_smi(answer([gpu(0), gpu(1, used="5000 MiB")]))
+    """Also between warnings, as of a GPU whose infoROM is damaged."""
+    said = "WARNING: infoROM is corrupted at gpu 0000:1B:00.0\n"
+    smi = parse_smi(f"{said}{answer([gpu(0), gpu(1, used='5000 MiB')])}{said}")
     assert (smi.driver, smi.cuda, len(smi.gpus)) == ("580.159.04", "13.0", 2)
     assert smi.gpus[1].label == "GPU 1 (GPU-1, 00000000:11:00.0)"
     assert (smi.gpus[1].memory_mib, smi.gpus[1].used_mib) == (143771, 5000)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from scripts.control import actions, command
 from scripts.control.actions import Action
-from scripts.doctor.api import Api
+from scripts.doctor.api import Answer, Api
 from scripts.observe.command import Target
 from scripts.observe.view import View
 from scripts.observe.ways import Source
@@ -143,6 +143,21 @@ def test_without_the_permission_another_way_is_named(api: Api, cluster: Cluster)
     cluster.forbidden.add("PATCH /workloads")
     with pytest.raises(Problem, match="lack the permission: patch workloads; `helm uninstall dpo"):
         command.stop(TARGET, QUIET, yes)
+
+
+@pytest.mark.parametrize("fault", ["500", "429", "cut"])
+@pytest.mark.parametrize("lost", ["/workloads/jobset-dpo-1", "/jobsets/dpo"])
+def test_a_lost_answer_is_no_refusal_and_what_was_done_before_is_said(
+    fault: str, lost: str, api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def patch(self: Api, path: str, content: Object) -> Answer:
+        return Answer(status=int(fault) if fault != "cut" else 0) if path.endswith(lost) else done
+
+    done = Answer(status=200)
+    monkeypatch.setattr(Api, "patch", patch)
+    with pytest.raises(UnknownState, match="whether it was done is not known") as unknown:
+        command.stop(TARGET, QUIET, yes)
+    assert str(unknown.value).startswith("patch workloads: done; ") == lost.startswith("/jobsets")
 
 
 def test_a_rerun_waits_until_the_old_jobset_is_gone(

@@ -141,6 +141,11 @@ def test_a_folder_that_becomes_a_link_is_not_followed(
         ("", "", "may resume from checkpoint-20"),
         ("COMPLETE.json", '{"step": 2', "may resume is not known: checkpoint-20/COMPLETE.json"),
         ("PENDING.json", '{"ranks": [{"sizes": {}}]}', "may resume is not known: step 20 is on"),
+        (
+            "COMPLETE.json",
+            '{"step": 20, "files": {"x.distcp": 5}, "run": "b", "inputs": {"recipe": "b"}}',
+            "may resume is not known: checkpoint-20: it is of run b",
+        ),
     ],
 )
 def test_a_run_that_may_resume_keeps_its_checkpoint(
@@ -148,6 +153,7 @@ def test_a_run_that_may_resume_keeps_its_checkpoint(
 ) -> None:
     saved = plant(root, "dpo-1", state, export=export) / "checkpoints" / "checkpoint-20"
     if file:
+        (saved.parents[1] / "inputs.json").write_text('{"recipe": "a"}')
         (saved / "COMPLETE.json").unlink()
         (saved / file).write_text(content)
     with pytest.raises(RefusedError, match=why):

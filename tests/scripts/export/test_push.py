@@ -175,11 +175,12 @@ HELPER = 'exec: "docker-credential-desktop": executable file not found in $PATH'
     [
         ("", f"Error: error getting credentials - err: {HELPER}", "push-token"),
         ("", "Error: open /etc/ca.pem: file not found", "push-unreachable"),
+        ("", "Error: proxyconnect tcp: proxy:3128: not found", "push-unreachable"),
         ('{"manifests": [{"digest": "sha256:1"}]}', "", "push-foreign-files"),
         ("<html>login</html>", "", "push-unreachable"),
         ("null", "", "push-unreachable"),
     ],
-    ids=["no helper", "no file", "index", "page", "null"],
+    ids=["no helper", "no file", "no proxy", "index", "page", "null"],
 )
 def test_what_is_not_known_of_a_tag_does_not_replace_it(
     push: Push, export: Path, printed: str, said: str, id: str

@@ -4,6 +4,7 @@ import base64
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from scripts.export import sign, signature
 from scripts.export.verify import verify
 from scripts.problem import Problem, WrongUse
 from scripts.terminal import terminal
+from tests.faults.errno_matrix import Seam
 from tests.scripts.calling import Call
 from tests.scripts.export.exports import key, make
 
@@ -255,18 +257,19 @@ def test_each_tampering_is_found(id: str, name: str, signed: Signed, export: Pat
     assert all(each.sentence.isprintable() for each in found)
 
 
-def test_a_folder_that_cannot_be_listed_may_hold_more(
-    export: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def scandir(path: Path) -> Any:
-        if Path(path).name == "hidden":
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
-
-    real = os.scandir
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("scandir", "hidden"),
+        *((call, WEIGHTS) for call in ("stat", "open", "read")),
+        *((call, name) for call in ("stat", "open") for name in (NAME, signature.NAME, MARKER)),
+    ],
+)
+def test_what_cannot_be_read_is_no_difference(call: str, name: str, export: Path) -> None:
     (export / "hidden").mkdir()
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(LaunchError) as unknown:
+    seam = Seam(export)
+    seam.call, seam.path, seam.number, seam.left = call, f"/{name}", errno.EACCES, math.inf
+    with seam.patched(), pytest.raises(LaunchError) as unknown:
         verify(export)
     assert unknown.value.id == lookup.ID
 
