@@ -5,10 +5,13 @@ reports of the model, since the part that firmware and driver reserve varies.
 Peaks are from NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
 """
 
+import re
 from dataclasses import KW_ONLY, dataclass
 
 from launchers.exits import Exit, LaunchError
 
+GPU_PRODUCT = "nvidia.com/gpu.product"
+"""Label of NVIDIA's GPU feature discovery: the name that nvidia-smi prints, blanks as `-`."""
 GROUPED_KERNELS = (9, 10)
 """Major compute capabilities with a grouped kernel (PyTorch,
 ``ATen/native/cuda/GroupedBlas.cpp``)."""
@@ -100,3 +103,13 @@ def by_name(name: str) -> GpuModel:
 def by_smi_name(smi: str) -> GpuModel | None:
     """Return the model that nvidia-smi names ``smi``; None if unknown."""
     return next((gpu for gpu in _ALL if smi.strip() in gpu.smi), None)
+
+
+def by_product(label: str) -> GpuModel | None:
+    """Return the model of a node's label ``GPU_PRODUCT``; None if unknown.
+
+    >>> getattr(by_product("NVIDIA-H200-SHARED"), "name", None), by_product("Tesla-T4")
+    ('h200', None)
+    """
+    name = re.sub("-(MIG-.*|SHARED)$", "", label)
+    return next((gpu for gpu in _ALL if name in {each.replace(" ", "-") for each in gpu.smi}), None)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from launchers.config.gpu_models import GPU_MODELS
+from launchers.config.gpu_models import GPU_MODELS, GPU_PRODUCT, by_product
 from launchers.upstream.versions import parse_version
 from scripts.doctor.api import DEVICE_CLASSES, NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
@@ -19,8 +19,6 @@ from scripts.quantity import format_amount, parse_amounts
 
 Labels = Mapping[str, str]
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
-GPU_PRODUCT = "nvidia.com/gpu.product"
-"""Label of NVIDIA's GPU feature discovery: the name that nvidia-smi prints, blanks as `-`."""
 
 _DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 _DRIVERS = {"12": 525, "13": 580}
@@ -72,7 +70,7 @@ def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
         found = f"not checked, because no node has the label {GPU_PRODUCT}"
         remedy = "the preflight in the pods checks the GPUs themselves"
         return [warn("gpu-model-unchecked", subject, found, remedy)]
-    others = {each for each in products if not _is_product(each, wanted)}
+    others = {each for each in products if by_product(each) is not GPU_MODELS[model]}
     if others == products:
         found = f"nodes have {names(others)}, not {names(wanted)}"
         remedy = "set gpuModel to the nodes' GPU, or choose nodes with nodeSelector"
@@ -169,11 +167,6 @@ def _mounts_images(runtime: str) -> bool:
     least = {"containerd": (2, 1), "cri-o": (1, 31), "kubelet": (1, 35)}.get(name, (0, 0))
     found = parse_version(version.removeprefix("v"))
     return not found or found >= least
-
-
-def _is_product(label: str, wanted: set[str]) -> bool:
-    """Return whether a label is one of the names; time slicing and MIG append to it."""
-    return any(label == name or label.startswith(f"{name}-") for name in wanted)
 
 
 def capacity_for(job: ReplicatedJob, node: Object, snapshot: Snapshot) -> int:

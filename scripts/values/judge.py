@@ -112,8 +112,8 @@ def judge(values: Values, engine: Engine) -> list[str]:
     unknown = [*owned, *(each.path for each in wrong if each.is_unknown_key)]
     replaced += [each.path for each in wrong if not each.is_unknown_key]
     for path in (*replaced, *unknown):
-        reset(values, path)
-        reset(given, path)
+        reset(values, path, alone=path in unknown)
+        reset(given, path, alone=path in unknown)
     for key in [key for key in values if not schema.is_valid(values[key], key)]:
         replaced.append(key)
         del values[key]
@@ -127,14 +127,20 @@ def judge(values: Values, engine: Engine) -> list[str]:
     return [*first, *(each.line for each in kept), *dict.fromkeys(own)]
 
 
-def reset(values: Values, path: str) -> None:
+def reset(values: Values, path: str, *, alone: bool = False) -> None:
     """Remove the value at a path, or the list or the map without defaults that holds it.
+
+    ``alone``: of such a map the key alone, which is unknown.
 
     >>> values = {"nodes": "x", "image": {"tag": 1, "repository": "a"}, "tolerations": [{}]}
     >>> for path in ("nodes", "image.tag", "tolerations[0].key"):
     ...     reset(values, path)
     >>> values
     {'image': {'repository': 'a'}}
+    >>> values = {"workspace": {"nfs": {"host": "a", "path": "/"}}}
+    >>> reset(values, "workspace.nfs.host", alone=True)
+    >>> values
+    {'workspace': {'nfs': {'path': '/'}}}
     """
     below: Any = values
     defaults: Any = _defaults()
@@ -146,7 +152,7 @@ def reset(values: Values, path: str) -> None:
         key = max(on_path, key=len)
         path = rest[len(key) :]
         default = defaults.get(key) if isinstance(defaults, Mapping) else None
-        if path and isinstance(below[key], dict) and isinstance(default, Mapping):
+        if path and isinstance(below[key], dict) and (alone or isinstance(default, Mapping)):
             below, defaults = below[key], default
         else:
             del below[key]

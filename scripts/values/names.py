@@ -63,11 +63,17 @@ def renames() -> Mapping[str, Mapping[str, str]]:
 def elsewhere(level: str, key: str) -> str:
     """Return what to write instead of a key of another chart; empty if it is none.
 
+    In a map a key of the first level has the same meaning, if its remedy is in that map.
+
     >>> elsewhere("", "imagePullSecrets"), elsewhere("podSpec", "image"), elsewhere("", "nodez")
     ('use image.pullSecrets', 'use image', '')
+    >>> elsewhere("kueue", "localQueue"), elsewhere("stages", "localQueue")
+    ('use kueue.queue', '')
     """
-    wanted = _plain(f"{level}{key}")
-    return next((says for path, says in renames()["keys"].items() if _plain(path) == wanted), "")
+    known = {_plain(path): says for path, says in renames()["keys"].items()}
+    same = known.get(_plain(key), "")
+    here = same if same.startswith(f"use {level}.") else ""
+    return known.get(_plain(f"{level}{key}"), here)
 
 
 def of_owned(path: str, keys: Collection[str]) -> str:
@@ -86,13 +92,17 @@ def remedy(
 ) -> str:
     """Return what to write instead of a key that no map of the chart has.
 
-    A key of another chart has its own words. Otherwise it is a name that differs in case, - and _
+    A key of another chart has its own words, and one that differs from a path in its dots alone is
+    that path's (``workspaceSubPath``). Otherwise it is a name that differs in case, - and _
     only, or the nearest of all keys, flags and renames; those of the same map come first, and in
     maps but ``recipe`` no flag is near by chance.
     ``values`` are merged: their recipe selects the flags.
     """
     if known := elsewhere(level, key):
         return known
+    paths = [f"{map}.{each}".lstrip(".") for map, keys in own.items() for each in keys]
+    if same := [path for path in paths if _plain(path) == _plain(f"{level}{key}")]:
+        return f"use {same[0]}"
     meanings, keys = _meanings(own, values), own[level]
     meant, verb = meanings.get(_plain(key)), "use"
     if meant is None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from launchers.config.gpu_models import GPU_PRODUCT, by_product
 from launchers.config.settings import SKIPS
 from launchers.config.sources import parse_source
 from launchers.exits import LaunchError
@@ -41,7 +42,17 @@ def refusals(release: Release) -> list[Refusal]:
     if all(env.get(name) == "1" for name in SKIPS.values()):
         says = "every stage is skipped, so that the pods would do nothing; set one to false"
         found.append(Refusal(id="stages-none", path="stages", says=says))
+    found += _model(release.jobset.gpu_model, release.gang.pod.get("nodeSelector") or {})
     return [*found, *_transport(env), *_sizes(release.gang), *_slices(release.gang)]
+
+
+def _model(wanted: str, selector: Mapping[str, str]) -> Iterator[Refusal]:
+    """Yield a node selector of another model than the preflight would let train."""
+    label = selector.get(GPU_PRODUCT, "")
+    found = by_product(label)
+    if wanted and found and found.name != wanted:
+        says = f"{wanted}, and nodeSelector takes nodes with {label}; use {found.name}, or other "
+        yield Refusal(id="gpu-model-selector", path="gpuModel", says=f"{says}nodes")
 
 
 def _slices(gang: ReplicatedJob) -> Iterator[Refusal]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from launchers.config.gpu_models import GPU_PRODUCT
 from scripts.doctor.api import Answer
-from scripts.doctor.nodes import GPU_PRODUCT
 from scripts.doctor.permissions import needed_permissions
 from scripts.doctor.snapshot import Snapshot
 from scripts.helm import ROOT, template

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from launchers.config.gpu_models import GPU_PRODUCT
 from scripts.doctor import nodes
 from scripts.doctor.api import Answer
-from scripts.doctor.nodes import GPU_PRODUCT, selects, selects_node, tolerates, untolerated
+from scripts.doctor.nodes import selects, selects_node, tolerates, untolerated
 from scripts.quantity import DEVICE_CLASS
 from tests.scripts.doctor.healthy import forbidden, found, named, node, release, snapshot
 from tests.scripts.doctor.plant import hosted

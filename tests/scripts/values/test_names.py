@@ -33,6 +33,12 @@ def test_a_key_of_another_chart_is_found_in_any_spelling() -> None:
     assert names.elsewhere("", "gcs_mounts") == names.elsewhere("", "gcsMounts") != ""
 
 
+def test_a_path_without_its_dots_is_that_path() -> None:
+    own = {"": ["kueue", "serviceAccountName"], "kueue": ["queue"], "serviceAccount": ["create"]}
+    assert names.remedy("serviceAccount", "name", own, {}) == "use serviceAccountName"
+    assert names.remedy("", "kueueQueue", own, {}) == "use kueue.queue"
+
+
 def test_a_map_of_verl_is_answered_as_one() -> None:
     maps = ("actor_rollout_ref", "critic", "trainer", "algorithm", "data", "ray_init")
     assert all("verl" in names.elsewhere("", each) for each in maps)
