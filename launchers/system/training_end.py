@@ -139,10 +139,10 @@ def attribute(
 
 
 def _of_agent(agent: str, *, started: bool) -> Verdict | None:
-    """Classify an exception of torchrun itself; with a table that has the cause, a cascade only."""
+    """Classify an exception of torchrun itself; one of its workers is in its table or not known."""
     own = "\n".join(line for line in agent.splitlines() if not _TEE.match(line))
     found = verdict(own, started=started)
-    is_its_own = found is not None and (found.cascade or _ROOT_EXIT.search(agent) is None)
+    is_its_own = found is not None and (found.cascade or "ChildFailedError" not in own)
     return found if is_its_own else None
 
 

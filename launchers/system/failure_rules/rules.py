@@ -280,7 +280,8 @@ RULES = (
         # torch's checks of operands, and of its graph, which fail alike in each start
         r"^RuntimeError: (?!.*(?:CUDA (?:err|driver|unk)|cuDNN|cuBLAS|NCCL|Triton))"
         r"(?i:.*(?:must (?:match|have|be)|mat[12] |expected .*(?:type|size|shape|device)"
-        r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size|not implemented for|index k out of"
+        r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size"
+        r"|not implemented for|index k out of"
         r"|split_with_sizes|backend type associated"
         r"|\b(?:tensors?|dim\w*|variable|backward|gradients?|grad_fn|differentiated)\b))",
         "check that model, plugin and recipe.args fit together: sizes, types or devices of tensors "
