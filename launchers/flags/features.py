@@ -200,6 +200,7 @@ FEATURES = (
     ),
     Feature("device_read", "training.weight_loading", "megatron", function="install_device_read"),
     Feature("shard_writes", "training.saving.shard_writes", "megatron"),
+    Feature("early_plots", "training.saving.early_plots", "megatron"),
     Feature("checked_read", "training.checked_read", "megatron"),
     Feature("fused_norm", "training.optimizer.fused_norm", "megatron"),
     Feature("grad_check", "training.optimizer.grad_check", "megatron"),

@@ -164,7 +164,7 @@ _EXPERTS = """model={inputs}/experts model_type=qwen3_moe moe_aux_loss_coeff=0.1
     save_safetensors=false perform_initialization=true"""
 _SAME = (
     "startup safetensors_last seal metrics first_step ledger nonfinite stop "
-    "one_read device_read grad_check pack_lengths shard_writes tokens row_forms"
+    "one_read device_read grad_check pack_lengths shard_writes early_plots tokens row_forms"
 )
 _BOTH = ("startup", "seal", "metrics", "first_step", "ledger", "nonfinite", "stop")
 CASES: Mapping[str, Case] = {

@@ -4,7 +4,6 @@ The trainer deletes older checkpoints before ``on_save``; here they are deleted 
 ``storage/retention.py``.
 """
 
-import importlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -52,11 +51,8 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         best_name = Path(best).name if best else ""
         # the merged model is complete; all of it is read while the checkpoint is written
         is_merged_sealed = begin(lambda: rank > 0 or _seal_merged(folder, step))
-        if finished.is_last(step, self.args.train_iters):
-            if rank == 0:
-                early_read.begin(folder.parent.parent, [folder, merged(folder)])
-            if rank == dist.get_world_size() - 1:
-                begin(_import_plots)
+        if finished.is_last(step, self.args.train_iters) and rank == 0:
+            early_read.begin(folder.parent.parent, [folder, merged(folder)])
         complete = partial(_complete, folder, step, self.limit, best_name, is_merged_sealed)
         writes = background.current()
         if writes is None or not writes.has_copied:
@@ -74,16 +70,6 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
     def on_train_end(self) -> None:
         """Record that training has ended."""
         finished.record(self.state.iteration, self.args.train_iters)
-
-
-def _import_plots() -> None:
-    """Import what upstream plots with when training has ended, while the last save is written.
-
-    The last rank plots (``swift/megatron/pipelines/train/sft.py``), and the export waits for it.
-    Matplotlib looks for fonts when it is imported for the first time.
-    """
-    importlib.import_module("matplotlib.pyplot")
-    importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
 
 
 def _announce(folder: Path, step: int, written: list[Written]) -> None:
