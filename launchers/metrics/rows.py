@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def of(document: Mapping[str, Any]) -> Row | None:
     return Row(**known, values={n: v for n, v in document.items() if n not in known})
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Return whether a value is a number that a float can hold.
 
     >>> [is_number(each) for each in (3, 0.5, float("nan"), 10**400, "3", None)]

@@ -66,7 +66,7 @@ class Progress:
         self.training, self.attempt = _trained(before)  # an interrupted start must not lose it
         self._writing = threading.Lock()  # training is reported by another thread
         held = before.get("held_seconds")
-        self._held = float(held) if rows.is_number(held) else 0.0  # type: ignore[arg-type]
+        self._held = float(held) if rows.is_number(held) else 0.0
         self._held += BEAT_SECONDS if before.get("state") == "running" else 0.0
         self._began = time.monotonic() - max(0.0, time.time() - process_start())
         self._updated = self.started

@@ -4,9 +4,10 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats (version 0.0
 is not known has no line.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from launchers.metrics.rows import is_number
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "dpo_"
@@ -87,8 +88,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _known(part: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> list[Sample]:
     value = part.get(name)
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    return [(labels, float(value))] if is_number and value is not None else []
+    return [(labels, float(value))] if is_number(value) else []
 
 
 def _metric(name: str, help: str, samples: list[Sample]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Literal, Protocol
 
 from launchers.config.flag_value import switch
 from launchers.config.recipe import OWN, TASK, TRAINS
@@ -89,51 +89,27 @@ class When:
         return number > bound if self.test == "over" else number < bound
 
 
-def on(flag: str) -> When:
-    """Return the condition that a switch is on."""
-    return When(flag=flag, test="on")
+class Make(Protocol):
+    """Makes the condition of one kind."""
+
+    def __call__(self, flag: str, *words: str) -> When:
+        """Return the condition on a flag; ``words`` as those of ``When``."""
 
 
-def off(flag: str) -> When:
-    """Return the condition that a switch is off."""
-    return When(flag=flag, test="off")
+def _make(test: Test) -> Make:
+    return lambda flag, *words: When(flag=flag, test=test, words=words)
 
 
-def given(flag: str) -> When:
-    """Return the condition that a flag is given or has a default."""
-    return When(flag=flag, test="given")
-
-
-def missing(flag: str) -> When:
-    """Return the condition that a flag is not given and has no default."""
-    return When(flag=flag, test="missing")
-
-
-def one_of(flag: str, *words: str) -> When:
-    """Return the condition that a flag is one of the values."""
-    return When(flag=flag, test="is", words=words)
-
-
-def none_of(flag: str, *words: str) -> When:
-    """Return the condition that a flag is given and none of the values."""
-    return When(flag=flag, test="isnt", words=words)
-
-
-def over(flag: str, number: str) -> When:
-    """Return the condition that a flag's number is more."""
-    return When(flag=flag, test="over", words=(number,))
-
-
-def under(flag: str, number: str) -> When:
-    """Return the condition that a flag's number is less."""
-    return When(flag=flag, test="under", words=(number,))
-
-
-def has(flag: str, word: str) -> When:
-    """Return the condition that a flag with several values contains this one."""
-    return When(flag=flag, test="has", words=(word,))
-
-
+on, off = _make("on"), _make("off")
+"""A switch is on, or off."""
+given, missing = _make("given"), _make("missing")
+"""A flag is given or has a default, or neither."""
+one_of, none_of = _make("is"), _make("isnt")
+"""A flag is one of the values, or is given and none of them."""
+over, under = _make("over"), _make("under")
+"""A flag's number is more, or less, than one number."""
+has = _make("has")
+"""A flag with several values contains one value."""
 TRAINS_ADAPTER = one_of(TRAINS, "adapter")
 """Whether Megatron's trainer trains an adapter: also with ``tuner_type: full`` if a flag names one.
 """

@@ -138,4 +138,4 @@ def _epochs(training: Mapping[str, Any], plan: Mapping[str, Any]) -> float:
 
 def _number(found: Mapping[str, Any], name: str) -> float:
     value = found.get(name)
-    return float(value) if is_number(value) else 0.0  # type: ignore[arg-type]
+    return float(value) if is_number(value) else 0.0

@@ -1,11 +1,12 @@
 """The numbers of one run, from its objects and files. Pure."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from launchers.config.settings import STAGES
+from launchers.metrics.rows import is_number
+from launchers.stages.attempt_record import whole
 from launchers.state.json_text import part
 from scripts.observe.cluster import condition
 from scripts.observe.spent import Spent, spent, warning
@@ -189,8 +190,8 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         stages=tuple(_stages(files.progress)),
         ranks=tuple(_places(view, domains or {})),
         nodes=view.nodes,
-        step=row.step if row else _whole(training.get("step")),
-        total=row.total if row else _whole(training.get("total")),
+        step=row.step if row else whole(training.get("step")),
+        total=row.total if row else whole(training.get("total")),
         eta_seconds=_number(training.get("eta_seconds")),
         step_seconds=_measured("step_seconds", training, speed),
         loss=_number(logged.values.get("loss") if logged else training.get("loss")),
@@ -218,7 +219,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
 
 
 def _processes(plan: Numbers) -> int:
-    return _whole(part(plan, "gang").get("world_size")) or 1
+    return whole(part(plan, "gang").get("world_size")) or 1
 
 
 def _measured(name: str, training: Numbers, plan: Numbers) -> Measured:
@@ -226,15 +227,7 @@ def _measured(name: str, training: Numbers, plan: Numbers) -> Measured:
 
 
 def _number(value: object) -> float | None:
-    try:
-        found = float(value) if isinstance(value, int | float) else math.nan
-    except OverflowError:
-        return None
-    return found if math.isfinite(found) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return float(value) if is_number(value) else None
 
 
 def _stages(progress: Numbers) -> Iterator[Stage]:
