@@ -15,7 +15,6 @@ import io
 import os
 import shutil
 import tarfile
-import time
 import zlib
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -121,7 +120,6 @@ def publish(folder: Path, archive: Path, known: Container[str], holder: str) -> 
     if (size := sum(found.values())) > MAX_BYTES:
         return f"{size / 1e9:.1f} GB is too large to archive; remove {archive.parent}"
     archive.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stale(archive)
     part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")
     try:
         # half as many headers as the POSIX format, read twice as fast
@@ -129,6 +127,7 @@ def publish(folder: Path, archive: Path, known: Container[str], holder: str) -> 
             for name in sorted(found):
                 _add(tar, folder, name)
         flush(part)
+        _remove_stale(archive, part.stat().st_mtime)
         part.replace(archive)
     finally:
         part.unlink(missing_ok=True)
@@ -147,11 +146,11 @@ def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
     tar.addfile(member, io.BytesIO(data))
 
 
-def _remove_stale(archive: Path) -> None:
-    """Remove unfinished files of writers that were killed."""
+def _remove_stale(archive: Path, now: float) -> None:
+    """Remove unfinished files of writers that were killed; ``now`` is by the workspace's clock."""
     for part in archive.parent.glob(f"{archive.name}.partial-*"):
         try:
-            if time.time() - part.stat().st_mtime > STALE_SECONDS:
+            if now - part.stat().st_mtime > STALE_SECONDS:
                 part.unlink()
         except OSError:
             continue

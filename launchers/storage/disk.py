@@ -38,6 +38,8 @@ _MEANING = {
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
 
+_TRIES = 20
+"""Times that a folder is removed from which another process removes files."""
 FLUSHED_BYTES = 1 << 30
 """Bytes between two flushes. 244 GB on a disk of 0.1 GB/s take 41 minutes, and the limit of a hang
 is 30; 1 GiB takes 11 s."""
@@ -154,12 +156,17 @@ def note_use(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder if it exists."""
-    found = lookup.status(path, follow=False)
-    if found is not None and S_ISDIR(found.st_mode):
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    """Remove a file or folder if it exists; another process may be doing so, too."""
+    for left in reversed(range(_TRIES)):
+        found = lookup.status(path, follow=False)
+        if found is None or not S_ISDIR(found.st_mode):
+            path.unlink(missing_ok=True)
+            return
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            if not left:
+                raise
 
 
 def keep(folder: Path, files: Iterable[Path] | None = None) -> None:

@@ -71,7 +71,7 @@ def read_chain(path: Path) -> Chain:
     while True:
         try:
             # opening makes an NFS client fetch current attributes
-            with name.open(encoding="utf-8") as handle:
+            with name.open(encoding="utf-8", errors="replace") as handle:
                 owner, beat = parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
         except FileNotFoundError:
             path.parent.stat()
@@ -309,7 +309,7 @@ class Lock:
         try:
             os.utime(self._file)
         except OSError:  # after a server's failover a descriptor can be stale for ever
-            with self._own.open("r+", encoding="utf-8") as handle:
+            with self._own.open("r+", encoding="utf-8", errors="replace") as handle:
                 if parse_owner(handle.read()).token != self.token:
                     raise
                 os.dup2(handle.fileno(), self._file, inheritable=False)

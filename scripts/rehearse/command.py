@@ -23,7 +23,7 @@ from scripts.local.command import run_locally
 from scripts.manifest import GANG, Release, parse_release
 from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
 from scripts.observe.view import terminal_state
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 
 SETS = ("rehearse=true",)
 POLL_SECONDS = 5.0
@@ -143,15 +143,25 @@ def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SEC
 
 
 def log_of_rank_0(api: Api, name: str) -> list[str]:
-    """Return the lines of the log of rank 0's newest pod; empty if it can't be read."""
+    """Return the lines of the log of rank 0's newest pod; empty without a pod.
+
+    Raises:
+        UnknownState: it cannot be read.
+    """
     labels = {NAME_LABEL: name, JOB_LABEL: GANG, INDEX_LABEL: "0"}
     selector = ",".join(f"{label}={value}" for label, value in labels.items())
-    pods = api.get(PODS.path(api.namespace), labelSelector=selector).items
-    if not pods:
+    answer = api.get(PODS.path(api.namespace), labelSelector=selector)
+    if not answer.found:
+        raise UnknownState(f"{name} has ended, and its pods cannot be listed: {answer.why}")
+    if not answer.items:
         return []
-    newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    newest = max(answer.items, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
     path = PODS.path(api.namespace, newest["metadata"]["name"])
-    return (api.text(f"{path}/log", container="launcher") or "").splitlines()
+    text = api.text(f"{path}/log", container="launcher")
+    if text is None:
+        said = f"the log of its rank 0 cannot be read (get pods/log); `megatron-dpo logs {name}`"
+        raise UnknownState(f"{name} has ended, and {said} reads it from the workspace")
+    return text.splitlines()
 
 
 def report_lines(log: Sequence[str]) -> list[str]:

@@ -171,14 +171,20 @@ def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert not (tmp_path / "w").exists()
 
 
-def test_what_a_killed_writer_left_goes_and_a_living_one_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("skew", [0, 86_400])
+def test_what_a_killed_writer_left_goes_and_a_living_one_is_left_alone(
+    tmp_path: Path, skew: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the clock of the workspace: that of the node may be ahead."""
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + skew)
     archive = tmp_path / "w" / NAME
     kernel(tmp_path / "one")
     archive.parent.mkdir()
     old, new = (archive.with_name(f"{NAME}.partial-{who}") for who in ("old", "new"))
     for part in (old, new):
         part.touch()
-    os.utime(old, (time.time() - 7200,) * 2)
+    os.utime(old, (real() - 7200,) * 2)
     publish(tmp_path / "one", archive, {}, "pod")
     assert (old.exists(), new.exists()) == (False, True)
 

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -315,3 +316,26 @@ def test_a_kill_between_marker_and_rename_costs_nothing(path: Path) -> None:
     run(path, writer(a="1"))
     path.rename(output.partial_path(path))
     assert run(path, never).state == "done" and path.exists()
+
+
+@pytest.mark.parametrize("is_stubborn", [False, True])
+def test_two_may_remove_one_folder(
+    path: Path, is_stubborn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that stays listed while it is gone ends the removal."""
+
+    def unlink(name: str, **given: int) -> None:
+        if not gone or is_stubborn:
+            gone.append(name)
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
+        real(name, **given)
+
+    gone, real = list[str](), os.unlink
+    run(path, writer(a="1", b="2"))
+    monkeypatch.setattr(os, "unlink", unlink)
+    if is_stubborn:
+        with pytest.raises(FileNotFoundError):
+            disk.remove(path)
+    else:
+        disk.remove(path)
+    assert path.exists() == is_stubborn

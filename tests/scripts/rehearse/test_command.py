@@ -9,7 +9,7 @@ from rich.console import Console
 
 from launchers.rehearsal.result import LINE
 from scripts.doctor.api import Answer, Api
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from scripts.rehearse import command
 from scripts.rehearse.command import Request
 
@@ -40,11 +40,15 @@ class FakeApi(Api):
         if path.endswith("/pods"):
             assert "jobset-name=dpo-rehearsal" in query["labelSelector"]
             names = ("old", "2026-01-01"), ("new", "2026-01-02")
+            if self.__dict__["log"] == "lost":
+                return Answer(status=500)
             items = [{"metadata": {"name": n, "creationTimestamp": t}} for n, t in names]
             return Answer(status=200, content={"items": items})
         return states.pop(0) if len(states) > 1 else states[0]
 
-    def text(self, path: str, **query: str) -> str:
+    def text(self, path: str, **query: str) -> str | None:
+        if not self.__dict__["log"]:
+            return None
         assert path.endswith("/pods/new/log") and query == {"container": "launcher"}
         return "\n".join(self.__dict__["log"])
 
@@ -105,6 +109,15 @@ def test_a_rehearsal_without_a_report_shows_the_end_of_the_log(rehearse: Rehears
     code, output = rehearse([ABSENT, jobset(terminalState="Completed")], log)
     assert code == 1 and "rank 0 has written no report" in output
     assert "line 98" in output and "line 50" not in output
+
+
+@pytest.mark.parametrize("log", ["", "lost"])
+def test_a_log_that_cannot_be_read_is_no_missing_report(
+    log: str, rehearse: Rehearse, helm: Calls
+) -> None:
+    with pytest.raises(UnknownState, match="dpo-rehearsal has ended, and"):
+        rehearse([ABSENT, jobset(terminalState="Completed")], log)
+    assert [words[0] for words in helm] == ["uninstall", "install"]
 
 
 def test_a_rehearsal_that_runs_is_left_alone(rehearse: Rehearse, helm: Calls) -> None:
