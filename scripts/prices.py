@@ -75,7 +75,6 @@ def read(file: str | None = None) -> Prices:
 
 
 def _numbers(found: Mapping[str, object], key: str, path: str) -> Mapping[str, float]:
-    """Return a map of numbers by GPU model."""
     table = found.get(key, {})
     if not isinstance(table, dict):
         raise Problem(f"{FILE}={path}: currency must be a text, {key} a map; {FORM}")

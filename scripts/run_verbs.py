@@ -41,7 +41,6 @@ def _check_name(context: typer.Context, option: typer.CallbackParam, given: str)
 def _check_names(
     context: typer.Context, option: typer.CallbackParam, given: list[str] | None
 ) -> list[str]:
-    """Return the names of runs, see `_check_name`."""
     for each in given or []:
         if not context.resilient_parsing and not is_name(each):
             raise typer.BadParameter(_not_a_name(each))

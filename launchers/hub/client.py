@@ -167,7 +167,6 @@ def is_network_error(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

@@ -158,7 +158,6 @@ def roles(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
-    """Return the turns of one part of a form."""
     values = [value(name, row) for name in part.split("+")]
     texts = [each for each in values if isinstance(each, str)]
     if len(values) > 1 and len(texts) == len([v for v in values if v is not None]):

@@ -115,7 +115,6 @@ def _broken(children: Mapping[int, Child], plan: CollectivePlan, peers: PeerMoni
 
 
 def _phases(plan: CollectivePlan) -> dict[int, str]:
-    """Read the phase of each rank of the gang."""
     found = {}
     for rank in range(plan.world):
         with contextlib.suppress(OSError):

@@ -110,7 +110,6 @@ def network_bandwidth(
 def _judge(
     op: str, seen: float, floor: float | None, who: str, slowest: str, *, strict: bool
 ) -> Finding:
-    """Compare one bandwidth with its floor."""
     text = f"{op} {seen:.1f} GB/s"
     if floor is None:
         return Finding(check="bandwidth", state="ok", seen=text, who=who)

@@ -175,7 +175,6 @@ class Naming:
 
 
 def _agree(yes: bool) -> bool:
-    """Return whether it is true on all ranks."""
     agreed = torch.tensor(int(yes), device=get_current_device())
     dist.all_reduce(agreed, dist.ReduceOp.MIN)
     return bool(agreed.item())

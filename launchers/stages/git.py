@@ -206,7 +206,6 @@ class GitError(Exception):
 
 
 def _relevant_line(text: str, pattern: str) -> str:
-    """Return the line that names the cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if re.search(pattern, line)), lines[-1] if lines else "?")
 

@@ -244,7 +244,6 @@ def _outside(messages: Iterable[str], *, started: bool) -> Verdict | None:
 def _first_match(
     rules: Iterable[FailureRule], messages: Iterable[str], *, started: bool
 ) -> Verdict | None:
-    """Return the verdict of the first message that a rule matches."""
     rules = tuple(rules)
     for message in messages:
         said = _QUOTED.sub(r"\1", message)

@@ -208,7 +208,6 @@ def _dropped(document: Object, schema: Object, value: Any, path: str) -> Iterato
 
 
 def _resolved(document: Object, schema: Object) -> Object:
-    """Follow references."""
     reference = schema.get("$ref")
     parts = schema.get("allOf") or []
     if reference is None and len(parts) == 1:

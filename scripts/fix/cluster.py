@@ -205,7 +205,6 @@ def execute(commands: Sequence[Command], target: Target) -> str:
 
 
 def _execute(one: Command, target: Target) -> str:
-    """Run a command; return what it printed."""
     if one.argv[0] == "megatron-dpo":
         from scripts.control import command as control
 

@@ -121,7 +121,6 @@ class _Words:
         return (Change(act=Act.REMOVE, path=re.sub(r"(?<=\])\.name$", "", path)),)
 
     def _named(self, text: str) -> list[str]:
-        """Return the keys and flags that a text names."""
         words = re.findall(r"[A-Za-z]\w*(?:\.\w+)*", _TEXT.sub("", text))
         words = [each for each in words if re.search(r"[A-Z_.]", each) and each not in PRONOUNS]
         known = (is_name(w.removeprefix("recipe.args.")) or is_key(self._at(w)) for w in words)

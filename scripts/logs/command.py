@@ -136,7 +136,6 @@ def _print_stacks(api: Api, view: View, chosen: Selection, formats: Sequence[For
 def _print_files(
     api: Api, view: View, target: Target, chosen: Selection, formats: Sequence[Format]
 ) -> None:
-    """Print the logs of an attempt from the workspace."""
     if view.files is None:
         reread, reading = observe(target, api, queue=False)
         view = reread

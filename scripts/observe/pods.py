@@ -164,7 +164,6 @@ def _failure(read: Mapping[str, bytes], seconds: float) -> str | None:
 
 
 def _line(text: str) -> str:
-    """Return the last line of a message."""
     return (text.strip().splitlines() or ["no message"])[-1][:300]
 
 

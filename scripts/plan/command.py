@@ -217,7 +217,6 @@ def _gang(found: Submission, job: Job) -> dict[str, str]:
 
 
 def _print(content: dict[str, Any], console: Console) -> None:
-    """Print a JSON document, unwrapped."""
     console.out(json.dumps(content, indent=1), highlight=False)
 
 

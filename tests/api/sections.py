@@ -33,8 +33,6 @@ OBJECTS = (
 
 @dataclass(frozen=True)
 class Section:
-    """Draws one key of the values."""
-
     draw: Callable[[Parts], Document]
     """Returns a layer of values."""
     place: Callable[[Document, Document], None] | None = None

@@ -38,7 +38,6 @@ def render(chart: Path, *layers: Document, flags: Sequence[str] = ()) -> str:
 
 
 def upgrade(chart: Path, *layers: Document, flags: Sequence[str] = ()) -> str:
-    """Return the refusal of an upgrade, or nothing."""
     try:
         render(chart, *layers, flags=flags)
     except Refused as refused:

@@ -40,7 +40,6 @@ class Faults:
         self.cluster.power_off(node)
 
     def power_on(self, node: str) -> None:
-        """Power on a node; it has no pods."""
         self.cluster.power_on(node)
         self._off.discard(node)
 

@@ -22,7 +22,6 @@ NAME = "foreign-apiserver"
 
 @contextmanager
 def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubectl]:
-    """Run the server; yield kubectl for it."""
     port = free_port(str(layout.gateway))
     shipped = kubernetes.api_server(layout)
     words = [word for word in map(str, shipped.argv) if not word.startswith("--secure-port")]

@@ -37,7 +37,6 @@ def release(space: Space, name: str, over: Values | None = None) -> tuple[Releas
 
 
 def main_job(place: Space) -> MainJob:
-    """Run it in a namespace of its own."""
     sources.serve(place)
     standin.prepare(place)
     queues.make(place, {"nvidia.com/gpu": "16"})

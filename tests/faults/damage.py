@@ -46,7 +46,6 @@ def empty(folder: Path, chance: random.Random) -> None:
 
 
 def remove_file(folder: Path, chance: random.Random) -> None:
-    """Remove a file, as an interrupted rotation does."""
     _file(folder, chance).unlink()
 
 

@@ -5,8 +5,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Silent(BaseHTTPRequestHandler):
-    """A handler that prints nothing."""
-
     def say(self, status: int, body: bytes, **headers: str) -> None:
         """Answer; ``Content_Type`` is the header ``Content-Type``."""
         self.send_response(status)

@@ -112,7 +112,6 @@ class Pods:
         return read(self.log(rank))
 
     def record(self, attempt: int, rank: int = 0) -> dict[str, Any]:
-        """Return how a rank has ended an attempt."""
         return read(self.run / "attempts" / str(attempt) / f"termination-{rank}.json")
 
     def progress(self) -> dict[str, Any]:

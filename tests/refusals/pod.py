@@ -116,7 +116,6 @@ def run(case: Case, manifests: str, folder: Path) -> End:
 
 
 def _downward(folder: Path) -> dict[str, str]:
-    """Variables that Kubernetes sets."""
     return {
         "DPO_JOB_INDEX": "0",
         "JOB_COMPLETION_INDEX": "0",

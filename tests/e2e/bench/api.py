@@ -33,7 +33,6 @@ def apply(layout: Layout, items: list[dict[str, Any]]) -> None:
 
 
 def patch(layout: Layout, name: str, change: dict[str, Any]) -> None:
-    """Patch a cluster-scoped object."""
     kubectl(layout, "patch", name, "--type=merge", f"--patch={json.dumps(change)}")
 
 

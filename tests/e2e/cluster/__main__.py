@@ -27,8 +27,6 @@ app = typer.Typer(
 
 
 class Backend(StrEnum):
-    """Values of ``--backend``."""
-
     AUTO = "auto"
     KIND = "kind"
     PROCESSES = "processes"

@@ -90,7 +90,6 @@ def summary(
     events: Mapping[str, Sequence[Event]],
     suspended: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the figures of all sides."""
     return {
         side: {
             "steps": max((row.step for row in found), default=0),

@@ -89,7 +89,6 @@ def torchrun() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ending(seconds: int) -> Hang:
-    """Return settings with a floor for the end of torchrun."""
     return replace(HANG, floors={**FLOORS, "end": seconds})
 
 

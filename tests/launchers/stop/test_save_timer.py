@@ -24,8 +24,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def timer(answers: list[int] | None = None) -> SaveTimer:
-    """Return a timer that notes each look."""
-
     def agree(number: int) -> int:
         if answers is not None:
             answers.append(number)

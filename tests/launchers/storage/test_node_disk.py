@@ -33,7 +33,6 @@ class Run:
         return self.checkpoints / f"checkpoint-{step}" / f"iter_{step:07d}" / f"__{rank}_0.distcp"
 
     def write(self, step: int = 2, content: int = 0, size: int = 100) -> Path:
-        """Write a checkpoint to the disks, and announce it."""
         folder = self.checkpoints / f"checkpoint-{step}"
         for rank, disk in enumerate(self.disks):
             path = self.shard(rank, step)

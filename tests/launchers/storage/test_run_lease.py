@@ -26,7 +26,6 @@ from tests.launchers.waiting import eventually
 
 
 def taken_over(path: Path, own: str) -> None:
-    """Write what a successor writes."""
     successor_of(path, own).write_text(this_process("other").text())
 
 

@@ -121,7 +121,6 @@ def healthy_schema(of: Release) -> Object:
 
 
 def groups(served: Mapping[str, str]) -> Answer:
-    """The API groups with the version of each."""
     items = [{"name": k, "versions": [{"version": v}]} for k, v in served.items()]
     return found({"groups": items})
 

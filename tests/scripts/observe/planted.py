@@ -44,7 +44,6 @@ def jobset(*conditions: Object, queue: str | None = "gpu", **status: Any) -> Obj
 
 
 def template_of(run: Object) -> Object:
-    """The template of the gang's pods."""
     made: Object = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
     return made
 
