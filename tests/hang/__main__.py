@@ -23,7 +23,7 @@ from tests.hang.cases import KINDS, MORE, Case
 from tests.hang.gang import Outcome, run
 
 RIGHT = 0.95
-"""Share of the hangs that must be attributed right (Q8 of the reliability goals)."""
+"""Share of the hangs that must be attributed right."""
 NOTICED_SECONDS = 60.0
 VERDICTS = ("right", "unknown", "wrong", "missed")
 
