@@ -78,7 +78,7 @@ def run(
 
 
 def _remote(request: Request) -> Repository | Tag:
-    token = secret.read(request.token, "--token").decode().strip() if request.token else ""
+    token = secret.text(request.token, "--token") if request.token else ""
     if found := _HUB.fullmatch(request.destination):
         return Repository(found[1], token)
     if found := _REGISTRY.fullmatch(request.destination):

@@ -30,3 +30,15 @@ def read(given: str, option: str) -> bytes:
             f"{option}: {error.strerror}; give a file or env:NAME, not the secret itself: others "
             "see arguments"
         ) from None
+
+
+def text(given: str, option: str) -> str:
+    """Return the same as text, without white space around it.
+
+    Raises:
+        WrongUse: as of ``read``, or it is not UTF-8.
+    """
+    try:
+        return read(given, option).decode().strip()
+    except UnicodeDecodeError:
+        raise WrongUse(f"{option}: the file is not a text in UTF-8; give that of a token") from None

@@ -124,7 +124,7 @@ class Files:
         """
         changed = [file for file, each in self.texts.items() if each != before.texts[file]]
         for file in changed:
-            if not file.is_file() or _read(file) != before.texts[file]:
+            if not file.is_file() or file.read_bytes() != before.texts[file].encode():
                 raise Problem(f"{file} has changed since it was planned; nothing was written")
         for file in changed:
             _replace(file.resolve(), self.texts[file])

@@ -4,7 +4,6 @@ The rehearsal of NAME is a release of its own, NAME-rehearsal, so that the run c
 NAME afterwards: one release is one run, which an upgrade can't change.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rich.console import Console
 
 from launchers.config.settings import REHEARSAL
 from launchers.rehearsal.result import LINE, table
+from launchers.system.atomic_file import known_object
 from scripts.doctor import command as doctor
 from scripts.doctor.api import JOBSETS, PODS, Answer, Api, connect
 from scripts.helm import CHART, find_helm, options, run_helm, template
@@ -97,7 +97,7 @@ def run_here(
     before = path.stat().st_mtime_ns if path.exists() else 0
     code = run_locally(local, console)
     if path.exists() and path.stat().st_mtime_ns != before:
-        for line in table(json.loads(path.read_text(encoding="utf-8"))):
+        for line in table(known_object(path, "rehearse again")):
             console.print(line.removeprefix(LINE), soft_wrap=True, highlight=False)
         console.print(f"report: {path}", soft_wrap=True, highlight=False)
     return code

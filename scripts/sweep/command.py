@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from launchers.exits import LaunchError
 from launchers.plan.run_length import Duration
 from scripts import prices
 from scripts.doctor.findings import Level
@@ -143,8 +144,12 @@ def _submit(request: Request, planned: Planned) -> Submitted:
     try:
         # The doctor prints a page for each run; what it refuses is in the outcome.
         code = submitting.submit_planned(one, terminal(quiet=True), outcome)
-    except Problem as problem:
-        return Submitted(planned=planned, said=str(problem), code=int(Exit.FAILED))
+    except (Problem, OSError, LaunchError) as problem:
+        code = int(Exit.UNKNOWN if outcome.submitted else Exit.FAILED)
+        said = f"submitted, and its state is not known: {problem}"
+        return Submitted(
+            planned=planned, said=said if outcome.submitted else str(problem), code=code
+        )
     return Submitted(planned=planned, said=_said(outcome), code=code)
 
 

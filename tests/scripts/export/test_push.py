@@ -5,6 +5,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -138,6 +139,7 @@ def test_a_hub_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         (PLACE, ("--yes",), "push-token", 1),
         (PLACE, ("--yes", "--token", "env:ABSENT"), "the variable ABSENT is not set", 2),
         (PLACE, ("--yes", "--token", "hf_x"), "not the secret itself", 2),
+        (PLACE, ("--yes", "--token", sys.executable), "not a text in UTF-8", 2),
         (PLACE, ("--token", "env:SECRET"), "no confirmation is possible", 1),
         ("s3://acme/dpo", ("--yes",), "push-destination", 2),
     ],

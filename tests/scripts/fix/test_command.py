@@ -113,11 +113,12 @@ def test_a_value_that_another_rule_refuses_is_not_applied() -> None:
     assert found.after == files and "[y]" in found.rejected[0][1]
 
 
+@pytest.mark.parametrize("content", [b"nodes: 4\n", b"\xff\xfe"])
 def test_a_file_changed_during_the_question_is_kept(
-    file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+    content: bytes, file: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:
     def yes(question: str) -> bool:
-        file.write_text("nodes: 4\n")
+        file.write_bytes(content)
         return True
 
     monkeypatch.setattr("os.isatty", lambda _: False)
@@ -125,7 +126,7 @@ def test_a_file_changed_during_the_question_is_kept(
     ended = call("plan", "-f", str(file), "--fix")
     assert ended.code == 1
     assert "has changed since it was planned; nothing was written" in " ".join(ended.err.split())
-    assert file.read_text() == "nodes: 4\n"
+    assert file.read_bytes() == content
 
 
 def test_only_what_keeps_the_meaning_needs_no_answer(file: Path) -> None:

@@ -1,5 +1,6 @@
 """sweep: names of the runs, wrong options, and what becomes of each run; submit is tested apart."""
 
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 from launchers.plan.run_length import Duration
 from scripts.observe.command import Exit, Target
 from scripts.plan import command as planning
-from scripts.problem import Problem, WrongUse
+from scripts.problem import Problem, UnknownState, WrongUse
 from scripts.submit import command as submitting
 from scripts.submit.command import Outcome
 from scripts.sweep import command
@@ -105,6 +106,25 @@ def test_a_run_that_fails_is_told_and_the_others_are_submitted(
         "megatron-dpo report dpo-beta-0-05 -n team\n",
     ):
         assert said in output
+
+
+@pytest.mark.parametrize("error", [UnknownState("no answer"), OSError(errno.ENOSPC, "no space")])
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_an_error_after_the_submission_is_no_failure_and_keeps_the_account_of_the_others(
+    error: Exception,
+    is_submitted: bool,
+    installed: list[submitting.Request],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def submit(request: submitting.Request, console: Console, outcome: Outcome) -> int:
+        outcome.submitted = is_submitted
+        raise error
+
+    monkeypatch.setattr(submitting, "submit_planned", submit)
+    code, output, _ = swept(replace(REQUEST, vary=["recipe.args.beta=0.05,0.2"]))
+    state = "ok     " if is_submitted else "failed "
+    assert code == (Exit.OK if is_submitted else Exit.FAILED)
+    assert output.count(state) == 2 and output.count("its state is not known") == 2 * is_submitted
 
 
 def test_nothing_is_submitted_without_consent_and_a_dry_run_needs_none(
