@@ -11,6 +11,7 @@ from launchers.rules.engine import (
     RLHF,
     Conflict,
     Local,
+    Names,
     Range,
     Rule,
     Words,
@@ -43,6 +44,14 @@ _REGISTRARS = ("external_plugins", "custom_register_path", "custom_dataset_info"
 """Flags by which a user's own names of datasets come to be known."""
 
 ELSEWHERE: tuple[Rule, ...] = (
+    *(
+        Names(id="flag-list-comma", flag=flag, source=f"{reader} finds no such name: ValueError")
+        for flag, reader in (
+            ("target_modules", "peft tuners_utils.py:inject_adapter"),
+            ("modules_to_save", "peft"),
+            ("report_to", "transformers integration_utils.py:get_reporting_integration_callbacks"),
+        )
+    ),
     Local(
         id="val-dataset-remote",
         flag="val_dataset",
@@ -345,6 +354,13 @@ TRANSFORMERS: tuple[Rule, ...] = (
         says="no checkpoint would be saved; use steps or epoch",
         source="inputs/preconditions.py refuses it too; transformers trainer_callback.py does not "
         "save",
+    ),
+    Conflict(
+        id="eval-strategy-boolean",
+        when=(one_of("eval_strategy", "false", "False"), over("split_dataset_ratio", "0")),
+        says='YAML makes {eval_strategy} of an unquoted no; use "no" in quotes',
+        source="transformers trainer_utils.py:IntervalStrategy: ValueError; without rows to "
+        "evaluate SW sft_args.py sets no itself",
     ),
     Conflict(
         id="flash-checkpoint",

@@ -253,6 +253,19 @@ class Words(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Names(Rule):
+    """No name of a flag that takes several holds a comma: ms-swift does not divide it."""
+
+    flag: str
+
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
+        for word in facts.words(self.flag):
+            if "," in word:
+                names = ", ".join(filter(None, word.split(",")))
+                yield self._refusal(self.flag, f'"{word}" is one name; use a list: [{names}]')
+
+
+@dataclass(frozen=True, kw_only=True)
 class Local(Rule):
     """A flag that names files must do it by absolute paths: it is not for the download stage.
 

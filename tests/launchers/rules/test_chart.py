@@ -16,7 +16,7 @@ from launchers.config.recipe import OWN, TASK, TRAINS
 from launchers.flags import flag_types
 from launchers.flags.flag_types import FlagType
 from launchers.rules import table
-from launchers.rules.engine import Facts, Local, Multiple, Order, Range, Rule, When, Words
+from launchers.rules.engine import Facts, Local, Multiple, Names, Order, Range, Rule, When, Words
 from scripts.dev.flags import IN_TEMPLATES, is_bound
 from scripts.values.flags import table_of
 from tests.chart.helm import CHART, LIBRARY, Refused, template
@@ -172,6 +172,8 @@ def breaking(backend: str, rule: Rule) -> Case:
             args[rule.flag] = f"{rule.high}1" if rule.high else -1
         case Words():
             args[rule.flag] = ["unheard-of"]
+        case Names():
+            args[rule.flag] = ["a,b"]
         case Local():
             args[rule.flag] = ["hf://o/d@v"]
         case Order():
