@@ -75,22 +75,18 @@ def test_other_networks_are_no_conflict() -> None:
     assert conflicts.taken_networks(LAYOUT, links, routes) == []
 
 
-def test_a_port_that_a_program_holds_on_all_addresses_is_found_with_its_holder() -> None:
+@pytest.mark.parametrize(("host", "count"), [("0.0.0.0", 1), ("127.0.0.1", 0)])
+def test_a_port_that_a_program_holds_on_all_addresses_is_found_with_its_holder(
+    host: str, count: int
+) -> None:
     with socket.socket() as server:
-        server.bind(("0.0.0.0", 0))
+        server.bind((host, 0))
         server.listen()
         port = server.getsockname()[1]
-        (found,) = [it for it in conflicts.listeners() if it.port == port]
-        assert found.protocol == "tcp"
-        assert conflicts.owner(found.inode).endswith(f"(process {os.getpid()})")
-
-
-def test_a_port_on_an_address_of_its_own_is_no_conflict() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        port = server.getsockname()[1]
-        assert not [it for it in conflicts.listeners() if it.port == port]
+        holders = [it for it in conflicts.listeners() if it.port == port]
+        assert [it.protocol for it in holders] == ["tcp"] * count
+        own = f"(process {os.getpid()})"
+        assert all(conflicts.owner(it.inode).endswith(own) for it in holders)
 
 
 def test_only_the_clusters_ports_matter() -> None:

@@ -24,9 +24,13 @@ def gpus(env: dict[str, str]) -> int:
     return with_gpus(from_env(env), env).launch.gpus_per_node
 
 
-def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(tmp_path: Path) -> None:
+def test_a_bare_host_trains_on_every_gpu_that_cuda_sees_or_as_many_as_it_says(
+    tmp_path: Path,
+) -> None:
     both = host(tmp_path)
     assert gpus(both) == 2
+    for name, number in (("DPO_GPUS_PER_NODE", 0), ("DPO_GPUS_PER_NODE", 1), ("NPROC_PER_NODE", 4)):
+        assert gpus({**both, name: str(number)}) == number
     assert gpus({**both, "CUDA_VISIBLE_DEVICES": "1"}) == 1
     assert gpus({**both, "CUDA_VISIBLE_DEVICES": ""}) == 0
     assert gpus({**both, "PET_NPROC_PER_NODE": "gpu"}) == 2
@@ -34,13 +38,6 @@ def test_a_bare_host_trains_on_every_gpu_that_cuda_sees(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="PET_NPROC_PER_NODE='gpu'"):
         gpus({**RUN, "PATH": "", "PET_NPROC_PER_NODE": "gpu"})
     assert gpus(host(tmp_path, "echo No devices were found; exit 6")) == 0
-
-
-def test_a_number_that_was_given_counts(tmp_path: Path) -> None:
-    both = host(tmp_path)
-    assert gpus({**both, "DPO_GPUS_PER_NODE": "0"}) == 0
-    assert gpus({**both, "DPO_GPUS_PER_NODE": "1"}) == 1
-    assert gpus({**both, "NPROC_PER_NODE": "4"}) == 4
 
 
 @pytest.mark.parametrize(

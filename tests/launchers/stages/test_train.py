@@ -40,23 +40,6 @@ def agent(ranks: Path, root: int) -> None:
     ranks.with_suffix(".log").write_text(TABLE.format(root))
 
 
-@pytest.mark.parametrize(
-    ("oom_kills", "id", "failure_class"),
-    [
-        (1, "killed-for-memory", FailureClass.HOST_MEMORY),
-        (0, "killed-by-other", FailureClass.UNKNOWN),
-        (None, "killed", FailureClass.UNKNOWN),
-    ],
-)
-def test_the_counter_of_the_oom_killer_classifies_a_sigkill(
-    tmp_path: Path, oom_kills: int | None, id: str, failure_class: FailureClass
-) -> None:
-    ranks = logs(tmp_path, "")
-    agent(ranks, -9)
-    error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills)
-    assert (error.code, error.id, error.failure_class) == (Exit.PEER, id, failure_class)
-
-
 @pytest.fixture
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail a test that waits for a peer's cause."""
@@ -70,14 +53,20 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_wait")
 @pytest.mark.parametrize(
     ("code", "oom_kills", "id"),
-    [(-9, 0, "killed-by-other"), (-9, 1, "killed-for-memory"), (-11, None, "ended-by-signal")],
+    [
+        *((None, 1, "killed-for-memory"), (None, 0, "killed-by-other"), (None, None, "killed")),
+        *((-9, 1, "killed-for-memory"), (-9, 0, "killed-by-other"), (-11, None, "ended-by-signal")),
+    ],
 )
-def test_a_torchrun_that_was_killed_itself_waits_for_no_culprit(
-    tmp_path: Path, code: int, oom_kills: int | None, id: str
+def test_a_killed_worker_or_torchrun_is_classified_and_waits_for_no_culprit(
+    tmp_path: Path, code: int | None, oom_kills: int | None, id: str
 ) -> None:
     ranks = logs(tmp_path, "")
+    if code is None:  # torchrun reports that its worker was killed
+        agent(ranks, -9)
     error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills, code=code)
     assert (error.code, error.id) == (Exit.PEER, id)
+    assert (error.failure_class == FailureClass.HOST_MEMORY) == (id == "killed-for-memory")
 
 
 NCCL = "RuntimeError: NCCL error\n"

@@ -44,23 +44,21 @@ print("open" if dist.is_initialized() else "ended")
 
 
 @needs_training
-@pytest.mark.parametrize(("backend", "left"), [("fake", "open"), ("gloo", "ended")])
-def test_groups_other_than_gloos_are_left_to_the_end_of_the_process(
-    tmp_path: Path, backend: str, left: str
-) -> None:
-    done = ended(LEFT, backend, f"file://{tmp_path}/s", python=str(PYTHON))
-    assert (done.returncode, done.stdout.split()) == (0, [left]), done.stderr
-
-
-@needs_training
 @pytest.mark.parametrize(
     ("kind", "backend", "left"),
-    [("run", "gloo", "ended"), ("run", "none", "ended"), ("other", "gloo", "open")],
+    [
+        ("", "fake", "open"),
+        *(("", "gloo", "ended"), ("run", "gloo", "ended"), ("run", "none", "ended")),
+        ("other", "gloo", "open"),
+    ],
 )
-def test_a_training_process_ends_its_groups(
+def test_a_training_process_ends_its_groups_of_gloo_alone(
     tmp_path: Path, kind: str, backend: str, left: str
 ) -> None:
-    done = ended(RANK, str(tmp_path), kind, backend, python=str(PYTHON))
+    words = (
+        [RANK, str(tmp_path), kind, backend] if kind else [LEFT, backend, f"file://{tmp_path}/s"]
+    )
+    done = ended(*words, python=str(PYTHON))
     assert (done.returncode, done.stdout.split()) == (0, [left]), done.stderr
 
 
