@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -17,7 +18,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
 from launchers.storage import disk, marker
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace
+from launchers.system.atomic_file import FOREIGN, read_object, replace
 from launchers.system.process import Child
 
 TASKS, LIMIT = "DPO_BENCHMARKS", "DPO_BENCHMARK_LIMIT"
@@ -120,11 +121,15 @@ def command(export: Path, folder: Path, wanted: Benchmarks) -> list[str]:
 
 
 def read_scores(folder: Path) -> dict[str, dict[str, float | str]]:
-    """Return metric, score and number of samples by benchmark: the first metric of each report."""
+    """Return metric, score and number of samples by benchmark: the first metric of each report.
+
+    A report of another form is left out: its benchmark has no score.
+    """
     found: dict[str, dict[str, float | str]] = {}
     for path in sorted(folder.glob("reports/*/*.json")):
         report: dict[str, Any] = read_object(path)
-        for metric in (report.get("metrics") or [])[:1]:
+        with contextlib.suppress(*FOREIGN):
+            metric = report["metrics"][0]
             name = metric.get("name") or metric["identity"]["name"]  # evalscope 1.0 and 1.14
             found[report["dataset_name"]] = {
                 "metric": name,

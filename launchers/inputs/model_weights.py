@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ Tensors = Mapping[str, tuple[str, Header]]
 """File and header by the name of a tensor."""
 WHOLE = f"model{WEIGHTS}"
 ADAPTER = "adapter_config.json"
+_ZIP_END = 1 << 17
+"""Bytes that hold the end of a ZIP file's directory: at most 64 KiB of a comment, and records."""
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 POINTER = b"version https://git-lfs.github.com/spec/"
 """The first bytes of a file that git checked out without git-lfs."""
@@ -231,9 +234,10 @@ def _check_pickled(folder: Path, name: str, listed: Collection[str]) -> None:
     _refuse_missing(name, files, listed)
     for file in files:
         size = (folder / file).stat().st_size
-        with (folder / file).open("rb") as handle:
-            is_old = handle.read(1) == b"\x80"
-        if not is_old and not zipfile.is_zipfile(folder / file):
+        is_old = lookup.begin(folder / file, 1) == b"\x80"
+        # of a path ``is_zipfile`` takes an error of the storage for "no"
+        end = lookup.begin(folder / file, _ZIP_END, max(0, size - _ZIP_END)) or b""
+        if not is_old and not zipfile.is_zipfile(BytesIO(end)):
             raise _damaged(folder, name, file, size, 0)
 
 

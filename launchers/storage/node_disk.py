@@ -26,7 +26,7 @@ from launchers import logs
 from launchers.exits import LaunchError
 from launchers.storage import checkpoint, chunk_digests, disk, manifest
 from launchers.storage.checkpoint import PENDING, Checkpoint, rank_digests
-from launchers.system.atomic_file import flush, known_object, read_object, replace
+from launchers.system.atomic_file import FOREIGN, flush, known_object, read_object, replace, torn
 from launchers.system.threads import each
 
 FOLDER, LIMIT = "DPO_LOCAL_FOLDER", "DPO_LOCAL_BYTES"
@@ -91,7 +91,9 @@ def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
     """
     for found in checkpoint.newest_and_rejected(checkpoints)[1]:
         remedy = "remove it to give this checkpoint up, and resume from an older one"
-        ranks = known_object(found.path / PENDING, remedy).get("ranks")
+        ranks = known_object(found.path / PENDING, remedy).get("ranks", [])
+        if not isinstance(ranks, list):
+            raise torn(found.path / PENDING, remedy)
         if ranks and found.id == checkpoint.UNSEALED:
             yield found.path, ranks
 
@@ -165,7 +167,7 @@ def nearest(root: Path, resume: Checkpoint, seconds: float) -> Checkpoint:
             link, near = made / name, root / resume.path.name / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(near if name in own else resume.path / name)
-    except (OSError, ValueError, LaunchError) as error:
+    except (OSError, LaunchError, *FOREIGN) as error:
         logs.warning("checkpoint read from the workspace", cause=error)
         return resume
     bytes_here = sum(sizes[name] for name in own)

@@ -81,6 +81,15 @@ def test_a_failure_is_recorded_and_tried_again_by_the_next_start(given: Given) -
     assert "is an adapter" in benchmarks.measure(launch, other)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"metrics": []}', '{"metrics": [{"score": 1}]}'])
+def test_a_report_of_another_form_is_no_score_and_no_end_of_the_run(
+    text: str, tmp_path: Path
+) -> None:
+    (tmp_path / "reports" / "export").mkdir(parents=True)
+    (tmp_path / "reports" / "export" / "gsm8k.json").write_text(text)
+    assert benchmarks.read_scores(tmp_path) == {}
+
+
 def test_a_run_ends_with_the_scores_of_its_export(tmp_path: Path) -> None:
     plant(tmp_path)
     pods = Pods(tmp_path, nodes=1)

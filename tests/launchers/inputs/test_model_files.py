@@ -1,7 +1,9 @@
 """A model's folder is judged by its contents, before it is copied and before GPUs are used."""
 
+import errno
 import json
 import logging
+import math
 import os
 import zipfile
 from pathlib import Path
@@ -13,6 +15,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.inputs.models import template
 from launchers.storage.seal_check import header, lost, zero_tail
 from launchers.system import lookup
+from tests.faults.errno_matrix import Seam
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import (
     Change,
@@ -181,6 +184,11 @@ def test_pickled_weights_are_read_by_transformers_alone(model: Path) -> None:
         file.writestr("archive/data.pkl", b"")
     assert refused(model).id == "model-not-safetensors"
     check(model, "transformers")
+    seam = Seam(model)
+    seam.call, seam.path, seam.number, seam.left = "read", "/pytorch_model.bin", errno.EIO, math.inf
+    with seam.patched(), pytest.raises(LaunchError) as unknown:
+        check(model, "transformers")
+    assert unknown.value.id == lookup.ID
 
 
 def test_a_stale_index_next_to_a_whole_file_is_refused_where_it_is_read(
