@@ -21,10 +21,10 @@ from swift.utils import is_last_rank
 from launchers.stop import finished
 
 _save, _plot = BaseMegatronTrainer.save_checkpoint, sft.plot_images
-DRAW = "import os, runpy, sys; os.nice(10); runpy.run_path(sys.argv[1])[sys.argv[2]](*sys.argv[3:])"
+DRAW = "import runpy, sys; runpy.run_path(sys.argv[1])[sys.argv[2]](*sys.argv[3:])"
 """A program that calls a function of a file that imports nothing else of ms-swift."""
-SECONDS = 30.0
-"""Time in which it ends: then the save has taken less, and upstream draws as well."""
+SECONDS = 120.0
+"""Time in which it must end: it has begun before, so to wait takes less than to draw again."""
 
 
 class Drawn:
