@@ -115,6 +115,8 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
     if wrong := values.wrong(config, recipe):
         return wrong
     if recipe.backend == "megatron":
+        if wrong := template.off_megatron(config, recipe):
+            return wrong
         try:
             parse_config(config)
         except LaunchError as error:

@@ -32,7 +32,7 @@ _UNMODELLED = (
 _OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
 """Keys of layers without attention, in lower case."""
 _TWO_MATRICES = re.compile(
-    "bloom|falcon|gpt2|gpt_bigcode|gpt_neox$|gptj|mpt|nemotron|opt$|phi$|starcoder2"
+    "apertus|arcee|bloom|falcon|gpt2|gpt_bigcode|gpt_neox$|gptj|mpt|nemotron|opt$|phi$|starcoder2"
 )
 """Families whose MLP has no gate (transformers ``modeling_*.py``)."""
 _TIED = re.compile("gemma|cohere|ernie4_5|smollm3|starcoder2|falcon$|lfm2")

@@ -5,6 +5,7 @@ imported: their names are made in loops. Where two differ, the one with fewer ch
 one of them can choose is not refused.
 """
 
+import ast
 import json
 import subprocess
 import textwrap
@@ -29,10 +30,12 @@ def packs(name):
     return False in uses.get(name, {False}) if given is None else given
 unpacked = {name for name in TEMPLATE_MAPPING if not packs(name)}
 types = {name: found for name, found in _get_arch_mapping().items() if name != "null"}
+mcore = [name for name, meta in MODEL_MAPPING.items() if getattr(meta, "mcore_model_type", None)]
 candidates = {name: meta.candidate_templates for name, meta in MODEL_MAPPING.items()}
 print("\\n" + json.dumps({
     "types": types,
     "templates": {n: c for n, c in candidates.items() if MODEL_MAPPING[n].template is None},
+    "mcore": mcore,
     "unpacked": sorted(unpacked),
     "unpacked_architectures": sorted(
         n for n, found in types.items() if {t for m in found for t in candidates[m]} <= unpacked
@@ -72,6 +75,12 @@ UNPACKED_ARCHITECTURES = frozenset(
 """.split()
 )
 """Architectures all of whose templates are ``UNPACKED``."""
+NOT_ON_MEGATRON = frozenset(
+    """
+{not_on_megatron}
+""".split()
+)
+"""Architectures none of whose model types mcore-bridge has, in any of the releases."""
 '''
 
 
@@ -81,6 +90,11 @@ def ask(venv: Path) -> dict[str, Any]:
         [venv / "bin" / "python", "-c", ASK], capture_output=True, text=True, check=True
     )
     answer: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
+    bridge = venv.with_name(venv.name.replace("train", "oracle")) / "mcore_bridge" / "model"
+    for file in bridge.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ModelMeta":
+                answer["mcore"] += ast.literal_eval(node.args[1])
     return answer
 
 
@@ -88,11 +102,13 @@ def render(answers: Iterable[Mapping[str, Any]]) -> str:
     """Return the module for several releases, the oldest first."""
     types: dict[str, list[str]] = {}
     templates: dict[str, list[str]] = {}
-    unpacked, architectures = set[str](), set[str]()
+    unpacked, architectures, on_megatron = set[str](), set[str](), set[str]()
     for each in answers:
         for table, found in ((types, each["types"]), (templates, each["templates"])):
             for name, choices in found.items():
                 table[name] = min(table.get(name, choices), choices, key=len)
+        known = set(each["mcore"])
+        on_megatron |= {name for name, found in each["types"].items() if known & set(found)}
         unpacked |= set(each["unpacked"])
         architectures |= set(each["unpacked_architectures"])
     return HEADER.format(
@@ -100,6 +116,7 @@ def render(answers: Iterable[Mapping[str, Any]]) -> str:
         templates=_rows(templates),
         unpacked=_wrapped(sorted(unpacked)),
         unpacked_architectures=_wrapped(sorted(architectures)),
+        not_on_megatron=_wrapped(sorted({*types} - on_megatron)),
     )
 
 

@@ -231,7 +231,7 @@ def job_of(found: Submission, request: Request) -> Job:
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}
     if request.gpu:
         env[GPU_MODEL] = request.gpu
-    model_config, where = find_model(found.recipe.model, request.model_config)
+    model_config, where = find_model(found.recipe.model, request.model_config, found.recipe)
     with of_launcher():
         settings = from_env(env)
     given = [f"file://{path.resolve()}" for path in request.data]

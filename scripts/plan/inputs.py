@@ -11,6 +11,8 @@ from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.inputs import dataset_check, row_files, row_forms
 from launchers.inputs.dataset_check import Dataset
+from launchers.inputs.model_files import unsuitable
+from launchers.inputs.model_weights import refusal
 from launchers.inputs.row_files import Rows
 from launchers.inputs.row_folder import Place
 from launchers.inputs.row_forms import COLUMNS as FORM_COLUMNS
@@ -33,19 +35,22 @@ SAMPLED_ROWS = 2000
 """Rows of a file whose length is measured."""
 
 
-def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | None, str]:
+def find_model(
+    model: str, config: Path | None = None, recipe: Recipe | None = None
+) -> tuple[ModelConfig | None, str]:
     """Look up a model's sizes.
 
-    ``config`` is a ``config.json`` that the caller gave; it takes precedence.
+    ``config`` is a ``config.json`` that the caller gave; it takes precedence. With a recipe it is
+    also judged whether the recipe can train the model.
 
     Returns:
         The sizes and their origin; None and what to give when the sizes are not known.
 
     Raises:
-        Problem: the file can't be read, or holds no sizes.
+        Problem: the file can't be read, holds no sizes, or is of a model that can't be trained.
     """
     if config is not None:
-        return read_config(config), str(config)
+        return read_config(config, recipe), str(config)
     with of_launcher():
         parsed = sources.parse_source(model, "recipe.model")
     here = Path(parsed.repo) / "config.json"
@@ -57,15 +62,18 @@ def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | No
     return None, f"the sizes of {parsed.name} are not known: give --model-config config.json"
 
 
-def read_config(config: Path) -> ModelConfig:
+def read_config(config: Path, recipe: Recipe | None = None) -> ModelConfig:
     """Read a ``config.json``.
 
     Raises:
-        Problem: it does not exist, is not JSON, or a size is missing.
+        Problem: it does not exist, is not JSON, a size is missing, or the recipe can't train it.
     """
     try:
         with of_launcher(f"{config}: "):
-            return model_config.parse_config(json.loads(config.read_text(encoding="utf-8-sig")))
+            document = json.loads(config.read_text(encoding="utf-8-sig"))
+            if recipe and (wrong := unsuitable(document, recipe)):
+                raise refusal(*wrong)
+            return model_config.parse_config(document)
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
 

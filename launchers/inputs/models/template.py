@@ -18,7 +18,12 @@ from launchers.plan.model_config import text_config
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
 from launchers.system.ms_swift import package_folder, swift_folder
-from launchers.upstream.templates import TEMPLATES, TYPES, UNPACKED_ARCHITECTURES
+from launchers.upstream.templates import (
+    NOT_ON_MEGATRON,
+    TEMPLATES,
+    TYPES,
+    UNPACKED_ARCHITECTURES,
+)
 
 _TOKENIZER = re.compile(
     r"tokenizer\.json|[\w.]+\.model(?:\.v\d.*)?|tekken\.json|\w*vocab\w*\.txt|\w+\.tiktoken"
@@ -147,8 +152,7 @@ def _template(
     kind, template = (
         recipe.arg(key) or str(saved.get(key) or "") for key in ("model_type", "template")
     )
-    named = config.get("architectures")
-    architecture = str(named[0]) if isinstance(named, list) and named else ""
+    architecture = _architecture(config)
     packs = any(map(recipe.is_on, ("packing", "padding_free")))  # on Megatron a rule judges it
     if packs and not template and architecture in UNPACKED_ARCHITECTURES:
         says = f"ms-swift's template of {architecture} supports neither packing nor padding_free"
@@ -170,6 +174,36 @@ def _template(
         remedy = f"write recipe.args.template: one of {choices}"
         return "model-template-ambiguous", says, remedy
     return None
+
+
+def off_megatron(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
+    """Return id, cause and remedy if mcore-bridge has no model type of the architecture.
+
+    Source: ``swift/megatron/arguments/megatron_args.py``, after the download. A release of
+    mcore-bridge that names one of the types is newer than the table.
+    """
+    architecture, own = _architecture(config), (*_REGISTRARS, "model_type")
+    if (
+        architecture not in NOT_ON_MEGATRON
+        or any(key in recipe.args for key in own)
+        or recipe.arg("bridge_backend") == "megatron-bridge"
+    ):
+        return None
+    try:
+        folder = package_folder("mcore_bridge") / "model"
+    except LaunchError:
+        folder = Path()
+    text = "".join(_source(folder / name) for name in ("gpts", "mm_gpts")) if folder.name else ""
+    if any(f"'{kind}'" in text for kind in TYPES[architecture]):
+        return None
+    says = f"{recipe.model}: ms-swift trains {architecture} with transformers, not with Megatron"
+    remedy = "set recipe.backend: transformers, with flags of its own, or use another model"
+    return "model-not-on-megatron", says, remedy
+
+
+def _architecture(config: Mapping[str, Any]) -> str:
+    named = config.get("architectures")
+    return str(named[0]) if isinstance(named, list) and named else ""
 
 
 def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:

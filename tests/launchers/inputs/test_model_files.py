@@ -306,6 +306,21 @@ def test_an_architecture_that_a_newer_ms_swift_knows_is_not_refused(swift: Path)
     check(model_folder.write(swift / "mine", architectures=["NewForCausalLM"]))
 
 
+def test_an_architecture_that_mcore_bridge_lacks_is_for_the_transformers_trainers(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_folder.write(model, architectures=["MixtralForCausalLM"], num_hidden_layers=None)
+    assert refused(model).id == "model-not-on-megatron"
+    check(model, "transformers")
+    model_folder.write(model, architectures=["MixtralForCausalLM"])
+    check(model, model_type="llama")
+    newer = model / "bridge" / "model" / "gpts"
+    newer.mkdir(parents=True)
+    (newer / "llm.py").write_text("register_model(ModelMeta('gpt', ['mixtral']))\n")
+    monkeypatch.setattr(template, "package_folder", lambda _: model / "bridge")
+    check(model)
+
+
 @pytest.mark.parametrize("file", ["tiktoken.model", "tekken.json", "tokenization_kimi.py"])
 def test_other_tokenizers_pass(model: Path, file: str) -> None:
     (model / "tokenizer.json").rename(model / file)
