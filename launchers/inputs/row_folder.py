@@ -28,6 +28,8 @@ _MEDIA += " tar xml eval"
 _OTHERS = "hdf5 h5 lance zip"
 """Suffixes of which ``datasets`` makes columns without pairs, and of which we don't know it
 (``packaged_modules/__init__.py``)."""
+_PLAIN = re.compile(r"(?:[\w*?-][\w.*?-]*/)*[\w*?-]+\.[\w.*?-]+")
+"""Patterns of files in the folder of which ``_fits`` is sure."""
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
 
@@ -217,6 +219,9 @@ def _configured(at: Place, names: Sequence[str]) -> list[str] | str | None:
     ]
     patterns = [p for each in paths for p in (each if isinstance(each, list) else [each])]
     found = [n for n in names if any(isinstance(p, str) and _fits(p, n) for p in patterns)]
+    if not found and patterns and all(isinstance(p, str) and _PLAIN.fullmatch(p) for p in patterns):
+        wrong = f"has no file {patterns[0]}, which configs of its README.md name"
+        raise at.refusal("dataset-readme", wrong, "correct configs of README.md, or remove it")
     return found or "its README chooses the files"
 
 
