@@ -35,7 +35,7 @@ SURE = 3.0
 """Rows of a sample must exceed the limit of dropped rows by this factor to refuse the dataset."""
 WARNED = (
     "dataset-tool-turn-differs", "dataset-no-prompt", "dataset-reasoning", "dataset-image-unseen",
-    "dataset-markers", "dataset-prompt-twice", "dataset-space-differs",
+    "dataset-markers", "dataset-prompt-twice", "dataset-space-differs", "dataset-turns-joined",
 )  # fmt: skip
 """Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""
@@ -152,6 +152,7 @@ def judge(
             release=release,
             is_auto=not recipe.is_on("disable_auto_column_mapping"),
             images=images,
+            is_last_round=_is_last_round(recipe),
         )
         _judge_rows(each, reader)
         if each.is_whole:
@@ -236,6 +237,12 @@ def _unjudged(recipe: Recipe, judged: Judged) -> str:
     if judged.dataset.path.name in REGISTERED:
         return f"ms-swift has a reader of its own for {judged.dataset.path.name}"
     return ""
+
+
+def _is_last_round(recipe: Recipe) -> bool:
+    """Return whether the last answer alone is trained on (``rlhf_args.py: _set_loss_scale``)."""
+    default = "default" if recipe.preference == "orpo" else "last_round"
+    return (recipe.arg("loss_scale") or default).partition("+")[0] == "last_round"
 
 
 def _columns_of(judged: Judged) -> list[str]:

@@ -7,16 +7,19 @@ A form fits a row in which each of its columns has one of its kinds:
 - ``asked``: such a list that does not end with the assistant
 - ``task``: a map with such a list as ``messages``, and tools
 - ``answer``: a list of turns that begins with the assistant, or one such turn
-- ``transcript``: a text of "Human:" and "Assistant:" turns
+- ``transcript``: a text of "Human:" and "Assistant:" turns; ``script``: one that ends in
+  "Assistant:"
 
 ``prompt`` and ``sides`` are joined in this order: a text of ``system`` is the system prompt, one of
-a prompt the user's turn, one of a side the answer. A name with ``?`` may be missing; ``PROMPT`` is
+a prompt the user's turn, one of a side the answer; a turn of the system counts before its
+column, as for ms-swift. A name with ``?`` may be missing; ``PROMPT`` is
 the only column of the names that ms-swift takes for the prompt.
 """
 
 from typing import Any
 
 _TALKS = "messages|conversations|conversation"
+_SYSTEM = "system|system_prompt?"
 
 FORMS: tuple[dict[str, Any], ...] = (
     {
@@ -26,7 +29,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     {
         "name": "whole conversations (ultrafeedback_binarized, orpo-dpo-mix)",
         "columns": {"chosen": ["talk"], "rejected": ["talk"]},
-        "prompt": ["system?"],
+        "prompt": [_SYSTEM],
     },
     {
         "name": "conversation and answers (LlamaFactory, TRL's explicit prompt)",
@@ -35,12 +38,12 @@ FORMS: tuple[dict[str, Any], ...] = (
             "chosen": ["answer", "text"],
             "rejected": ["answer", "text"],
         },
-        "prompt": ["system?", _TALKS],
+        "prompt": [_SYSTEM, _TALKS],
     },
     {
         "name": "prompt and answers as turns (TRL's explicit prompt)",
         "columns": {"PROMPT": ["asked", "text"], "chosen": ["answer"], "rejected": ["answer"]},
-        "prompt": ["system?", "PROMPT"],
+        "prompt": [_SYSTEM, "PROMPT"],
     },
     {
         "name": "instruction, input and answers (alpaca)",
@@ -50,12 +53,12 @@ FORMS: tuple[dict[str, Any], ...] = (
             "chosen": ["text"],
             "rejected": ["text"],
         },
-        "prompt": ["system?", "instruction+input"],
+        "prompt": [_SYSTEM, "instruction+input"],
     },
     {
         "name": "instruction and two outputs (alpaca)",
         "columns": {"instruction": ["text"], "output": ["texts"]},
-        "prompt": ["system?", "instruction+input?"],
+        "prompt": [_SYSTEM, "instruction+input?"],
         "sides": ["output[0]", "output[1]"],
     },
     {
@@ -69,9 +72,14 @@ FORMS: tuple[dict[str, Any], ...] = (
         "sides": ["preferred_output", "non_preferred_output"],
     },
     {
+        "name": "prompts as transcripts (full-hh-rlhf)",
+        "columns": {"PROMPT": ["script"], "chosen": ["text"], "rejected": ["text"]},
+        "prompt": [_SYSTEM, "PROMPT"],
+    },
+    {
         "name": "prompt and answers as texts (orca_dpo_pairs)",
         "columns": {"PROMPT": ["asked", "text"], "chosen": ["text"], "rejected": ["text"]},
-        "prompt": ["system?", "PROMPT"],
+        "prompt": [_SYSTEM, "PROMPT"],
     },
 )
 """In the order in which they are tried."""

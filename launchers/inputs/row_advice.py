@@ -10,8 +10,10 @@ from typing import Any
 from launchers.inputs import row_forms
 from launchers.inputs.form_table import QUERIES, TALKS
 from launchers.inputs.row_forms import Form
-from launchers.inputs.row_pairs import ROLES, Pair, Reader, kind_of
+from launchers.inputs.row_pairs import Pair, Reader
+from launchers.inputs.rows import calls
 from launchers.inputs.rows.columns import Dropped
+from launchers.inputs.rows.messages import ROLES, kind_of
 
 REMEDIES = {
     "dataset-no-rejected": "give each row a rejected answer: rejected_response or "
@@ -20,18 +22,21 @@ REMEDIES = {
     "a different rejected answer",
     "dataset-two-forms": "give all rows of all files one form: rejected_response, or "
     "rejected_messages",
-    "dataset-content": "make every content a text, or a list of maps with a type",
+    "dataset-content": "make every content a text, or, except the system prompt, a list of maps "
+    "with a type",
     "dataset-rejected-list": "write one row for each rejected answer, as a text",
     "dataset-messages": "give each row messages",
     "dataset-role": "use the roles system (first turn only), user, assistant, tool_call, "
     "tool_response",
-    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.5.3",
+    "dataset-tool-turn": "put the turn with the call before it, or use ms-swift 4.5.3; and the "
+    "assistant's turn behind it",
     "dataset-tool-call": 'write {"name": ..., "arguments": {...}} as the content of tool_call',
     "dataset-tool-calls": "write each call as a turn of role tool_call whose content is "
     '{"name": ..., "arguments": ...}, or use ms-swift 4.5.3 (recipe.swiftVersion)',
     "dataset-no-answer": "end both sides with the assistant's turn",
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
-    "prompt as a turn of messages and of rejected_messages, and rejected_tools as well as tools",
+    "prompt as a turn of messages and of rejected_messages, rejected_tools as well as tools, and "
+    "rejected_images as well as images",
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
     "dataset-part": "use parts of type text, image, audio and video",
@@ -103,8 +108,10 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
     asks = [name for name in QUERIES if name in names]
     named = [{name: "query"} | each for name in asks for each in _MAPS] if len(asks) > 1 else []
     for mapped in (*_MAPS, *_by_words(rows), *named):
-        reader = Reader(columns=names, mapped=mapped, images=False)
+        reader = Reader(columns=names, mapped=mapped, release=calls.RELEASE, images=False)
         if not {*map(str.lower, mapped)} <= {*map(str.lower, names)} or reader.twice():
+            continue
+        if {*mapped} <= {*mapped.values()}:  # names that they have
             continue
         if _makes_same(reader, form, rows) if form else _makes_pairs(reader, rows):
             return mapped
@@ -149,6 +156,11 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     )
     names = [*dict.fromkeys(name for each in rows for name in row_forms.passed(each))]
     inner = "input" if isinstance(row.get("input"), Mapping) else ""
+    once = (
+        "        for turns in sides.values():\n"
+        "            roles = [turn.get('role', turn.get('from')) for turn in turns[:2]]\n"
+        "            del turns[: roles == ['system', 'system']]\n"
+    )
     more = (
         f"        for name in {names}:\n"
         f"            given = row{f'[{inner!r}]' if inner else ''}.get(name)\n"
@@ -162,6 +174,7 @@ def plugin(rows: Sequence[Mapping[str, Any]], name: str) -> str:
         f"{first}"
         f'        sides = {{"messages": {sides[0]}, "rejected_messages": {sides[1]}}}\n'
         f"{named if roles else ''}"
+        f"{once if 'system' in first else ''}"
         f"{more if names else ''}"
         f"        return None if None in ({given}) else super().preprocess(sides)\n"
         f'register_dataset(DatasetMeta(dataset_path="{name}", preprocess_func=Pairs()))\n'
@@ -182,10 +195,8 @@ def _code(part: str, row: Mapping[str, Any], role: str) -> str:
     columns = [name for each in part.split("+") if (name := row_forms.column(each, row))]
     if not columns:
         return ""
-    # ms-swift renames these before the plugin sees the row
-    columns = [
-        "messages" if name in ("conversation", "conversations") else name for name in columns
-    ]
+    renamed = dict.fromkeys(TALKS, "messages") | {"system_prompt": "system"}
+    columns = [renamed.get(name, name) for name in columns]  # by ms-swift, before the plugin
     at = part[part.index("[") :] if "[" in part else ""
     value = row_forms.value(part, row) if "+" not in part else ""
     if isinstance(value, list):
@@ -200,7 +211,7 @@ def _code(part: str, row: Mapping[str, Any], role: str) -> str:
 
 
 def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -> bool:
-    own = Reader(columns=row_forms.COLUMNS)
+    own, count = Reader(columns=row_forms.COLUMNS, release=calls.RELEASE), 0
     for row in rows:
         try:
             wanted = own.pair(form.read(row))
@@ -212,7 +223,8 @@ def _makes_same(reader: Reader, form: Form, rows: Sequence[Mapping[str, Any]]) -
             return False
         if _texts(made) != _texts(wanted):
             return False
-    return True
+        count += 1
+    return count > 0
 
 
 def _makes_pairs(reader: Reader, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from launchers.inputs.form_table import FORMS, QUERIES
+from launchers.inputs.row_pairs import AS_TEXT
 from launchers.inputs.rows.columns import Dropped
 
-FILE = Path(__file__).with_name("form_table.py")
+FILES = Path(__file__), Path(__file__).with_name("form_table.py")
+"""What decides about the turns of a row."""
 LOOKED_AT = 200
 """First rows by which a form is chosen."""
-_AS_TEXT = re.compile(r"""\[\{\s*['"](?:role|from|content|value)['"]|\{"messages\"""")
-"""Turns as JSON or as Python writes them."""
 _TURN = re.compile(r"\n\n(Human|Assistant):[ ]?")
 _ROLES = {
     **dict.fromkeys(("system", "user", "assistant", "tool", "tool_call", "tool_response"), ""),
@@ -74,6 +74,8 @@ class Form:
                 raise Dropped(id, f"no {side} answer")
         first = [turn for part in self.prompt for turn in _turns(part, row, "user")]
         sides = [[*first, *_turns(name, row, "assistant")] for name in self.sides]
+        if self.prompt and self.prompt[0].startswith("system") and _cell(self.prompt[0], row):
+            sides = [turns[turns[1]["role"] == "system" :] for turns in sides]
         found: dict[str, Any] = {"messages": sides[0], "rejected_messages": sides[1]}
         for name, given in passed(row).items():
             found |= {name: given, f"rejected_{name}": given}
@@ -113,11 +115,14 @@ def find(rows: Iterable[Mapping[str, Any]]) -> Form | None:
 
 
 def column(name: str, row: Mapping[str, Any]) -> str:
-    """Return the only column with a value that a name stands for; empty if there is none."""
+    """Return the only column with a value that a name stands for; empty if there is none.
+
+    Of two system prompts the column ``system`` counts, as for ms-swift.
+    """
     name = name.rstrip("?").partition("[")[0]
     names = QUERIES if name == "PROMPT" else name.split("|")
     found = [each for each in names if row.get(each) is not None]
-    return found[0] if len(found) == 1 else ""
+    return found[0] if len(found) == 1 or "system" in found else ""
 
 
 def _cell(name: str, row: Mapping[str, Any]) -> Any:
@@ -127,9 +132,11 @@ def _cell(name: str, row: Mapping[str, Any]) -> Any:
 
 def _is(kind: str, value: object) -> bool:
     if kind in ("text", "transcript"):
-        if not isinstance(value, str) or _AS_TEXT.match(value):
+        if not isinstance(value, str) or AS_TEXT.match(value):
             return False
         return value.lstrip("\n").startswith("Human:") == (kind == "transcript")
+    if kind == "script":
+        return _is("transcript", value) and value.rstrip().endswith("\n\nAssistant:")  # type: ignore[attr-defined]
     if kind == "texts":
         return isinstance(value, list) and len(value) == 2 and all(type(v) is str for v in value)
     if kind == "task":
@@ -151,8 +158,9 @@ def _role(turn: object) -> str:
 
 def roles(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the roles of rows that have another name in a form, with that name."""
-    lists = (value for row in rows for value in row.values() if isinstance(value, list))
-    turns = [turn for value in lists for turn in value if _role(turn)]
+    values = [value for row in rows for value in row.values()]
+    values += [each["messages"] for each in values if _is("task", each)]
+    turns = [turn for each in values if isinstance(each, list) for turn in each if _role(turn)]
     named = {turn.get("role", turn.get("from")): _role(turn) for turn in turns}
     return {given: role for given, role in named.items() if given != role}
 
@@ -164,7 +172,8 @@ def _turns(part: str, row: Mapping[str, Any], role: str) -> list[Turn]:
         return [{"role": role, "content": "\n".join(filter(None, texts))}]
     given = values[0]
     if isinstance(given, str) and _is("transcript", given):
-        return _transcript(given)
+        turns = _transcript(given)
+        return turns[:-1] if role == "user" and not turns[-1]["content"] else turns
     if isinstance(given, str):
         role = "system" if part.startswith("system") else role
         return [{"role": role, "content": given}] if given or role != "system" else []

@@ -6,34 +6,32 @@ Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the rea
 refusal when all rows have it.
 """
 
-import ast
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from typing import Any
 
 from launchers.inputs.form_table import ANSWERS, MEDIA, QUERIES, SYSTEMS, TALKS, TYPED
-from launchers.inputs.rows import columns
+from launchers.inputs.rows import calls, columns
+from launchers.inputs.rows import messages as messages_of
 from launchers.inputs.rows.columns import JSON_TEXTS, Dropped
+from launchers.inputs.rows.messages import kind_of
 
-CALLS = (4, 5, 3)
-"""Release from which ms-swift reads OpenAI's ``tool_calls`` and tool turns without a call."""
-ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant"}
-ROLES |= dict.fromkeys(("function_call", "function-call"), "tool_call")
-ROLES |= dict.fromkeys(
-    ("function_response", "function-response", "observation", "observations"), "tool_response"
-)
 _MARKERS = re.compile(
     r"<\|(?:im_start|im_end|user|assistant|start_header_id|eot_id|endoftext)\|>|\[/?INST\]"
     r"|<(?:start|end)_of_turn>|\n\n(?:Human|Assistant):"
 )
 """What templates of ChatML, Llama, Mistral, Gemma and GLM, and hh-rlhf, write around turns."""
+AS_TEXT = re.compile(r"""\[\{\s*['"](?:role|from|content|value)['"]|\{"messages\"""")
+"""Turns as JSON or as Python writes them."""
 LONG = 20
 """Characters from which an answer does not begin with its question by chance."""
 _PARTS = ("text", "image", "audio", "video")
+_BOTH = ("images", "videos", "audios")
+"""Columns of the chosen side alone, where the rejected one has messages of its own."""
 _KNOWN = ("system", "user", "tool_call", "tool_response", "tool", "assistant")
 
 
@@ -91,6 +89,8 @@ class Reader:
     """False with ``disable_auto_column_mapping``."""
     images: bool = True
     """Whether the files of images are looked at."""
+    is_last_round: bool = True
+    """Whether answers before the last question are not trained on (``loss_scale``)."""
 
     def pair(self, row: Mapping[str, Any]) -> Pair:
         """Return the pair that ms-swift makes of a row.
@@ -137,18 +137,18 @@ class Reader:
         names = self.names()
         row = {names[old]: value for old, value in given.items()}
         if any(name in TALKS for name in row):
-            messages = _standard(row.get("messages"), row.get("system"), self.release)
+            messages = messages_of.standard(row.get("messages"), row.get("system"), self.release)
             rejected = row.get("rejected_messages")
             if rejected is not None:
-                rejected = _standard(rejected, None, self.release)
+                rejected = messages_of.standard(rejected, None, self.release)
         else:
-            messages, rejected = _joined(row), row.get("rejected_messages")
+            messages, rejected = messages_of.joined(row), row.get("rejected_messages")
         if not messages:
             raise Dropped("dataset-messages", "no messages")
         columns.check(row, self.release)
         _check_rejected(row, messages)
         _check(messages, self.release)
-        pair = _pair(row, messages, rejected, self.release)
+        pair = _pair(row, messages, rejected, self)
         wrong = dict(islice(columns.images(row, self.images), 1))
         return replace(pair, faults={**pair.faults, **wrong})
 
@@ -159,59 +159,6 @@ def _renames(columns: Sequence[str], mapping: Mapping[str, str]) -> dict[str, st
     safe = {known[k.lower()]: v for k, v in mapping.items() if k.lower() in known}
     counts = Counter(safe.values())
     return {k: v for k, v in safe.items() if counts[v] == 1 and k != v}
-
-
-def _joined(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages of ``ResponsePreprocessor`` and ``AlpacaPreprocessor``."""
-    query, response = row.get("query"), row.get("response")
-    if "instruction" in row and "input" in row:
-        parts = [row["instruction"], row["input"]]
-        query = "\n".join(parts) if all(parts) else parts[0] or parts[1]
-        if not isinstance(query, str):
-            raise Dropped("dataset-content", f"a prompt that is {kind_of(query)}")
-        response = response if row.get("output") is None else row["output"]
-    elif query is None and len(asks := [n for n in QUERIES if isinstance(row.get(n), str)]) > 1:
-        raise Dropped("dataset-prompts", f"no prompt: it could be {' or '.join(asks)}")
-    if isinstance(response, list):
-        response = response[0]
-    history = row.get("history") or []
-    history = ast.literal_eval(history) if isinstance(history, str) else history
-    found = [] if row.get("system") is None else [{"role": "system", "content": row["system"]}]
-    for asked, answered in [*history, [query, response]]:
-        found += [] if asked is None else [{"role": "user", "content": asked}]
-        found += [] if answered is None else [{"role": "assistant", "content": answered}]
-    return found
-
-
-def _standard(messages: Any, system: Any, release: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Return the messages of ``MessagesPreprocessor``, with the roles and keys of ms-swift."""
-    if isinstance(messages, str):
-        try:
-            messages = json.loads(messages) if release >= JSON_TEXTS else ast.literal_eval(messages)
-        except ValueError:
-            messages = ast.literal_eval(messages)
-    found = [
-        {{"from": "role", "value": "content"}.get(key, key): value for key, value in turn.items()}
-        for turn in messages or []
-    ]
-    if not found or isinstance(messages, str):
-        return []
-    if "role" not in found[0] and "content" not in found[0]:
-        return _rounds(found, system)
-    if found[0]["role"] != "system" and system is not None:
-        found.insert(0, {"role": "system", "content": system})
-    for turn in found:
-        turn["role"] = ROLES.get(turn["role"], turn["role"])
-    return found
-
-
-def _rounds(rounds: Sequence[Mapping[str, Any]], system: Any) -> list[dict[str, Any]]:
-    """Return the messages of ``[{"human": ..., "assistant": ...}]``."""
-    found = [] if system is None else [{"role": "system", "content": system}]
-    for each in rounds:
-        turn = {ROLES.get(key, key): value for key, value in each.items()}
-        found += [{"role": role, "content": turn[role]} for role in ("user", "assistant")]
-    return found
 
 
 def _check_rejected(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
@@ -238,52 +185,41 @@ def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> N
     previous = ""
     for turn in messages:
         role, content = turn["role"], turn.get("content")
-        has_calls = bool(turn.get("tool_calls"))
         if role not in _KNOWN:
             shown = f"the unknown role {role!r}" if len(str(role)) < 20 else "an unknown role"
             raise Dropped("dataset-role", shown)
-        if content is None and not (has_calls and release >= CALLS):
+        if content is None:
             raise Dropped("dataset-content", "a turn whose content is null")
+        if role == "system" and not isinstance(content, str):
+            raise Dropped("dataset-content", f"a system prompt that is {kind_of(content)}")
         if isinstance(turn.get("loss_scale"), str):
             raise Dropped("dataset-row-form", "a loss_scale that is a text")
         is_loose = role in ("tool", "tool_response") and previous in ("user", "system", "")
-        if is_loose and release < CALLS:
+        if is_loose and release < calls.RELEASE:
             raise Dropped("dataset-tool-turn", "a tool turn without a call before it")
+        if role == "user" and previous in ("tool", "tool_response"):
+            raise Dropped("dataset-tool-turn", "a user's turn right behind a tool's")
         if role == "tool_call":
-            _check_call(content)
+            calls.check(content)
         elif role == "system" and previous:
             raise Dropped("dataset-role", "a system prompt that is not the first turn")
         previous = role
-
-
-def _check_call(content: Any) -> None:
-    call = content
-    if isinstance(content, str):
-        try:
-            call = json.loads(content)
-        except ValueError:
-            call = None
-    if not isinstance(call, Mapping) or "name" not in call:
-        raise Dropped(
-            "dataset-tool-call", "a tool_call that is not a JSON map with name and arguments"
-        )
-    if call.get("arguments", call.get("parameters")) is None:
-        raise Dropped("dataset-tool-call", "a tool_call without arguments")
 
 
 def _pair(
     row: Mapping[str, Any],
     messages: Sequence[Mapping[str, Any]],
     rejected: Any,
-    release: tuple[int, ...],
+    reader: Reader,
 ) -> Pair:
+    release = reader.release
     response, is_messages = row.get("rejected_response"), rejected is not None
-    chosen = _side(messages, row.get("tools"), release)
+    chosen = _side(messages, row.get("tools"))
     if response is not None:
         answer = (
             [{"role": "assistant", "content": response}]
             if isinstance(response, str)
-            else [{**turn} for turn in response]
+            else [{**turn} for turn in calls.openai(response, release)]
         )
         if any(turn["role"] == "user" for turn in answer):
             raise Dropped("dataset-rejected-list", "a user's turn in rejected_response")
@@ -292,14 +228,21 @@ def _pair(
             len(answer) == 1
         ):
             raise Dropped("dataset-same-answers", "a rejected answer that equals the chosen one")
+        _check(answer, release)
         rejected = [*messages[: last + 1], *answer]
     elif not is_messages:
         raise Dropped("dataset-no-rejected", "no rejected answer")
     else:
+        rejected = calls.openai(rejected, release)
         _check(rejected, release)
     tools = row.get("rejected_tools", None if is_messages else row.get("tools"))
-    other = _side(rejected, tools, release)
-    faults = dict(_faults(chosen, other, messages, release))
+    other = _side(rejected, tools)
+    faults = dict(_faults(chosen, other, reader))
+    if release < calls.RELEASE and any(turn.get("tool_calls") for turn in [*messages, *rejected]):
+        faults["dataset-tool-calls"] = "tool_calls, which ms-swift drops before 4.5.3"
+    lacks = [n for n in _BOTH if is_messages and bool(row.get(n)) != bool(row.get(f"rejected_{n}"))]
+    if lacks:
+        faults["dataset-sides-differ"] = f"{lacks[0]} that only one side has"
     for name, turns in (("chosen", messages), ("rejected", rejected)):
         if _is_untrained(turns):
             faults["dataset-no-answer"] = f"no {name} answer to train on: its loss is false or 0"
@@ -314,19 +257,19 @@ def _is_untrained(turns: Sequence[Mapping[str, Any]]) -> bool:
     return len(off) == len(answers) > 0
 
 
-def _side(messages: Sequence[Mapping[str, Any]], tools: Any, release: tuple[int, ...]) -> Side:
-    turns = [(turn["role"], _content(turn, release)) for turn in messages]
+def _side(messages: Sequence[Mapping[str, Any]], tools: Any) -> Side:
+    turns = [(turn["role"], _content(turn)) for turn in messages]
     if not turns:
         raise Dropped("dataset-messages", "no messages")
     system = turns.pop(0)[1] if turns[0][0] == "system" else None
     return Side(turns=turns, system=system, tools=tools or None)
 
 
-def _content(turn: Mapping[str, Any], release: tuple[int, ...]) -> str:
+def _content(turn: Mapping[str, Any]) -> str:
     """Return a turn's text as ``remove_messages_media`` joins it."""
-    role, content, calls = turn["role"], turn.get("content"), turn.get("tool_calls")
-    if calls:
-        return f"{content or ''}{json.dumps(calls)}"
+    role, content, dropped = turn["role"], turn.get("content"), turn.get("tool_calls")
+    if dropped:
+        return f"{content or ''}{json.dumps(dropped)}"
     if isinstance(content, str):
         return content
     if role in ("tool_call", "tool", "tool_response"):
@@ -335,19 +278,14 @@ def _content(turn: Mapping[str, Any], release: tuple[int, ...]) -> str:
         raise Dropped("dataset-content", f"a content that is {kind_of(content)}")
     if any(not isinstance(part, Mapping) or "type" not in part for part in content):
         raise Dropped("dataset-content", "a content that is a list of texts")
-    known = _PARTS if release < CALLS else (*_PARTS, "tool_use", "tool_result")
     for part in content:
-        if part["type"].removesuffix("_url") not in known:
+        if part["type"].removesuffix("_url") not in _PARTS:
             shown = f"a part of type {part['type']}"[:60]
             raise Dropped("dataset-part", f"{shown}, in place of which ms-swift writes its name")
     return "".join(p["text"] if p["type"] == "text" else f"<{p['type']}>" for p in content)
 
 
-def _faults(
-    chosen: Side, rejected: Side, messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]
-) -> Iterable[tuple[str, str]]:
-    if release < CALLS and any(turn.get("tool_calls") for turn in messages):
-        yield "dataset-tool-calls", "tool_calls, which ms-swift drops before 4.5.3"
+def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str, str]]:
     for name, side in (("chosen", chosen), ("rejected", rejected)):
         if not side.turns or side.turns[-1][0] == "user":
             yield "dataset-no-answer", f"no {name} answer: the conversation ends with the user"
@@ -364,7 +302,7 @@ def _faults(
         yield "dataset-sides-differ", "a system prompt that only one side has"
     elif chosen.tools != rejected.tools:
         yield "dataset-sides-differ", "tools that only one side has"
-    elif chosen.asked != rejected.asked:
+    elif _untrained(chosen, reader) != _untrained(rejected, reader):
         yield "dataset-sides-differ", "prompts that differ between the sides"
     elif _is_loose(chosen) != _is_loose(rejected):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
@@ -376,6 +314,27 @@ def _faults(
         yield "dataset-prompt-twice", "answers that begin with the prompt"
     elif any(map(_MARKERS.search, (chosen.prompt, chosen.answer, rejected.answer))):
         yield "dataset-markers", "a template's markers in its texts"
+    elif AS_TEXT.match(chosen.asked[-1][1]):
+        yield "dataset-markers", "turns as one text"
+    elif any(map(_is_joined, (chosen, rejected))):
+        yield "dataset-turns-joined", "turns of one role in a row, which ms-swift joins in one word"
+
+
+def _untrained(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
+    """Return the turns before the first that is trained on."""
+    if reader.is_last_round:
+        return side.asked
+    return [*takewhile(lambda turn: turn[0] not in ("assistant", "tool_call"), side.turns)]
+
+
+def _is_joined(side: Side) -> bool:
+    """Return whether a turn follows one of its role, with no white space between their texts."""
+    return any(
+        one[0] == two[0] in ("user", "assistant")
+        and not re.search(r"\s$|^$", one[1])
+        and not re.match(r"\s|$", two[1])
+        for one, two in pairwise(side.turns)
+    )
 
 
 def _repeats(side: Side) -> bool:
@@ -388,11 +347,3 @@ def _is_loose(side: Side) -> bool:
     """Return whether the answer begins with a tool turn that no call precedes."""
     answer = side.turns[len(side.asked) :]
     return bool(answer) and answer[0][0] in ("tool", "tool_response")
-
-
-def kind_of(value: object) -> str:
-    """Return the kind of a value in words."""
-    names = {bool: "true or false", int: "a number", float: "a number", dict: "a map"} | {
-        list: "a list"
-    }
-    return "null" if value is None else names.get(type(value), type(value).__name__)

@@ -9,6 +9,7 @@ from tests.field.rows import (
     CSV,
     asked,
     bad,
+    both,
     folder_of,
     good,
     lines,
@@ -94,6 +95,7 @@ FOLDERS = (
         (lines(pair, "a.jsonl"), readme(CONFIG)),
     ),
     ("a README without a column", README, (lines(pair), readme(INFO))),
+    ("a README with other files", README, (lines(pair), readme(CONFIG.replace("test", "train")))),
     ("a README with the rows", KEPT, (lines(pair), readme(SPLITS))),
     ("a README with other rows", README, (lines(pair, count=7), readme(SPLITS))),
     (
@@ -147,6 +149,11 @@ CASES = (
             ("id", 1, "2", KEPT),
             ("margin", 0.5, 1, KEPT),
         )
+    ),
+    case(
+        "a video of the chosen side alone",
+        "refused dataset-sides-differ",
+        lines(lambda n: both(n, videos=["a.mp4"])),
     ),
     case("bytes as images", "refused dataset-image", parquet(lambda n: pair(n, image=PNG))),
     case(

@@ -28,6 +28,7 @@ from tests.field.rows import (
 )
 
 listed = json.dumps([pair(n) for n in range(COUNT)]).encode()
+DEVELOPER = turn("developer", "be terse")
 HH = lines(lambda n: {"chosen": hh(n, good(n)), "rejected": hh(n, bad(n))}, "train.jsonl")
 TABLE: Table = {
     ("D37", "pairs.jsonl.gz", "refused dataset-suffix"): raw(
@@ -126,7 +127,7 @@ TABLE: Table = {
     ),
     ("", "OpenAI's format of preferences", "kept by input and preferred output"): lines(
         lambda n: {
-            "input": {"messages": talk(n, "")[:1], "tools": [], "parallel_tool_calls": True},
+            "input": {"messages": [DEVELOPER, *talk(n, "")[:1]], "tools": []},
             "preferred_output": talk(n, good(n))[1:],
             "non_preferred_output": talk(n, bad(n))[1:],
         }

@@ -130,6 +130,7 @@ def _encoded(
 
     from launchers.training.tokens import row_forms
 
+    template._loss_scale = args.get("loss_scale", "last_round")
     before, registered = AutoPreprocessor.__call__, dict(DATASET_MAPPING)
     found, whole = [], 0
     try:

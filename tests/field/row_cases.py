@@ -12,6 +12,7 @@ from tests.field.rows import (
     both,
     folder_of,
     good,
+    hh,
     lines,
     mixed,
     openai,
@@ -32,6 +33,7 @@ from tests.field.rows import (
 
 MAPPED = {"chosen": "messages", "rejected": "rejected_messages"}
 BYE = turn("user", "bye")
+TURN = turn("tool_call", json.dumps(CALL))
 
 TABLE: Table = {
     ("", "a prompt in ChatML", "warned dataset-markers"): lines(
@@ -132,8 +134,113 @@ TABLE: Table = {
         lambda n: pair(n, messages=json.dumps(talk(n, good(n))))
     ),
 }
+USE = {"type": "tool_use", "name": "clock", "input": {}}
+RESULT = {"type": "tool_result", "content": [part("12:00")]}
+READ = (
+    ("a system_prompt", TEXTS, lambda n: texts(n, system_prompt="be terse")),
+    (
+        "a system prompt as turn and as column",
+        WHOLE,
+        lambda n: {k: [SYSTEM, *v] for k, v in sides(n).items()} | {"system": "be kind"},
+    ),
+    (
+        "a system prompt in parts",
+        "refused dataset-content",
+        lambda n: pair(n, messages=talk(n, good(n), turn("system", [part("be terse")]))),
+    ),
+    (
+        "prompts as transcripts",
+        "kept by prompts as transcripts",
+        lambda n: {**texts(n), "prompt": hh(n, "")},
+    ),
+    (
+        "turns as one text in place of a query",
+        "warned dataset-markers",
+        lambda n: {"query": json.dumps(talk(n, "")[:1]), "response": "a", "rejected_response": "b"},
+    ),
+    (
+        "two turns of the user in one word",
+        "warned dataset-turns-joined",
+        lambda n: pair(n, messages=[turn("user", "hi"), *talk(n, good(n))]),
+    ),
+    (
+        "history as maps",
+        "refused dataset-row-form",
+        lambda n: {
+            "query": asked(n),
+            "response": good(n),
+            "rejected_response": bad(n),
+            "history": [{"user": "hi", "assistant": "hello"}],
+        },
+    ),
+    (
+        "a rejected turn of gpt",
+        "refused dataset-role",
+        lambda n: pair(n, rejected_response=[turn("gpt", bad(n))]),
+    ),
+    (
+        "a rejected call that is no JSON",
+        "refused dataset-tool-call",
+        lambda n: pair(n, rejected_response=[turn("tool_call", "clock()")]),
+    ),
+    (
+        "a call as Python writes it",
+        KEPT,
+        lambda n: tools(n, turn("tool_call", str(CALL)), "tool_response"),
+    ),
+    (
+        "arguments that are no JSON",
+        "refused dataset-tool-call",
+        lambda n: tools(n, turn("tool_call", json.dumps({**CALL, "arguments": "now"}))),
+    ),
+    (
+        "a question right behind a tool's turn",
+        "refused dataset-tool-turn",
+        lambda n: pair(n, messages=[*tools(n, TURN)["messages"][:3], *talk(n, good(n))]),
+    ),
+)
 CASES = (
     *cases(TABLE),
+    *(Case(id="", what=what, right=right, write=lines(make)) for what, right, make in READ),
+    *(
+        Case(id="", what=what, right=right, right_later=later, write=lines(make))
+        for what, right, later, make in (
+            (
+                "Anthropic's calls",
+                "refused dataset-part",
+                KEPT,
+                lambda n: tools(n, turn("assistant", [USE]), "user", result=[RESULT]),
+            ),
+            (
+                "a question behind Anthropic's result",
+                "refused dataset-part",
+                "refused dataset-tool-turn",
+                lambda n: tools(n, turn("assistant", [USE]), "user", result=[RESULT, part("so")]),
+            ),
+            (
+                "tools and calls of whole conversations",
+                "refused dataset-content",
+                WHOLE,
+                lambda n: {
+                    "chosen": tools(n, openai(None))["messages"],
+                    "rejected": talk(n, bad(n)),
+                    "tools": TOOLS,
+                },
+            ),
+        )
+    ),
+    Case(
+        id="",
+        what="sides that differ from the first answer on, all of which are trained on",
+        right=KEPT,
+        write=lines(
+            lambda n: {
+                "messages": [*talk(n, "hm"), *talk(n, good(n))],
+                "rejected_messages": [*talk(n, "so"), *talk(n, bad(n))],
+            }
+        ),
+        args={"loss_scale": "default"},
+    ),
     Case(
         id="D1",
         what="the same, columns that become one twice",

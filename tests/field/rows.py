@@ -71,9 +71,9 @@ def openai(content: str | None) -> Row:
     return turn("assistant", content, tool_calls=calls)
 
 
-def tools(n: int, call: Row, role: str = "tool", **more: Any) -> Row:
+def tools(n: int, call: Row, role: str = "tool", result: Any = "12:00", **more: Any) -> Row:
     answer = {"tool_call_id": "c"} if "tool_calls" in call else {}
-    messages = [turn("user", asked(n)), call, turn(role, "12:00", **answer)]
+    messages = [turn("user", asked(n)), call, turn(role, result, **answer)]
     messages.append(turn("assistant", good(n)))
     return {"messages": messages, "rejected_response": bad(n), **more}
 

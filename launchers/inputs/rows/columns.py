@@ -45,13 +45,13 @@ def check(row: Mapping[str, Any], release: tuple[int, ...]) -> None:
 
 def _are_tools(tools: Any, release: tuple[int, ...]) -> bool:
     """Return whether ``_preprocess_tools`` takes them."""
-    found = _parsed(tools) if isinstance(tools, str) else tools
+    found = parsed(tools) if isinstance(tools, str) else tools
     if not isinstance(found, list):
         return isinstance(found, Mapping) and (isinstance(tools, str) or release >= JSON_TEXTS)
-    return all(isinstance(_parsed(tool), Mapping) for tool in found)
+    return all(isinstance(parsed(tool), Mapping) for tool in found)
 
 
-def _parsed(text: Any) -> Any:
+def parsed(text: Any) -> Any:
     """Return what ``_parse_json`` makes of a text."""
     try:
         return json.loads(text) if isinstance(text, str) else text

@@ -76,7 +76,7 @@ def _inputs(args: Any) -> dict[str, object]:
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
     flags = {**{name: getattr(args, name) for name in fields}, "mode": _mode(args)}
     if "row_forms" in INSTALLED:
-        flags["row_forms"] = manifest.entry(row_forms.FILE).sha256
+        flags["row_forms"] = [manifest.entry(file).sha256 for file in row_forms.FILES]
     given = fingerprint.inputs(
         flags=flags,
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
