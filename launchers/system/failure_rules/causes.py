@@ -293,7 +293,7 @@ CAUSES = (
         r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
         r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
-        r"|Distant resource does not seem to be on|CommError: (?!.*(?:40[13]|permission))",
+        r"|Distant resource does not seem to be on|CommError: (?!.*(?:\b40[13]\b|[Pp]ermission))",
         "check the pods' network access; a restart retries",
     ),
 )

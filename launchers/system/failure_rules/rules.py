@@ -30,7 +30,7 @@ RULES = (
         "tracker-key",
         Exit.CONFIG,
         r"api_key not configured|wandb\.errors\.\S*AuthenticationError|swanlab login|KeyFileError"
-        r"|CommError: .*(?:40[13]|[Pp]ermission)",
+        r"|CommError: .*(?:\b40[13]\b|[Pp]ermission)",
         "give the tracker's key (extraEnv.WANDB_API_KEY or SWANLAB_API_KEY) that may write its "
         "project, or remove it from recipe.args.report_to",
         early=True,
@@ -278,7 +278,7 @@ RULES = (
         "tensors-differ",
         Exit.CONFIG,
         # torch's checks of operands, and of its graph, which fail alike in each start
-        r"^RuntimeError: (?!.*(?:CUDA (?:err|driver|unk)|cuDNN|cuBLAS|NCCL|Triton))"
+        r"^RuntimeError: (?!(?i:.*(?:cuda (?:err|driver|unk)|cudnn|cublas|nccl|triton)))"
         r"(?i:.*(?:must (?:match|have|be)|mat[12] |expected .*(?:type|size|shape|device)"
         r"|should be the same|doesn't match|is invalid for|not compatible with|expanded size"
         r"|not implemented for|index k out of"
@@ -291,7 +291,8 @@ RULES = (
     FailureRule(
         "path-missing",
         Exit.INPUT_MISSING,
-        r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist|No such file",
+        r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist"
+        r"|^(?!.*</torch_).*No such file",  # shared memory of a process that ended
         "use paths that exist in the pods",
         early=True,
     ),
@@ -301,7 +302,7 @@ RULES = (
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
         r"|IndentationError|TabError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
-        r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
+        r"|^torch\.utils\.checkpoint\.CheckpointError|^torch\._\w+\.exc\.(?!\w*(?:Error|Exception|Failed):)|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
         r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
