@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launchers.upstream.versions import parse_version
 from scripts import archive
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 from scripts.values import text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,10 +58,7 @@ def run_helm(command: Sequence[str]) -> str:
     Raises:
         Problem: it failed.
     """
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"helm {command[1]} failed:\n{done.stderr.strip()}")
-    return done.stdout
+    return output_of(command, f"helm {command[1]} failed:\n")
 
 
 def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:

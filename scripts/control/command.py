@@ -2,7 +2,6 @@
 
 import getpass
 import os
-import subprocess
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from scripts.manifest import Release, parse_release
 from scripts.observe.cluster import failure
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
-from scripts.problem import Problem, UnknownState
+from scripts.problem import Problem, UnknownState, output_of
 from scripts.terminal import SCHEMA, print_json
 from scripts.why.reasons import missing_run, no_run
 
@@ -86,10 +85,7 @@ def installed(api: Api, run: str) -> Release:
     """
     words = ["get", "manifest", "--namespace", api.namespace, "--kube-context", api.context]
     command = [str(find_helm()), *words, "--", run]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"Helm has no readable record of {run}: {done.stderr.strip()}")
-    return parse_release(done.stdout)
+    return parse_release(output_of(command, f"Helm has no readable record of {run}: "))
 
 
 def _do(api: Api, run: str, action: Action, console: Console, ask: Ask, *, as_data: bool) -> int:

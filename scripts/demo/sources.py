@@ -15,7 +15,7 @@ from launchers.config.workspace import Below
 from launchers.rules.table import SWIFT
 from scripts.demo import pairs
 from scripts.helm import ROOT
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 
 PLUGIN = Path(__file__).with_name("docstring_pairs.py")
 VALUES = ROOT / "values" / "demo-cpu.yaml"
@@ -127,9 +127,4 @@ def in_training(python: Path, module: str, arguments: Sequence[str]) -> str:
 
 def _git(folder: Path, *words: str) -> str:
     env = {"PATH": os.environ.get("PATH", os.defpath), **AUTHOR}
-    done = subprocess.run(
-        ["git", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise Problem(f"git {words[0]} failed: {done.stderr.strip()}")
-    return done.stdout
+    return output_of(["git", *words], f"git {words[0]} failed: ", cwd=folder, env=env)

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from scripts.observe.command import Exit, Target, observe
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 from scripts.terminal import SCHEMA, print_json, terminal
 from scripts.why.reasons import Reason, explain
 
@@ -214,7 +214,4 @@ def _execute(one: Command, target: Target) -> str:
             change(target, console, lambda _: True)
         return said.get().strip()
     command = [_kubectl(), *one.argv[1:]]
-    done = subprocess.run(command, input=one.stdin, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"{one.text} failed: {done.stderr.strip()}")
-    return done.stdout.strip()
+    return output_of(command, f"{one.text} failed: ", given=one.stdin).strip()

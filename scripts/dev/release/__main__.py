@@ -4,14 +4,13 @@ import argparse
 import datetime
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from launchers.version import of_wheel, sources
 from scripts.dev.release import changelog, launcher_image, package, provenance, sbom, version
 from scripts.helm import ROOT
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 
 WORKFLOW = """\
 nothing was pushed; .github/workflows/release.yaml does that for the tag v{version}:
@@ -75,12 +74,8 @@ def release(wanted: str, key: str | None, *, publish: bool, root: Path = ROOT) -
 
 
 def _refuse_changes(root: Path) -> None:
-    command = ["git", "status", "--porcelain"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"git status: {done.stderr.strip()}")
-    if done.stdout:
-        listed = ", ".join(line[3:] for line in done.stdout.splitlines()[:5])
+    if changed := output_of(["git", "status", "--porcelain"], "git status: ", cwd=root):
+        listed = ", ".join(line[3:] for line in changed.splitlines()[:5])
         raise Problem(f"the working tree has changes: {listed}; commit or stash them")
 
 
@@ -116,9 +111,7 @@ def wheel(root: Path) -> Path:
     """
     uv = ROOT / ".tools" / "uv" / "bin" / "uv"
     command = [str(uv), "build", "--quiet", "--wheel", "--out-dir", "dist"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"uv build: {done.stderr.strip()}")
+    output_of(command, "uv build: ", cwd=root)
     number = of_wheel(version.current(root))
     return root / "dist" / f"megatron_dpo-{number}-py3-none-any.whl"
 

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from scripts import archive
 from scripts.helm import ROOT, find_helm
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 
 IMAGE = "launchers.image"
 """File of a release's package with the digest of the launcher's image; templates read it."""
@@ -49,9 +48,7 @@ def build(folder: Path, root: Path = ROOT, image: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         command = [str(find_helm()), "package", str(root / "chart"), "--destination", scratch]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Problem(f"helm package: {done.stderr.strip()}")
+        output_of(command, "helm package: ")
         [package] = Path(scratch).glob("*.tgz")
         made = folder / package.name
         added = {f"megatron-dpo/{IMAGE}": f"{image}\n".encode()} if image else {}

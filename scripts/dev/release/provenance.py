@@ -5,13 +5,12 @@ https://helm.sh/docs/topics/provenance/: Chart.yaml and the package's SHA-256, c
 """
 
 import hashlib
-import subprocess
 import tarfile
 from pathlib import Path
 
 import yaml
 
-from scripts.problem import Problem
+from scripts.problem import Problem, output_of
 
 
 def message(package: Path) -> str:
@@ -36,15 +35,9 @@ def sign(package: Path, key: str) -> Path:
     made = package.with_name(f"{package.name}.prov")
     command = ["gpg", "--batch", "--yes", "--local-user", key, "--digest-algo", "SHA512"]
     try:
-        done = subprocess.run(
-            [*command, "--output", str(made), "--clearsign"],
-            input=message(package),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        failed = f"SIGN_KEY: gpg cannot sign with {key!r}: "
+        command += ["--output", str(made), "--clearsign"]
+        output_of(command, failed, given=message(package))
     except FileNotFoundError:
         raise Problem("SIGN_KEY: no gpg on PATH; install GnuPG") from None
-    if done.returncode:
-        raise Problem(f"SIGN_KEY: gpg cannot sign with {key!r}: {done.stderr.strip()}")
     return made
