@@ -41,7 +41,8 @@ ALWAYS = (
     *("training.installed", "training.loading", "training.saving", "training.saving.foreground"),
 )
 SEAL = (
-    *("evaluation.owed", "training.checkpoint_record", "training.seal_megatron"),
+    *("evaluation.owed", "hang.settings"),  # the lease of a run reads settings
+    *("training.checkpoint_record", "training.seal_megatron"),
     *(f"training.saving.{name}" for name in ("background", "files", "host_buffer", "staging")),
 )
 
