@@ -17,6 +17,7 @@ from launchers.storage import disk, manifest, marker
 from launchers.storage.output import RECORD, Made, Outcome, produce
 from launchers.system import lookup
 from launchers.system.atomic_file import replace as replace_file
+from launchers.system.atomic_file import torn
 from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
@@ -36,7 +37,8 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
 
     Raises:
         LaunchError: CONFIG for an invalid url or ref; AUTH, INPUT_MISSING (no such repository,
-            ref or folder of ``python_path``), UNAVAILABLE, QUOTA, IO from git and the disk.
+            ref or folder of ``python_path``), UNAVAILABLE, QUOTA, IO from git and the disk, and
+            where the note of the run's commit is torn.
     """
     path = clone_path(code, workspace, skip=skip)
     if path is None:
@@ -45,8 +47,11 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     _check(code)
     moves = not FULL_SHA.fullmatch(code.ref)
     note = path.with_name(f"{path.name}.commit")  # a killed repair leaves no marker
-    noted = lookup.text(note) or ""
+    held = lookup.data(note)
+    noted = (held or b"").decode(errors="replace")
     before = _commit(path) or noted
+    if moves and held is not None and not skip and not _HEX.fullmatch(before):
+        raise torn(note, f"write the run's commit into it, or remove it to take {code.ref} anew")
     if moves and before != noted and not skip:
         with disk.reporting(note):
             replace_file(note, before)

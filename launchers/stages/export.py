@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from launchers import logs
 from launchers.config.recipe import Recipe
@@ -32,7 +33,7 @@ from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL, RECORD, Made, Outcome, produce, refuse_foreign
 from launchers.system import lookup
-from launchers.system.atomic_file import read_object, replace, torn
+from launchers.system.atomic_file import known_object, read_object, replace, torn
 from launchers.system.threads import begin
 
 UNKNOWN = Origin()
@@ -170,7 +171,8 @@ def export(
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             if file.name == ARGUMENTS:  # not linked: the checkpoint keeps its own
-                replace(folder / name, without_own(file.read_text(encoding="utf-8")))
+                remedy = f"restore it, or remove {file.parent.name} to export the one before"
+                replace(folder / name, without_own(known_object(file, remedy)))
             else:
                 link_or_copy(file, folder / name)
         stated = folder / statement.NAME
@@ -259,13 +261,13 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
     return {file.name: file for file in hugging_face_files(whole)} | adapter
 
 
-def without_own(arguments: str) -> str:
+def without_own(arguments: Mapping[str, Any]) -> str:
     """Return ``args.json`` without the launcher's own plugin and callbacks.
 
     ms-swift imports the plugins listed there wherever it opens the export
     (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), where ours do not exist.
     """
-    found = json.loads(arguments)
+    found = dict(arguments)
     if isinstance(plugins := found.get("external_plugins"), list):
         found["external_plugins"] = external_plugins.users_plugins(map(str, plugins))
     if isinstance(named := found.get("callbacks"), list):

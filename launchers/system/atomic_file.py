@@ -49,8 +49,12 @@ def known_object(path: Path, remedy: str) -> dict[str, Any]:
     Raises:
         LaunchError: IO if the file is torn, or the storage does not answer.
     """
-    found = read_object(path)
-    if not found and lookup.exists(path):
+    try:
+        text = lookup.text(path)
+        found = {} if text is None else json.loads(text)
+    except FOREIGN:
+        raise torn(path, remedy) from None
+    if not isinstance(found, dict):
         raise torn(path, remedy)
     return found
 

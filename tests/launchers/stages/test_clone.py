@@ -1,6 +1,7 @@
 import errno
 import logging
 import os
+import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,6 +111,20 @@ def test_a_damaged_clone_of_a_moved_branch_is_repaired_at_its_commit(
     assert again.state == "done"
 
 
+@pytest.mark.parametrize("torn", ["", "\xff", "\0" * 40])
+def test_a_torn_note_of_the_commit_is_not_the_newest_one(
+    torn: str, remote: Path, work: Workspace
+) -> None:
+    repository(remote, {"a": "1"})
+    first = get(f"file://{remote}", "main", work)
+    note = first.path.with_name(f"{first.path.name}.commit")
+    shutil.rmtree(first.path)
+    note.write_bytes(torn.encode("latin-1"))
+    with pytest.raises(LaunchError) as unknown:
+        get(f"file://{remote}", "main", work)
+    assert unknown.value.id == "file-torn"
+
+
 @pytest.mark.parametrize("at", ["begin", "_seal", "into_place"])
 def test_a_killed_repair_of_a_moved_branch_is_repeated_at_the_commit_of_the_run(
     at: str, remote: Path, work: Workspace, monkeypatch: pytest.MonkeyPatch
@@ -122,8 +137,8 @@ def test_a_killed_repair_of_a_moved_branch_is_repeated_at_the_commit_of_the_run(
     (first.path / "a").write_text("9")
     real = getattr(output, at)
 
-    def killed(*given: object) -> None:
-        real(*given)
+    def killed(*given: object, **named: object) -> None:
+        real(*given, **named)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(output, at, killed)

@@ -12,6 +12,7 @@ from launchers.metrics import reader
 from launchers.metrics.rows import Row
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
+from launchers.system.atomic_file import read_object
 from scripts.demo.sources import PLUGIN
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import STACK, needs_training
@@ -64,7 +65,7 @@ def test_a_run_resumes_from_a_checkpoint_without_a_record_of_features(tmp_path: 
     assert [(row.step, row.attempt) for row in written] == [(1, 1), (2, 1), (3, 2), (4, 2)]
     phases = json.loads((home / "attempts" / "2" / "phases-0.json").read_text(encoding="utf-8"))
     assert {"imports", "arguments", "dataset", "trainer", "second_step"} <= set(phases)
-    exported = json.loads(without_own((old.path / "args.json").read_text(encoding="utf-8")))
+    exported = json.loads(without_own(read_object(old.path / "args.json")))
     assert exported["external_plugins"] == [str(PLUGIN)]
 
 
