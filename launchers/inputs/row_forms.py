@@ -35,7 +35,7 @@ _LOST = ("history", "image", "video", "audio")
 """Columns that ms-swift's own readers pass on, and a form would leave out without a word."""
 _PASSED = ("tools", "images", "videos", "audios")
 """Columns of both sides."""
-COLUMNS = ("messages", "rejected_messages", "tools", "rejected_tools", "images")
+COLUMNS = tuple(f"{side}{n}" for n in ("messages", *_PASSED) for side in ("", "rejected_"))
 """Columns of a row that a form has read."""
 
 Turn = dict[str, Any]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from launchers.inputs import row_forms
 from launchers.inputs.row_advice import remedy
 from launchers.inputs.row_pairs import Reader
 from launchers.inputs.rows.columns import Dropped
@@ -62,6 +63,13 @@ def test_rows_without_a_column_of_the_prompt_are_told_to_name_one(row: dict[str,
 )
 def test_a_map_with_the_pairs_of_the_form_is_advised(row: dict[str, Any], wanted: str) -> None:
     assert remedy([row]) == f"set recipe.args.columns: {wanted}"
+
+
+@pytest.mark.parametrize("name", ["images", "videos", "audios"])
+def test_a_form_gives_both_sides_what_the_prompt_has(name: str) -> None:
+    row = {**EXPLICIT, name: ["https://a/b"]}
+    (form,) = filter(None, [row_forms.find([row])])
+    assert not Reader(columns=row_forms.COLUMNS).pair(form.read(row)).faults
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Sources of a model's sizes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launchers.config.recipe import Recipe
 from scripts.plan.inputs import find_model, known_models
 from scripts.problem import Problem
 
@@ -50,3 +52,12 @@ def test_a_file_without_sizes_is_a_problem_that_names_it(tmp_path: Path, text: s
         find_model("hf://o/m@main", file)
     with pytest.raises(Problem, match="No such file"):
         find_model("hf://o/m@main", tmp_path / "none.json")
+
+
+def test_a_model_that_the_recipe_cannot_train_is_a_problem(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG | {"architectures": ["GemmaForCausalLM"]}))
+    recipe = Recipe(backend="megatron", task="rlhf", model="hf://o/m@main", dataset=(), args={})
+    with pytest.raises(Problem, match="not with Megatron"):
+        find_model(recipe.model, config, recipe)
+    assert find_model(recipe.model, config, replace(recipe, backend="transformers"))[0]
