@@ -175,7 +175,7 @@ def _started(env: Mapping[str, str]) -> Place:
             stated = (f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found)
             raise _conflict(" and ".join(stated))
     is_stated = found and _is_one_per_node(env) and env.get("NODE_RANK") == str(found[0].rank)
-    if env.get("NODE_RANK") and not is_stated:  # Ray sets it beside RANK
+    if env.get("NODE_RANK") and not is_stated:  # Ray sets it next to RANK
         raise _incomplete(f"NODE_RANK={env['NODE_RANK']} without NNODES")
     if env.get("NNODES"):
         nodes = integer(env, "NNODES", 1)

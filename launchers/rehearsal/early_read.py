@@ -1,7 +1,7 @@
 """Read weights once they are written, while the run's last save and its processes end.
 
 The export is made after that, of links to the same files: what was read of them counts if they have
-not changed. ``python3 -m launchers.rehearsal.early_read NOTE FOLDER...`` runs beside the training
+not changed. ``python3 -m launchers.rehearsal.early_read NOTE FOLDER...`` runs next to the training
 processes and adds two lines to NOTE for each file of weights, each once that is known::
 
     {"file": [device, inode, bytes, mtime in ns], "sha256": hex}

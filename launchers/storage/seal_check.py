@@ -38,7 +38,7 @@ _MAY_BE_ZERO = re.compile(r"lora_|bias|(?:o|out|down|c)_proj|\b(?:w2|wo)\b")
 """Names of tensors that are zeros at first: LoRA's B, and outputs of blocks that are added."""
 WEIGHTS, WEIGHTS_INDEX = ".safetensors", ".safetensors.index.json"
 _BESIDE, _MOST_HOLES = 8, 1000
-"""Bytes beside a hole that are read, at least one number; and holes of a file."""
+"""Bytes next to a hole that are read, at least one number; and holes of a file."""
 _LONGEST_HEADER = 100_000_000
 """Bytes that a header of safetensors may have (its format's limit)."""
 
@@ -209,7 +209,7 @@ def lost(path: Path, head: Header) -> str:
 def holed(path: Path, head: Header) -> str:
     """Return a tensor in which a hole of a sparse file begins or ends; empty if none is damage.
 
-    Writes that a crash has lost leave holes with weights right beside them. A file system that does
+    Writes that a crash has lost leave holes with weights next to them. A file system that does
     not store zeros makes holes of whole blocks: they begin and end amid zeros, or between rows.
 
     Raises:

@@ -184,8 +184,8 @@ def _verdict(text: str, *, started: bool) -> Verdict | None:
             failure_class=FailureClass.USER,
         )
     if found is None or found.cascade or found.id in _WEAK:
-        beside = _of_beside(text, started=started) if found and found.id == "exception" else None
-        return _of_lines(text, started=started) or beside or found or _of_terminate(text)
+        others = _of_beside(text, started=started) if found and found.id == "exception" else None
+        return _of_lines(text, started=started) or others or found or _of_terminate(text)
     return found
 
 
