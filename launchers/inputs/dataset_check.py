@@ -153,6 +153,7 @@ def judge(
             is_auto=not recipe.is_on("disable_auto_column_mapping"),
             images=images,
             is_last_round=_is_last_round(recipe),
+            is_jinja=recipe.arg("template_backend") == "jinja",
         )
         _judge_rows(each, reader)
         if each.is_whole:

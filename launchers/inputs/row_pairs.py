@@ -91,6 +91,8 @@ class Reader:
     """Whether the files of images are looked at."""
     is_last_round: bool = True
     """Whether answers before the last question are not trained on (``loss_scale``)."""
+    is_jinja: bool = False
+    """Whether the model's own template writes the turns (``template_backend``), in any order."""
 
     def pair(self, row: Mapping[str, Any]) -> Pair:
         """Return the pair that ms-swift makes of a row.
@@ -147,7 +149,7 @@ class Reader:
             raise Dropped("dataset-messages", "no messages")
         columns.check(row, self.release)
         _check_rejected(row, messages)
-        _check(messages, self.release)
+        _check(messages, self)
         pair = _pair(row, messages, rejected, self)
         wrong = dict(islice(columns.images(row, self.images), 1))
         return replace(pair, faults={**pair.faults, **wrong})
@@ -180,7 +182,7 @@ def _check_rejected(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]
         raise Dropped("dataset-content", f"a rejected_response that is {kind_of(rejected)}")
 
 
-def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> None:
+def _check(messages: Sequence[Mapping[str, Any]], reader: Reader) -> None:
     """Drop what ``_check_messages`` and the template refuse."""
     previous = ""
     for turn in messages:
@@ -190,14 +192,14 @@ def _check(messages: Sequence[Mapping[str, Any]], release: tuple[int, ...]) -> N
             raise Dropped("dataset-role", shown)
         if content is None:
             raise Dropped("dataset-content", "a turn whose content is null")
-        if role == "system" and not isinstance(content, str):
+        if role == "system" and not (isinstance(content, str) or reader.is_jinja):
             raise Dropped("dataset-content", f"a system prompt that is {kind_of(content)}")
         if isinstance(turn.get("loss_scale"), str):
             raise Dropped("dataset-row-form", "a loss_scale that is a text")
         is_loose = role in ("tool", "tool_response") and previous in ("user", "system", "")
-        if is_loose and release < calls.RELEASE:
+        if is_loose and reader.release < calls.RELEASE and not reader.is_jinja:
             raise Dropped("dataset-tool-turn", "a tool turn without a call before it")
-        if role == "user" and previous in ("tool", "tool_response"):
+        if role == "user" and previous in ("tool", "tool_response") and not reader.is_jinja:
             raise Dropped("dataset-tool-turn", "a user's turn right behind a tool's")
         if role == "tool_call":
             calls.check(content)
@@ -228,13 +230,13 @@ def _pair(
             len(answer) == 1
         ):
             raise Dropped("dataset-same-answers", "a rejected answer that equals the chosen one")
-        _check(answer, release)
+        _check(answer, reader)
         rejected = [*messages[: last + 1], *answer]
     elif not is_messages:
         raise Dropped("dataset-no-rejected", "no rejected answer")
     else:
         rejected = calls.openai(rejected, release)
-        _check(rejected, release)
+        _check(rejected, reader)
     tools = row.get("rejected_tools", None if is_messages else row.get("tools"))
     other = _side(rejected, tools)
     faults = dict(_faults(chosen, other, reader))

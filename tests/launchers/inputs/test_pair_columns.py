@@ -17,6 +17,7 @@ SHARED = {
     "chosen": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "good"}],
     "rejected": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "bad"}],
 }
+CALL = '{"name": "clock", "arguments": {}}'
 EXPLICIT = {"prompt": [ASKED], "chosen": [GOOD], "rejected": [BAD]}
 ALPACA = {"system": "s", "instruction": "q", "input": "x", "chosen": "good", "rejected": "bad"}
 
@@ -70,6 +71,20 @@ def test_a_form_gives_both_sides_what_the_prompt_has(name: str) -> None:
     row = {**EXPLICIT, name: ["https://a/b"]}
     (form,) = filter(None, [row_forms.find([row])])
     assert not Reader(columns=row_forms.COLUMNS).pair(form.read(row)).faults
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [{"role": "system", "content": [{"type": "text", "text": "s"}]}],
+        [ASKED, {"role": "tool_call", "content": CALL}, {"role": "tool", "content": "12"}],
+    ],
+)
+def test_the_models_own_template_takes_more_orders_and_parts(before: list[Any]) -> None:
+    row = {"messages": [*before, ASKED, GOOD], "rejected_response": "bad"}
+    assert not Reader(columns=[*row], is_jinja=True).pair(row).faults
+    with pytest.raises(Dropped):
+        Reader(columns=[*row]).pair(row)
 
 
 @pytest.mark.parametrize(
