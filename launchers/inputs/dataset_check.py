@@ -335,11 +335,8 @@ def refuse(recipe: Recipe, judged: Judged) -> None:
         remedy += f"; or raise recipe.maxDroppedRows {recipe.max_dropped_rows:g}"
     elif "columns" not in recipe.args and not judged.form and row_advice.columns(first):
         remedy = row_advice.remedy(first)  # the answer is in a column of another name
-    raise dataset.refusal(
-        id if is_one else "dataset-rows-dropped",
-        f"{part}{describe(judged)}",
-        remedy,
-    )
+    id = id if is_one else "dataset-rows-dropped"
+    raise dataset.refusal(id, f"{part}{describe(judged)}", remedy)
 
 
 def describe(judged: Judged) -> str:
