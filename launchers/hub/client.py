@@ -147,7 +147,7 @@ def http_status(error: BaseException) -> int | None:
 def http_host(error: BaseException) -> str:
     """Return the host whose answer an error or one of its causes is; empty without one."""
     urls = (getattr(getattr(cause, "response", None), "url", None) for cause in _chain(error))
-    return next((urlsplit(str(url)).netloc for url in urls if url), "")
+    return next((urlsplit(str(url)).hostname or "" for url in urls if url), "")
 
 
 def is_network_error(error: BaseException) -> bool:

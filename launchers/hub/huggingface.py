@@ -95,7 +95,7 @@ class HuggingFace:
         if name == "GatedRepoError":
             remedy = f"accept its licence on the hub, and {SECRET_REMEDY}"
             return permanent(Exit.AUTH, f"{what} is gated", remedy, id="huggingface-gated")
-        own = urlsplit(self._hub.HfApi(endpoint=self._endpoint).endpoint).netloc
+        own = urlsplit(self._hub.HfApi(endpoint=self._endpoint).endpoint).hostname
         if status in (403, 404) and name == "HfHubHTTPError" and http_host(error) != own:
             # of the storage, by an address that the hub has signed for some time
             storage = f"{what}: the hub's storage returned HTTP {status}"

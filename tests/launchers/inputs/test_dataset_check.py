@@ -1,4 +1,7 @@
+import errno
 import json
+import logging
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.inputs import dataset_check, row_files
 from launchers.inputs.dataset_check import Dataset
 from launchers.inputs.row_folder import Place
+from tests.faults.errno_matrix import Seam
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
@@ -122,6 +126,24 @@ def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, sample=1000)
     text = refusal(tmp_path / "a.jsonl", few, **megatron, global_batch_size=64, sample=50)
     assert "50 rows" in text
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_closed_folder_is_named_and_one_that_gives_no_answer_is_no_empty_one(
+    number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`datasets` leaves out the first, such as lost+found of a volume."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "train.jsonl").write_text(lines(GOOD))
+    seam = Seam(tmp_path)
+    seam.call, seam.path, seam.number, seam.left = "scandir", "/closed", number, math.inf
+    with caplog.at_level(logging.WARNING), seam.patched():
+        if number == errno.EACCES:
+            (found,) = row_files.read(Place("recipe.dataset[0]", tmp_path))
+            assert found.total == 1 and "closed to this user" in caplog.text
+        else:
+            with pytest.raises(OSError, match="Input/output"):
+                row_files.read(Place("recipe.dataset[0]", tmp_path))
 
 
 def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
