@@ -17,12 +17,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from launchers.storage import manifest
 from launchers.storage.manifest import Entry, Identity, identity
+from launchers.storage.seal_check import header
 from launchers.system import lookup
 from launchers.system.threads import each
 from launchers.units import GIB
@@ -36,6 +36,19 @@ END_SECONDS = 30.0
 """Time in which the process that has started it waits for its end: then the launcher ends both."""
 NICENESS = 10
 """The checkpoint is written and digested at the same time."""
+NOT_FINITE = {
+    "F64": (8, 0x7FF0 << 48, 0xFFF0 << 48),
+    "F32": (4, 0x7F80 << 16, 0xFF80 << 16),
+    "F16": (2, 0x7C00, 0xFC00),
+    "BF16": (2, 0x7F80, 0xFF80),
+    "F8_E5M2": (1, 0x7C, 0xFC),
+    "F8_E4M3": (1, 0x7F, 0xFF),
+    "F8_E8M0": (1, 0x80, 0xFF),
+}
+"""Bytes of a number of a format; the least that is NaN or Inf as a signed integer of its bits, and
+as an unsigned one, which is negative. The last format has no sign."""
+PART_BYTES = 1 << 20
+"""It is judged in a core's cache."""
 
 
 class Noted(NamedTuple):
@@ -86,20 +99,30 @@ def begin(home: Path, folders: Sequence[Path]) -> None:
 
 
 def not_finite(path: Path) -> list[str]:
-    """Read all tensors of a file; return the names of those that hold NaN or Inf."""
-    import torch
-    from safetensors import safe_open
+    """Read all tensors of a file; return the names of those that hold NaN or Inf.
 
-    found = []
-    with safe_open(path, framework="pt") as file:
-        for name in list(file.keys()):  # safe_open is not a mapping
-            tensor = file.get_tensor(name)
-            if not tensor.is_floating_point() or not tensor.numel():
+    By their bits: torch has no faster way for bf16, and takes seconds to import.
+
+    Raises:
+        ValueError: the file ends before its last tensor.
+    """
+    import numpy as np
+
+    head, found = header(path, path.stat().st_size), []
+    start = head.start
+    with path.open("rb") as file:
+        for name, tensor in head.tensors.items():
+            if tensor["dtype"] not in NOT_FINITE:
                 continue
-            wide = tensor.float() if tensor.itemsize == 1 else tensor
-            # 40 times as fast as a sum in bf16, and NaN is minimum and maximum
-            if not all(map(torch.isfinite, torch.aminmax(wide))):
-                found.append(name)
+            width, *limits = NOT_FINITE[tensor["dtype"]]
+            begin, end = tensor["data_offsets"]
+            file.seek(start + begin)
+            for at in range(begin, end, PART_BYTES):
+                data = file.read(min(PART_BYTES, end - at))
+                numbers = (np.frombuffer(data, f"<{sign}{width}") for sign in "iu")
+                if any(int(n.max()) >= limit for n, limit in zip(numbers, limits, strict=True)):
+                    found.append(name)
+                    break
     return found
 
 
@@ -108,11 +131,8 @@ def _sha256(path: Path) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Read, the digests first: they take longer; return the exit code."""
-    import torch
-
+    """Read, file by file: what is noted counts if the process is ended; return the exit code."""
     os.nice(NICENESS)
-    torch.set_num_threads(1)  # files are read side by side
     acts: dict[str, Callable[[Path], object]] = {"sha256": _sha256, "not_finite": not_finite}
     paths = sorted(path for folder in argv[1:] for path in Path(folder).glob(WEIGHTS))
     note = os.open(argv[0], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -124,7 +144,7 @@ def main(argv: Sequence[str]) -> int:
         if identity(path) == before:
             os.write(note, json.dumps({"file": before, key: found}).encode() + b"\n")
 
-    each(read, product(acts, paths), manifest.READERS)
+    each(read, ((key, path) for path in paths for key in acts), manifest.READERS)
     return 0
 
 

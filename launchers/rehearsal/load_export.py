@@ -192,13 +192,8 @@ def not_finite(folder: Path, known: Mapping[Identity, list[str]]) -> list[str]:
     """Read every tensor; return a problem if any holds NaN or Inf. ``known`` files were read."""
     files = {path: known.get(identity(path)) for path in sorted(folder.glob("*.safetensors"))}
     if unread := [path for path, names in files.items() if names is None]:
-        import torch
-
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # files are read side by side
         found = each(early_read.not_finite, unread, READERS)
         files |= dict(zip(unread, found, strict=True))
-        torch.set_num_threads(threads)
     wrong = [name for names in files.values() for name in names or ()]
     return [f"{len(wrong)} tensors hold NaN or Inf: {_listed(wrong)}"] if wrong else []
 

@@ -1,14 +1,17 @@
 """What was read of an export's files before they became its own."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from launchers.rehearsal import early_read
 from launchers.storage import manifest
 from scripts.helm import ROOT
 from tests.launchers import model_folder
-from tests.launchers.training_environment import PYTHON, needs_training
 
 NAN, ONE = b"\xc0\x7f", b"\x80\x3f"
 AGAIN = """
@@ -18,7 +21,6 @@ print(load_export.not_finite(export, early_read.noted(home).not_finite))
 """
 
 
-@needs_training
 def test_what_was_read_early_counts_for_files_that_are_the_same(tmp_path: Path) -> None:
     saved, export = tmp_path / "saved", tmp_path / "export"
     for folder in (saved, export):
@@ -30,7 +32,7 @@ def test_what_was_read_early_counts_for_files_that_are_the_same(tmp_path: Path) 
         return path
 
     def run(*words: object) -> str:
-        command = [str(PYTHON), *map(str, words)]
+        command = [sys.executable, *map(str, words)]
         env = {"PYTHONPATH": str(ROOT)}
         return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -52,3 +54,30 @@ def test_what_was_read_early_counts_for_files_that_are_the_same(tmp_path: Path) 
     assert changed == {"touched.safetensors", "repaired.safetensors"}
     wrong = run("-c", AGAIN, tmp_path, export)
     assert wrong == "['2 tensors hold NaN or Inf: planted, touched']\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "finite", "other"),
+    [
+        ("F64", "ffffffffffffef7f ffffffffffffefff", "000000000000f07f 000000000000f0ff"),
+        ("F32", "ffff7f7f ffff7fff", "0000807f 000080ff 0100807f"),
+        ("F16", "ff7b fffb", "007c 00fc 01fe"),
+        ("BF16", "7f7f 7fff", "807f 80ff c0ff"),
+        ("F8_E5M2", "7b fb", "7c fc ff"),
+        ("F8_E4M3", "7e fe", "7f ff"),
+        ("F8_E8M0", "7f fe", "ff"),
+        ("I16", "807f 80ff", ""),
+    ],
+)
+def test_nan_and_inf_are_found_by_their_bits_wherever_they_are(
+    kind: str, finite: str, other: str, tmp_path: Path
+) -> None:
+    path, fill = tmp_path / "a.safetensors", bytes(early_read.PART_BYTES)
+    for text in [*finite.split(), *other.split()]:
+        number = bytes.fromhex(text)
+        count, end = len(fill) // len(number) + 1, len(fill) + len(number)
+        header = json.dumps({"a": {"dtype": kind, "shape": [count], "data_offsets": [0, end]}})
+        start = len(header).to_bytes(8, "little") + header.encode()
+        for data in (number + fill, fill + number):
+            path.write_bytes(start + data)
+            assert early_read.not_finite(path) == ["a"] * (text in other.split())
