@@ -42,7 +42,7 @@ def _lines(file: str) -> frozenset[str]:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return frozenset()
-    return frozenset(line.split()[0] for line in lines if line.strip())
+    return frozenset(word for line in lines for word in line.partition("#")[0].split()[:1])
 
 
 def slurm_hosts(node_list: str) -> list[str]:

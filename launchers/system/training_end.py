@@ -62,8 +62,10 @@ def why(
     texts = {path: tail(path) for path in sorted(ranks.rglob("stderr.log"))}
     agent = tail(agent_log)
     found = attribute(texts.values(), agent, started=started, oom_kills=oom_kills, code=code)
-    logs = (path for path, text in texts.items() if found is not None and found.cause in text)
-    return None if found is None else replace(found, log=next(logs, None))
+    if found is None:
+        return None
+    own = ((path, verdict(text, started=started)) for path, text in texts.items())
+    return replace(found, log=next((p for p, v in own if v and v.cause == found.cause), None))
 
 
 def incomplete(why: str) -> LaunchError:

@@ -244,7 +244,7 @@ def test_several_nodes_without_a_rank_are_refused(name: str) -> None:
 def test_the_hosts_of_a_job_are_counted_in_its_file(tmp_path: Path, name: str) -> None:
     file = tmp_path / "15.server"
     env = {name: str(file)}
-    file.write_text("h1 8 all.q@h1 UNDEFINED\nh1\n\n")
+    file.write_text("# node slots\nh1 8 all.q@h1 UNDEFINED\nh1 # again\n\n")
     assert place_of(env).nodes == 1
     file.write_text("h1\nh2\n")
     with pytest.raises(LaunchError) as refusal:

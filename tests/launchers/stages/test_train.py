@@ -113,6 +113,7 @@ def test_a_cascade_waits_for_the_culprits_name(
 
 
 ECC = "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered\n"
+UNSAID = 'Traceback (most recent call last):\n  File "/a", line 1, in f\n    g()\nStopIteration\n'
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ ECC = "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered\n
     [
         (["no exception"], Exit.PEER, "node-0"),
         ([NCCL, ECC], Exit.PREFLIGHT, "node-0/none_x/attempt_0/1/stderr.log"),
+        ([NCCL, UNSAID], Exit.PEER, "node-0/none_x/attempt_0/1/stderr.log"),
     ],
 )
 def test_an_end_says_where_to_look(
