@@ -16,10 +16,13 @@ column, as for ms-swift. A name with ``?`` may be missing; ``PROMPT`` is
 the only column of the names that ms-swift takes for the prompt.
 """
 
+import re
 from typing import Any
 
 _TALKS = "messages|conversations|conversation"
 _SYSTEM = "system|system_prompt?"
+AS_TEXT = re.compile(r"""\[\{\s*['"](?:role|from|content|value)['"]|\{"messages\"""")
+"""Turns as JSON or as Python writes them."""
 
 FORMS: tuple[dict[str, Any], ...] = (
     {

@@ -219,7 +219,8 @@ def _configured(at: Place, names: Sequence[str]) -> list[str] | str | None:
     ]
     patterns = [p for each in paths for p in (each if isinstance(each, list) else [each])]
     found = [n for n in names if any(isinstance(p, str) and _fits(p, n) for p in patterns)]
-    if not found and patterns and all(isinstance(p, str) and _PLAIN.fullmatch(p) for p in patterns):
+    is_sure = patterns and all(isinstance(p, str) and _PLAIN.fullmatch(p) for p in patterns)
+    if is_sure and not any(any(at.path.glob(p)) for p in patterns):  # through links, hidden ones
         wrong = f"has no file {patterns[0]}, which configs of its README.md name"
         raise at.refusal("dataset-readme", wrong, "correct configs of README.md, or remove it")
     return found or "its README chooses the files"

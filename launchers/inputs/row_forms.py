@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from launchers.inputs.form_table import FORMS, QUERIES
-from launchers.inputs.row_pairs import AS_TEXT
+from launchers.inputs.form_table import AS_TEXT, FORMS, QUERIES
 from launchers.inputs.rows.columns import Dropped
 
 FILES = Path(__file__), Path(__file__).with_name("form_table.py")

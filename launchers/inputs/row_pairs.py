@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, takewhile
 from typing import Any
 
-from launchers.inputs.form_table import ANSWERS, MEDIA, QUERIES, SYSTEMS, TALKS, TYPED
+from launchers.inputs.form_table import ANSWERS, AS_TEXT, MEDIA, QUERIES, SYSTEMS, TALKS, TYPED
 from launchers.inputs.rows import calls, columns
 from launchers.inputs.rows import messages as messages_of
 from launchers.inputs.rows.columns import JSON_TEXTS, Dropped
@@ -25,8 +25,6 @@ _MARKERS = re.compile(
     r"|<(?:start|end)_of_turn>|\n\n(?:Human|Assistant):"
 )
 """What templates of ChatML, Llama, Mistral, Gemma and GLM, and hh-rlhf, write around turns."""
-AS_TEXT = re.compile(r"""\[\{\s*['"](?:role|from|content|value)['"]|\{"messages\"""")
-"""Turns as JSON or as Python writes them."""
 LONG = 20
 """Characters from which an answer does not begin with its question by chance."""
 _PARTS = ("text", "image", "audio", "video")
@@ -203,7 +201,7 @@ def _check(messages: Sequence[Mapping[str, Any]], reader: Reader) -> None:
             raise Dropped("dataset-tool-turn", "a user's turn right behind a tool's")
         if role == "tool_call":
             calls.check(content)
-        elif role == "system" and previous:
+        elif role == "system" and previous and not reader.is_jinja:
             raise Dropped("dataset-role", "a system prompt that is not the first turn")
         previous = role
 

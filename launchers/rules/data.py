@@ -355,12 +355,18 @@ TRANSFORMERS: tuple[Rule, ...] = (
         source="inputs/preconditions.py refuses it too; transformers trainer_callback.py does not "
         "save",
     ),
-    Conflict(
-        id="eval-strategy-boolean",
-        when=(one_of("eval_strategy", "false", "False"), over("split_dataset_ratio", "0")),
-        says='YAML makes {eval_strategy} of an unquoted no; use "no" in quotes',
-        source="transformers trainer_utils.py:IntervalStrategy: ValueError; without rows to "
-        "evaluate SW sft_args.py sets no itself",
+    *(
+        Conflict(
+            id="eval-strategy-boolean",
+            when=(one_of("eval_strategy", "false", "False"), evaluated),
+            says='YAML makes {eval_strategy} of an unquoted no; use "no" in quotes',
+            source="transformers trainer_utils.py:IntervalStrategy: ValueError; without rows to "
+            "evaluate SW sft_args.py sets no itself",
+        )
+        for evaluated in (
+            over("split_dataset_ratio", "0"),
+            *map(given, ("val_dataset", "cached_val_dataset")),
+        )
     ),
     Conflict(
         id="flash-checkpoint",

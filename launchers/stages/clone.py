@@ -48,9 +48,9 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     moves = not FULL_SHA.fullmatch(code.ref)
     note = path.with_name(f"{path.name}.commit")  # a killed repair leaves no marker
     held = lookup.data(note)
-    noted = (held or b"").decode(errors="replace")
+    noted = (held or b"").decode(errors="replace").strip()
     before = _commit(path) or noted
-    if moves and held is not None and not skip and not _HEX.fullmatch(before):
+    if moves and held is not None and not skip and not FULL_SHA.fullmatch(before):
         raise torn(note, f"write the run's commit into it, or remove it to take {code.ref} anew")
     if moves and before != noted and not skip:
         with disk.reporting(note):

@@ -96,6 +96,14 @@ FOLDERS = (
     ),
     ("a README without a column", README, (lines(pair), readme(INFO))),
     ("a README with other files", README, (lines(pair), readme(CONFIG.replace("test", "train")))),
+    (
+        "a README with a file in a hidden folder",
+        KEPT,
+        (
+            folder_of(lines(pair, "a.jsonl"), "__data"),
+            readme(CONFIG.replace("test", "train").replace("a.jsonl", "__data/a.jsonl")),
+        ),
+    ),
     ("a README with the rows", KEPT, (lines(pair), readme(SPLITS))),
     ("a README with other rows", README, (lines(pair, count=7), readme(SPLITS))),
     (

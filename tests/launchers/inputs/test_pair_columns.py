@@ -78,6 +78,7 @@ def test_a_form_gives_both_sides_what_the_prompt_has(name: str) -> None:
     [
         [{"role": "system", "content": [{"type": "text", "text": "s"}]}],
         [ASKED, {"role": "tool_call", "content": CALL}, {"role": "tool", "content": "12"}],
+        [ASKED, GOOD, {"role": "system", "content": "s"}],
     ],
 )
 def test_the_models_own_template_takes_more_orders_and_parts(before: list[Any]) -> None:

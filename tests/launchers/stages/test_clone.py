@@ -111,18 +111,21 @@ def test_a_damaged_clone_of_a_moved_branch_is_repaired_at_its_commit(
     assert again.state == "done"
 
 
-@pytest.mark.parametrize("torn", ["", "\xff", "\0" * 40])
+@pytest.mark.parametrize("torn", ["", "\xff", "\0" * 40, "abcd"])
 def test_a_torn_note_of_the_commit_is_not_the_newest_one(
     torn: str, remote: Path, work: Workspace
 ) -> None:
-    repository(remote, {"a": "1"})
+    commit = repository(remote, {"a": "1"})
     first = get(f"file://{remote}", "main", work)
     note = first.path.with_name(f"{first.path.name}.commit")
     shutil.rmtree(first.path)
+    repository(remote, {"a": "2"})
     note.write_bytes(torn.encode("latin-1"))
     with pytest.raises(LaunchError) as unknown:
         get(f"file://{remote}", "main", work)
     assert unknown.value.id == "file-torn"
+    note.write_text(f"{commit}\n")  # the remedy, by a person
+    assert (get(f"file://{remote}", "main", work).path / "a").read_text() == "1"
 
 
 @pytest.mark.parametrize("at", ["begin", "_seal", "into_place"])
