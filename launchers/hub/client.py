@@ -127,11 +127,10 @@ def disk_failure_from_text(text: str) -> Failure | None:
     >>> failure.error.code.name
     'QUOTA'
     """
-    said = [number for part, number in _DISK_ERROR_TEXTS.items() if part.lower() in text.lower()]
-    for number in [*map(int, _NUMBER.findall(text)), *said]:
-        if found := disk_failure(OSError(number, os.strerror(number))):
-            return found
-    return None
+    named = {part.lower(): number for part, number in _DISK_ERROR_TEXTS.items()}
+    said = [number for number in map(int, _NUMBER.findall(text)) if number in named.values()]
+    said += [number for part, number in named.items() if part in text.lower()]
+    return disk_failure(OSError(said[0], os.strerror(said[0]))) if said else None
 
 
 def http_status(error: BaseException) -> int | None:

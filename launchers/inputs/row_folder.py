@@ -28,7 +28,7 @@ _MEDIA += " tar xml eval"
 _OTHERS = "hdf5 h5 lance zip"
 """Suffixes of which ``datasets`` makes columns without pairs, and of which we don't know it
 (``packaged_modules/__init__.py``)."""
-_PLAIN = re.compile(r"(?:[\w*?-][\w.*?-]*/)*[\w*?-]+\.[\w.*?-]+")
+_PLAIN = re.compile(r"(?!.*(?:\*\*[^/]|[^/]\*\*))(?:[\w*?-][\w.*?-]*/)*[\w*?-]+\.[\w.*?-]+")
 """Patterns of files in the folder of which ``_fits`` is sure."""
 _NOT_DATA = ("README.md", "config.json", "dataset_info.json", "dataset_infos.json")
 
@@ -110,16 +110,16 @@ def members(path: Path) -> list[str]:
     return [e.filename for e in found if not re.search(r"(^|/)(\.|__)", e.filename)]
 
 
-def _closed(error: OSError) -> None:
-    """Warn of a folder that ``datasets`` leaves out, too."""
-    if not isinstance(error, PermissionError):
-        raise error
-    logs.warning("a folder of the dataset is closed to this user", folder=error.filename)
-
-
 def _shown(folder: Path) -> list[str]:
     """Return the files of a folder that are not hidden, as ``datasets`` sees them."""
-    below = (Path(root, n) for root, _, names in os.walk(folder, onerror=_closed) for n in names)
+
+    def closed(error: OSError) -> None:
+        if not isinstance(error, PermissionError) or Path(error.filename) == folder:
+            raise error
+        # ``datasets`` leaves it out, too
+        logs.warning("a folder of the dataset is closed to this user", folder=error.filename)
+
+    below = (Path(root, n) for root, _, names in os.walk(folder, onerror=closed) for n in names)
     names = sorted(p.relative_to(folder).as_posix() for p in below if p.is_file())
     return [name for name in names if not re.search(r"(^|/)(\.|__[^/]*/)", name)]
 
@@ -218,9 +218,11 @@ def _configured(at: Place, names: Sequence[str]) -> list[str] | str | None:
         if not isinstance(each, dict) or each.get("split") == "train"
     ]
     patterns = [p for each in paths for p in (each if isinstance(each, list) else [each])]
-    found = [n for n in names if any(isinstance(p, str) and _fits(p, n) for p in patterns)]
-    is_sure = patterns and all(isinstance(p, str) and _PLAIN.fullmatch(p) for p in patterns)
-    if is_sure and not any(any(at.path.glob(p)) for p in patterns):  # through links, hidden ones
+    texts = [p for p in patterns if isinstance(p, str)]
+    found = [n for n in names if any(_fits(p, n) for p in texts)]
+    is_sure = texts == patterns != [] and all(map(_PLAIN.fullmatch, texts))
+    # ``glob`` finds hidden files and those behind links, too
+    if not found and is_sure and not any(any(at.path.glob(p)) for p in texts):
         wrong = f"has no file {patterns[0]}, which configs of its README.md name"
         raise at.refusal("dataset-readme", wrong, "correct configs of README.md, or remove it")
     return found or "its README chooses the files"

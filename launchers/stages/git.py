@@ -1,6 +1,7 @@
 """Git commands: access to the repository, execution, and translation of errors to exit codes."""
 
 import base64
+import errno
 import os
 import re
 import shlex
@@ -33,12 +34,18 @@ _TRANSPORT = r"unable to access '\w+://(?!.*returned error: [1-4])"
 
 def _said(numbers: Iterable[int]) -> str:
     """Return a pattern of what git prints for errors of the system, in the locale C."""
-    return "|".join(re.escape(os.strerror(number)) for number in numbers)
+    said = "|".join(re.escape(os.strerror(number)) for number in numbers)
+    return rf"(?:{said})(?! or )"  # "No such device or address" is of a terminal
 
 
 _RULES: tuple[tuple[str, str, Exit, str], ...] = (
     ("git-disk-full", rf"{_said(disk.FULL)}|[Qq]uota exceeded", Exit.QUOTA, SPACE_REMEDY),
-    ("git-disk-fault", _said(disk.FAULTS), Exit.IO, STORAGE_REMEDY),
+    (
+        "git-disk-fault",  # ssh says the last one of its connection
+        rf"{_said(disk.FAULTS)}|(?m:^(?:fatal|error): .*{_said([errno.ENOTCONN])})",
+        Exit.IO,
+        STORAGE_REMEDY,
+    ),
     (
         "git-host-key",
         r"No \S+ host key is known|REMOTE HOST IDENTIFICATION|Host key verification failed",

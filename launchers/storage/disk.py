@@ -20,10 +20,8 @@ from launchers.system.threads import each
 
 _FAULT = (Exit.IO, STORAGE_REMEDY, "disk-fault")
 FULL = (errno.ENOSPC, errno.EDQUOT)
-FAULTS = (
-    errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO,
-)  # fmt: skip
-"""Errors of a full disk, and of a broken one."""
+FAULTS = (errno.EIO, errno.ESTALE, errno.ENODEV, errno.EREMOTEIO)
+"""Errors of a full disk, and of a broken one; sockets and terminals have none of them."""
 _MEANING = {
     **dict.fromkeys(FULL, (Exit.QUOTA, SPACE_REMEDY, "disk-full")),
     **dict.fromkeys(
@@ -34,7 +32,7 @@ _MEANING = {
             "disk-permission",
         ),
     ),
-    **dict.fromkeys(FAULTS, _FAULT),
+    **dict.fromkeys((*FAULTS, errno.ENXIO, errno.ENOTCONN), _FAULT),
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
 

@@ -204,7 +204,7 @@ def answered(status: int, host: str) -> Exception:
         (answered(404, "cdn-lfs.hf.co"), Exit.UNAVAILABLE, True),
         (json.JSONDecodeError("a proxy's page", "<html>", 0), Exit.UNAVAILABLE, True),
         (RuntimeError("I/O error: Stale file handle (os error 116)"), Exit.IO, False),
-        (RuntimeError("reset by peer (os error 104)"), Exit.UNAVAILABLE, True),
+        (RuntimeError("endpoint is not connected (os error 107)"), Exit.UNAVAILABLE, True),
     ],
 )
 def test_what_stands_between_hub_and_disk_is_no_answer_of_the_hub(
