@@ -25,8 +25,6 @@ from launchers.system.threads import begin
 from launchers.training.checkpoint_record import record
 from launchers.training.saving import background
 
-_save = BaseMegatronTrainer.save_checkpoint
-
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
     """Writes ``COMPLETE.json`` after Megatron's shards and the safetensors are on disk."""
@@ -109,16 +107,17 @@ def _complete(
     retention.apply(folder.parent, limit, keep=[best] if best else [])
 
 
-def save_checkpoint(self: Any) -> None:
+def save_checkpoint(self: Any, save: Callable[[Any], None]) -> None:
     """Save, in the background or not, into a folder that is marked and empty."""
     background.finish()
     if dist.get_rank() == 0:
         retention.prepare(Path(self.args.output_dir) / f"checkpoint-{self.state.iteration}")
     dist.barrier()
-    _save(self)
+    save(self)
 
 
 def install() -> None:
     """Register the callback ``seal``, and prepare saves of either kind."""
-    BaseMegatronTrainer.save_checkpoint = save_checkpoint
+    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)
     megatron_callbacks_map["seal"] = SealCallback

@@ -8,7 +8,7 @@ before the save, so another process draws them then; with other events since, up
 import inspect
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from swift.utils import is_last_rank
 
 from launchers.stop import finished
 
-_save, _plot = BaseMegatronTrainer.save_checkpoint, sft.plot_images
+_plot = sft.plot_images
 DRAW = "import runpy, sys; runpy.run_path(sys.argv[1])[sys.argv[2]](*sys.argv[3:])"
 """A program that calls a function of a file that imports nothing else of ms-swift."""
 SECONDS = 120.0
@@ -52,14 +52,14 @@ def sizes(events: Path) -> Mapping[Path, int]:
     return {path: path.stat().st_size for path in events.rglob("events.out.tfevents.*")}
 
 
-def save_checkpoint(self: Any) -> None:
+def save_checkpoint(self: Any, save: Callable[[Any], None]) -> None:
     """Begin to draw on the last rank if the run ends with this step, and save as upstream."""
     args, writers = self.args, [each for each in self.callbacks if _writes(each)]
     if writers and is_last_rank() and finished.is_last(self.state.iteration, args.train_iters):
         for each in writers:
             each.writer.flush()
         Drawn.current = Drawn(Path(args.output_dir, "images"), Path(args.tensorboard_dir))
-    _save(self)
+    save(self)
 
 
 def _writes(callback: Any) -> bool:
@@ -76,4 +76,5 @@ def plot_images(images_dir: str, tb_dir: str, *given: Any, **named: Any) -> None
 def install() -> None:
     """Replace both functions."""
     sft.plot_images = plot_images
-    BaseMegatronTrainer.save_checkpoint = save_checkpoint
+    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)

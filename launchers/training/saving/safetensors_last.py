@@ -6,26 +6,26 @@ rank 0's process while training waits. Only the last checkpoint is exported, unl
 ``recipe.export`` is ``best``; ``recipe.args.save_safetensors: true`` writes all.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers.stop import finished
 
-_save = BaseMegatronTrainer.save_checkpoint
 
-
-def save_checkpoint(self: Any) -> None:
+def save_checkpoint(self: Any, save: Callable[[Any], None]) -> None:
     """Save as upstream, without safetensors unless the run ends with this step."""
     args = self.args
     given = args.save_safetensors
     args.save_safetensors = given and finished.is_last(self.state.iteration, args.train_iters)
     try:
-        _save(self)
+        save(self)
     finally:
         args.save_safetensors = given
 
 
 def install() -> None:
     """Replace the trainer's method."""
-    BaseMegatronTrainer.save_checkpoint = save_checkpoint
+    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)

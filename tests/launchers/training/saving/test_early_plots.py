@@ -10,6 +10,13 @@ CALLBACK = """
 class TensorboardCallback:
     writer = None
 """
+STUBS = {
+    **fake_upstream.CALLBACKS,
+    "swift/megatron/callbacks/tensorboard.py": CALLBACK,
+    "swift/megatron/pipelines/train/sft.py": "from swift.utils.tb_utils import plot_images",
+    "swift/utils/__init__.py": "def is_last_rank(): return True",
+}
+PLOTS = "swift/utils/tb_utils.py"
 PROGRAM = """
 import pathlib, types
 from torch.utils.tensorboard import SummaryWriter
@@ -51,13 +58,31 @@ print(len(drawn_again()))
 def test_plots_are_drawn_in_the_last_save_and_after_it_only_if_more_was_logged(
     tmp_path: Path,
 ) -> None:
-    plots = site_packages(TRAIN) / "swift/utils/tb_utils.py"
-    files = {
-        **fake_upstream.CALLBACKS,
-        "swift/megatron/callbacks/tensorboard.py": CALLBACK,
-        "swift/megatron/pipelines/train/sft.py": "from swift.utils.tb_utils import plot_images",
-        "swift/utils/__init__.py": "def is_last_rank(): return True",
-        "swift/utils/tb_utils.py": plots.read_text(),
-    }
-    lines = fake_upstream.run(tmp_path, PROGRAM, files).splitlines()
+    plots = {PLOTS: (site_packages(TRAIN) / PLOTS).read_text()}
+    lines = fake_upstream.run(tmp_path, PROGRAM, STUBS | plots).splitlines()
     assert lines == ["[] ['train_loss.png']", "[]", "1"]
+
+
+IN_A_STANDBY = """
+import types
+from swift.megatron.trainers.base import BaseMegatronTrainer
+from launchers.training.saving import early_plots, safetensors_last
+for feature in (safetensors_last, early_plots):
+    feature.install()
+trainer, written = BaseMegatronTrainer(), []
+trainer.args = types.SimpleNamespace(save_safetensors=True, train_iters=4)
+trainer.callbacks, trainer.state = [], types.SimpleNamespace(iteration=2)
+trainer.save = lambda: written.append(trainer.args.save_safetensors)
+trainer.save_checkpoint()
+print(written, trainer.args.save_safetensors)
+"""
+
+
+@needs_training
+def test_features_that_are_imported_before_any_is_installed_all_take_part_in_a_save(
+    tmp_path: Path,
+) -> None:
+    assert (
+        fake_upstream.run(tmp_path, IN_A_STANDBY, STUBS | {PLOTS: "plot_images = None"})
+        == "[False] True"
+    )
