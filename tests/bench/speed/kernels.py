@@ -1,6 +1,7 @@
 """Kernel times of one step, from a profiler's events. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 TOP = 25
@@ -44,7 +45,7 @@ def covered(spans: Iterable[tuple[int, int]]) -> int:
 
 
 def summary(events: Iterable[Kernel]) -> dict[str, Any]:
-    """Return the milliseconds of the step by kind, and the longest kernels.
+    """Return the step by kind in ms, its longest kernels, and what the GPU waited for longest.
 
     ``busy`` is the time with any activity, ``compute`` with any but NCCL kernels,
     ``communication`` with NCCL kernels; ``exposed`` is communication without concurrent compute.
@@ -65,7 +66,21 @@ def summary(events: Iterable[Kernel]) -> dict[str, Any]:
         "exposed_ms": _ms(busy - compute),
         "kernels": len(kernels),
         "top": _top(kernels),
+        "idle": _top([*idle(kernels)]),
     }
+
+
+def idle(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    """Yield each span in which nothing ran, under the name of the kernel that ended it.
+
+    >>> [*idle([Kernel("sort", 7, 2), Kernel("gather", 0, 4), Kernel("add", 1, 2)])]
+    [Kernel(name='sort', start=4, duration=3)]
+    """
+    reached: int | None = None
+    for kernel in sorted(kernels, key=attrgetter("start")):
+        if reached is not None and kernel.start > reached:
+            yield Kernel(kernel.name, reached, kernel.start - reached)
+        reached = max(reached or 0, kernel.start + kernel.duration)
 
 
 def waits(calls: Iterable[Kernel]) -> list[list[Any]]:

@@ -120,13 +120,15 @@ def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
 
 
 def kernels(runs: Mapping[str, Mapping[str, Any]], most: int = 12) -> str:
-    """Return the sums and the longest kernels of rank 0 in the traced step of each run."""
+    """Return sums, longest kernels and longest idle times of each run's traced step, rank 0."""
     lines = []
     for name, run in runs.items():
         for found in [each for each in run.get("kernels", ())[:1] if each["kernels"]]:
             sums = ", ".join(f"{key} {found[key]:.0f}" for key in found if key.endswith("_ms"))
             lines.append(f"{name}: {sums}, {found['kernels']} kernels")
             lines += [
-                f"{ms:10.2f} ms in {n:6d} of {kernel}" for kernel, ms, n in found["top"][:most]
+                f"{ms:10.2f} ms in {n:6d} {what} {kernel}"
+                for part, what in (("top", "of"), ("idle", "idle before"))
+                for kernel, ms, n in found.get(part, ())[:most]
             ]
     return "\n".join(lines)
