@@ -3,7 +3,9 @@
     python3 -u -m launchers.standby.worker PROGRAM FD
 
 Modules of ms-swift, Megatron and the features are imported, plugins of the user are not: what those
-do when they are imported is not known. Nothing is installed, and no file of the run is touched.
+do when they are imported is not known. Nothing is installed, and no file of the run is touched. The
+features' own modules are forgotten again: several wrap one function of upstream, each what it finds
+when it is imported, which must be after the one before it was installed.
 """
 
 import ctypes
@@ -12,7 +14,7 @@ import os
 import runpy
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +65,23 @@ def _holds_gpu() -> bool:
     return has_context(library, count.value)
 
 
+def forget(known: Collection[str]) -> None:
+    """Let the launcher's modules that are not known be imported anew; what they import stays."""
+    for name in [each for each in sys.modules if each.startswith("launchers.")]:
+        if name not in known:
+            del sys.modules[name]
+
+
 def main(words: Sequence[str]) -> None:
     """Import, wait, run the program as Python runs a file."""
     program = Path(words[0])
     waiting = Waiting(socket.socket(fileno=int(words[1])))
     sys.path[0] = str(program.parent)
+    known = {*sys.modules}
     try:
         for name in modules(program, os.environ):
             importlib.import_module(name)
+        forget(known)
     except BaseException as error:
         waiting.report(f"{type(error).__name__}: {error}"[:1000])
         raise

@@ -159,6 +159,52 @@ def test_modules_are_those_of_the_backend_and_its_features() -> None:
     assert modules(Path("/s/cli/sft.py"), {})[0] == "swift.pipelines.train.sft"
 
 
+WRAPS = """
+import upstream
+_found = upstream.step
+def install():
+    upstream.step = lambda: [__name__, *_found()]
+"""
+CHAIN = """
+import sys
+import launchers, upstream
+from launchers.standby import worker
+launchers.__path__.append(sys.argv[1])
+worker.modules = lambda *_: ["launchers.first", "launchers.second"]
+worker.runpy = worker.socket = upstream
+worker.Waiting = upstream.Waiting
+worker.main(["/s/rlhf.py", "0"])
+"""
+UPSTREAM = """
+import importlib
+class Waiting:
+    def __init__(self, _): ...
+    def report(self, said): ...
+    def become(self): ...
+def socket(**_): ...
+def step(): return ["upstream"]
+def run_path(*_, **__):
+    for name in ("launchers.first", "launchers.second"):
+        importlib.import_module(name).install()
+    import upstream
+    print(upstream.step())
+"""
+
+
+def test_features_wrap_what_those_before_them_have_installed(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        {"upstream.py": UPSTREAM, "launchers/first.py": WRAPS, "launchers/second.py": WRAPS},
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", CHAIN, str(tmp_path / "launchers")],
+        env={**os.environ, "PYTHONPATH": f"{Path.cwd()}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "['launchers.second', 'launchers.first', 'upstream']\n", done.stderr
+
+
 @needs_training
 def test_modules_of_each_task_exist() -> None:
     site = site_packages(TRAIN)
