@@ -202,6 +202,7 @@ FEATURES = (
     Feature("shard_writes", "training.saving.shard_writes", "megatron"),
     Feature("early_plots", "training.saving.early_plots", "megatron"),
     Feature("checked_read", "training.checked_read", "megatron"),
+    Feature("engine_calls", "training.packs.engine_calls", "megatron"),
     Feature("fused_norm", "training.optimizer.fused_norm", "megatron"),
     Feature("grad_check", "training.optimizer.grad_check", "megatron"),
     Feature(
@@ -210,6 +211,7 @@ FEATURES = (
         "megatron",
         wanted=grouped_experts.wanted,
     ),
+    Feature("moved_rows", "training.experts.moved_rows", "megatron", wanted=grouped_experts.wanted),
     # after ``grouped_product``, whose frozen experts it uses
     Feature(
         "stacked_adapters",

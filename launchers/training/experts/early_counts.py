@@ -8,16 +8,24 @@ forward pass without gradients had the GPU idle a third of the time.
 
 Here the numbers are copied to the host as soon as the routing map is there, while probabilities and
 tokens are still gathered, and the rows' probabilities are permuted with the rows, as the dispatcher
-``alltoall`` does. A GPU with all experts permutes before it waits. All values are upstream's.
+``alltoall`` does. A GPU with all experts permutes before it waits. A layer that is recomputed has
+the map and the numbers of its first run: it gathers and waits for neither. All values are
+upstream's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from megatron.core import tensor_parallel
 from megatron.core.transformer.moe import token_dispatcher as upstream
 from megatron.core.transformer.moe.token_dispatcher import MoEAllGatherTokenDispatcher
+
+from launchers.training.experts import remade_rows
+
+_checkpoint = tensor_parallel.checkpoint
 
 
 class Counts:
@@ -37,6 +45,42 @@ class Counts:
         return self.copy
 
 
+Routed = tuple[torch.Tensor, Counts]
+"""The routing map of a rank's own experts, [tokens, experts], and the rows of each."""
+
+
+class Memory:
+    """What the dispatchers of a recomputed part of the model have found in its first run."""
+
+    running: Memory | None = None
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Remember for the runs of a function."""
+        self.function = function
+        self.found: list[Routed] = []
+        self.at = 0
+
+    def __call__(self, *given: Any) -> Any:
+        """Run the function."""
+        before, Memory.running, self.at = Memory.running, self, 0
+        try:
+            return self.function(*given)
+        finally:
+            Memory.running = before
+
+    def next(self, find: Callable[[], Routed]) -> Routed:
+        """Return what this place in the function found in its first run."""
+        if self.at == len(self.found):
+            self.found.append(find())
+        self.at += 1
+        return self.found[self.at - 1]
+
+
+def checkpoint(function: Callable[..., Any], *given: Any) -> Any:
+    """Run a function that runs again in the backward pass, as upstream does, with a memory."""
+    return _checkpoint(Memory(function), *given)
+
+
 def own(self: Any, whole: torch.Tensor) -> torch.Tensor:
     """Return the columns of this rank's experts."""
     mine = self.local_expert_indices
@@ -47,14 +91,21 @@ def token_dispatch(self: Any, hidden_states: torch.Tensor, probs: torch.Tensor) 
     """Gather all ranks' tokens as upstream does; count the rows of experts before the tokens."""
     gather, group = upstream.gather_from_sequence_parallel_region, self.tp_ep_group
     is_shared = self.tp_size > 1 or self.ep_size > 1
-    with torch.no_grad():
+
+    def find() -> Routed:
         if is_shared:
             self.routing_map = gather(self.routing_map, group=group)
-        self.local_map = own(self, self.routing_map)
-        self.early_counts = Counts(self.local_map.sum(dim=0).long())
+        local = own(self, self.routing_map)
+        return local, Counts(local.sum(dim=0).long())
+
+    with torch.no_grad():
+        memory = Memory.running
+        self.local_map, self.early_counts = find() if memory is None else memory.next(find)
     if is_shared:
         probs = gather(probs, group=group)
-        hidden_states = gather(hidden_states, group=group, use_global_buffer=True)
+        # tokens of which rows are made again must not be overwritten by the next layer's
+        is_passing = not remade_rows.are_kept()
+        hidden_states = gather(hidden_states, group=group, use_global_buffer=is_passing)
     return hidden_states, probs
 
 
@@ -84,6 +135,7 @@ def dispatch_postprocess(self: Any, hidden_states: torch.Tensor, probs: torch.Te
 
 
 def install() -> None:
-    """Replace two steps of the dispatcher."""
+    """Replace two steps of the dispatcher, and the function that recomputes."""
+    tensor_parallel.checkpoint = checkpoint
     MoEAllGatherTokenDispatcher.token_dispatch = token_dispatch
     MoEAllGatherTokenDispatcher.dispatch_postprocess = dispatch_postprocess

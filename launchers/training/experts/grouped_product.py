@@ -24,7 +24,9 @@ from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
 from launchers.config.gpu_models import GROUPED_KERNELS
+from launchers.training.experts import remade_rows
 from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
+from launchers.training.experts.remade_rows import Again
 
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
 
@@ -39,11 +41,12 @@ class Product(torch.autograd.Function):  # type: ignore[misc]
         anchor: torch.Tensor | None,
         experts: Frozen | Trained,
         splits: list[int],
+        again: Again | None,
     ) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in], which are sorted by expert."""
-        if experts.is_trained:
+        ctx.experts, ctx.splits, ctx.again = experts, splits, again
+        if experts.is_trained and again is None:
             ctx.save_for_backward(rows)
-        ctx.experts, ctx.splits = experts, splits
         return experts.outputs(rows, splits)
 
     @staticmethod
@@ -52,8 +55,9 @@ class Product(torch.autograd.Function):  # type: ignore[misc]
         grad, experts = grads[0].contiguous(), ctx.experts
         below = experts.inputs(grad, ctx.splits) if ctx.needs_input_grad[0] else None
         if experts.is_trained:
-            experts.accumulate(ctx.saved_tensors[0], grad, ctx.splits)
-        return below, None, None, None
+            rows = ctx.saved_tensors[0] if ctx.again is None else ctx.again()
+            experts.accumulate(rows, grad, ctx.splits)
+        return below, None, None, None, None
 
 
 def forward(self: Any, rows: torch.Tensor, splits: list[int]) -> Any:
@@ -65,7 +69,7 @@ def forward(self: Any, rows: torch.Tensor, splits: list[int]) -> Any:
         return experts.outputs(rows, splits), None
     # trained weights need a backward pass even if the rows need no gradient
     anchor = rows.new_empty(0, requires_grad=True) if experts.is_trained else None
-    return Product.apply(rows, anchor, experts, splits), None
+    return Product.apply(rows, anchor, experts, splits, remade_rows.again(rows)), None
 
 
 def wrap_model(*given: Any, **named: Any) -> Any:

@@ -9,8 +9,8 @@ upstream writes each expert as a part; the optimizer's state is in ``adapter_sta
 ``weight0`` and so on are views, by which mcore-bridge merges, reads and exports.
 
 Frozen experts and their adapter are one autograd function. A scaling that is a power of two
-(32 / 8) multiplies the r columns between the adapter's products instead of all outputs: the same
-bits, as such a factor moves exponents alone. The product with B and the sum with the layer's output
+(32 / 8) multiplies gradients of r columns or of weights instead of all gradients: the same bits, as
+such a factor moves exponents alone. The product with B and the sum with the layer's output
 are one kernel (``adapter_sum``), for the adapters of attention as well.
 """
 
@@ -33,7 +33,7 @@ from torch import nn
 
 from launchers import logs
 from launchers.config.gpu_models import GROUPED_KERNELS
-from launchers.training.experts import adapter_state
+from launchers.training.experts import adapter_state, adapter_switch, remade_rows
 from launchers.training.experts.adapter_sum import add
 from launchers.training.experts.grouped_weights import (
     ALIGNED,
@@ -42,6 +42,7 @@ from launchers.training.experts.grouped_weights import (
     product,
     weight_gradients,
 )
+from launchers.training.experts.remade_rows import Again
 
 _update, _forward = LoraParallelLinear.update_layer, LoraParallelLinear.forward
 _sharded = LoraParallelLinear.sharded_state_dict
@@ -79,6 +80,7 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
         frozen: Frozen,
         splits: list[int],
         scaling: float,
+        again: Again | None,
     ) -> torch.Tensor:
         """Return [tokens, out].
 
@@ -91,31 +93,35 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
             frozen: the layer's own weights.
             splits: number of rows of each expert.
             scaling: of the adapter's output.
+            again: makes the rows again; None if they are kept.
         """
         seen = rows if dropped is None else dropped
         ctx.inner, ctx.outer = factors(scaling)
-        low = _times(product(seen, a.transpose(-2, -1), splits), ctx.inner)
-        ctx.save_for_backward(seen, low, a, b)
+        low = product(seen, a.transpose(-2, -1), splits)
+        ctx.again = again if dropped is None else None
+        ctx.save_for_backward(low, a, b, *([] if ctx.again else [seen]))
         ctx.frozen, ctx.splits, ctx.is_dropped = frozen, splits, dropped is not None
         out = frozen.outputs(rows, splits)
-        return add(out, out, low, b.transpose(-2, -1), ends(rows, splits), ctx.outer)
+        return add(out, out, low, b.transpose(-2, -1), ends(rows, splits), scaling)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         """Return the gradients of the rows, the rows after dropout, and both stacks."""
-        seen, low, a, b = ctx.saved_tensors
+        low, a, b, *seen = ctx.saved_tensors
         grad, splits, needed = grads[0].contiguous(), ctx.splits, ctx.needs_input_grad
         scaled = _times(grad, ctx.outer)
-        of_b = weight_gradients(low, scaled, splits) if needed[3] else None
+        of_b = _times(weight_gradients(low, scaled, splits), ctx.inner) if needed[3] else None
         below = _times(product(scaled, b, splits), ctx.inner)
-        of_a = weight_gradients(seen, below, splits) if needed[2] else None
+        of_a = None
+        if needed[2]:
+            of_a = weight_gradients(ctx.again() if ctx.again else seen[0], below, splits)
         of_rows = ctx.frozen.inputs(grad, splits) if needed[0] else None
         of_dropped = None
         if ctx.is_dropped:
             of_dropped = product(below, a, splits) if needed[1] else None
         elif of_rows is not None:
             add(of_rows, of_rows, below, a, ends(grad, splits))
-        return of_rows, of_dropped, of_a, of_b, None, None, None
+        return of_rows, of_dropped, of_a, of_b, None, None, None, None
 
 
 class Sum(torch.autograd.Function):  # type: ignore[misc]
@@ -127,10 +133,10 @@ class Sum(torch.autograd.Function):  # type: ignore[misc]
     ) -> torch.Tensor:
         """Return the sum, [sequence, batch, out]; low is [sequence, batch, r], and b [out, r]."""
         ctx.inner, ctx.outer = factors(scaling)
-        rows, low = outputs.flatten(0, -2).contiguous(), _times(low.flatten(0, -2), ctx.inner)
+        rows, low = outputs.flatten(0, -2).contiguous(), low.flatten(0, -2)
         ctx.save_for_backward(low, b)
         found, own = rows.new_empty(outputs.shape), ends(rows, [len(rows)])
-        add(found.flatten(0, -2), rows, low, b.t()[None], own, ctx.outer)
+        add(found.flatten(0, -2), rows, low, b.t()[None], own, scaling)
         return found
 
     @staticmethod
@@ -140,11 +146,12 @@ class Sum(torch.autograd.Function):  # type: ignore[misc]
         scaled = _times(grads[0].flatten(0, -2), ctx.outer)
         below = _times(scaled @ b, ctx.inner) if ctx.needs_input_grad[1] else None
         of_low = None if below is None else below.view(*grads[0].shape[:-1], -1)
-        return grads[0], of_low, scaled.t() @ low if ctx.needs_input_grad[2] else None, None
+        of_b = _times(scaled.t() @ low, ctx.inner) if ctx.needs_input_grad[2] else None
+        return grads[0], of_low, of_b, None
 
 
 def factors(scaling: float) -> tuple[float, float]:
-    """Return by what the r columns between both products are multiplied, and the outputs.
+    """Return by what gradients of r columns and of B are multiplied, and by what those of outputs.
 
     >>> factors(4.0), factors(3.0)
     ((4.0, 1.0), (1.0, 3.0))
@@ -254,7 +261,8 @@ def forward(self: Any, x: torch.Tensor, *given: Any, **named: Any) -> Any:
         _gather(b)
         dropped = None if isinstance(dropout, nn.Identity) else dropout(x)
         splits = (*given, *named.values())[0]
-        return Adapted.apply(x, dropped, a.weight, b.weight, frozen, splits, scaling), None
+        given = x, dropped, a.weight, b.weight, frozen, splits, scaling, remade_rows.again(x)
+        return Adapted.apply(*given), None
     if not (adapter_state.STACKS.are_made and is_plain(base, b)) or given or named:
         return _forward(self, x, *given, **named)
     if isinstance(base, TELayerNormColumnParallelLinear):
@@ -311,4 +319,5 @@ def install() -> None:
     LoraParallelLinear.update_layer = update_layer
     LoraParallelLinear.forward = forward
     LoraParallelLinear.sharded_state_dict = sharded_state_dict
+    adapter_switch.install()
     adapter_state.install(stacks=has_kernels)

@@ -7,19 +7,25 @@ more and a new choice of the attention backend in its forward pass. Here it is r
 up: Transformer Engine and cuDNN cache plans by it, and a new plan costs 20 ms.
 
 It is read from the batch as the loader made it, as are the texts' bounds and lengths: ms-swift
-finds them on the GPU, for which each microbatch waits until the one before has ended.
+finds them on the GPU, for which each microbatch waits until the one before has ended. Its sums of
+log-probabilities read two bounds a text from the GPU (``rlhf_mixin.py: get_logps``); they get the
+host's.
 """
 
+import copy
 from typing import Any
 
 import swift.megatron.trainers.utils as trainer_utils
+from swift.megatron.trainers.rlhf_mixin import MegatronRLHFTrainer
 
 STEP = 1024
 """Tokens to whose multiple a length is rounded up: few plans; tiles without text exit at once."""
 KEY = "as_loaded"
-"""Attribute of a microbatch's positions: the same on the host, and the lengths of its texts."""
+"""Attribute of a microbatch's positions: the same on the host, and the lengths of its texts; of the
+texts' bounds: the same on the host."""
 _upstream = trainer_utils.get_packed_seq_params
 _moved = trainer_utils.get_batch_on_this_pp_rank
+_sums = MegatronRLHFTrainer.get_logps
 
 
 class Longest(int):
@@ -59,10 +65,22 @@ def get_packed_seq_params(args: Any, position_ids: Any) -> Any:
     packed.max_seqlen_q = packed.max_seqlen_kv = bound(int(packed.max_seqlen_q))
     if positions is not position_ids:
         bounds = sent(packed.cu_seqlens_q, position_ids.device)
+        setattr(bounds, KEY, packed.cu_seqlens_q)
         packed.cu_seqlens_q = packed.cu_seqlens_kv = bounds
     if texts is not None:
         packed.seq_lens = sent(positions.new_tensor(texts).long(), position_ids.device)
     return packed
+
+
+def get_logps(
+    self: Any, output_tensor: Any, labels: Any, packed_seq_params: Any, *given: Any, **named: Any
+) -> Any:
+    """Return upstream's sums of each text's log-probabilities, without a wait for its bounds."""
+    bounds = getattr(getattr(packed_seq_params, "cu_seqlens_q", None), KEY, None)
+    if bounds is not None:
+        packed_seq_params = copy.copy(packed_seq_params)
+        packed_seq_params.cu_seqlens_q = bounds
+    return _sums(self, output_tensor, labels, packed_seq_params, *given, **named)
 
 
 def sent(found: Any, device: Any) -> Any:
@@ -72,6 +90,7 @@ def sent(found: Any, device: Any) -> Any:
 
 
 def install() -> None:
-    """Replace the functions by which the trainer moves and describes a pack."""
+    """Replace the functions by which the trainer moves and describes a pack, and sums its texts."""
     trainer_utils.get_batch_on_this_pp_rank = get_batch_on_this_pp_rank
     trainer_utils.get_packed_seq_params = get_packed_seq_params
+    MegatronRLHFTrainer.get_logps = get_logps

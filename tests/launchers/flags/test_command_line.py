@@ -52,7 +52,8 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     loaded = """
     startup_megatron heartbeat background_save safetensors_last seal_megatron metrics_megatron
     first_step_megatron ledger_megatron nonfinite_megatron zero_gradient probe stop_megatron
-    one_read device_read shard_writes early_plots checked_read fused_norm grad_check grouped_product
+    one_read device_read shard_writes early_plots checked_read engine_calls fused_norm grad_check
+    grouped_product moved_rows
     pack_lengths tokens counted_head filler_mask
     """
     assert names(of) == loaded.split()

@@ -41,6 +41,7 @@ def test_both_forms_have_the_same_bits_and_each_resumes_the_other(
     for rank in ranks:
         assert rank.pop("left") == LEFT
         assert rank.pop("plain") == [True, True]
+        assert rank.pop("remade")
         assert tuple(rank) == CASES
         for case, seen in rank.items():
             assert seen["first"], case
