@@ -59,10 +59,18 @@ def rows(model: ModelConfig, training: Training, local: float, imbalance: float)
     return local / split(training) * model.topk * layout.etp * worst
 
 
-def layer(model: ModelConfig, training: Training, local: float, expert_rows: float) -> float:
+def layer(
+    model: ModelConfig,
+    training: Training,
+    local: float,
+    expert_rows: float,
+    *,
+    remade: bool = False,
+) -> float:
     """Return the bytes that one layer keeps for its backward pass, without full recomputation.
 
     ``local`` tokens are of this context parallel rank; ``expert_rows`` is 0 for a dense MLP.
+    ``remade``: the inputs of experts are made again.
     """
     tp, of_sequence = training.layout.tp, split(training)
     drops = training.recompute_modules if training.recompute == "selective" else ()
@@ -72,21 +80,29 @@ def layer(model: ModelConfig, training: Training, local: float, expert_rows: flo
     if model.qk_norm:
         attention += 2 * (model.q_width + model.kv_width) / tp
     if expert_rows:
-        return local * attention + _experts(model, training, local, expert_rows, drops)
+        return local * attention + _experts(model, training, local, expert_rows, drops, remade)
     mlp = 0.0 if "mlp" in drops else 6 * model.ffn / tp
     return local * (attention + mlp)
 
 
 def _experts(
-    model: ModelConfig, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
+    model: ModelConfig,
+    training: Training,
+    local: float,
+    expert_rows: float,
+    drops: tuple[str, ...],
+    remade: bool,
 ) -> float:
     if "moe" in drops:
         return 0.0
     width = model.expert_ffn / training.layout.etp
-    routed = 2 * model.hidden + (4 if "moe_act" in drops else 6) * width
+    routed = 4 * width if remade else 2 * model.hidden + (4 if "moe_act" in drops else 6) * width
     shared = 0.0 if "shared_experts" in drops else 6 * model.shared_ffn / training.layout.tp
     router = 8 * model.experts / split(training)  # fp32 scores and probabilities
-    return expert_rows * routed + local * (shared + router)
+    # rows are made again of the tokens of all ranks, which one rank has of its norm already
+    ranks = training.layout.ep * training.layout.etp
+    gathered = 2 * model.hidden * ranks / split(training) if remade and ranks > 1 else 0.0
+    return expert_rows * routed + local * (shared + router + gathered)
 
 
 def in_flight(training: Training, stage: int) -> float:

@@ -253,6 +253,8 @@ def _training(job: Job) -> Training:
         return training
     layout.stage_layers(job.model_config.layers)
     gpu = GPU_MODELS.get(job.gpu_model)
+    if gpu is None or not gpu.groups:
+        training = replace(training, moves_rows=False)
     if gpu is not None and gpu.domain > layout.gpus_per_node:
         training = replace(training, layout=replace(layout, nvlink=gpu.domain))
     # ms-swift takes the model's context length where none is given

@@ -194,6 +194,8 @@ class Training:
     overlap_grad_reduce: bool = False
     overlap_param_gather: bool = False
     dispatcher: str = "alltoall"
+    moves_rows: bool = False
+    """Whether grouped kernels multiply experts' rows, which our kernels move."""
     capacity_factor: float = 0.0
     """Capacity of an expert as a multiple of its balanced number of rows; 0: dropless."""
     overlap_a2a: bool = False
@@ -217,6 +219,14 @@ class Training:
     def microbatches(self) -> int:
         """Return the microbatches of a step on each replica."""
         return self.layout.microbatches(self.global_batch_size, self.micro_batch_size)
+
+    @property
+    def remakes_rows(self) -> bool:
+        """Return whether a layer that is not recomputed makes its experts' inputs again.
+
+        See ``training/experts/moved_rows.py``; with other dispatchers they come from other ranks.
+        """
+        return self.moves_rows and self.dispatcher == "allgather"
 
     @property
     def offloads(self) -> bool:
@@ -286,6 +296,9 @@ def _derived(a: Arguments, preference: str, tp: int) -> dict[str, Any]:
         # ms-swift resets it where there is nothing to split
         "sequence_parallel": a.flag("sequence_parallel", False) and tp > 1,
         "recompute_modules": a.words("recompute_modules", ("core_attn",)),
+        "moves_rows": a.flag("moe_grouped_gemm", True)
+        and a.flag("moe_permute_fusion", False)
+        and not a.flag("offload_model", False),
         "optimizer_offload": fraction if a.flag("optimizer_cpu_offload", False) else 0.0,
         "attention_backend": a.word("attention_backend", "flash"),
         "capacity_factor": a.number("moe_expert_capacity_factor", 0.0),

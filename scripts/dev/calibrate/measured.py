@@ -55,7 +55,10 @@ def _row(
         "model": MODEL,
         "gpusPerNode": run["world"],
         "args": {k: v for k, v in flags.items() if _matters(k)},
-        "facts": {"longest": int(flags.get("packing_length", flags["max_length"]))},
+        "facts": {
+            "longest": int(flags.get("packing_length", flags["max_length"])),
+            "moves_rows": "moved_rows" in run.get("features", ()),
+        },
     }
     if config := {
         key: record[name] for name, (key, own) in SIZES.items() if record.get(name, own) != own

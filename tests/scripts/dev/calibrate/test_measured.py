@@ -27,7 +27,9 @@ def test_each_run_with_steps_or_out_of_memory_is_a_row() -> None:
     ran, out = measured.rows(RECORD, "bench-a", {"ran": {"fit": False, "note": "why"}})
     wanted = {"name": "bench-a-ran", "visit": "bench-a", "fit": False, "gib": 40.5, "seconds": 0.8}
     assert wanted.items() <= ran.items() and ran["tokens"] == 7800
-    assert ran["facts"] == {"longest": 16384} and ran["config"] == {"num_hidden_layers": 8}
+    assert ran["facts"] == {"longest": 16384, "moves_rows": False} and ran["config"] == {
+        "num_hidden_layers": 8
+    }
     assert out["outOfMemory"] and "gib" not in out
 
 
