@@ -25,7 +25,7 @@ from launchers.training.saving.background import Writes
 from tests.launchers.training.experts import grouped_on_cpu
 from tests.launchers.training.saving.save_ranks import strategies
 
-BF16, REMADE = torch.bfloat16, list[int]()
+BF16, REMADE = torch.bfloat16, dict[int, torch.Tensor]()
 EXPERTS, IN, MIDDLE, RANK = 8, 32, 16, 8
 METADATA = {"distrib_optim_sharding_type": "dp_reshardable", "singleton_local_shards": False}
 STEPS = 3
@@ -82,7 +82,7 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 def noted(rows: torch.Tensor) -> torch.Tensor:
     """Note how rows are made again, which either form does."""
     kept, remade = rows.detach().clone(), "launchers.training.experts.remade_rows"
-    importlib.import_module(remade).note(rows, lambda: (kept, REMADE.append(len(kept)))[0])
+    importlib.import_module(remade).note(rows, lambda: REMADE.setdefault(len(REMADE), kept))
     return rows
 
 
