@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
 from megatron.core.tensor_parallel.random import is_checkpointing
 
 Again = Callable[[], torch.Tensor]
 """Makes rows again, with the same bits."""
+PRODUCTS = SimpleNamespace(remake=False)
+"""Whether the experts' products make their rows again (``grouped_product``); upstream's keep them,
+and with them what rows are made of."""
 _NAME = "made_again"
 
 
 def are_kept() -> bool:
-    """Return whether a layer that runs now keeps its rows until its backward pass.
+    """Return whether a layer that runs now has to have its rows in its backward pass.
 
-    One without gradients does not, nor one that is recomputed: its backward pass follows at once.
+    One without gradients has not, nor one that is recomputed: its backward pass follows at once.
     """
-    return torch.is_grad_enabled() and not is_checkpointing()
+    return PRODUCTS.remake and torch.is_grad_enabled() and not is_checkpointing()
 
 
 def note(rows: torch.Tensor, again: Again) -> None:

@@ -139,6 +139,9 @@ def move_rows() -> None:
     remade: Any = importlib.import_module("launchers.training.experts.remade_rows")
     theirs = move(moved._permute, moved._unpermute, fused=False)
     moved.install()
+    first = move_forward(moved.dispatcher)
+    shown("rows that upstream's products keep do not know how", remade.again(first) is None)
+    remade.PRODUCTS.remake = True
     dispatcher: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     ours = move(dispatcher.permute, dispatcher.unpermute, fused=True)
     same = [*map(torch.equal, theirs, ours)]
@@ -147,7 +150,7 @@ def move_rows() -> None:
     shown("rows are made again", again is not None and torch.equal(again(), ours[0]))
     with torch.no_grad():
         passing = move_forward(dispatcher)
-    shown("rows that are not kept do not know how", remade.again(passing) is None)
+    shown("nor do rows without gradients", remade.again(passing) is None)
     checkpoint: Any = importlib.import_module("megatron.core.tensor_parallel.random")
     checkpoint._set_checkpointing()
     passing = move_forward(dispatcher)
