@@ -93,7 +93,8 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
         **from_metrics(metrics),
     )
     notes += [f"{name}: not whole, left out" for name in state.torn]
-    return replace(record, notes=[*notes, *state.problems, *state.notes])
+    others = [each for each in state.problems if not any(name in each for name in state.torn)]
+    return replace(record, notes=[*notes, *others, *state.notes])
 
 
 def from_metrics(metrics: Metrics) -> dict[str, Any]:

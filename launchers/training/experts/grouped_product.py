@@ -88,4 +88,4 @@ def install() -> None:
     if torch.cuda.get_device_capability()[0] in GROUPED_KERNELS:
         trainer.wrap_model = wrap_model
         TEGroupedLinear.forward = forward
-        remade_rows.PRODUCTS.remake = True
+        remade_rows.enable()

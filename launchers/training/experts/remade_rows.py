@@ -10,10 +10,15 @@ from megatron.core.tensor_parallel.random import is_checkpointing
 
 Again = Callable[[], torch.Tensor]
 """Makes rows again, with the same bits."""
-PRODUCTS = SimpleNamespace(remake=False)
-"""Whether the experts' products make their rows again (``grouped_product``); upstream's keep them,
-and with them what rows are made of."""
+_PRODUCTS = SimpleNamespace(remake=False)
+"""Whether the experts' products make their rows again; upstream's keep them, and with them what
+rows are made of."""
 _NAME = "made_again"
+
+
+def enable() -> None:
+    """Say that the experts' products make their rows again (``grouped_product``)."""
+    _PRODUCTS.remake = True
 
 
 def are_kept() -> bool:
@@ -21,7 +26,7 @@ def are_kept() -> bool:
 
     One without gradients has not, nor one that is recomputed: its backward pass follows at once.
     """
-    return PRODUCTS.remake and torch.is_grad_enabled() and not is_checkpointing()
+    return _PRODUCTS.remake and torch.is_grad_enabled() and not is_checkpointing()
 
 
 def note(rows: torch.Tensor, again: Again) -> None:

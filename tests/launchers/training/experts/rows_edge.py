@@ -141,7 +141,7 @@ def move_rows() -> None:
     moved.install()
     first = move_forward(moved.dispatcher)
     shown("rows that upstream's products keep do not know how", remade.again(first) is None)
-    remade.PRODUCTS.remake = True
+    remade.enable()
     dispatcher: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     ours = move(dispatcher.permute, dispatcher.unpermute, fused=True)
     same = [*map(torch.equal, theirs, ours)]
