@@ -128,15 +128,13 @@ def _work(
 ) -> tuple[float, float, float]:
     """Return activations, logits and buffers of one stage."""
     local = activations.tokens(training, model.positions) / training.layout.cp
-    moe, rows = 0.0, 0.0
+    moe, own, rows = 0.0, 0.0, 0.0
     if shard.moe_layers:
         rows = activations.rows(model, training, local, fit.imbalance)
         moe = activations.layer(model, training, local, rows)
+        own = activations.layer(model, training, local, rows, remade=training.remakes_rows)
     plain = shard.layers - shard.moe_layers
     dense = activations.layer(model, training, local, 0.0) if plain else 0.0
-    own = moe
-    if shard.moe_layers and training.remakes_rows:
-        own = activations.layer(model, training, local, rows, remade=True)
     mean = (own * shard.moe_layers + dense * plain) / max(1, shard.layers)
     kept = activations.kept(model, training, shard, local, mean)
     working = activations.working(training, shard, max(moe, dense))

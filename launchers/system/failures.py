@@ -68,7 +68,7 @@ _UNSAID = re.compile(
 _SURVIVED = re.compile(
     r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]:)?\[[IW]\d{4} |\S+ \[\d+\] NCCL INFO "
 )
-"""Begins a line that is no error."""
+"""Begins a line that reports no error."""
 _QUOTED = re.compile(r"^((?:Assertion|Key|Type|Value)Error.*?[\[{])\s*[\[{'\"](?s:.*)")
 """A row or a list in a message, whose words are not the error's."""
 _FIRST = re.compile(r"\s*(?:\[rank\d+\]:\s*)?(?!Traceback|\[rank)(\S.*)")

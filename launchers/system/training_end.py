@@ -59,13 +59,13 @@ def why(
     away = _away(ranks.parent)
     if away is not None:
         return away
-    texts = {path: tail(path) for path in sorted(ranks.rglob("stderr.log"))}
+    found = [
+        replace(each, log=path)
+        for path in sorted(ranks.rglob("stderr.log"))
+        if (each := verdict(tail(path), started=started))
+    ]
     agent = tail(agent_log)
-    found = attribute(texts.values(), agent, started=started, oom_kills=oom_kills, code=code)
-    if found is None:
-        return None
-    own = ((path, verdict(text, started=started)) for path, text in texts.items())
-    return replace(found, log=next((p for p, v in own if v and v.cause == found.cause), None))
+    return _of_node(worst(found), agent, started=started, oom_kills=oom_kills, code=code)
 
 
 def incomplete(why: str) -> LaunchError:
@@ -109,6 +109,13 @@ def attribute(
     ``agent`` ends with torchrun's table of failures; ``oom_kills`` and ``code``: see ``why``.
     """
     found = worst(v for text in texts if (v := verdict(text, started=started)))
+    return _of_node(found, agent, started=started, oom_kills=oom_kills, code=code)
+
+
+def _of_node(
+    found: Verdict | None, agent: str, *, started: bool, oom_kills: int | None, code: int
+) -> Verdict | None:
+    """Classify the end by the worst verdict of the ranks' logs; see ``attribute``."""
     exits = _ROOT_EXIT.findall(agent) or [code] * (code < 0)
     number = _signal(int(exits[-1])) if exits else 0
     if number == signal.SIGKILL:

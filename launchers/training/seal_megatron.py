@@ -118,6 +118,6 @@ def save_checkpoint(self: Any, save: Callable[[Any], None]) -> None:
 
 def install() -> None:
     """Register the callback ``seal``, and prepare saves of either kind."""
-    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    save = BaseMegatronTrainer.save_checkpoint  # as features before have left it
     BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)
     megatron_callbacks_map["seal"] = SealCallback

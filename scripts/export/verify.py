@@ -62,7 +62,7 @@ def verify(folder: Path, key: str = "") -> Verdict:
     With a public ``key`` (`signature.check`) a missing signature is a finding.
 
     Raises:
-        LaunchError: IO, a file could not be read: that is no difference.
+        LaunchError: IO, a file could not be read, which does not count as a difference.
     """
     with lookup.within(0.0):  # a person waits
         try:

@@ -76,5 +76,5 @@ def plot_images(images_dir: str, tb_dir: str, *given: Any, **named: Any) -> None
 def install() -> None:
     """Replace both functions."""
     sft.plot_images = plot_images
-    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    save = BaseMegatronTrainer.save_checkpoint  # as features before have left it
     BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)

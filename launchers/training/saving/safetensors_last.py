@@ -27,5 +27,5 @@ def save_checkpoint(self: Any, save: Callable[[Any], None]) -> None:
 
 def install() -> None:
     """Replace the trainer's method."""
-    save = BaseMegatronTrainer.save_checkpoint  # of features before; a standby has imported all
+    save = BaseMegatronTrainer.save_checkpoint  # as features before have left it
     BaseMegatronTrainer.save_checkpoint = lambda self: save_checkpoint(self, save)

@@ -359,7 +359,7 @@ def test_a_jinja_template_is_one_that_transformers_takes(
 
 
 def cannot_be_read(model: Path, file: str, call: str, backend: str = "megatron") -> None:
-    """Assert that a call which fails on one file is no damage of it."""
+    """Assert that a failed read of a file is not reported as its damage."""
     seam = Seam(model)
     seam.call, seam.path, seam.number, seam.left = call, f"/{file}", errno.EIO, math.inf
     with seam.patched(), pytest.raises(LaunchError) as unknown:
