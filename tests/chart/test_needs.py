@@ -75,6 +75,8 @@ def test_a_role_has_its_own_image_and_tolerations(role: str, key: str) -> None:
     assert taint in after[role]["tolerations"]
     assert after["node"]["containers"][0]["image"] != "example.com/small:v1"
     assert taint not in after["node"]["tolerations"]
+    empty = specs({key: {"image": {"repository": None, "tag": None}}})
+    assert empty[role]["containers"][0]["image"] == empty["node"]["containers"][0]["image"]
 
 
 def test_env_from_is_of_the_launcher_which_knows_its_variables_and_the_charts_win() -> None:

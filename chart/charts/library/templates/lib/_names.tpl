@@ -83,7 +83,7 @@ the gang's as a whole, since a tag and a digest belong to one repository. Takes 
 {{- define "megatron-dpo.role" -}}
 {{- $v := .root.Values -}}
 {{- $own := dict "node" $v "test" $v.test | dig .role $v.stages -}}
-{{- $image := ternary $own.image $v.image (ne (dig "repository" "" $own.image) "") -}}
+{{- $image := dig "repository" "" $own.image | empty | ternary $v.image $own.image -}}
 {{- pick $own "resources" "nodeSelector" "tolerations" "affinity" | merge (dict "image" $image) | toJson }}
 {{- end }}
 
