@@ -1,8 +1,9 @@
-"""Clocks, power and temperature from nvidia-smi during a run."""
+"""Clocks, power, temperature and memory from nvidia-smi during a run."""
 
 import statistics
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 FIELDS = {
@@ -11,6 +12,7 @@ FIELDS = {
     "watts": "power.draw",
     "celsius": "temperature.gpu",
     "utilization": "utilization.gpu",
+    "used_mib": "memory.used",
 }
 EVERY = 2.0
 """Seconds between samples; on these GPUs ``power.draw`` is the mean of the last second."""
@@ -18,8 +20,10 @@ EVERY = 2.0
 
 @dataclass(kw_only=True)
 class Sampler:
-    """Samples of all GPUs, by their time (Unix)."""
+    """Samples of a run's GPUs, by their time (Unix)."""
 
+    gpus: Sequence[int] = ()
+    """Numbers of the GPUs; all of the host if empty."""
     samples: dict[float, list[dict[str, float]]] = field(default_factory=dict)
     last: float = 0.0
 
@@ -27,7 +31,7 @@ class Sampler:
         if time.monotonic() - self.last < EVERY:
             return
         self.last = time.monotonic()
-        if seen := sample():
+        if seen := sample(self.gpus):
             self.samples[time.time()] = seen
 
     def summary(self, begin: float, end: float) -> dict[str, float]:
@@ -47,10 +51,11 @@ class Sampler:
         return {"samples": len(inside), **means}
 
 
-def sample() -> list[dict[str, float]]:
+def sample(gpus: Sequence[int] = ()) -> list[dict[str, float]]:
     """Return one reading per GPU; none if nvidia-smi is missing or unusable."""
     query = ",".join(FIELDS.values())
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+    command += ["--id=" + ",".join(map(str, gpus))] if gpus else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
@@ -61,7 +66,7 @@ def sample() -> list[dict[str, float]]:
 def parse(text: str) -> list[dict[str, float]]:
     """Parse the output of nvidia-smi; an unknown value is 0.
 
-    >>> parse("1980, 3201, 512.5, 50, [N/A]\\n")[0]["watts"]
+    >>> parse("1980, 3201, 512.5, 50, [N/A], 79000\\n")[0]["watts"]
     512.5
     """
     return [

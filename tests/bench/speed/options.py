@@ -33,6 +33,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--pairs", type=int, default=12_000, help="of the data; six fill a pack of 8,192 tokens")
     add("--prompt", type=float, help="share of the prompt in a pair's tokens, the prompt once")
     add("--gpus", type=int, default=0, help="of this host; all by default")
+    add("--first-gpu", type=int, default=0, help="of several runs at once, each with its --home")
     add("--limit", type=float, default=280, help="seconds of one run")
     add("--total", type=float, default=585, help="seconds of all runs")
     add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
@@ -66,8 +67,8 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     Raises:
         ValueError: there are too few, or the model is unknown.
     """
-    if len(seen) < max(1, options.gpus):
-        wanted = max(1, options.gpus)
+    wanted = options.first_gpu + max(1, options.gpus)
+    if len(seen) < wanted:
         raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
     return Bench(
         home=options.home,
@@ -75,7 +76,8 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         data=options.home / f"pairs-{options.pairs}{shares(options.prompt)}.jsonl",
         model_config=model_config.parse_config(random_model.config(random_config(options))),
         gpu=host.gpu_model(seen),
-        gpus=options.gpus or len(seen),
+        gpus=options.gpus or len(seen) - options.first_gpu,
+        first_gpu=options.first_gpu,
         steps=options.steps,
         warm_up=options.warm_up,
     )

@@ -111,7 +111,7 @@ def environment(
         **inside,
         **kernels,
         **({features.VARIABLE: ",".join(installed)} if installed else {}),
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, bench.own_gpus)),
         "DPO_RUN_FOLDER": str(folder),
         "DPO_ATTEMPT_FOLDER": str(folder / "attempts" / "1"),
         "PROBE": str(folder),
@@ -164,7 +164,7 @@ def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
     given = flags(bench, parsed, folder, probes, kept=own)
     command = torchrun(bench, parsed, at, folder, given)
     env = environment(bench, profile, at, folder, bench.home / "caches")
-    sampler, began = Sampler(), time.time()
+    sampler, began = Sampler(gpus=bench.own_gpus), time.time()
     why, code = session.run(
         command,
         env,

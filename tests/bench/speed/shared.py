@@ -26,6 +26,8 @@ class Bench:
     model_config: ModelConfig
     gpu: GpuModel
     gpus: int
+    first_gpu: int = 0
+    """Number of the first of them on the host."""
     steps: int
     """Measured steps, after the warm-up."""
     warm_up: int = figures.WARM_UP
@@ -33,6 +35,11 @@ class Bench:
     """True if more steps run under a profiler."""
     passes: bool = False
     """True if the reference is computed anew, also where a store has it, and measured by rounds."""
+
+    @property
+    def own_gpus(self) -> range:
+        """Return the numbers of the GPUs on the host."""
+        return range(self.first_gpu, self.first_gpu + self.gpus)
 
     @property
     def counted(self) -> int:
