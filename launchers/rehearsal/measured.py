@@ -92,7 +92,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
     usual = steady(found)
     evaluated = reader.read(work.metrics, Evaluation)
     folder = work.checkpoints / f"checkpoint-{rehearsal.save_at}"
-    own = disk.size(work.checkpoints) + disk.size(work.export)
+    own = disk.held(work.checkpoints) + disk.held(work.export)
     return Measured(
         killed_rank=kill.get("rank"),
         resumed_from=first.step - 1 if first else None,
@@ -105,7 +105,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
         save_seconds=None if window is None else round(window[1] - window[0], 3),
         hold_seconds=_hold(found, rehearsal.save_at),
         load_seconds=_load_seconds(work.attempts, killed_at),
-        checkpoint_bytes=disk.size(folder) if folder.is_dir() else None,
+        checkpoint_bytes=disk.held(folder) or None,
         free_bytes=shutil.disk_usage(work.root).free + own,
         evaluation_seconds=evaluated[-1].seconds if evaluated else None,
         export=export,

@@ -55,7 +55,7 @@ def remaining_bytes(plan: Plan, checkpoints: Path) -> int | None:
     wanted = plan.footprint
     if wanted is None or wanted.checkpoints is None:
         return None
-    return max(0, wanted.checkpoints - disk.size(checkpoints))
+    return max(0, wanted.checkpoints - disk.held(checkpoints))
 
 
 def planned(

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
@@ -64,14 +65,16 @@ def _is_run(home: Path) -> bool:
 def describe(home: Path) -> Fields:
     """Return one run, or the rest of one whose removal was interrupted."""
     read = State(Workspace.of(home))
-    sizes = {part: size(home / part) for part in PARTS}
+    sized = partial(size, unread=read.note)
+    sizes = {part: sized(home / part) for part in PARTS}
+    sizes["other"] = sized(home) - sum(sizes.values())
     progress, exported = read.object(read.work.progress), read.is_folder(home / "export")
     found = read.checkpoints()
     saved = [
         {
             "step": each["step"],
             "complete": each["complete"],
-            "bytes": size(read.work.checkpoints / f"checkpoint-{each['step']}"),
+            "bytes": sized(read.work.checkpoints / f"checkpoint-{each['step']}"),
         }
         for each in found
     ]
@@ -79,7 +82,7 @@ def describe(home: Path) -> Fields:
     state = REMOVING if removed else str(progress.get("state") or "")
     may_resume = state != REMOVING and not (state == ENDED and exported)
     kept = [
-        {"path": path.relative_to(home).as_posix(), "bytes": size(path)}
+        {"path": path.relative_to(home).as_posix(), "bytes": sized(path)}
         for folder in (home, read.work.checkpoints)
         for path in (folder / name for name in read.names(folder) if KEPT in name)
     ]
@@ -90,7 +93,7 @@ def describe(home: Path) -> Fields:
     return {
         "run": removed[1] if removed else home.name,
         "state": state,
-        "bytes": {**sizes, "other": size(home) - sum(sizes.values())},
+        "bytes": sizes,
         "checkpoints": saved,
         "newest": max((each["step"] for each in saved if each["complete"]), default=None),
         "export": exported,
@@ -139,7 +142,7 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
     read = State(Workspace.of(home))
     there = read.names(home)
     if errors := [*filter(None, [run["unread"]]), *read.problems]:
-        return f"{name}: whether it may resume is not known: {errors[0]}"
+        return f"{name}: not read in full, so whether it may resume is not known: {errors[0]}"
     if "progress.json" not in there:
         return f"{name}: without progress.json it is not known to be a run"
     if any(each.startswith(LOCK) for each in there):  # the lock, or a file of its writer

@@ -76,24 +76,25 @@ class State:
             }
         return {**found, "problems": [*self.problems, *self.notes]}
 
+    def note(self, error: OSError) -> None:
+        """Note an error of the file system, unless it says that nothing is there."""
+        if not isinstance(error, lookup.ABSENT):
+            self.problems.append(str(error))
+
     def is_folder(self, path: Path) -> bool:
         """Return whether a folder exists; no, and noted, if it cannot be said."""
         try:
             return S_ISDIR(path.stat().st_mode)
-        except lookup.ABSENT:
-            return False
         except OSError as error:
-            self.problems.append(str(error))
+            self.note(error)
             return False
 
     def modified(self, path: Path) -> float | None:
         """Return a file's time of change (Unix time); None if it is gone, or cannot be said."""
         try:
             return path.stat().st_mtime
-        except lookup.ABSENT:
-            return None
         except OSError as error:
-            self.problems.append(str(error))
+            self.note(error)
             return None
 
     def names(self, folder: Path) -> list[str]:

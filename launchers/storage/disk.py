@@ -127,13 +127,18 @@ def _flush_folders(folder: Path) -> None:
     flush(folder)
 
 
-def size(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``, an estimate: what cannot be read counts 0."""
+def size(folder: Path, unread: Callable[[OSError], object] = lambda _: None) -> int:
+    """Return the bytes of all files below ``folder``, an estimate for people.
+
+    What cannot be read counts 0, and is given to ``unread``.
+    """
     found = 0
-    for root, _, names in os.walk(folder):
+    for root, _, names in os.walk(folder, onerror=unread):
         for name in names:
-            with suppress(OSError):
+            try:
                 found += (Path(root) / name).lstat().st_size
+            except OSError as error:
+                unread(error)
     return found
 
 

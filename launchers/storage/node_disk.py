@@ -215,11 +215,11 @@ def has_room(root: Path, needed: int, limit: int) -> bool:
     The run may use ``limit`` bytes, 0 for no limit; ``root`` is made if missing.
 
     Raises:
-        OSError: the disk fails.
+        OSError, LaunchError: the disk fails.
     """
     root.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(root).free
-    return needed <= KEPT_FREE * (min(free, limit - disk.size(root)) if limit else free)
+    return needed <= KEPT_FREE * (min(free, limit - disk.held(root)) if limit else free)
 
 
 def clear(root: Path) -> None:

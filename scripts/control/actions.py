@@ -57,7 +57,12 @@ def stop(view: View, who: str) -> Action:
     if is_inactive(view) or (view.is_suspended and not view.queue):
         return Action(says=f"run {view.run} is stopped already")
     grace = _grace(view)
-    saves = f"its ranks get SIGTERM and up to {grace} s to save" if view.ranks else "it has no pods"
+    pods = view.snapshot.answer("list pods")
+    saves = f"its ranks get SIGTERM and up to {grace} s to save"
+    if not pods.found:
+        saves += f" (whether it has pods is not known: {pods.why})"
+    elif not view.ranks:
+        saves = "it has no pods"
     if view.queue and not view.workload:
         raise Problem(
             f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it; end it "

@@ -359,9 +359,11 @@ def unconnected(context: str | None, namespace: str | None, why: str) -> Api:
 
 
 def _content(text: bytes | None) -> dict[str, Any]:
-    """Return the JSON object of an answer; other text, such as a proxy's page, as its message."""
-    with contextlib.suppress(ValueError):
-        if isinstance(content := json.loads(text or b""), dict):
+    """Return the JSON object of an answer; other text, also a part of a list, as its message."""
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
+        content: dict[str, Any] = json.loads(text or b"")
+        rest = (content.get("metadata") or {}).get("continue")
+        if not rest and all("metadata" in each for each in content.get("items") or ()):
             return content
     return {"message": (text or b"").decode("utf-8", "replace")[:200]}
 

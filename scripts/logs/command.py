@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launchers.logs import printable
 from scripts.doctor.api import Api
-from scripts.logs.files import Wanted, read_log
+from scripts.logs.files import Wanted, absent, read_log
 from scripts.logs.follow import LONGEST_SECONDS, POLL_SECONDS, Reader
 from scripts.logs.lines import Format, batches, compile_pattern
 from scripts.observe.changes import changes
@@ -149,7 +149,7 @@ def _print_files(
     attempt = chosen.attempt or (attempts[-1] if attempts else 0)
     if not attempt:
         see = addressed(f"`megatron-dpo why {view.run}`", view)
-        raise Problem(f"run {view.run} has no log yet; see {see}")
+        raise absent(view, f"run {view.run} has no log yet; see {see}")
     for note in changes(view):
         _note(note)
     if attempt in attempts:

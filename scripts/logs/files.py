@@ -13,7 +13,7 @@ from scripts.observe.pods import home_in_pod, read_by_pod, run_in_pod, running_p
 from scripts.observe.view import View
 from scripts.observe.ways import Source
 from scripts.plan.units import bytes_text
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 
 EXEC_BYTES = 4 * 2**20
 """Largest part that one exec returns; a log is read in as many parts as it takes."""
@@ -55,12 +55,12 @@ def read_log(
     name = f"node-{wanted.rank}.log"
     if wanted.attempt not in known:
         given = ", ".join(map(str, known)) or "none"
-        raise Problem(f"run {view.run} has no attempt {wanted.attempt}; its attempts: {given}")
+        said = f"run {view.run} has no attempt {wanted.attempt}; its attempts: {given}"
+        raise absent(view, said)
     if name not in known[wanted.attempt].logs:
         kept = ", ".join(known[wanted.attempt].logs) or "none"
-        raise Problem(
-            f"attempt {wanted.attempt} has no log of rank {wanted.rank}; its logs: {kept}"
-        )
+        said = f"attempt {wanted.attempt} has no log of rank {wanted.rank}; its logs: {kept}"
+        raise absent(view, said)
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         file = Workspace(root=mounted, run=view.run).attempts / str(wanted.attempt) / name
         yield from _blocks(file) if wanted.tail is None else _last_lines(file, wanted.tail)
@@ -71,6 +71,14 @@ def read_log(
         yield from _by_exec(api, view, pod, path, wanted)
     else:
         yield _by_pod(api, view, path, wanted, note)
+
+
+def absent(view: View, said: str) -> Problem:
+    """Return the error that a log is not there, or that it is not known, and why."""
+    problems = view.files.problems if view.files else ()
+    unread = next((each for each in problems if "/attempts" in each), "")
+    lost = f"whether run {view.run} has this log is not known: {unread}"
+    return UnknownState(lost) if unread else Problem(said)
 
 
 def _request(path: Path, wanted: Wanted, way: str, limit: int) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def state(run: RunRecord) -> str:
 
 def headline(run: RunRecord) -> str:
     """Return what became of the run, in one or two sentences."""
+    if run.unread:
+        return f"Its steps could not be read: {run.unread}."
     if not run.rows:
         stage = run.progress.get("stage")
         return "No step has been recorded" + (f"; stage {stage}." if stage else ".")
@@ -52,7 +54,7 @@ def reason(run: RunRecord) -> str:
 
 def figures(run: RunRecord) -> Iterator[Row]:
     """Yield the key figures: name, value, explanation."""
-    yield "Steps", f"{run.step:,} / {run.total:,}", ""
+    yield "Steps", "not read" if run.unread else f"{run.step:,} / {run.total:,}", ""
     if run.evaluations:
         last = run.evaluations[-1]
         held = last.summary()

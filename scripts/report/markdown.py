@@ -34,6 +34,8 @@ def _run(run: RunRecord, name: str) -> Iterable[str]:
         yield f"Failed: {_text(why)}"
     for change in run.changes:
         yield f"Changed: {_text(change)}"
+    for note in run.notes:
+        yield f"Note: {_text(note)}."
     if run.attempts:
         rows = [
             [str(a.number), facts.steps(a), facts.ended(a) if a.end else ""] for a in run.attempts

@@ -113,6 +113,7 @@ def from_metrics(metrics: Metrics) -> dict[str, Any]:
         "step": last.step if last else 0,
         "total": last.total if last else 0,
         "world": last.world if last else 0,
+        "unread": metrics.unread,
         "tokens": sum(counted) if counted else None,
         "medians": _medians(metrics),
         "peak_gib": _peak(metrics),

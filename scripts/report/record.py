@@ -86,6 +86,8 @@ class RunRecord:
     step: int = 0
     total: int = 0
     world: int = 0
+    unread: str = ""
+    """Error of ``metrics.jsonl``: nothing that comes from its steps is known."""
     tokens: int | None = None
     """Real tokens of the steps that count; None if they were not counted."""
     medians: Mapping[str, float] = field(default_factory=dict)

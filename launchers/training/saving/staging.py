@@ -47,7 +47,7 @@ class Staging:
         needed = size * self._processes
         try:
             self._has_room = node_disk.has_room(self._root, needed, self._limit)
-        except OSError as error:
+        except (OSError, LaunchError) as error:
             self._has_room = False
             self._warn(error)
         else:

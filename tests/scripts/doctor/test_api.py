@@ -17,6 +17,12 @@ from tests.scripts.doctor.healthy import release
 from tests.scripts.kubeconfig import connected, write
 
 HIDDEN = base64.b64encode(b"hunter2-very-secret").decode("ascii")
+NOT_WHOLE = {
+    "page": b"<html>login",
+    "cut": b'{"items": [{}',
+    "part": b'{"items": [], "metadata": {"continue": "x"}}',
+    "other": b'{"items": [null]}',
+}
 SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
 
 
@@ -26,12 +32,12 @@ class Handler(Silent):
         if path == "/proxy":
             return self.say(502, b"<html>bad gateway</html>")
         if path.startswith("/no-list"):
-            return self.say(
-                200, {"page": b"<html>login", "cut": b'{"items": [{}'}.get(path[9:], b"")
-            )
+            return self.say(200, NOT_WHOLE.get(path[9:], b""))
         if path == "/long":
             assert self.headers["Accept-Encoding"] == "gzip"
-            return self.say(200, gzip.compress(b'{"items": [1]}'), Content_Encoding="gzip")
+            return self.say(
+                200, gzip.compress(b'{"items": [{"metadata": {}}]}'), Content_Encoding="gzip"
+            )
         if path.endswith("/secrets/preferences-git"):
             return self.say(200, json.dumps(SECRET).encode())
         if path in ("/version", "/apis"):
@@ -66,8 +72,8 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
     assert (broken.status, broken.why) == (502, "<html>bad gateway</html>")
 
 
-@pytest.mark.parametrize("what", ["page", "cut", "empty"])
-def test_an_answer_that_is_not_json_is_none_and_no_empty_list(api: Api, what: str) -> None:
+@pytest.mark.parametrize("what", [*NOT_WHOLE, "empty"])
+def test_an_answer_that_is_not_whole_is_none_and_no_empty_list(api: Api, what: str) -> None:
     answer = api.get(f"/no-list-{what}")
     assert answer.lost and not answer.found
 
@@ -75,7 +81,7 @@ def test_an_answer_that_is_not_json_is_none_and_no_empty_list(api: Api, what: st
 def test_a_long_answer_is_compressed(api: Api) -> None:
     """A queue of 1,000 Workloads is 6 MB, and a thirtieth of that compressed."""
     answer = api.get("/long")
-    assert (answer.status, answer.content) == (200, {"items": [1]})
+    assert (answer.status, answer.content) == (200, {"items": [{"metadata": {}}]})
 
 
 def test_a_dry_run_is_dry_and_its_warnings_are_kept(api: Api) -> None:
