@@ -71,6 +71,14 @@ _SURVIVED = re.compile(
 """Begins a line that reports no error."""
 _QUOTED = re.compile(r"^((?:Assertion|Key|Type|Value)Error.*?[\[{])\s*[\[{'\"](?s:.*)")
 """A row or a list in a message, whose words are not the error's."""
+_NAMING = re.compile(
+    r"(?:\w+\.)*(?:Key|Index|Lookup|Attribute|FrozenInstance|Name|Value|Type|Assertion)Error:"
+    r"|\S*ArrowInvalid:"
+)
+_NAMES = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)")
+"""What a program's error quotes is its own key, name or value: no word of the system."""
+_PATH = re.compile(r": b?'[^']*/[^']*'")
+"""A file's name tells of storage and of /dev/shm, nothing of devices and networks."""
 _FIRST = re.compile(r"\s*(?:\[rank\d+\]:\s*)?(?!Traceback|\[rank)(\S.*)")
 """The line behind an exception whose text begins with a new line."""
 _CHAINED = re.compile(
@@ -96,6 +104,8 @@ _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 """Verdicts by the type of an exception, whose text is of no known cause."""
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
+_FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
+_SYSTEM = _OUTSIDE | {FailureClass.NETWORK, FailureClass.HANG}
 _PLACES = (
     ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
     ("model-incomplete", re.compile(r", in (?:_?from_pretrained|\w*rope\w*)$", re.M)),
@@ -219,7 +229,8 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
     wrapped = list(reversed(chain)) if WRAPPERS.search(last) else [last]
     wrapped.sort(key=lambda e: bool(WRAPPERS.search(e)))
     found = _first_match(CAUSES, wrapped, started=started)
-    if found is None and any(CASCADE.search(exception) for exception in chain):
+    said = (_PATH.sub("", _unquoted(exception)) for exception in chain)
+    if found is None and any(map(CASCADE.search, said)):
         terminated = TERMINATED.search(last)
         return Verdict(
             id="cascade",
@@ -247,10 +258,18 @@ def _first_match(
     rules = tuple(rules)
     for message in messages:
         said = _QUOTED.sub(r"\1", message)
+        bare = _unquoted(said)
+        nameless = _PATH.sub("", bare)
         for rule in rules:
-            if rule.pattern.search(said) and not (rule.early and started):
+            kind = rule.failure_class
+            text = said if kind not in _SYSTEM else bare if kind in _FILES else nameless
+            if rule.pattern.search(text) and not (rule.early and started):
                 return _by(rule, message, rule.later if rule.later and started else rule.code)
     return None
+
+
+def _unquoted(message: str) -> str:
+    return _NAMES.sub("''", message) if _NAMING.match(message) else message
 
 
 def _by(rule: FailureRule, cause: str, code: Exit) -> Verdict:
@@ -261,7 +280,7 @@ def _by(rule: FailureRule, cause: str, code: Exit) -> Verdict:
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
     """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
     rules = [rule for rule in CAUSES if rule.in_log and not (rule.early and started)]
-    lines = [" ".join(_PROGRESS.sub("", line).split()) for line in text.splitlines()]
+    lines = [_unquoted(" ".join(_PROGRESS.sub("", each).split())) for each in text.splitlines()]
     lines = [line for line in lines if not _SURVIVED.match(line)]
     by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
     rule, line = next(by_rule, (None, ""))

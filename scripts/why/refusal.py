@@ -115,7 +115,12 @@ def _scheduling_gated(view: View) -> Facts | None:
 
 
 def _claims(view: View) -> dict[str, tuple[bool, Object]]:
-    """Return by name of each claim whether it is known to be absent, and the object."""
+    """Return by name of each claim whether it is known to be absent, and the object.
+
+    A claim that a running pod mounts is there and bound: none while one runs.
+    """
+    if any(rank.phase == "Running" for rank in view.ranks):
+        return {}
     return {
         match["name"]: (answer.absent, answer.content if answer.found else {})
         for key, answer in view.snapshot.answers.items()

@@ -290,7 +290,7 @@ CAUSES = (
         r"|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
         r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"
-        r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
+        r"|^(?:aiohttp|anyio|botocore|fsspec|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
         r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
         r"|Distant resource does not seem to be on|CommError: (?!.*(?:\b40[13]\b|[Pp]ermission))",

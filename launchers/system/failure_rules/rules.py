@@ -47,7 +47,8 @@ RULES = (
         Exit.QUOTA,
         # the last but one is torch.save's only message for a full disk
         r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
-        r"|inline_container\.cc.*unexpected pos|[Nn]ot enough disk space|File too large|Errno 27\b",
+        r"|inline_container\.cc.*unexpected pos|[Nn]ot enough (?:\w+ )?disk space|[Dd]isk is full"
+        r"|File too large|Errno 27\b",
         SPACE_REMEDY,
     ),
     FailureRule(
@@ -74,7 +75,7 @@ RULES = (
         r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
         r"|Structure needs cleaning|Errno 117\b|Host is down|Errno 112\b|No such device\b"
         r"|Cannot send after transport endpoint|Errno 108\b|Device or resource busy|Errno 16\b"
-        r"|No locks available|Errno 37\b",
+        r"|No locks available|Errno 37\b|support flock",
         STORAGE_REMEDY,
     ),
     FailureRule(
@@ -267,7 +268,8 @@ RULES = (
         # of Triton, FlashAttention, cuDNN, cuBLAS, DeepEP and Transformer Engine
         r"out of resource: |FlashAttention.* only support|No execution plans|No available kernel"
         r"|flash attention build does not|too old to be supported|in function \S+: Assertion failed"
-        r"|PTXASError|Failed: Assertion error|PTX codegen error|ptxas` failed with error code \d"
+        r"|^triton\.compiler\.errors\.|PTXASError|Failed: Assertion error|PTX codegen error"
+        r"|ptxas` failed with error code \d"
         r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
         r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d",
         "the image has no kernel for these sizes on this GPU: set attention_backend (or "
