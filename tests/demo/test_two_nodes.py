@@ -33,7 +33,7 @@ def start(folder: Path) -> Popen[str]:
 
 
 def finish(demo: Popen[str]) -> str:
-    output, _ = demo.communicate(timeout=240)
+    output, _ = demo.communicate()
     assert demo.returncode == 0, output
     return output
 
@@ -139,7 +139,6 @@ def test_the_report_shows_both_attempts(folder: Path) -> None:
     assert f"steps 1 to {cut_after(folder / 'workspace' / 'runs' / 'demo')}. Exit code 75" in page
 
 
-@pytest.mark.timeout(120)
 def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     output = finish(start(folder))
     home = folder / "workspace" / "runs" / "demo"

@@ -21,7 +21,6 @@ FIRST = int(os.environ.get("CASES_SEED", "0"))
 QWEN = next(c for c in known() if c["num_hidden_layers"] == 48 and "num_experts" in c)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", parts(COUNT))
 def test_both_sides_refuse_the_same_runs(part: int, oracle: Oracle) -> None:
     seen: Counter[str] = Counter()

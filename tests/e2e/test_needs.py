@@ -190,7 +190,6 @@ def test_what_the_page_says_ran_is_what_runs_together() -> None:
     assert list(shown.values()).count(True) > 10
 
 
-@pytest.mark.timeout(600)
 def test_a_run_with_every_need_that_this_cluster_can_meet_ends(queued: Space) -> None:
     queued.kubectl.apply([runtime_class(queued.name), SECRET])
     queued.queues.append(f"runtimeclass/{queued.name}")

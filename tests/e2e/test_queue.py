@@ -123,7 +123,6 @@ LATE: Object = {
 }
 
 
-@pytest.mark.timeout(600)
 def test_a_gang_that_is_not_ready_in_time_is_requeued_and_runs_later(
     queued: Space, faults: Faults
 ) -> None:

@@ -29,7 +29,6 @@ ONE_NODE = {
 }
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.level("baseline")
 def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> None:
     """At the Pod Security level `baseline`, which the reader pod has to meet, too."""
@@ -138,7 +137,6 @@ def _logged(run: Run) -> None:
     assert ranks == ["rank 0", "rank 1"]
 
 
-@pytest.mark.timeout(600)
 def test_a_sweep_submits_what_may_run_and_tells_what_may_not(unqueued: Space) -> None:
     """The quota is one gang's: the second run waits for the first."""
     queues.make(unqueued, ONE_GANG)
@@ -242,7 +240,6 @@ def _unpacked(file: Path) -> dict[str, str]:
         return {name: each.read().decode() for name, each in opened.items() if each}
 
 
-@pytest.mark.timeout(600)
 def test_a_sweep_on_one_queue_loses_no_run_and_tells_the_one_that_fails(unqueued: Space) -> None:
     queues.make(unqueued, {"nvidia.com/gpu": "8"})  # one after the other
     orders = {"0-05": "succeed", "0-1": "fail ValueError: no such template", "0-2": "succeed"}

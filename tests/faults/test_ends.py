@@ -74,7 +74,6 @@ def _orphans_adopted() -> Iterator[None]:
     ctypes.CDLL(None).prctl(process._PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(("who", "how"), FIRST_CODES)
 def test_all_pods_end(who: str, how: str, rank: int, tmp_path: Path) -> None:

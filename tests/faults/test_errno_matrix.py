@@ -10,7 +10,6 @@ from tests.faults import errno_matrix, operations
 from tests.faults.errno_matrix import ERRNOS, Cell
 
 
-@pytest.mark.timeout(400)  # 14 s of a processor
 def test_no_error_of_the_storage_changes_a_decision() -> None:
     cells = errno_matrix.matrix()
     assert [cell for cell in cells if not cell.is_right] == []

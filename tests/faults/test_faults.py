@@ -18,7 +18,6 @@ PROCESS = catalogue.load("process")
 QUICK = [fault for fault in PROCESS if fault.quick]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("fault", QUICK, ids=lambda fault: fault.name)
 def test_a_fault_ends_as_declared(fault: Fault) -> None:
     if not is_runnable(fault):

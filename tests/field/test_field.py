@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.field.cases import CASES
 from tests.field.run import is_right, verdicts
 from tests.launchers.training_environment import PYTHON, STACK, needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 
 
 def test_every_verdict_is_right(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ def kind_of(refusal: str) -> str:
     return "value" if BY_SCHEMA in refusal else "relation"
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", parts(COUNT))
 def test_any_values_render_or_are_refused_in_our_words(
     part: int, renderer: Renderer, chart: Path

@@ -17,7 +17,6 @@ RESULTS = Path(__file__).with_name("results") / "hangs.json"
 
 
 @needs_training
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", ["stop", "skip", "loader", "save"])
 def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> None:
     case = Case.of(3, kind)
@@ -37,7 +36,6 @@ def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> N
 
 
 @needs_training
-@pytest.mark.timeout(200)
 def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path) -> None:
     outcome = run(tmp_path, Case.of(3, "first"))
     assert outcome.verdict == "right", outcome.log
@@ -46,7 +44,6 @@ def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path
 
 
 @needs_training
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_write_in_the_background_that_blocks_ends_the_gang_before_the_next_save(
     rank: int, tmp_path: Path

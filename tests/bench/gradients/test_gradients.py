@@ -202,7 +202,6 @@ def test_what_can_not_run_is_refused_before_anything_is_written(
 
 
 @needs_training
-@pytest.mark.timeout(180)
 def test_packs_hold_the_pairs_of_one_class_in_any_order(tokenizer: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     small = ["-m", "tests.bench.model.random_model", str(model), "--tiny"]
@@ -212,7 +211,6 @@ def test_packs_hold_the_pairs_of_one_class_in_any_order(tokenizer: Path, tmp_pat
 
 
 @needs_oracle
-@pytest.mark.timeout(300)
 def test_the_probe_agrees_with_megatrons_distributed_optimizer(tmp_path: Path) -> None:
     said = ranks_on_cpu.said("tests.bench.gradients.probe_ranks", str(tmp_path))
     shown = (

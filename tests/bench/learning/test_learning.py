@@ -267,7 +267,6 @@ def test_a_seed_gives_the_order_of_the_pairs() -> None:
 
 
 @needs_training
-@pytest.mark.timeout(180)
 def test_a_checkpoint_that_is_the_base_has_no_margin_and_loss_ln_2(
     tokenizer: Path, tmp_path: Path
 ) -> None:

@@ -52,7 +52,6 @@ def package(folder: Path, text: str) -> installed.Classes:
 
 
 @needs_training
-@pytest.mark.timeout(120)
 def test_the_transformers_flags_are_the_real_ones(classes: installed.Classes) -> None:
     defaults, parsers = map(json.loads, warm.printed("-c", REAL).splitlines()[-2:])
     for entry, real in defaults.items():

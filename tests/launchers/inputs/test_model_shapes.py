@@ -17,7 +17,7 @@ from tests.launchers import model_folder, warm
 from tests.launchers.inputs.saved_models import FAMILIES
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 SEEN = {
     "hidden_size": FAMILIES,
     "vocab_size": FAMILIES,

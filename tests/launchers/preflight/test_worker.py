@@ -53,7 +53,7 @@ def measuring(plans: list[CollectivePlan], **env: str) -> Iterator[list[subproce
 
 
 def end(pod: subprocess.Popen[str]) -> dict[str, Any]:
-    output, _ = pod.communicate(timeout=100)
+    output, _ = pod.communicate()
     parsed: dict[str, Any] = json.loads(output.splitlines()[-1])
     return parsed
 

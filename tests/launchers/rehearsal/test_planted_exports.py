@@ -30,7 +30,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     return parsed
 
 
-@pytest.mark.timeout(240)
 def test_a_whole_export_has_the_trainers_log_probabilities(found: Found) -> None:
     whole = found["whole"]
     assert (whole["problems"], whole["not_compared"]) == ([], "")

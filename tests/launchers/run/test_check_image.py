@@ -46,7 +46,7 @@ def check(image: Path, code: Exit = Exit.OK, **more: str) -> str:
     paths = f"{image}:{ROOT}"
     env: Mapping[str, str] = {"PATH": "/nowhere", "PYTHONPATH": paths, ACCEPT: ALL, **more}
     words = [sys.executable, "-m", "launchers", "check", "--image"]
-    done = subprocess.run(words, env=env, cwd=image, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(words, env=env, cwd=image, capture_output=True, text=True)
     assert done.returncode == code, done.stdout
     return done.stdout
 

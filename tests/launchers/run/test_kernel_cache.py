@@ -110,7 +110,6 @@ print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 
 @needs_training
-@pytest.mark.timeout(120)
 def test_a_restart_knows_which_sizes_vary(tmp_path: Path) -> None:
     def compiled(run: str, *lengths: str) -> str:
         known = variables(tmp_path, {}, run=run, warm=True, cores=1, nproc=1)

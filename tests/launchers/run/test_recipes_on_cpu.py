@@ -59,7 +59,6 @@ def has(package: str) -> bool:
 
 
 @needs_training
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_published_recipe_trains_or_names_what_is_missing(
     file: Path, tmp_path: Path, given: Sources

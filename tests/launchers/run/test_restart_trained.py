@@ -4,14 +4,12 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from launchers.storage import checkpoint
 from scripts.demo.sources import Sources
 from tests.launchers.run.trained import SAVES, Trained, losses, stopped, worker, written
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 
 
 def by_step(pods: Trained) -> dict[int, float]:

@@ -17,7 +17,7 @@ from scripts.demo.sources import Sources
 from tests.launchers.run.trained import STEPS, Trained, stopped
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 
 
 @pytest.fixture(scope="module")

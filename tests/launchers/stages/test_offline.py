@@ -3,8 +3,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from launchers.config.rank import Place
 from launchers.flags.command_line import environment
 from scripts.helm import ROOT
@@ -32,7 +30,6 @@ def python(env: dict[str, str], *argv: str | Path) -> str:
 
 
 @needs_training
-@pytest.mark.timeout(300)
 def test_the_start_of_a_training_asks_no_host_but_its_own(tmp_path: Path) -> None:
     """ms-swift, transformers and datasets in the environment that the launcher gives them.
 

@@ -7,7 +7,6 @@ import pytest
 from tests.launchers.stop.budget_scenarios import SCENARIOS, results
 
 
-@pytest.mark.timeout(300)
 def test_no_run_uses_more_than_a_step_and_a_save_beyond_its_budget() -> None:
     found = list(results())
     assert len(found) == SCENARIOS

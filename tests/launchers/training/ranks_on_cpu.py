@@ -36,7 +36,7 @@ def together(module: str, *given: str, ranks: int = 2, code: int = 0, **env: str
         )
         for n in range(ranks)
     ]
-    ends = [rank.communicate(timeout=100) for rank in started]
+    ends = [rank.communicate() for rank in started]
     assert [rank.returncode for rank in started] == [code] * ranks, ends
     return [out for out, _ in ends]
 

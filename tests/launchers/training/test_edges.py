@@ -7,7 +7,6 @@ from tests.launchers.training_environment import needs_oracle
 
 
 @needs_oracle
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("module", "ranks", "things"),
     [

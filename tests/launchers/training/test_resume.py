@@ -5,8 +5,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from launchers.flags import external_plugins
 from launchers.metrics import reader
 from launchers.metrics.rows import Row
@@ -17,7 +15,7 @@ from scripts.demo.sources import PLUGIN
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import STACK, needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 OWN = """
 startup_transformers heartbeat seal_transformers metrics_transformers epoch_order partial_window
 first_step_transformers ledger_transformers nonfinite_transformers zero_gradient probe

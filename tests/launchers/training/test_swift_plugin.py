@@ -60,7 +60,7 @@ def load(folder: Path, names: str, *plugins: Path, **env: str) -> subprocess.Com
     inside = {**os.environ, "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}"}
     inside |= {**fake_upstream.ACCEPTED, features.VARIABLE: names, **env}
     words = [sys.executable, "-c", LOAD, *map(str, (external_plugins.PLUGIN, *plugins, show))]
-    return subprocess.run(words, env=inside, capture_output=True, text=True, timeout=100)
+    return subprocess.run(words, env=inside, capture_output=True, text=True)
 
 
 def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ SESSION = "DPO_TESTS_SESSION"
 HUB = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 """Variables of the server, which a case need not have: tests have no network, and one with a hub of
 its own names it (``HF_ENDPOINT``)."""
-SECONDS = 100
-"""A server listens by then, also on a busy machine; a test may take 120."""
+SECONDS = 500
+"""A server listens by then, also on a busy machine; less than a test may take."""
 READ = (
     "HF_",
     "HUGGING",

@@ -13,7 +13,7 @@ from tests.launchers import warm
 from tests.launchers.training_environment import PYTHON, needs_training
 from tests.launchers.waiting import eventually
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 
 PRINT = "import os, sys; print(sys.argv, os.getcwd(), os.environ['A'], __name__, sys.stdin.read())"
 CASES = {

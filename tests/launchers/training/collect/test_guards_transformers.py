@@ -12,7 +12,7 @@ from launchers.system.failures import Verdict, verdict
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 REFERENCE = """
 from swift.rlhf_trainers.dpo_trainer import DPOTrainer
 inner = DPOTrainer.compute_ref_log_probs

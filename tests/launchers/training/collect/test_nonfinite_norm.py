@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
-
 from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 STUBS = {
     "swift/callbacks/base.py": "class TrainerCallback:\n    pass\n",
     "swift/callbacks/mapping.py": "callbacks_map = {}\n",

@@ -12,7 +12,6 @@ LAYOUTS = {"megatron": 4, "transformers": 2}
 
 
 @needs_training
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("backend", LAYOUTS)
 def test_every_metric_of_a_reward_model_follows_a_swap(backend: str) -> None:
     said = warm.printed("-m", "tests.launchers.training.collect.swapped_reward", backend)

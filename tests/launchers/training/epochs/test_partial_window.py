@@ -9,7 +9,7 @@ from tests.launchers.training import demo_run
 from tests.launchers.training.epochs.window_probe import MICROBATCHES, WINDOW
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 Steps = dict[str, list[tuple[float, float, float]]]
 """By run, for each step: the loss, the right loss, and the relative error of the gradients."""
 

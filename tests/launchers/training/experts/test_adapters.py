@@ -21,7 +21,6 @@ pytestmark = [
         or not (ENGINES / RELEASE / FILE).exists(),
         reason="no .tools/train, .tools/train-4.6.0 or .tools/engines: run `make setup`",
     ),
-    pytest.mark.timeout(600),
 ]
 
 

@@ -10,7 +10,7 @@ from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training.ledger.reading import columns
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 
 
 def train(home: Path, *features: str) -> list[str]:

@@ -12,7 +12,7 @@ from tests.launchers.training import demo_run
 from tests.launchers.training.ledger.reading import columns
 from tests.launchers.training_environment import needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 STEPS, BATCH, SAVED = 30, 16, 10
 PAIRS = STEPS * BATCH
 """Of the 4,973: as many as CPUs train in less than a minute."""

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from launchers.training.ledger.summary import summary
 from scripts.report import facts
@@ -15,7 +14,6 @@ FAULTS = 200
 
 
 @needs_training
-@pytest.mark.timeout(300)
 def test_after_200_kills_each_pair_is_there_once_an_epoch(tmp_path: Path) -> None:
     module = "tests.launchers.training.ledger.faults"
     said = warm.printed("-m", module, "1", str(FAULTS), tmp_path)

@@ -17,7 +17,6 @@ pytestmark = [
         not NEXT.is_installed or not all((ENGINES / v / FILE).exists() for v in RELEASES),
         reason="no .tools/train-4.6.0 or .tools/engines: run `make setup`",
     ),
-    pytest.mark.timeout(600),
 ]
 
 

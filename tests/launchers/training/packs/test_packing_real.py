@@ -13,7 +13,7 @@ from tests.launchers import warm
 from tests.launchers.training.packs.packing_probe import LAYOUTS, LENGTHS
 from tests.launchers.training_environment import PINNED, STACK, needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 has_figures = pytest.mark.skipif(STACK != PINNED, reason="ms-swift packs as the pinned one does")
 
 

@@ -8,14 +8,12 @@ from tests.launchers.training_environment import NEXT, STACK, needs_oracle, need
 
 
 @needs_oracle
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("reference", ["online", "precomputed"])
 def test_equal_weights_agree_with_unpacked_pairs(reference: str) -> None:
     assert ranks_on_cpu.held("tests.launchers.training.packs.pair_weights_edge", reference) == 11
 
 
 @needs_training
-@pytest.mark.timeout(600)
 def test_equal_weights_agree_with_unpacked_on_transformers() -> None:
     said = warm.printed("-m", "tests.launchers.training.packs.pair_weights_hf_edge").splitlines()
     scale = 1.0 if STACK is NEXT else 0.6

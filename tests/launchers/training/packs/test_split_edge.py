@@ -7,7 +7,6 @@ from tests.launchers.training_environment import needs_oracle
 
 
 @needs_oracle
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("split", "reference"),
     # a precomputed reference is refused with context parallelism (``precomputed-parallelism``)

@@ -19,7 +19,7 @@ from tests.launchers.training.ranks_on_cpu import reports
 from tests.launchers.training_environment import PYTHON, needs_oracle, needs_training
 from tests.launchers.waiting import eventually
 
-pytestmark = [needs_training, pytest.mark.timeout(600)]
+pytestmark = needs_training
 RANKS = "tests.launchers.training.saving.save_ranks"
 PHASES = ("copied", "writing", "written", "indexed")
 

@@ -10,7 +10,7 @@ from tests.launchers.stages.checkpoints import newest_step
 from tests.launchers.training.ranks_on_cpu import reports, said
 from tests.launchers.training_environment import needs_oracle, needs_training
 
-pytestmark = [needs_training, needs_oracle, pytest.mark.timeout(600)]
+pytestmark = [needs_training, needs_oracle]
 RANKS = "tests.launchers.training.saving.save_ranks"
 
 

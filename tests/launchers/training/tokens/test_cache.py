@@ -19,7 +19,7 @@ from tests.launchers import warm
 from tests.launchers.training import demo_run
 from tests.launchers.training_environment import ORACLE, PYTHON, needs_oracle, needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(300)]
+pytestmark = needs_training
 ROWS = 120
 ROLES = "a turn of an unknown role or without content"
 LONG = "longer than max_length"

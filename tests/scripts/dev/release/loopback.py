@@ -31,7 +31,7 @@ def serving() -> Iterator[str]:
 def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     command = [require(which), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)
+    return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
 def push(package: Path, address: str, home: Path, place: str = "charts") -> str:

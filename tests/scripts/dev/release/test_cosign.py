@@ -48,7 +48,7 @@ class Signed:
 def cosign(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COSIGN_PASSWORD": ""}
     command = [str(COSIGN), *arguments]
-    return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True, timeout=110)
+    return subprocess.run(command, cwd=home, env=env, capture_output=True, text=True)
 
 
 def verified(signed: Signed, digest: str, *attestation: str) -> subprocess.CompletedProcess[str]:
