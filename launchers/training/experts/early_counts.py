@@ -130,8 +130,10 @@ def dispatch_postprocess(self: Any, hidden_states: torch.Tensor, probs: torch.Te
     self.early_counts = self.routing_map = None
     if (total := int(counts.sum())) != expected:
         found = permuted(total)
-    rows, self.local_probs, self.reversed_local_input_permutation_mapping = found[:3]
-    return rows, counts, self.local_probs
+    rows, own_probs, self.reversed_local_input_permutation_mapping = found[:3]
+    # upstream keeps them for their type, and with them a microbatch's graph until the next has run
+    self.local_probs = own_probs.detach()
+    return rows, counts, own_probs
 
 
 def install() -> None:

@@ -55,7 +55,8 @@ class Product(torch.autograd.Function):  # type: ignore[misc]
         grad, experts = grads[0].contiguous(), ctx.experts
         below = experts.inputs(grad, ctx.splits) if ctx.needs_input_grad[0] else None
         if experts.is_trained:
-            rows = ctx.saved_tensors[0] if ctx.again is None else ctx.again()
+            again = remade_rows.take(ctx)
+            rows = ctx.saved_tensors[0] if again is None else again()
             experts.accumulate(rows, grad, ctx.splits)
         return below, None, None, None, None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from megatron.core.tensor_parallel.random import is_checkpointing
@@ -37,4 +38,14 @@ def note(rows: torch.Tensor, again: Again) -> None:
 def again(rows: torch.Tensor) -> Again | None:
     """Return how rows are made again; None if they have to be kept."""
     found: Again | None = getattr(rows, _NAME, None)
+    return found
+
+
+def take(ctx: Any) -> Again | None:
+    """Return how a product's rows are made again, ``ctx.again``, and release what they are made of.
+
+    Autograd releases saved tensors after a node's backward pass, attributes only with the node.
+    """
+    found: Again | None
+    found, ctx.again = ctx.again, None
     return found

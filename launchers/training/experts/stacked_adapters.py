@@ -112,9 +112,9 @@ class Adapted(torch.autograd.Function):  # type: ignore[misc]
         scaled = _times(grad, ctx.outer)
         of_b = _times(weight_gradients(low, scaled, splits), ctx.inner) if needed[3] else None
         below = _times(product(scaled, b, splits), ctx.inner)
-        of_a = None
+        of_a, again = None, remade_rows.take(ctx)
         if needed[2]:
-            of_a = weight_gradients(ctx.again() if ctx.again else seen[0], below, splits)
+            of_a = weight_gradients(again() if again else seen[0], below, splits)
         of_rows = ctx.frozen.inputs(grad, splits) if needed[0] else None
         of_dropped = None
         if ctx.is_dropped:

@@ -37,6 +37,7 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]
         """Return the gradients of rows and weight."""
         ctx.inner.saved_tensors = ctx.saved_tensors
         of_rows, [of_weight] = ctx.operation.op_backward(ctx.inner, grads[0])
+        ctx.inner.saved_tensors = None  # the node may outlive its backward pass
         return of_rows, of_weight, None
 
 

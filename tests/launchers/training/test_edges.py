@@ -10,9 +10,9 @@ from tests.launchers.training_environment import needs_oracle
 @pytest.mark.parametrize(
     ("module", "ranks", "things"),
     [
-        ("experts.rows_edge", 1, 18),  # rows and calls of kernels are upstream's
+        ("experts.rows_edge", 1, 19),  # rows and calls of kernels are upstream's
         ("experts.rank_order_edge", 4, 4),  # sums of the experts' outputs are equal on each rank
-        ("packs.gather_edge", 2, 18),  # gathered tokens give the numbers of all-to-all
+        ("packs.gather_edge", 2, 20),  # gathered tokens give the numbers of all-to-all
         ("packs.prompt_edge", 2, 8),  # prompts once give the numbers of whole texts
         ("packs.counted_edge", 2, 10),  # the head computes counted tokens only
     ],

@@ -55,7 +55,7 @@ torch.cuda.get_device_capability = lambda: (MAJOR, 0)
 torch.manual_seed(7)
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
-from launchers.training.experts import grouped_product
+from launchers.training.experts import grouped_product, remade_rows
 grouped_product.install()
 from swift.megatron.trainers import base
 exact = torch._grouped_mm
@@ -98,15 +98,18 @@ def apart(found, exact):
 for microbatch in range(2):
     group.is_last_microbatch = microbatch == 1
     rows.grad = None
+    if microbatch:
+        remade_rows.note(rows, lambda: rows.detach())
     out, said = module(rows, splits)
+    kept = len(out.grad_fn.saved_tensors)
     out.backward(grad)
-    seen = len(group.ready)
 grads = [apart(w.main_grad, 2 * e) for w, e in zip(module.parameters(), expected[1:])]
 print(json.dumps({
     "said": said,
     "worst": max(apart(out, upstream), apart(rows.grad, expected[0]), *grads),
     "ready": group.ready == [(id(w), False) for w in module.parameters()],
     "left": [w.grad is None for w in module.parameters()],
+    "kept": [kept, out.grad_fn.again],
     "empty": float(module.weight1.main_grad.float().abs().max()),
 }))
 """
@@ -130,6 +133,7 @@ def test_gradients_are_autograds_and_their_owner_hears_once_a_step(
     assert found["said"] is None and found["empty"] == 0
     assert found["worst"] < 0.02  # bf16
     assert found["ready"] and all(found["left"])
+    assert found["kept"] == [0, None]  # of rows that are made again: before and after
 
 
 def test_without_a_graph_nothing_is_kept(tmp_path: Path) -> None:

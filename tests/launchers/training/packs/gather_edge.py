@@ -84,6 +84,8 @@ def count_early(batches: Batches) -> None:
     for kind, one in zip(kinds, before, strict=True):
         other = step("allgather", batches, kind)
         shown(f"{kind}: early counts change nothing", apart(one, other) == (0.0, 0.0))
+        left = [each.mlp.token_dispatcher.local_probs.grad_fn for each in other[2].decoder.layers]
+        shown(f"{kind}: no layer keeps the graph", left == [None] * len(left), left)
     shown("counts are read early", len(read) > 0 and all(int(each.sum()) for each in read))
 
 
