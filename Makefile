@@ -309,6 +309,10 @@ release-check: ## sign the package in a registry here, verify it, read its SBOM 
 setup: ## install all tools; other targets install what they need
 	$(call build,$(TESTED) $(REAL))
 
+setup-e2e: ## the same, and the programs and the image of the cluster, all of Go's at once
+	$(call build,$(TESTED) $(REAL) $(CLUSTER))
+	@.venv/bin/python -m tests.e2e.image
+
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
 	rm -rf chart/charts/launcher-archive/*.tar.bz2 chart/launchers.digest .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -396,4 +400,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup setup-e2e differential-api pod-schema values-table screenshots release release-check clean
