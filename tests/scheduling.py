@@ -18,6 +18,9 @@ SHARED = re.compile(
 """What the tests of a file share: with it, one worker takes them all."""
 PARTS = 8
 """Parts of the other files."""
+TRAINS = re.compile(r"\bneeds_(training|oracle)\b")
+"""What files of real trainings have; most of these have no budget."""
+TRAINING_SECONDS = 30
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -34,11 +37,20 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         if not any(self.assigned_work.values()):  # the first one
             budgets = json.loads(durations.FILE.read_text(encoding="utf-8"))
             parts = self.workqueue.items()
-            longest = sorted(parts, key=lambda each: -budgets.get(each[0].partition(" ")[0], 0))
+            longest = sorted(parts, key=lambda each: -_seconds(each[0].partition(" ")[0], budgets))
             self.workqueue = OrderedDict(longest)
         super()._assign_work_unit(node)
 
 
-@cache
 def _shares(file: str) -> bool:
-    return bool(SHARED.search((ROOT / file).read_text(encoding="utf-8")))
+    return bool(SHARED.search(_text(file)))
+
+
+def _seconds(file: str, budgets: dict[str, int]) -> int:
+    """Return the seconds of a processor that a file of tests takes, guessed without a budget."""
+    return budgets.get(file) or (TRAINING_SECONDS if TRAINS.search(_text(file)) else 0)
+
+
+@cache
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
