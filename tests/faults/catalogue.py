@@ -39,8 +39,8 @@ class Fault:
     inject: Mapping[str, Any]
     """By level: ``case.py``, node id of a test under ``test``, or ``tests/bench/launcher``."""
     expect: Expected
-    seconds: float
-    """Deadline of the whole run."""
+    seconds: float = 480.0
+    """Deadline of the whole run: it finds what never ends, on any machine."""
     nodes: int = 2
     ranks: int = 1
     """Fewest ranks that can have it."""
