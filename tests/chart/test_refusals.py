@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.flags.renames import RENAMED
 from launchers.rules.table import SWIFT
 from launchers.yaml_file import read_yaml
 from scripts import archive
@@ -100,6 +101,14 @@ def test_flags_are_those_of_the_ms_swift_that_is_named(
             template(values)
     else:
         assert f'swiftVersion: "{swift}"' in str(template(values))
+
+
+@pytest.mark.parametrize("backend", RENAMED)
+def test_each_flag_of_another_name_is_refused_with_its_advice(backend: str) -> None:
+    given: Document = {"backend": backend, "args": dict.fromkeys(RENAMED[backend], 1)}
+    said = "\n".join(judged.lines(merged({"recipe": given})))
+    form = r"^recipe\.args\.(\w+): ms-swift \S+ has no such flag; (.*) \[flag-renamed\]$"
+    assert dict(re.findall(form, said, re.M)) == RENAMED[backend]
 
 
 def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:

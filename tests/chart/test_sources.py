@@ -14,9 +14,9 @@ WORDS = (
     "hf://o/n@refs/convert/parquet/a hf://o/n@ hf://o/n@a@b hf://o/n@main/ hf://o/n@main//a "
     "hf://o/n@main/../a hf:///n@main hf://-o/n@main s3://o/n@main file:///a/b file://a/b file:/// "
     "file:///a/../b file:///a#5 hf://o/n@main#500 hf://o/n@main#0 hf://o/n@main#x data/a.parquet "
-    "data/../a /data/a ./a a//b data/ #5 data/a#7"
+    "data/../a /data/a ./a a//b data/ #5 data/a#7 hf://o/n@main#-5 hf://o/n@main#10k gs://a/b"
 )
-TEXTS = [*WORDS.split(), "data/a b.jsonl", "", " a", "a ", "a\nb"]
+TEXTS = [*WORDS.split(), "data/a b.jsonl", "", " a", "hf://o/n@main ", "hf://o/n@main\nb"]
 
 
 def launcher_takes(text: str, key: str) -> bool:
@@ -46,10 +46,10 @@ def test_a_dataset_is_taken_by_both_or_by_none() -> None:
     assert 10 < len(refused) < len(TEXTS) - 8
 
 
-@pytest.mark.parametrize("text", [t for t in TEXTS if "@main" in t or "#" in t or t == "data/a"])
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_model_is_taken_by_both_or_by_none(text: str) -> None:
     reported = refusals({"recipe": {"model": text}})
-    assert ("recipe.model: " in reported) is not launcher_takes(text, "recipe.model")
+    assert ("[model-source]" in reported) is not launcher_takes(text, "recipe.model")
 
 
 def test_folders_to_import_from_reach_every_pod_that_may_train() -> None:

@@ -108,6 +108,16 @@ def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
     assert set(found) == texts and len(found) == len(texts)
 
 
+@pytest.mark.parametrize("depth", range(4))
+def test_a_value_of_another_type_is_refused_at_every_key(depth: int) -> None:
+    keys = {p: s["type"] for p, s in KEYS.items() if "type" in s and p not in HELMS}
+    typed = {path: types for path, types in keys.items() if path.count(".") == depth}
+    given = {path: {"a": 1} if "string" in types else "a" for path, types in typed.items()}
+    said = judged.lines(merged(*(nested(path, value) for path, value in given.items())))
+    found = {line.partition(":")[0] for line in said if line.endswith(" [value-type]")}
+    assert found == set(given) and found
+
+
 def nested(path: str, value: object) -> Document:
     """Return values with one at a path such as ``kueue.queue``; those given without a path."""
     for key in reversed(path.split(".") if path else []):
