@@ -32,7 +32,7 @@ _NODES = re.compile(
 )
 """Variables that count nodes: of Slurm, PBS, Flux, SGE, SkyPilot, dstack, Azure ML, AWS Batch,
 ModelArts, Taiji, Lepton, OpenPAI, Beaker and others. With ``NODE_RANK`` one number is enough."""
-_INDEX = re.compile(r"(?!CI_)\w+_(NODE|HOST|MACHINE|REPLICA|WORKER)_(RANK|INDEX)")
+_INDEX = re.compile(r"(?!CI_)(\w+_)?(NODE|HOST|MACHINE|REPLICA|WORKER|POD|GLOBAL)_(RANK|INDEX)")
 """Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
 _UNREAD = (
     "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",

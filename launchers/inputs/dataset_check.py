@@ -36,6 +36,7 @@ SURE = 3.0
 WARNED = (
     "dataset-tool-turn-differs", "dataset-no-prompt", "dataset-reasoning", "dataset-image-unseen",
     "dataset-markers", "dataset-prompt-twice", "dataset-space-differs", "dataset-turns-joined",
+    "dataset-system-empty",
 )  # fmt: skip
 """Faults that are a warning in all rows too. Others of rows that ms-swift keeps (``Pair.faults``)
 are a warning in a part of the rows, and refuse a dataset in which all rows are wrong."""

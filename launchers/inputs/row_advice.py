@@ -36,7 +36,7 @@ REMEDIES = {
     "dataset-no-answer": "end both sides with the assistant's turn",
     "dataset-sides-differ": "give both sides the same system prompt, tools and prompt: the system "
     "prompt as a turn of messages and of rejected_messages, rejected_tools as well as tools, and "
-    "rejected_images as well as images",
+    "rejected_images as well as images; loss_scale: default trains on calls of tools too",
     "dataset-image": "name images by paths that the pods have, or remove the column",
     "dataset-empty-answer": "give both sides an answer: an empty one trains the end of its turn",
     "dataset-part": "use parts of type text, image, audio and video",

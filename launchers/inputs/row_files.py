@@ -340,7 +340,7 @@ def _csv(at: Place, handle: BinaryIO, most: int) -> Rows:
     if len(names) == 1 and (other := re.search(r"[;\t|]", names[0])):
         wrong = f"has the separator {other[0]!r} in its first line"
         raise at.refusal("dataset-csv", wrong, "write it with commas, or as JSON lines")
-    rows: list[dict[str, Any]] = [*csv.DictReader(file, names, delimiter=between)]
+    rows: list[dict[str, Any]] = [*csv.DictReader(file, names, restval="", delimiter=between)]
     if wide := next((n for n, row in enumerate(rows, 1) if row.keys() & {None}), 0):
         wrong = f"row {wide} has more fields than the first line has names"
         raise at.refusal("dataset-csv", wrong, "quote texts that hold the separator")

@@ -286,7 +286,8 @@ def _content(turn: Mapping[str, Any]) -> str:
 
 
 def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str, str]]:
-    for name, side in (("chosen", chosen), ("rejected", rejected)):
+    pair = chosen, rejected
+    for name, side in zip(("chosen", "rejected"), pair, strict=True):
         if not side.turns or side.turns[-1][0] == "user":
             yield "dataset-no-answer", f"no {name} answer: the conversation ends with the user"
             return
@@ -298,26 +299,32 @@ def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str,
     elif not (chosen.answer.strip() and rejected.answer.strip()):
         empty = "rejected" if chosen.answer.strip() else "chosen"
         yield "dataset-empty-answer", f"an empty {empty} answer"
-    elif chosen.system != rejected.system:
+    elif (chosen.system or "") != (rejected.system or ""):
         yield "dataset-sides-differ", "a system prompt that only one side has"
     elif chosen.tools != rejected.tools:
         yield "dataset-sides-differ", "tools that only one side has"
     elif _untrained(chosen, reader) != _untrained(rejected, reader):
         yield "dataset-sides-differ", "prompts that differ between the sides"
+    elif reader.is_last_round and any(
+        one != two for one, two in zip(*map(_before, pair), strict=False)
+    ):
+        yield "dataset-sides-differ", "calls or results of tools that differ before the last answer"
     elif _is_loose(chosen) != _is_loose(rejected):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
     elif chosen.answer.split() == rejected.answer.split():
         yield "dataset-space-differs", "answers that differ in white space alone"
     elif not any(text.strip() for _, text in chosen.asked):
         yield "dataset-no-prompt", "no prompt"
-    elif all(_repeats(side) for side in (chosen, rejected)):
+    elif all(map(_repeats, pair)):
         yield "dataset-prompt-twice", "answers that begin with the prompt"
     elif any(map(_MARKERS.search, (chosen.prompt, chosen.answer, rejected.answer))):
         yield "dataset-markers", "a template's markers in its texts"
     elif AS_TEXT.match(chosen.asked[-1][1]):
         yield "dataset-markers", "turns as one text"
-    elif any(map(_is_joined, (chosen, rejected))):
+    elif any(map(_is_joined, pair)):
         yield "dataset-turns-joined", "turns of one role in a row, which ms-swift joins in one word"
+    elif chosen.system != rejected.system:
+        yield "dataset-system-empty", "an empty system prompt on one side, the default on the other"
 
 
 def _untrained(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
@@ -325,6 +332,12 @@ def _untrained(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
     if reader.is_last_round:
         return side.asked
     return [*takewhile(lambda turn: turn[0] not in ("assistant", "tool_call"), side.turns)]
+
+
+def _before(side: Side) -> Sequence[tuple[str, str]]:
+    """Return the turns before the last answer, which ``last_round`` leaves without labels."""
+    answer = takewhile(lambda turn: turn[0] in ("assistant", "tool_call"), reversed(side.turns))
+    return side.turns[: len(side.turns) - len([*answer])]
 
 
 def _is_joined(side: Side) -> bool:

@@ -32,7 +32,8 @@ _UNMODELLED = (
 _OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
 """Keys of layers without attention, in lower case."""
 _TWO_MATRICES = re.compile(
-    "apertus|arcee|bloom|falcon|gpt2|gpt_bigcode|gpt_neox$|gptj|mpt|nemotron|opt$|phi$|starcoder2"
+    "apertus|arcee|bloom|falcon|fuyu|gpt2|gpt_bigcode|gpt_neox$|gptj|jais|mpt|nanochat|nemotron|opt$|"
+    "persimmon|phi$|starcoder2"
 )
 """Families whose MLP has no gate (transformers ``modeling_*.py``)."""
 _TIED = re.compile("gemma|cohere|ernie4_5|smollm3|starcoder2|falcon$|lfm2")
@@ -266,9 +267,9 @@ def quantization(config: Mapping[str, object]) -> str:
 
 def _experts(config: Mapping[str, object], ffn: int, layers: int) -> dict[str, Any]:
     """Return the sizes of the experts; empty for a dense model."""
-    if (experts := _size(config, *EXPERTS, default=0)) < 2:
+    if (experts := _size(config, *EXPERTS, default=0)) < 2 or config.get("is_moe") is False:
         return {}
-    width = _size(config, "moe_intermediate_size", default=ffn)
+    width = _size(config, "moe_intermediate_size", "expert_ffn_hidden_size", default=ffn)
     gated = _size(config, "shared_expert_intermediate_size", default=0)
     shared = gated or _size(config, "shared_intermediate_size", default=0)
     number = _size(config, *_SHARED, default=int("intermediate_size_mlp" in config))

@@ -112,6 +112,9 @@ TABLE: Table = {
         lambda n: {"messages": talk(n, good(n)), "rejected_messages": talk(n + 1, bad(n))}
     ),
     ("", "csv", KEPT): table(lambda n: f"{asked(n)},{good(n)},{bad(n)}"),
+    ("", "csv without a last field", "refused dataset-empty-answer"): table(
+        lambda n: f"{asked(n)},{good(n)}"
+    ),
     ("", "csv of numbers", "refused dataset-content"): table(lambda n: f"{asked(n)},{good(n)},{n}"),
     ("", "rows under a key", "refused dataset-wrapped"): raw(
         "pairs.json", json.dumps({"data": [pair(n) for n in range(COUNT)]}).encode()

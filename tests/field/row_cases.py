@@ -7,6 +7,7 @@ from tests.field.rows import (
     CALL,
     SYSTEM,
     TOOLS,
+    Row,
     asked,
     bad,
     both,
@@ -34,6 +35,11 @@ from tests.field.rows import (
 MAPPED = {"chosen": "messages", "rejected": "rejected_messages"}
 BYE = turn("user", "bye")
 TURN = turn("tool_call", json.dumps(CALL))
+
+
+def trajectory(n: int, result: str, answer: str) -> list[Row]:
+    return [turn("user", asked(n)), TURN, turn("tool_response", result), turn("assistant", answer)]
+
 
 TABLE: Table = {
     ("", "a prompt in ChatML", "warned dataset-markers"): lines(
@@ -240,6 +246,28 @@ CASES = (
             }
         ),
         args={"loss_scale": "default"},
+    ),
+    *(
+        Case(
+            id="",
+            what=f"results of tools that differ before the answers, {scale}",
+            right=right,
+            args={"loss_scale": scale},
+            write=lines(
+                lambda n: {
+                    "messages": trajectory(n, "12", good(n)),
+                    "rejected_response": trajectory(n, "13", bad(n))[1:],
+                    "tools": TOOLS,
+                }
+            ),
+        )
+        for scale, right in (("last_round", "refused dataset-sides-differ"), ("default", KEPT))
+    ),
+    Case(
+        id="",
+        what="an empty system column next to rejected_messages",
+        right="warned dataset-system-empty",
+        write=lines(lambda n: both(n, system="")),
     ),
     Case(
         id="D1",

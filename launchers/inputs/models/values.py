@@ -21,7 +21,7 @@ _DTYPES = re.compile(r"float(?:16|32|64|8_\w+)?|bfloat16|half|double")
 _AS_TEXT = re.compile(r"true|false|-?\d+|-?\d*\.?\d+(?:e-?\d+)?", re.IGNORECASE)
 _TYPED = re.compile(
     r"use_cache|(?:use_)?sliding_window|tie_word_embeddings|rope_theta|initializer_range|"
-    r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok"
+    r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok|max_window_layers|(?:bos|eos|pad)_token_id"
 )
 """Keys whose type many classes know; one that a class does not know may be a text."""
 _OTHERS = re.compile(r"For(?:MaskedLM|PreTraining|TokenClassification|QuestionAnswering)$")
@@ -129,4 +129,6 @@ def _rope(value: Any) -> str:
         lacks = [key for key in _ROPE.get(str(kind), ()) if each.get(key) is None]
         if lacks:
             return f"has no {', '.join(lacks)}"
+        if texts := [k for k, v in each.items() if isinstance(v, str) and _AS_TEXT.fullmatch(v)]:
+            return f"has texts as {', '.join(texts)}"
     return ""

@@ -173,6 +173,8 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         (SLURM | of("SLURM_NODEID=0"), "launch-incomplete", "without a step"),
         ({"LWS_WORKER_INDEX": "1"}, "launch-incomplete", "LWS_WORKER_INDEX=1"),
         ({"ACME_WORKER_INDEX": "1"}, "launch-incomplete", "ACME_WORKER_INDEX=1"),
+        ({"MACHINE_RANK": "1"}, "launch-incomplete", "MACHINE_RANK=1"),
+        ({"GLOBAL_RANK": "1"}, "launch-incomplete", "GLOBAL_RANK=1"),
         ({"SM_HOSTS": '["a-1","a-2"]'}, "launch-incomplete", "SM_HOSTS="),
         ({"AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5"}, "launch-incomplete", "AZ_BATCH_NODE_LIST"),
         ({"LSB_HOSTS": "h1 h1 h2"}, "launch-incomplete", "LSB_HOSTS=h1 h1 h2"),

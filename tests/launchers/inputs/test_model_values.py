@@ -32,6 +32,8 @@ NUMBER, VALUE, CAUSAL = "model-config-number", "model-config-value", "model-not-
         ({"rope_theta": "1e6"}, VALUE, "without quotes: rope_theta: 1e6"),
         ({"rope_scaling": {"type": "yarn"}}, VALUE, "has no factor"),
         ({"rope_scaling": "yarn"}, VALUE, "is not a map"),
+        ({"rope_scaling": YARN | {"beta_fast": "32"}}, VALUE, "has texts as beta_fast"),
+        ({"eos_token_id": "2"}, VALUE, "without quotes: eos_token_id: 2"),
         ({"rope_parameters": LLAMA}, VALUE, "has no low_freq_factor, high_freq_factor"),
         ({"layer_types": ["full_attention"] * 3}, VALUE, "a list of 3"),
         ({"num_experts": 2, "num_experts_per_tok": 3}, VALUE, "more than its 2 experts"),
