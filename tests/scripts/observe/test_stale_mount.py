@@ -1,71 +1,58 @@
-"""A mounted workspace that gives errors: named, and the rest is shown."""
+"""A mounted workspace that gives errors: each read fails once, is named, and decides nothing."""
 
 import errno
 import os
+import shutil
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.faults.errno_matrix import Seam
 from tests.scripts.calling import Call
 from tests.scripts.status.recorded import make_run
 
+CALLS = ("stat", "open", "scandir")
+VERBS = {
+    "list": ("list", "--json"),
+    "status": ("status", "dpo", "--json"),
+    "report": ("report", "dpo", "-o", "md", "--source", "mount"),
+    "logs": ("logs", "dpo", "--source", "mount"),
+    "clean": ("clean", "old", "--yes"),
+}
+
 
 @pytest.mark.usefixtures("api")
-@pytest.mark.parametrize("stale", ["", "runs/dpo"])
-def test_a_list_names_a_stale_workspace_and_shows_the_runs_of_the_cluster(
-    stale: str, workspace: Path, monkeypatch: pytest.MonkeyPatch, call: Call
+@pytest.mark.parametrize("words", VERBS.values(), ids=VERBS)
+def test_what_is_not_read_is_named_and_decides_nothing(
+    words: Sequence[str],
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Call,
 ) -> None:
-    def failing(real: Callable[..., Any], place: Path | None) -> Callable[..., Any]:
-        def act(path: str | Path = ".", **options: bool) -> Any:
-            if Path(path) == place:
-                raise OSError(errno.ESTALE, "Stale file handle", str(path))
-            return real(path, **options)
-
-        return act
-
-    monkeypatch.setattr(Path, "stat", failing(Path.stat, None if stale else workspace))
-    monkeypatch.setattr("os.listdir", failing(os.listdir, workspace / stale))
-    ended = call("list", "--json", "--workspace", str(workspace))
-    assert (ended.code, [each["run"] for each in ended.document["runs"]]) == (0, ["dpo"])
-    notes = " ".join(ended.document["notes"])
-    assert "Stale file handle" in notes and str(workspace) in notes
-
-
-class Once:
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.folder, self.failed = folder, False
-        for name in ("listdir", "scandir"):
-            patch.setattr(os, name, partial(self.listing, getattr(os, name)))
-
-    def listing(self, real: Callable[..., Any], path: Any = ".") -> Any:
-        if not self.failed and path == self.folder:
-            self.failed = True
-            raise OSError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
-
-
-@pytest.mark.parametrize("folder", ["runs", "runs/dpo", "runs/dpo/checkpoints"])
-def test_a_run_is_not_removed_after_a_listing_that_failed(
-    folder: str, workspace: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
-    make_run(workspace, "dpo", time.time())
-    Once(workspace / folder, monkeypatch)
-    code, _, said = call("clean", "dpo", "--yes", "--workspace", str(workspace))
-    assert (code, str(workspace / folder) in said) == (1, True), said
-    assert (workspace / "runs" / "dpo" / "progress.json").exists()
-
-
-@pytest.mark.parametrize("folder", ["runs", "runs/dpo/checkpoints", "runs/dpo/attempts"])
-def test_a_report_names_a_folder_that_could_not_be_listed(
-    folder: str, workspace: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
-    make_run(workspace, "dpo", time.time())
-    Once(workspace / folder, monkeypatch)
-    run = "other" if folder == "runs" else "dpo"
-    place = ("--source", "mount", "--workspace", str(workspace))
-    _, out, err = call("report", run, "-o", "json", *place)
-    assert str(workspace / folder) in out + err
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    make_run(workspace, "dpo", now)
+    old = make_run(workspace, "old", now)
+    (old / "progress.json").write_text('{"state": "succeeded"}')
+    (old / "export").mkdir()
+    (old / "export" / "model.safetensors").write_bytes(b"weights")
+    whole = shutil.copytree(workspace, tmp_path / "whole")
+    seam, asked = Seam(workspace), (*words, "--workspace", str(workspace))
+    with seam.patched():
+        normal = call(*asked)
+    assert normal.code == 0, normal.err
+    cells = {path: kind for kind in CALLS for path in seam.seen[kind] if "removing" not in path}
+    assert len(cells) > 10
+    for path, kind in cells.items():
+        if not old.exists():
+            shutil.copytree(whole, workspace, dirs_exist_ok=True)
+        fault = Seam(workspace)
+        fault.call, fault.path, fault.number, fault.left = kind, path, errno.EIO, 1
+        with fault.patched():
+            ended = call(*asked)
+        if ended != normal:
+            assert os.strerror(errno.EIO) in ended.out + ended.err, (kind, path, ended)
+            assert (old / "export" / "model.safetensors").exists(), (kind, path)
