@@ -30,10 +30,6 @@ EXPORT_VARIABLE = "DPO_EXPORTED"
 """Environment variable of the training processes: ``recipe.export``. The launcher sets it."""
 
 
-def _always(recipe: Recipe) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Feature:
     """One feature of the launcher's code inside the training processes."""
@@ -49,7 +45,7 @@ class Feature:
     """The function of that module that patches ms-swift or registers a callback with it."""
     is_for_cpu: bool = False
     """True if only runs without GPUs load it."""
-    wanted: Callable[[Recipe], bool] = _always
+    wanted: Callable[[Recipe], bool] = lambda recipe: True
     callback: str | None = None
     """The name of the trainer callback that it registers."""
 
@@ -76,11 +72,6 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.is_on("use_precision_aware_optimizer") and "bf16" in types
 
 
-def _reads_twice(recipe: Recipe) -> bool:
-    """Return whether ms-swift loads the weights for the policy and again for a reference model."""
-    return recipe.has_reference and recipe.reference == "online"
-
-
 def caches_tokens(recipe: Recipe) -> bool:
     """Return whether rows are tokenised before the first step and caching is not switched off."""
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
@@ -96,11 +87,6 @@ def reads_forms(recipe: Recipe) -> bool:
     """Return whether the launcher's readers of rows may be used: no code of the user makes them."""
     is_plain = recipe.preference in PAIRED and not recipe.is_on("streaming")
     return is_plain and not any(map(recipe.args.get, ROW_MAKERS))
-
-
-def _merges_last(recipe: Recipe) -> bool:
-    """Return whether an adapter is trained and the user does not set ``merge_lora``."""
-    return recipe.trains_adapter and "merge_lora" not in recipe.args
 
 
 def evaluates(recipe: Recipe) -> bool:
@@ -120,10 +106,6 @@ def _probes(recipe: Recipe) -> bool:
     several = ("context_parallel", "virtual_pipeline_model_parallel", "sequence_parallel")
     is_plain = all(recipe.arg(f"{name}_size", "1") == "1" for name in several)
     return is_plain and recipe.preference == "dpo" and not recipe.is_on("streaming")
-
-
-def _precomputes_reference(recipe: Recipe) -> bool:
-    return recipe.reference == "precomputed"
 
 
 def _of_both(name: str, module: str, **given: Any) -> Iterator[Feature]:
@@ -157,7 +139,11 @@ FEATURES = (
     ),
     *_of_both("seal", "training.seal", callback="seal"),
     Feature(
-        "merge_last", "training.merge_last", "megatron", wanted=_merges_last, callback="merge_last"
+        "merge_last",
+        "training.merge_last",
+        "megatron",
+        wanted=lambda recipe: recipe.trains_adapter and "merge_lora" not in recipe.args,
+        callback="merge_last",
     ),
     *_of_both("metrics", "training.collect.collect", callback="metrics"),
     Feature("epoch_order", "training.epochs.order", "transformers"),
@@ -196,7 +182,7 @@ FEATURES = (
         "training.weight_loading",
         "megatron",
         function="install_one_read",
-        wanted=_reads_twice,
+        wanted=lambda recipe: recipe.has_reference and recipe.reference == "online",
     ),
     Feature("device_read", "training.weight_loading", "megatron", function="install_device_read"),
     Feature("shard_writes", "training.saving.shard_writes", "megatron"),
@@ -223,7 +209,7 @@ FEATURES = (
         "pack_lengths", "training.packs.pack_lengths", "megatron", wanted=equal_packs.has_no_padding
     ),
     Feature("chunked_adam", "training.optimizer.chunked_adam", "megatron", wanted=_has_large_step),
-    Feature("reference", "reference.trainer", wanted=_precomputes_reference),
+    Feature("reference", "reference.trainer", wanted=lambda r: r.reference == "precomputed"),
     Feature("row_forms", "training.tokens.row_forms", wanted=reads_forms),
     Feature("tokens", "training.tokens.cache"),
     Feature("packing", "training.packs.packing", "megatron", wanted=has_packs),

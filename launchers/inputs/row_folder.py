@@ -76,17 +76,8 @@ def train_files(at: Place, readers: Mapping[str, str]) -> list[tuple[Path, str]]
         raise _no_train(at, splits)
     known = {**readers, "tsv": "tsv", "ndjson": "json", "geoparquet": "parquet", "gpq": "parquet"}
     kinds = {split: _kind(files, known) for split, files in splits.items()}
+    _refuse_kinds(at, kinds, splits["train"][0], readers)
     kind = kinds["train"]
-    if not kind:
-        wrong = f"has no files of a suffix that datasets reads: {splits['train'][0]}"
-        raise at.refusal("dataset-suffix", wrong, f"use .{', .'.join(readers)}")
-    if kind in _MEDIA.split():
-        wrong = f"has mostly .{kind} files, of which datasets makes no rows of pairs"
-        raise at.refusal("dataset-media", wrong, "name the file of rows in its place")
-    if len({*kinds.values()}) > 1:
-        wrong = "has splits of other formats: " + ", ".join(f"{s} {k}" for s, k in kinds.items())
-        remedy = f"name one file in its place: .../{splits['train'][0]}"
-        raise at.refusal("dataset-formats-differ", wrong, remedy)
     inner = {name: [name] for name in splits["train"]}
     if kind == "zip":
         inner = {name: members(at.path / name) for name in inner if name.endswith(".zip")}
@@ -96,6 +87,21 @@ def train_files(at: Place, readers: Mapping[str, str]) -> list[tuple[Path, str]]
     files = [(at.path / name, known.get(_kind(names, known), "")) for name, names in inner.items()]
     found = [each for each in files if each[1] and each[1] == known.get(kind)]
     return found or f"its .{kind} files are not read"
+
+
+def _refuse_kinds(at: Place, kinds: Mapping[str, str], first: str, readers: Iterable[str]) -> None:
+    """Refuse splits of which ``datasets`` reads none, or not all; ``first``: a file of train."""
+    kind = kinds["train"]
+    if not kind:
+        wrong = f"has no files of a suffix that datasets reads: {first}"
+        raise at.refusal("dataset-suffix", wrong, f"use .{', .'.join(readers)}")
+    if kind in _MEDIA.split():
+        wrong = f"has mostly .{kind} files, of which datasets makes no rows of pairs"
+        raise at.refusal("dataset-media", wrong, "name the file of rows in its place")
+    if len({*kinds.values()}) > 1:
+        wrong = "has splits of other formats: " + ", ".join(f"{s} {k}" for s, k in kinds.items())
+        remedy = f"name one file in its place: .../{first}"
+        raise at.refusal("dataset-formats-differ", wrong, remedy)
 
 
 def members(path: Path) -> list[str]:

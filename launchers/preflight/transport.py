@@ -76,8 +76,8 @@ def _across(
     remedy = "check network.profile, its device plugin and NCCL's log in the attempt's folder"
     for record in records:
         used = [t for t in record.across if t.startswith("NET/")]
-        if not used and not _is_nvlink(record):
-            used = [record.network]
+        if not used and not any("MNNVL" in t for t in (*record.inside, *record.across)):
+            used = [record.network]  # without NVLink between nodes (GB200 NVL72)
         wrong = sorted(t for t in used if wanted and not matches(t, wanted))
         if wrong:
             seen = f"NCCL sends over {', '.join(t or 'nothing' for t in wrong)}, not {wanted}"
@@ -86,8 +86,3 @@ def _across(
             seen = f"NCCL sends over NET/Socket although there are {adapters} RDMA devices"
             return [failed("transport", seen, remedy, who=record.name)]
     return []
-
-
-def _is_nvlink(record: Record) -> bool:
-    """Return whether NVLink connects the nodes (GB200 NVL72), so that no network is used."""
-    return any("MNNVL" in t for t in (*record.inside, *record.across))

@@ -9,7 +9,6 @@ from pathlib import Path
 from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch
-from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.flags.command_line import Inputs
 from launchers.plan.footprint import kept, save_every
@@ -111,7 +110,8 @@ def finish(
     replace(path, json.dumps(found, indent=1) + "\n")
     logs.info("rehearsal report", path=path, verdict=found["verdict"])
     print("\n".join(report.table(found)), flush=True)
-    _clean(work)
+    for path in (work.checkpoints, work.export):  # logs, metrics and the plan stay
+        disk.remove(path)
     failed = [figure for figure in figures if figure.verdict == "fail"]
     if failed:
         raise LaunchError(
@@ -121,9 +121,3 @@ def finish(
             " | ".join(figure.remedy for figure in failed),
             id="rehearsal-failed",
         )
-
-
-def _clean(work: Workspace) -> None:
-    """Remove what takes space; logs, metrics and the plan stay until the next rehearsal."""
-    for path in (work.checkpoints, work.export):
-        disk.remove(path)

@@ -45,8 +45,8 @@ def texts(pairs: list[Pair]) -> list[str]:
     return [text for pair in pairs for text in (pair.prompt, pair.chosen)]
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
-    """Return a `PreTrainedTokenizerFast` of at most `vocabulary` tokens; deterministic."""
+def train_tokenizer(texts: Iterable[str]) -> Any:
+    """Return a `PreTrainedTokenizerFast` of at most `VOCABULARY` tokens; deterministic."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -59,7 +59,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
+        vocab_size=VOCABULARY,
         special_tokens=[END_OF_TEXT, TURN_START, TURN_END],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,

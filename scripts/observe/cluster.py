@@ -248,7 +248,9 @@ def _of_waiting(found: Snapshot) -> Requests:
         wanted |= _of_all_workloads(found)
     for claim in sorted(claims(jobset)):
         wanted[f"get persistentvolumeclaims of {claim}"] = (kinds.CLAIMS.path(space, claim), {})
-    return {**wanted, **_of_events(found, [jobset, *found.jobs, *_not_ready(found)])}
+    # events of pods that run explain nothing, and are not read
+    waiting = [pod for pod in found.pods if not _is_ready(pod)]
+    return {**wanted, **_of_events(found, [jobset, *found.jobs, *waiting])}
 
 
 def _of_queue(found: Snapshot) -> Requests:
@@ -294,11 +296,6 @@ def _of_events(found: Snapshot, items: Sequence[Object]) -> Requests:
         f"list events of {name}": (path, {"fieldSelector": f"involvedObject.name={name}"})
         for name in names
     }
-
-
-def _not_ready(found: Snapshot) -> list[Object]:
-    """Return the pods whose events explain a state: those of pods that run are not read."""
-    return [each for each in found.pods if not _is_ready(each)]
 
 
 def _is_ready(pod: Object) -> bool:

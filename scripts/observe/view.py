@@ -170,12 +170,12 @@ class View:
 
     @cached_property
     def waiting(self) -> list[Waiting]:
-        """Return the containers that do not start, by pod."""
+        """Return the containers that do not start, by pod; a stage's pod is rank 0 of its job."""
         by_pod = {rank.pod: rank for rank in self.ranks}
         return [
             found
             for pod in self.snapshot.pods
-            for found in _waiting(pod, by_pod.get(pod["metadata"]["name"]) or _stage_pod(pod))
+            for found in _waiting(pod, by_pod.get(pod["metadata"]["name"]) or _rank(pod, {}))
         ]
 
     @property
@@ -284,11 +284,6 @@ def _rank(pod: Object, labels: Mapping[str, str]) -> Rank:
         end=parse_end(message),
         message=" ".join(message.split()),
     )
-
-
-def _stage_pod(pod: Object) -> Rank:
-    """Return a pod of a stage (`stages.placement: jobs`) as rank 0 of its job."""
-    return _rank(pod, {})
 
 
 def _waiting(pod: Object, rank: Rank) -> Iterator[Waiting]:

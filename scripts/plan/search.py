@@ -137,7 +137,7 @@ class Search:
         ):
             return None
         wanted = recipe_args.flags(training)
-        if self._is_broken(wanted):
+        if self._messages(wanted) - self._own_messages:  # rules that the recipe itself keeps
             return None
         return Found(
             training=training,
@@ -153,10 +153,6 @@ class Search:
     def left(self, found: Found) -> list[str]:
         """Return the rules that the recipe breaks, and would still break with this layout."""
         return sorted(self._own_messages & self._messages(recipe_args.flags(found.training)))
-
-    def _is_broken(self, wanted: Args) -> bool:
-        """Return whether changed flags break a rule that the recipe itself keeps."""
-        return not self._own_messages >= self._messages(wanted)
 
     @cached_property
     def _own_messages(self) -> set[str]:

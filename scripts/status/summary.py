@@ -267,16 +267,22 @@ def _saved(files: RunFiles) -> Saved | None:
     newest = files.newest
     if newest is None:
         return None
-    steps = max(0, files.row.step - newest.step) if files.row else 0
-    usual = _number(files.training.get("step_seconds"))
+    steps, seconds = _lost(files, newest.step)
     age = max(0.0, files.now - newest.saved_at) if newest.saved_at else None
     return Saved(
         step=newest.step,
         age_seconds=age,
         lost_steps=steps,
-        lost_seconds=steps * usual if usual else None,
+        lost_seconds=seconds,
         bytes=newest.bytes,
     )
+
+
+def _lost(files: RunFiles, saved: int) -> tuple[int, float | None]:
+    """Return the steps since a checkpoint, and their seconds if they are known."""
+    steps = max(0, files.row.step - saved) if files.row else 0
+    usual = _number(files.training.get("step_seconds"))
+    return steps, steps * usual if usual else None
 
 
 def _local(view: View, files: RunFiles) -> Local | None:
@@ -287,15 +293,14 @@ def _local(view: View, files: RunFiles) -> Local | None:
     found = files.pending
     if found is None:
         return Local(kind=kinds[0])
-    steps = max(0, files.row.step - found.step) if files.row else 0
-    usual = _number(files.training.get("step_seconds"))
+    steps, seconds = _lost(files, found.step)
     return Local(
         kind=kinds[0],
         step=found.step,
         parts=found.parts,
         copied=found.copied,
         lost_steps=steps,
-        lost_seconds=steps * usual if usual else None,
+        lost_seconds=seconds,
     )
 
 

@@ -97,7 +97,7 @@ def _related(values: Values, manifests: str) -> list[str]:
 
 def judge(values: Values, engine: Engine) -> list[str]:
     """Return every mistake of merged values as ``path: cause; remedy [id]``."""
-    given = _with_nulls(values, _defaults())
+    given = _filled(values, _defaults(), dict.fromkeys)  # Helm leaves out keys that are null
     manifests, refusal = engine.rendered(encoded(given))
     said = _said(refusal)
     first = [line for line in said if FIRST.search(line)]
@@ -168,11 +168,6 @@ def _defaults() -> Values:
 def with_defaults(values: Values) -> Values:
     """Return values as the schema's relations read them: with the chart's defaults."""
     return _filled(values, _defaults())
-
-
-def _with_nulls(values: Values, defaults: Mapping[str, Any]) -> Values:
-    """Return values for Helm, which left out the keys that were null: they are null again."""
-    return _filled(values, defaults, dict.fromkeys)
 
 
 def _filled(

@@ -4,9 +4,13 @@ No row has a constant of its own: a handful of constants serve all rows, and eac
 predicted by a fit without it (leave one out).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from scripts.dev.calibrate.rows import Row
+
+F = TypeVar("F")
 Vector = list[float]
 Errors = Callable[[Sequence[float]], Vector]
 """Constants to the error of each row."""
@@ -52,17 +56,12 @@ def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
 
 
 def left_out(
-    groups: Sequence[Hashable], fit: Callable[[list[int]], Callable[[int], float]]
+    rows: Sequence[Row], refit: Callable[[Sequence[Row]], F], error: Callable[[Row, F], float]
 ) -> list[float]:
-    """Return each row's error by a fit of the rows of all other groups.
-
-    ``fit``: numbers of rows to a function from a row's number to its error.
-    """
-    fits = {
-        group: fit([i for i, other in enumerate(groups) if other != group])
-        for group in dict.fromkeys(groups)
-    }
-    return [fits[group](row) for row, group in enumerate(groups)]
+    """Return each row's error by a fit of the rows of all other visits."""
+    visits = {row.visit for row in rows}
+    fits = {visit: refit([row for row in rows if row.visit != visit]) for visit in visits}
+    return [error(row, fits[row.visit]) for row in rows]
 
 
 def eliminate(square: Sequence[Sequence[float]], right: Sequence[float]) -> Vector:

@@ -1,7 +1,7 @@
 """The memory predictor against its rows."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import starmap
 
 from launchers.plan.memory import FIT, Fit, Memory
@@ -48,12 +48,7 @@ def refit(rows: Sequence[Row]) -> Fit:
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
     """Return each row's error by constants fitted without its visit, whose rows agree."""
-
-    def without(kept: list[int]) -> Callable[[int], float]:
-        fit = refit([rows[i] for i in kept])
-        return lambda number: error(rows[number], fit)
-
-    return left_out([row.visit for row in rows], without)
+    return left_out(rows, refit, error)
 
 
 def unseen(rows: Sequence[Row]) -> list[float]:

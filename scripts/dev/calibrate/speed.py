@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from launchers.plan.step_time import PACE, Pace
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
@@ -41,12 +41,7 @@ def refit(rows: Sequence[Row]) -> Pace:
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
     """Return each row's error by constants fitted without its visit, whose rows agree."""
-
-    def without(kept: list[int]) -> Callable[[int], float]:
-        pace = refit([rows[i] for i in kept])
-        return lambda number: error(rows[number], pace)
-
-    return left_out([row.visit for row in rows], without)
+    return left_out(rows, refit, error)
 
 
 def _logarithm(bounds: Bounds) -> Bounds:

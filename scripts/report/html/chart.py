@@ -152,16 +152,12 @@ def _grid(scale: Axes) -> Html:
             numbers.short(at),
             x=_n(scale.left(at)),
             y=bottom + 15,
-            class_=_anchor(scale, at),
+            class_="x last" if scale.left(at) > WIDTH - RIGHT - 12 else "x",
         )
         for at in _whole(numbers.ticks(*scale.x, 5))
     ]
     base = tag("line", x1=LEFT, x2=right, y1=bottom, y2=bottom, class_="base")
     return tag("g", rows, columns, base, class_="grid", aria_hidden="true")
-
-
-def _anchor(scale: Axes, at: float) -> str:
-    return "x last" if scale.left(at) > WIDTH - RIGHT - 12 else "x"
 
 
 def _whole(found: Sequence[float]) -> list[float]:

@@ -119,7 +119,12 @@ def test_least_squares_finds_a_line() -> None:
 
 
 def test_each_row_is_left_out_with_its_group() -> None:
-    seen = left_out("aab", lambda kept: lambda row: float(sum(kept) * 10 + row))
+    rows = [dataclasses.replace(ROWS[0], name=n, visit=v) for n, v in ("0a", "1a", "2b")]
+
+    def total(kept: Sequence[Row]) -> int:
+        return sum(int(row.name) for row in kept)
+
+    seen = left_out(rows, total, lambda row, fit: float(fit * 10 + int(row.name)))
     assert seen == [20.0, 21.0, 12.0]  # fitted on row 2 alone, and on rows 0 and 1
 
 
