@@ -102,6 +102,7 @@ def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
 
 def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
     texts = {p for p, s in KEYS.items() if set(s.get("type", ())) == {"string", "null"}}
+    texts |= {p for p, v in walk(VALUES) if isinstance(v, str) and "type" in KEYS.get(p, ())}
     assert len(texts) > 20
     said = judged.lines(merged(*(nested(path, 12) for path in texts)))
     found = [line.partition(":")[0] for line in said if line.endswith(" [number-unquoted]")]
@@ -112,7 +113,10 @@ def test_every_number_for_a_text_is_to_be_quoted_all_in_one_round() -> None:
 def test_a_value_of_another_type_is_refused_at_every_key(depth: int) -> None:
     keys = {p: s["type"] for p, s in KEYS.items() if "type" in s and p not in HELMS}
     typed = {path: types for path, types in keys.items() if path.count(".") == depth}
-    given = {path: {"a": 1} if "string" in types else "a" for path, types in typed.items()}
+    defaults = {path: value for path, value in walk(VALUES) if value is not None}
+    plain = {path: isinstance(defaults.get(path, ""), str) for path in typed}
+    texts = {p for p in typed if plain[p] and (p in defaults or "string" in typed[p])}
+    given = {path: {"a": 1} if path in texts else "a" for path in typed}
     said = judged.lines(merged(*(nested(path, value) for path, value in given.items())))
     found = {line.partition(":")[0] for line in said if line.endswith(" [value-type]")}
     assert found == set(given) and found
