@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
 import socket
 import threading
@@ -16,6 +17,7 @@ from launchers.system import lookup
 from launchers.system.atomic_file import replace
 from launchers.system.threads import in_thread
 
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 NONCE_FILE = "nonce"
 UNKNOWN = "unknown: "
 """Begins the answer of a node whose storage does not answer."""
@@ -111,7 +113,24 @@ def read_word(address: str, port: int) -> str:
     return in_thread(connect)
 
 
-def free_port() -> int:
-    """Return a port of this host that is currently free."""
+def port_for_now() -> int:
+    """Return a port that is free; the kernel may give it to any program a moment later."""
     with server(0, backlog=1) as sock:
         return int(sock.getsockname()[1])
+
+
+def free_port() -> int:
+    """Return a port that stays free until it is used: no program gets it that names none.
+
+    The kernel gives those the ports of ``ip_local_port_range`` (ip(7)), and Kubernetes redirects
+    some from 30000.
+    """
+    try:
+        first = int(EPHEMERAL.read_text(encoding="ascii").split()[0])
+    except OSError:
+        first = 0
+    below = range(10_000, min(first, 30_000))
+    for port in random.SystemRandom().sample(below, min(len(below), 100)):
+        with contextlib.suppress(OSError), server(port, backlog=1):
+            return port
+    return port_for_now()

@@ -26,7 +26,7 @@ from launchers.preflight.finding import failed, skipped
 from launchers.preflight.gang_probes import (
     NONCE_FILE,
     PortProbe,
-    free_port,
+    port_for_now,
     read_nonce,
     read_word,
     write_nonce,
@@ -154,7 +154,7 @@ class Preflight:
 
         with door:
             path = str(folder / NONCE_FILE)
-            yield PreflightQuestion(nonce=path, collective_port=free_port()), judge
+            yield PreflightQuestion(nonce=path, collective_port=port_for_now()), judge
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
         """Open the master port, which torchrun needs and peers will connect to."""

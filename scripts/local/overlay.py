@@ -1,22 +1,20 @@
 """Values that a laptop needs in place of the cluster's: laid over the user's files."""
 
-import socket
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from launchers.preflight.gang_probes import free_port
 from launchers.yaml_file import read_yaml
 
 FILE = Path(__file__).with_suffix(".yaml")
 
 
 def free_ports(count: int) -> list[int]:
-    """Return distinct free ports of the loopback interface."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    """Return distinct free ports, which stay free until the stages before them have ended."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]:
