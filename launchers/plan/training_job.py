@@ -1,4 +1,4 @@
-"""The flags of a recipe that memory and time depend on, with the defaults of ms-swift 4.4.1.
+"""The flags of a recipe that memory and time depend on, with the defaults of ms-swift.
 
 Defaults and their consequences are those of ``swift/megatron/arguments/megatron_args.py``; a test
 compares them with the installed source.

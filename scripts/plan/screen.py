@@ -149,7 +149,8 @@ def _where(submission: Submission, plan: Plan) -> Iterator[str]:
     gpu = plan.gpu.name if plan.gpu else "GPU (model not known)"
     gpus = f"{submission.gpus_per_node} {gpu}" if submission.gpus_per_node else "CPU only"
     fabric = f", {layout_text.fabric(plan)}" if submission.nodes > 1 else ""
-    yield f"{submission.nodes} nodes x {gpus}{fabric}"
+    nodes = "1 node" if submission.nodes == 1 else f"{submission.nodes} nodes"
+    yield f"{nodes} x {gpus}{fabric}"
     pod = submission.pod
     limit = "memory without limit" if pod.memory is None else f"{pod.memory / GIB:.0f} GiB memory"
     shared = "" if pod.shared_memory is None else f" ({pod.shared_memory / GIB:.0f} of /dev/shm)"
