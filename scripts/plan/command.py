@@ -99,8 +99,10 @@ def document_of(request: Request) -> dict[str, Any]:
 def _plan(request: Request, console: Console) -> int:
     found, plan, verdict, searched, proposals = _planned(request)
     console.print(screen.show(found, plan, verdict, prices.read()))
-    if searched:
+    if searched and verdict.refusals:
         console.print(screen.proposed(searched, proposals))
+    elif proposals:
+        console.print(screen.faster(plan, proposals[0]))
     return 1 if verdict.refusals else 0
 
 
@@ -108,8 +110,14 @@ def _planned(request: Request) -> tuple[Submission, Plan, Verdict, Search | None
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)
-    searched = search_of(found, plan) if verdict.is_too_big and plan.gpu else None
-    return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS) if searched else []
+    is_fine = not verdict.refusals and plan.speed is not None
+    if not is_fine and not (verdict.is_too_big and plan.gpu):
+        return found, plan, verdict, None, []
+    searched = search_of(found, plan)
+    if not is_fine:
+        return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS)
+    faster = searched.fewer_recomputed()
+    return found, plan, verdict, searched, [faster] if faster else []
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:

@@ -17,7 +17,8 @@ A plan:
     cost{currency, run, epoch, thousand_pairs, kwh}
                     of the steps, at the prices and watts that the user gives (scripts/prices.py)
     proposals[]     layouts that fit when this one does not, as in a search; they are the first
-                    choices of the fix of a plan that needs too much memory
+                    choices of the fix of a plan that needs too much memory. When it fits: itself
+                    with the fewest recomputed layers that fit, if that is faster
 
 When the values or options are refused, ``submission``, ``plan``, ``model_states``, ``prompts`` and
 ``cost`` are null, and so is what is not known of the cost.

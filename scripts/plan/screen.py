@@ -70,6 +70,17 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
     return Group(head, ranking.table(found), "", *ranking.lines(search, found[0]), more)
 
 
+def faster(plan: Plan, found: Found) -> RenderableType:
+    """Return how few recomputed layers fit, shown below a plan that recomputes more."""
+    own, layers = plan.speed, found.training.recompute_num_layers
+    share = 0.0 if own is None else 1 - found.speed.step_seconds / own.step_seconds
+    return Text(
+        f"recipe.args.recompute_num_layers={layers} fits, too: {found.memory.total:.1f} GiB, "
+        f"steps {share:.0%} shorter (predicted)",
+        "bold",
+    )
+
+
 def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
     method = submission.recipe.preference.upper() or submission.recipe.task
     word, colour = "accepted", "bold green"

@@ -25,6 +25,8 @@ from scripts.plan.recipe_args import Args
 
 TIGHT = 0.05
 """Share of the GPU's memory that must stay free: the prediction's error."""
+GAIN = 0.01
+"""Least share of a step's time for which another number of recomputed layers is proposed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,17 @@ class Search:
         where bf16 gradients would save a little traffic.
         """
         return list(islice(self._fastest(), count))
+
+    def fewer_recomputed(self) -> Found | None:
+        """Return the job with the fewest recomputed layers that fit, if that makes it faster."""
+        own = self.training
+        if (own.recompute, own.recompute_method) != ("full", "block"):
+            return None
+        fewer = (replace(own, recompute_num_layers=n) for n in range(1, own.recompute_num_layers))
+        tried = (self.fitting("as given", each) for each in fewer)
+        found = next(filter(None, tried), None)
+        longest = (1 - GAIN) * self._speed(own).step_seconds
+        return None if found is None or found.speed.step_seconds > longest else found
 
     def why_none(self) -> str:
         """Return why no layout fits, and what to change."""

@@ -102,6 +102,19 @@ def test_what_cannot_fit_is_refused_and_the_nearest_that_fits_is_proposed() -> N
     assert times == sorted(times)
 
 
+def test_a_plan_with_room_names_the_fewest_recomputed_layers_that_fit() -> None:
+    name = "recipe.args.recompute_num_layers"
+    for layers, fewer in ((48, True), (16, False)):
+        words = (*SHIPPED, "--set", f"{name}={layers}")
+        code, found = document(*words)
+        assert code == 0 and bool(found["proposals"]) == fewer
+        assert (f"{name}=16 fits" in screen(*words)[1]) == fewer
+        if fewer:
+            assert found["proposals"][0]["changes"] == {"recompute_num_layers": "16"}
+    [tight] = document(*SHIPPED, "--set", f"{name}=15")[1]["warnings"][:1]
+    assert tight.startswith("memory is tight")
+
+
 def test_a_proposal_that_is_written_into_the_values_is_accepted() -> None:
     words = (*SHIPPED, "--gpu", "a100-40g")
     _code, found = document(*words)

@@ -118,8 +118,10 @@ def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps) -> None
     assert submitted()[0] == Exit.FAILED and not steps.arguments.exists()
 
 
-def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission() -> None:
-    """The claim that its pods mount does not exist."""
+def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission(cluster: Cluster) -> None:
+    """The claim that its pods mount does not exist, so that none of them runs."""
+    cluster.drop_pods()
+    cluster.put(f"{CORE}/pods", pod(0), pod(1))
     code, output = submitted()
     assert code == Exit.FAILED
     assert "failed Claim training, which the pods mount, does not exist." in output
