@@ -13,6 +13,8 @@ from typing import Literal
 from launchers.config.flag_value import Value, as_text, switch
 from launchers.refusal import Refusal
 
+Enums = Mapping[str, tuple[str, ...]]
+"""Values of enumerations by the name of their class."""
 _SIZE = re.compile(r"[1-9][0-9]{0,5}")
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
 NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
@@ -83,20 +85,26 @@ def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> li
     ]
 
 
-def type_of(annotation: ast.expr) -> FlagType | None:
+def type_of(annotation: ast.expr, enums: Enums) -> FlagType | None:
     """Read an annotation; None where it says nothing that can be checked.
 
-    >>> type_of(ast.parse("Optional[Literal['a', 'b']]", mode="eval").body)
+    An enumeration is parsed by its values, also beside ``str`` (``_parse_dataclass_field``).
+
+    >>> def read(text): return type_of(ast.parse(text, mode="eval").body, {"Kind": ("c", "d")})
+    >>> read("Optional[Literal['a', 'b']]")
     FlagType(type='choice', choices=('a', 'b'))
-    >>> type_of(ast.parse("int | None", mode="eval").body)
+    >>> read("int | None")
     FlagType(type='whole', choices=())
-    >>> type_of(ast.parse("Union[dict, str, None]", mode="eval").body)
-    >>> type_of(ast.parse("Union[torch.dtype, str, None]", mode="eval").body).choices
-    ('bfloat16', 'float16', 'float32')
+    >>> read("Union[dict, str, None]")
+    >>> read("Union[torch.dtype, str, None]").choices, read("Kind | str").choices
+    (('bfloat16', 'float16', 'float32'), ('c', 'd'))
     """
     members = [member for member in _members(annotation) if ast.unparse(member) != "None"]
     if {ast.unparse(member) for member in members} == {"torch.dtype", "str"}:
         return FlagType(type="choice", choices=("bfloat16", "float16", "float32"))
+    classes = [name for name in map(ast.unparse, members) if name != "str"]
+    if len(classes) == 1 and classes[0] in enums:
+        return FlagType(type="choice", choices=enums[classes[0]])
     if len(members) != 1:
         return None
     if isinstance(members[0], ast.Subscript) and _name(members[0].value) == "Literal":

@@ -7,12 +7,12 @@ importing the others costs seconds, so the dataclasses are read with ``ast``, ne
 import ast
 import importlib.util
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from launchers import suggestion
-from launchers.flags.flag_types import FlagType, type_of
+from launchers.flags.flag_types import Enums, FlagType, type_of
 from launchers.flags.renames import LAUNCHERS
 from launchers.refusal import Refusal
 
@@ -35,6 +35,9 @@ inherit: SFT ignores them, or changes its loss (``rlhf_type`` ends ``calculate_p
 _OF_ALL_TASKS = frozenset({"loss_type"})
 """Flags of that class that other tasks read: embeddings and rerankers have losses too."""
 _SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
+_ENUMERATIONS = {"transformers": "trainer_utils.py"}
+"""Where enumerations are read. Not those of ``training_args.py``: names of optimizers change with
+transformers, of which an image may have another release."""
 _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
 
@@ -44,6 +47,8 @@ class Flag:
 
     default: Default
     type: FlagType | None
+    is_text: bool = False
+    """Whether it is a text; one that may be None is set by its class, as ``eval_strategy`` is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +85,11 @@ def read(packages: Mapping[str, Path]) -> Classes:
     """
     classes: Classes = {}
     for package, folder in packages.items():
+        enums = _enums(folder / _ENUMERATIONS.get(package, ""))
         for file in sorted(folder.glob(_SOURCES[package])):
             text = file.read_text(encoding="utf-8")
             if "@dataclass" in text and "Arguments" in text:
-                for name, definition in _classes(package, ast.parse(text)):
+                for name, definition in _classes(package, ast.parse(text), enums):
                     classes.setdefault((package, name), definition)
     return classes
 
@@ -111,8 +117,17 @@ def _collect(classes: Classes, entry: str) -> dict[str, Flag]:
         declared: dict[str, Flag] = vars(cls).get("declared", {})
         is_foreign = cls.__name__ == _PREFERENCES and entry != ENTRIES["megatron"]["rlhf"]
         kept = declared.keys() & _OF_ALL_TASKS if is_foreign else declared
-        found.update({name: declared[name] for name in kept})
+        found.update({name: _inherited(declared[name], found.get(name)) for name in kept})
     return found
+
+
+def _inherited(flag: Flag, of_base: Flag | None) -> Flag:
+    """Return a flag with its base's choices if it is a text: the base's ``__post_init__`` reads it.
+
+    So ms-swift declares ``lr_scheduler_type`` of transformers.
+    """
+    has_choices = of_base is not None and of_base.type is not None and of_base.type.choices
+    return replace(flag, type=of_base.type) if flag.is_text and of_base and has_choices else flag
 
 
 def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], type]) -> type:
@@ -126,7 +141,24 @@ def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], 
     return made[key]
 
 
-def _classes(package: str, module: ast.Module) -> Iterator[tuple[str, Definition]]:
+def _enums(file: Path) -> Enums:
+    """Return the values of each enumeration of texts of a module; none where there is no module."""
+    if not file.is_file():
+        return {}
+    return {
+        node.name: tuple(
+            item.value.value
+            for item in node.body
+            if isinstance(item, ast.Assign)
+            and isinstance(item.value, ast.Constant)
+            and isinstance(item.value.value, str)
+        )
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and "ExplicitEnum" in map(ast.unparse, node.bases)
+    }
+
+
+def _classes(package: str, module: ast.Module, enums: Enums) -> Iterator[tuple[str, Definition]]:
     """Yield the classes of one module; imported names are traced to their package."""
     names: dict[str, tuple[str, str]] = {}
     for node in ast.walk(module):
@@ -137,10 +169,10 @@ def _classes(package: str, module: ast.Module) -> Iterator[tuple[str, Definition
         if isinstance(node, ast.ClassDef):
             named = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
             bases = tuple(names.get(n, (package, n)) for n in named if n not in _NOT_FLAGS)
-            yield node.name, Definition(package=package, bases=bases, fields=_fields(node))
+            yield node.name, Definition(package=package, bases=bases, fields=_fields(node, enums))
 
 
-def _fields(node: ast.ClassDef) -> dict[str, Flag]:
+def _fields(node: ast.ClassDef, enums: Enums) -> dict[str, Flag]:
     """Return the fields that ``@dataclass`` makes of a class body."""
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return {}
@@ -149,9 +181,12 @@ def _fields(node: ast.ClassDef) -> dict[str, Flag]:
         if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
             continue
         options = _options(item.value)
-        if "ClassVar" not in ast.unparse(item.annotation) and options.get("init") is not False:
+        annotation = ast.unparse(item.annotation)
+        if "ClassVar" not in annotation and options.get("init") is not False:
             found[item.target.id] = Flag(
-                default=options.get("default"), type=type_of(item.annotation)
+                default=options.get("default"),
+                type=type_of(item.annotation, enums),
+                is_text=annotation == "str",
             )
     return found
 
