@@ -2,8 +2,8 @@
 
 Follows ``swift/dataset/preprocessor/core.py`` (``AutoPreprocessor`` and the readers it chooses),
 ``swift/template/template_inputs.py`` and ``swift/template/base.py`` of 4.4.1, 4.5.3 and 4.6.0;
-``tests/launchers/inputs/test_row_pairs.py`` compares it with both. A fault's id is that of the
-refusal when all rows have it.
+``tests/field`` compares it with ms-swift. A fault's id is that of the refusal when all rows have
+it.
 """
 
 import json
@@ -41,6 +41,8 @@ class Side:
     """Role and text of each turn but the system prompt."""
     system: str | None = None
     tools: Any = None
+    trained: int | None = None
+    """Index of the first turn whose own ``loss`` is true: trained on with any ``loss_scale``."""
 
     @property
     def asked(self) -> Sequence[tuple[str, str]]:
@@ -262,7 +264,9 @@ def _side(messages: Sequence[Mapping[str, Any]], tools: Any) -> Side:
     if not turns:
         raise Dropped("dataset-messages", "no messages")
     system = turns.pop(0)[1] if turns[0][0] == "system" else None
-    return Side(turns=turns, system=system, tools=tools or None)
+    own = [bool(turn.get("loss")) for turn in messages[len(messages) - len(turns) :]]
+    trained = own.index(True) if any(own) else None
+    return Side(turns=turns, system=system, tools=tools or None, trained=trained)
 
 
 def _content(turn: Mapping[str, Any]) -> str:
@@ -330,14 +334,14 @@ def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str,
 def _untrained(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
     """Return the turns before the first that is trained on."""
     if reader.is_last_round:
-        return side.asked
+        return side.asked[: side.trained]
     return [*takewhile(lambda turn: turn[0] not in ("assistant", "tool_call"), side.turns)]
 
 
 def _before(side: Side) -> Sequence[tuple[str, str]]:
     """Return the turns before the last answer, which ``last_round`` leaves without labels."""
     answer = takewhile(lambda turn: turn[0] in ("assistant", "tool_call"), reversed(side.turns))
-    return side.turns[: len(side.turns) - len([*answer])]
+    return side.turns[: len(side.turns) - len([*answer])][: side.trained]
 
 
 def _is_joined(side: Side) -> bool:

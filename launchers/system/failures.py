@@ -280,11 +280,11 @@ def _by(rule: FailureRule, cause: str, code: Exit) -> Verdict:
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
     """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
     rules = [rule for rule in CAUSES if rule.in_log and not (rule.early and started)]
-    lines = [_unquoted(" ".join(_PROGRESS.sub("", each).split())) for each in text.splitlines()]
-    lines = [line for line in lines if not _SURVIVED.match(line)]
-    by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
-    rule, line = next(by_rule, (None, ""))
-    return _first_match([rule], [line], started=started) if rule else None
+    lines = [" ".join(_PROGRESS.sub("", line).split()) for line in text.splitlines()]
+    bare = [(line, _unquoted(line)) for line in lines if not _SURVIVED.match(line)]
+    seen = ((rule, line) for rule in rules for line, text in bare if rule.pattern.search(text))
+    found = (_first_match([rule], [line], started=started) for rule, line in seen)
+    return next(filter(None, found), None)
 
 
 def _of_terminate(text: str) -> Verdict | None:

@@ -37,8 +37,9 @@ BYE = turn("user", "bye")
 TURN = turn("tool_call", json.dumps(CALL))
 
 
-def trajectory(n: int, result: str, answer: str) -> list[Row]:
-    return [turn("user", asked(n)), TURN, turn("tool_response", result), turn("assistant", answer)]
+def trajectory(n: int, result: str, answer: str, loss: bool) -> list[Row]:
+    call = {**TURN, "loss": True} if loss else TURN
+    return [turn("user", asked(n)), call, turn("tool_response", result), turn("assistant", answer)]
 
 
 TABLE: Table = {
@@ -250,18 +251,22 @@ CASES = (
     *(
         Case(
             id="",
-            what=f"results of tools that differ before the answers, {scale}",
+            what=f"results of tools that differ before the answers, {scale}, calls' loss: {loss}",
             right=right,
             args={"loss_scale": scale},
             write=lines(
-                lambda n: {
-                    "messages": trajectory(n, "12", good(n)),
-                    "rejected_response": trajectory(n, "13", bad(n))[1:],
+                lambda n, loss=loss: {
+                    "messages": trajectory(n, "12", good(n), loss),
+                    "rejected_response": trajectory(n, "13", bad(n), loss)[1:],
                     "tools": TOOLS,
                 }
             ),
         )
-        for scale, right in (("last_round", "refused dataset-sides-differ"), ("default", KEPT))
+        for scale, loss, right in (
+            ("last_round", False, "refused dataset-sides-differ"),
+            ("last_round", True, KEPT),
+            ("default", False, KEPT),
+        )
     ),
     Case(
         id="",

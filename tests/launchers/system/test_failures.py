@@ -145,6 +145,9 @@ def test_a_line_about_the_gpu_takes_precedence_over_its_consequence_only() -> No
     other = f"{assertion}OSError: [Errno 28] No space left: '/w'"
     found = [judged(text, started=True).id for text in (library, assertion + library, other)]
     assert found == ["gpu-library", "device-assertion", "workspace-full"]
+    line = "ValueError: of 'cuda:0': CUDA error: uncorrectable ECC error"
+    quoted = f"KeyError: 'uncorrectable ECC error'\n{line}\n{TRACE}SystemError: x"
+    assert judged(quoted, started=True).cause == line
 
 
 def test_a_gpu_shared_by_two_ranks_is_the_users_error_before_the_first_step_only() -> None:
