@@ -1,6 +1,7 @@
 """Forms of rows; the id is that of the public report, a case without one is of the same kind."""
 
 import json
+from functools import partial
 
 from tests.field.case import KEPT, TEXTS, WHOLE, Case, Table, cases
 from tests.field.rows import (
@@ -37,9 +38,14 @@ BYE = turn("user", "bye")
 TURN = turn("tool_call", json.dumps(CALL))
 
 
-def trajectory(n: int, result: str, answer: str, loss: bool) -> list[Row]:
+def trajectories(n: int, loss: bool) -> Row:
     call = {**TURN, "loss": True} if loss else TURN
-    return [turn("user", asked(n)), call, turn("tool_response", result), turn("assistant", answer)]
+    sides = [
+        [call, turn("tool_response", result), turn("assistant", answer)]
+        for result, answer in (("12", good(n)), ("13", bad(n)))
+    ]
+    first = turn("user", asked(n))
+    return {"messages": [first, *sides[0]], "rejected_response": sides[1], "tools": TOOLS}
 
 
 TABLE: Table = {
@@ -254,13 +260,7 @@ CASES = (
             what=f"results of tools that differ before the answers, {scale}, calls' loss: {loss}",
             right=right,
             args={"loss_scale": scale},
-            write=lines(
-                lambda n, loss=loss: {
-                    "messages": trajectory(n, "12", good(n), loss),
-                    "rejected_response": trajectory(n, "13", bad(n), loss)[1:],
-                    "tools": TOOLS,
-                }
-            ),
+            write=lines(partial(trajectories, loss=loss)),
         )
         for scale, loss, right in (
             ("last_round", False, "refused dataset-sides-differ"),
