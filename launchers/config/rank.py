@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from launchers.config.env import integer, port, required
 from launchers.config.host_lists import is_host_file, listed_hosts, slurm_hosts
 from launchers.exits import Exit, LaunchError
+from launchers.units import count_text
 
 LOCALHOST = "127.0.0.1"
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
@@ -102,7 +103,7 @@ def place_of(env: Mapping[str, str]) -> Place:
         _refuse_other_numbers(env, place)
         _refuse_other_ranks(env, place)
     if place.rank >= place.nodes:
-        cause = f"node rank {place.rank} of {place.nodes} nodes ({place.source})"
+        cause = f"node rank {place.rank} of {count_text(place.nodes, 'node')} ({place.source})"
         remedy = "ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables"
         raise LaunchError(Exit.CONFIG, cause, remedy, id="node-rank-range")
     return place
@@ -172,7 +173,9 @@ def _started(env: Mapping[str, str]) -> Place:
     for place in found[1:]:
         is_other = found[0].source != "torchrun" and place.rank != found[0].rank
         if is_other or place.nodes != found[0].nodes:
-            stated = (f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found)
+            stated = (
+                f"{p.source} states rank {p.rank} of {count_text(p.nodes, 'node')}" for p in found
+            )
             raise _conflict(" and ".join(stated))
     is_stated = found and _is_one_per_node(env) and env.get("NODE_RANK") == str(found[0].rank)
     if env.get("NODE_RANK") and not is_stated:  # Ray sets it next to RANK
@@ -180,7 +183,8 @@ def _started(env: Mapping[str, str]) -> Place:
     if env.get("NNODES"):
         nodes = integer(env, "NNODES", 1)
         if found and found[0].nodes != nodes:
-            raise _conflict(f"NNODES={nodes}, and {found[0].source} states {found[0].nodes} nodes")
+            other = count_text(found[0].nodes, "node")
+            raise _conflict(f"NNODES={nodes}, and {found[0].source} states {other}")
         if not found and nodes > 1:
             raise _incomplete(f"NNODES={nodes} without NODE_RANK")
     elif not found:
@@ -219,7 +223,7 @@ def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
         is_step = name.startswith("SLURM_") and place.source == "Slurm"
         is_part = is_step or place.source == "NODE_RANK"
         if nodes != place.nodes and (name == "DPO_NODES" or (place.nodes == 1 and not is_part)):
-            stated = f"{place.nodes} node{'s' if place.nodes > 1 else ''}"
+            stated = count_text(place.nodes, "node")
             raise _conflict(f"{name}={nodes}, and {place.source} states {stated}")
 
 
@@ -230,7 +234,7 @@ def _refuse_other_ranks(env: Mapping[str, str], place: Place) -> None:
     """
     size = env.get("WORLD_SIZE", "")
     if env.get("LOCAL_RANK") and size.isdecimal() and int(size) > place.nodes:
-        raise _several(f"WORLD_SIZE={size} processes on {place.nodes} nodes")
+        raise _several(f"WORLD_SIZE={size} processes on {count_text(place.nodes, 'node')}")
     for read in _starters() if place.source == "NODE_RANK" else ():
         other = None
         with suppress(LaunchError):  # incomplete without the user's own

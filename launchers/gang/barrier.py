@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from launchers.exits import Exit, LaunchError
 from launchers.gang.protocol import Hello, Message
 from launchers.system.remedies import here
+from launchers.units import count_text
 
 JudgeAnswers = Callable[[Sequence[Message]], None]
 """Raises a LaunchError for what it finds wrong with the ranks' answers to rank 0."""
@@ -36,7 +37,7 @@ def refusal(
     if peer.nodes != own.nodes or not 0 < peer.rank < own.nodes:
         return (
             Exit.CONFIG,
-            f"{peer.name} belongs to a gang of {peer.nodes} nodes, not of {own.nodes}",
+            f"{peer.name} expects a gang of {count_text(peer.nodes, 'node')}, not {own.nodes}",
         )
     if peer.processes != own.processes:
         return Exit.CONFIG, (

@@ -13,6 +13,7 @@ from launchers.preflight.finding import Finding, failed, ok, warning
 from launchers.preflight.gang_probes import UNKNOWN
 from launchers.storage.visible import shared_remedy
 from launchers.system.remedies import MOUNT_REMEDY, here
+from launchers.units import count_text
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Clock differences, seconds: a warning (timestamps of logs and files mislead) and a failure
@@ -101,7 +102,7 @@ def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
         for answer in answers
         if answer.nonce != nonce
     ]
-    return found or [ok("workspace", f"seen by {len(answers) + 1} nodes")]
+    return found or [ok("workspace", f"seen by {count_text(len(answers) + 1, 'node')}")]
 
 
 def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
@@ -119,7 +120,7 @@ def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
         for answer in answers
         if answer.port != nonce
     ]
-    return found or [ok("port", f"reached by {len(answers)} nodes")]
+    return found or [ok("port", f"reached by {count_text(len(answers), 'node')}")]
 
 
 def alike(answers: Sequence[Answer], gpu_model: str) -> list[Finding]:
@@ -127,5 +128,7 @@ def alike(answers: Sequence[Answer], gpu_model: str) -> list[Finding]:
     kinds = Counter([gpu_model, *(answer.gpu_model for answer in answers)])
     if len(kinds) == 1:
         return []
-    seen = ", ".join(f"{count} nodes with {name or 'no GPU'}" for name, count in kinds.items())
+    seen = ", ".join(
+        f"{count_text(count, 'node')} with {name or 'no GPU'}" for name, count in kinds.items()
+    )
     return [warning("cards", seen, "set gpuModel, and a nodeSelector for one type of node")]

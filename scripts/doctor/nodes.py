@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from launchers.config.gpu_models import GPU_MODELS, GPU_PRODUCT, by_product
+from launchers.units import count_text
 from launchers.upstream.versions import parse_version
 from scripts.doctor.api import DEVICE_CLASSES, NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
@@ -43,12 +44,13 @@ def _nodes_for(job: ReplicatedJob, nodes: list[Object], snapshot: Snapshot) -> F
     places = sum(room.values())
     if places >= job.count:
         holding = sum(1 for count in room.values() if count)
-        found = f"{holding} of {len(nodes)} could hold its {job.count} pods"
+        found = f"{holding} of {len(nodes)} could hold its {count_text(job.count, 'pod')}"
         return ok("nodes-ok", subject, found)
     full = (node for node in nodes if not room[node["metadata"]["name"]])
     reasons = Counter(obstacle(job, node, snapshot) for node in full)
     why = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common(4))
-    found = f"room for {places} of {job.count} pods on {len(nodes)} nodes ({why})"
+    pods, asked = count_text(job.count, "pod"), count_text(len(nodes), "node")
+    found = f"room for {places} of {pods} on {asked} ({why})"
     remedy = "lower nodes or resources, or correct nodeSelector, affinity and tolerations"
     classes, listed = snapshot.listed(DEVICE_CLASSES), set().union(*map(allocatable, nodes))
     is_open = not (classes.found or classes.absent) and bool({*job.requests} - listed)
@@ -102,7 +104,7 @@ def check_hosts(release: Release, snapshot: Snapshot) -> list[Finding]:
         if any(wrong):
             act = fail if processes > 1 and all("-MIG-" in each for each in wrong) else warn
             seen = names({each for each in wrong if each})
-            text = f"{len(wrong) - wrong.count('')} of {len(wrong)} nodes: {seen}"
+            text = f"{len(wrong) - wrong.count('')} of {count_text(len(wrong), 'node')}: {seen}"
             found.append(act(id, "GPUs of nodes", text, remedy))
     return found
 

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launchers.plan.training_job import Training
+from launchers.units import count_text
 from scripts.plan.search import Found, Search
 from scripts.plan.units import time_text
 
@@ -18,7 +19,7 @@ SHORT = {"alltoall": "a2a", "allgather": "gather"}
 def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:
     """Return the result of a search."""
     job = search.job
-    gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.gpu.name}"
+    gang = f"{count_text(job.nodes, 'node')} x {job.gpus_per_node} x {search.gpu.name}"
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
         return Group(title, Text(search.why_none(), "bold red"))

@@ -13,7 +13,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
-from launchers.units import GIB
+from launchers.units import GIB, count_text
 from scripts.plan import bars, document, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
@@ -160,8 +160,7 @@ def _where(submission: Submission, plan: Plan) -> Iterator[str]:
     gpu = plan.gpu.name if plan.gpu else "GPU (model not known)"
     gpus = f"{submission.gpus_per_node} {gpu}" if submission.gpus_per_node else "CPU only"
     fabric = f", {layout_text.fabric(plan)}" if submission.nodes > 1 else ""
-    nodes = "1 node" if submission.nodes == 1 else f"{submission.nodes} nodes"
-    yield f"{nodes} x {gpus}{fabric}"
+    yield f"{count_text(submission.nodes, 'node')} x {gpus}{fabric}"
     pod = submission.pod
     limit = "memory without limit" if pod.memory is None else f"{pod.memory / GIB:.0f} GiB memory"
     shared = "" if pod.shared_memory is None else f" ({pod.shared_memory / GIB:.0f} of /dev/shm)"

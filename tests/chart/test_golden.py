@@ -30,7 +30,7 @@ CHANGED = "look at the difference; if it is wanted, run `make golden`"
 SOURCES = "checksum/launchers"
 LAYERS: dict[str, Document] = {
     "every-option": FULL,
-    "lost": {"nodes": 1, "workspace": {"existingClaim": None, "emptyDir": {}}},
+    "lost": {"nodes": 1, "gpusPerNode": 1, "workspace": {"existingClaim": None, "emptyDir": {}}},
     "export": {
         "workspace": {"existingClaim": None, "subPath": "a", "nfs": {"server": "h", "path": "/e"}},
         "extraVolumes": [{"name": "disk", "hostPath": {"path": "/mnt"}}],

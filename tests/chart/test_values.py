@@ -114,9 +114,8 @@ def test_a_value_of_another_type_is_refused_at_every_key(depth: int) -> None:
     keys = {p: s["type"] for p, s in KEYS.items() if "type" in s and p not in HELMS}
     typed = {path: types for path, types in keys.items() if path.count(".") == depth}
     defaults = {path: value for path, value in walk(VALUES) if value is not None}
-    plain = {path: isinstance(defaults.get(path, ""), str) for path in typed}
-    texts = {p for p in typed if plain[p] and (p in defaults or "string" in typed[p])}
-    given = {path: {"a": 1} if path in texts else "a" for path in typed}
+    expected = {path: defaults.get(path, "" if "string" in typed[path] else 1) for path in typed}
+    given = {path: {"a": 1} if isinstance(expected[path], str) else "a" for path in typed}
     said = judged.lines(merged(*(nested(path, value) for path, value in given.items())))
     found = {line.partition(":")[0] for line in said if line.endswith(" [value-type]")}
     assert found == set(given) and found

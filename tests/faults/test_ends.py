@@ -87,7 +87,6 @@ def test_all_pods_end(who: str, how: str, rank: int, tmp_path: Path) -> None:
         group="ends",
         inject={"train": train, "env": {"DPO_HANG_FLOORS": floors}},
         expect=Expected(outcome="resumed", restarts="counted"),
-        seconds=90,
     )
     case = Ends(fault, 0, tmp_path)
     if who == "launcher":

@@ -90,7 +90,7 @@ FAULTS: dict[str, Fault] = {
         "topology-domain-too-small",
         "2 of 4 pods",
     ),
-    "too few nodes": fault(drop("Node"), *NODES_FEW, "1 of 2 pods on 1 nodes"),
+    "too few nodes": fault(drop("Node"), *NODES_FEW, "1 of 2 pods on 1 node"),
     "tainted node": fault(
         change("Node", "spec/taints", TAINT), *NODES_FEW, "taint gpu=yes:NoSchedule"
     ),
