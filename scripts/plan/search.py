@@ -25,8 +25,8 @@ from scripts.plan.recipe_args import Args
 
 TIGHT = 0.05
 """Share of the GPU's memory that must stay free: the prediction's error."""
-GAIN = 0.01
-"""Least share of a step's time for which another number of recomputed layers is proposed."""
+GAIN = 0.05
+"""Least share of a step's time for which the shipped files' reserve of memory is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
