@@ -21,7 +21,8 @@ _DTYPES = re.compile(r"float(?:16|32|64|8_\w+)?|bfloat16|half|double")
 _AS_TEXT = re.compile(r"true|false|-?\d+|-?\d*\.?\d+(?:e-?\d+)?", re.IGNORECASE)
 _TYPED = re.compile(
     r"use_cache|(?:use_)?sliding_window|tie_word_embeddings|rope_theta|initializer_range|"
-    r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok|max_window_layers|(?:bos|eos|pad)_token_id"
+    r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok|"
+    r"(?:bos|eos|pad)_token_id"
 )
 """Keys whose type many classes know; one that a class does not know may be a text."""
 _OTHERS = re.compile(r"For(?:MaskedLM|PreTraining|TokenClassification|QuestionAnswering)$")
