@@ -40,7 +40,7 @@ class Side:
     turns: Sequence[tuple[str, str]]
     """Role and text of each turn but the system prompt."""
     system: str | None = None
-    tools: Any = None
+    tools: Sequence[Any] = ()
     trained: int | None = None
     """Index of the first turn whose own ``loss`` is true: trained on with any ``loss_scale``."""
 
@@ -266,7 +266,7 @@ def _side(messages: Sequence[Mapping[str, Any]], tools: Any) -> Side:
     system = turns.pop(0)[1] if turns[0][0] == "system" else None
     own = [bool(turn.get("loss")) for turn in messages[len(messages) - len(turns) :]]
     trained = own.index(True) if any(own) else None
-    return Side(turns=turns, system=system, tools=tools or None, trained=trained)
+    return Side(turns=turns, system=system, tools=columns.tools_of(tools), trained=trained)
 
 
 def _content(turn: Mapping[str, Any]) -> str:
@@ -309,9 +309,7 @@ def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str,
         yield "dataset-sides-differ", "tools that only one side has"
     elif _untrained(chosen, reader) != _untrained(rejected, reader):
         yield "dataset-sides-differ", "prompts that differ between the sides"
-    elif reader.is_last_round and any(
-        one != two for one, two in zip(*map(_before, pair), strict=False)
-    ):
+    elif any(one != two for one, two in zip(*(_before(s, reader) for s in pair), strict=False)):
         yield "dataset-sides-differ", "calls or results of tools that differ before the last answer"
     elif _is_loose(chosen) != _is_loose(rejected):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
@@ -338,8 +336,13 @@ def _untrained(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
     return [*takewhile(lambda turn: turn[0] not in ("assistant", "tool_call"), side.turns)]
 
 
-def _before(side: Side) -> Sequence[tuple[str, str]]:
-    """Return the turns before the last answer, which ``last_round`` leaves without labels."""
+def _before(side: Side, reader: Reader) -> Sequence[tuple[str, str]]:
+    """Return the turns before the last answer, if ``last_round`` leaves its calls without labels.
+
+    It does from 4.5.3 on (``get_last_user_round``); before, a round began with the user's turn.
+    """
+    if not reader.is_last_round or reader.release < calls.RELEASE:
+        return ()
     answer = takewhile(lambda turn: turn[0] in ("assistant", "tool_call"), reversed(side.turns))
     return side.turns[: len(side.turns) - len([*answer])][: side.trained]
 

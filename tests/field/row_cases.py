@@ -92,6 +92,13 @@ TABLE: Table = {
     ("D14", "tools that only the chosen side has", "refused dataset-sides-differ"): lines(
         lambda n: both(n, tools=json.dumps(TOOLS))
     ),
+    ("", "the same tools in another notation, or none as a list", KEPT): lines(
+        lambda n: (
+            both(n, tools=str(TOOLS), rejected_tools=json.dumps(TOOLS))
+            if n % 2
+            else both(n, tools="[]")
+        )
+    ),
     ("D20", "a tool_call without arguments", "refused dataset-tool-call"): lines(
         lambda n: tools(n, turn("tool_call", json.dumps({"name": "clock"})), "tool_response")
     ),
@@ -258,11 +265,12 @@ CASES = (
         Case(
             id="",
             what=f"results of tools that differ before the answers, {scale}, calls' loss: {loss}",
-            right=right,
+            right=KEPT,
+            right_later=later,
             args={"loss_scale": scale},
             write=lines(partial(trajectories, loss=loss)),
         )
-        for scale, loss, right in (
+        for scale, loss, later in (
             ("last_round", False, "refused dataset-sides-differ"),
             ("last_round", True, KEPT),
             ("default", False, KEPT),

@@ -51,6 +51,12 @@ def _are_tools(tools: Any, release: tuple[int, ...]) -> bool:
     return all(isinstance(parsed(tool), Mapping) for tool in found)
 
 
+def tools_of(given: Any) -> list[Any]:
+    """Return the list that ``_preprocess_tools`` makes of tools, which may be JSON."""
+    found = parsed(given) if isinstance(given, str) else given
+    return [*map(parsed, [found] if isinstance(found, Mapping) else found)] if found else []
+
+
 def parsed(text: Any) -> Any:
     """Return what ``_parse_json`` makes of a text."""
     try:
