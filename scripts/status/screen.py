@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from launchers.units import count_text
 from scripts.observe import spent
 from scripts.observe.command import place
 from scripts.plan.bars import EMPTY, FULL
@@ -184,7 +185,7 @@ def _saved(status: Status) -> str:
 
 def _lost(found: Saved | Local) -> str:
     cost = f", {time_text(found.lost_seconds)}" if found.lost_seconds else ""
-    return f"{found.lost_steps} steps{cost}"
+    return f"{count_text(found.lost_steps, 'step')}{cost}"
 
 
 def _local(local: Local) -> str:
@@ -224,7 +225,7 @@ def _tables(status: Status) -> Iterator[Table]:
     if status.attempts:
         table = plain_table("attempt", "from", "to", "lost", "gap", "ended by")
         for one in status.attempts:
-            steps = f"{one.lost_steps} steps, {time_text(one.lost_seconds)}"
+            steps = f"{count_text(one.lost_steps, 'step')}, {time_text(one.lost_seconds)}"
             table.add_row(
                 str(one.number),
                 "-" if one.resumed is None else str(one.resumed),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from launchers.units import count_text
 from scripts.plan import command as planning
 from scripts.plan.units import time_text
 from scripts.prices import FILE, FORM, Prices, money
@@ -200,4 +201,5 @@ def said(found: Sequence[Choice], best: Choice, prices: Prices) -> Iterator[str]
     for each in found:
         cost = f", {money(each.cost)} {prices.currency}" if each.price else ""
         mark = "chosen" if each is best else "      "
-        yield f"{mark} {each.name}: {time_text(3600 * each.hours)} on {each.gpus} GPUs{cost}"
+        gpus = count_text(each.gpus, "GPU")
+        yield f"{mark} {each.name}: {time_text(3600 * each.hours)} on {gpus}{cost}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from launchers.config.recipe import Recipe
 from launchers.plan.model_config import ModelConfig
-from launchers.units import GIB
+from launchers.units import GIB, count_text
 
 ADAM = 12
 """Bytes of a trained parameter in fp32: master weight and both moments (DeepSpeed
@@ -132,7 +132,8 @@ def _words(kind: str, world: int) -> str:
     >>> _words("zero3_offload", 16), _words("ddp", 2)
     ('ZeRO-3 with offload over 16 GPUs', 'DDP on 2 GPUs')
     """
+    gpus = count_text(world, "GPU")
     if kind == "ddp":
-        return f"DDP on {world} GPUs"
+        return f"DDP on {gpus}"
     name = "FSDP2" if kind == "fsdp2" else f"ZeRO-{kind[4]}"
-    return f"{name}{' with offload' if kind.endswith('_offload') else ''} over {world} GPUs"
+    return f"{name}{' with offload' if kind.endswith('_offload') else ''} over {gpus}"

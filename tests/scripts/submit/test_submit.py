@@ -88,7 +88,7 @@ def test_a_run_is_planned_checked_installed_and_its_state_is_said(
     words += f" --values values/a100-2node.yaml --set nodes=3 -- dpo {CHART}"
     assert steps.arguments.read_text().split("\n") == words.split(" ")
     assert "submitted dpo to namespace team of here" in output
-    assert "running All 2 ranks run" in output
+    assert "running 2 of 2 ranks run" in output
     assert cluster.changes == [], "only Helm changes the cluster"
 
 
@@ -101,7 +101,7 @@ def test_a_wait_outlives_lost_answers_and_says_so_once(cluster: Cluster) -> None
     cluster.faults[f"{JOBSETS}/dpo"] = ["drop", "drop", "drop"]
     code, output = submitted(replace(REQUEST, until=Until.RUNNING))
     assert output.count("note: no newer answer of the API server") == 1
-    assert "running All 2 ranks run" in output
+    assert "running 2 of 2 ranks run" in output
 
 
 def test_a_wait_ends_without_the_permission_to_see_the_run(cluster: Cluster) -> None:

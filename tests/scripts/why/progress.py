@@ -64,5 +64,5 @@ STATES: States = {
         "1 of 2 ranks run.",
     ),
     "ending": (lambda: view(jobset(), pods=[pod(0, RUNNING), pod(1, ended(0))]), "rank 1 (dpo"),
-    "running": (lambda: both(None), "All 2 ranks run; the workspace was not read"),
+    "running": (lambda: both(None), "2 of 2 ranks run; the workspace was not read"),
 }
