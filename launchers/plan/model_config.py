@@ -32,7 +32,7 @@ _UNMODELLED = (
 _OTHER_LAYERS = re.compile("mamba_|ssm_|conv_l|rwkv|hybrid_override")
 """Keys of layers without attention, in lower case."""
 _TWO_MATRICES = re.compile(
-    "apertus|arcee|bloom|falcon|fuyu|gpt2|gpt_bigcode|gpt_neox$|gptj|jais|mpt|nanochat|nemotron|opt$|"
+    "apertus|arcee|bloom|falcon|fuyu|gpt2|gpt_bigcode|gpt_neox$|gptj|jais2|mpt|nanochat|nemotron|opt$|"
     "persimmon|phi$|starcoder2"
 )
 """Families whose MLP has no gate (transformers ``modeling_*.py``)."""

@@ -123,7 +123,7 @@ def free_port() -> int:
     """Return a port that stays free until it is used: no program gets it that names none.
 
     The kernel gives those the ports of ``ip_local_port_range`` (ip(7)), and Kubernetes redirects
-    some from 30000.
+    some from 30000. Where this leaves none, it is one for now.
     """
     try:
         first = int(EPHEMERAL.read_text(encoding="ascii").split()[0])
