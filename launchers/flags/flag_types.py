@@ -88,7 +88,7 @@ def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> li
 def type_of(annotation: ast.expr, enums: Enums) -> FlagType | None:
     """Read an annotation; None where it says nothing that can be checked.
 
-    An enumeration is parsed by its values, also beside ``str`` (``_parse_dataclass_field``).
+    An enumeration is parsed by its values, also with ``str`` (``_parse_dataclass_field``).
 
     >>> def read(text): return type_of(ast.parse(text, mode="eval").body, {"Kind": ("c", "d")})
     >>> read("Optional[Literal['a', 'b']]")
