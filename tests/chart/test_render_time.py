@@ -8,8 +8,8 @@ import pytest
 
 from tests.chart.helm import CHART, KUBERNETES, ROOT, require
 
-LIMIT = 0.3
-"""Seconds of processor time; 0.17 to 0.22 measured; Helm without a chart takes 0.06."""
+LIMIT = 0.5
+"""Seconds of processor time; 0.17 to 0.28 measured alone; Helm without a chart takes 0.06."""
 TRIES = 8
 """Renders at most: other work on the machine slows one down, and no render is faster than it is."""
 
@@ -26,7 +26,7 @@ def processor_time(program: str) -> float:
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_the_users_file_renders_in_0_3_seconds_of_processor_time(helm: str) -> None:
+def test_the_users_file_renders_in_half_a_second_of_processor_time(helm: str) -> None:
     program = require(helm)
     least = float("inf")
     for _ in range(TRIES):

@@ -79,7 +79,7 @@ ALLOWED: dict[str, str] = {
     "the node (/proc, /sys, cgroups, devices): a check or a figure is left out": """
         system/proc_stat.py:has_ended
         preflight/probes.py:torch_cuda preflight/probes.py:_ipc_lock preflight/probes.py:_size
-        preflight/probes.py:ask
+        preflight/probes.py:ask preflight/gang_probes.py:free_port
         storage/lock_owner.py:_place system/host_memory.py:_stored
         system/host_memory.py:_text
         system/proc_stat.py:read_stat system/process.py:Child.end state/stacks.py:_environ
