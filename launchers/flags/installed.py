@@ -35,9 +35,9 @@ inherit: SFT ignores them, or changes its loss (``rlhf_type`` ends ``calculate_p
 _OF_ALL_TASKS = frozenset({"loss_type"})
 """Flags of that class that other tasks read: embeddings and rerankers have losses too."""
 _SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
-_ENUMERATIONS = {"transformers": "trainer_utils.py"}
-"""Where enumerations are read. Not those of ``training_args.py``: names of optimizers change with
-transformers, of which an image may have another release."""
+_ENUMERATIONS = "trainer_utils.py"
+"""File of transformers with its enumerations. Those of ``training_args.py`` are not read: names of
+optimizers change with its releases, and an image may have another one."""
 _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
 
@@ -85,7 +85,7 @@ def read(packages: Mapping[str, Path]) -> Classes:
     """
     classes: Classes = {}
     for package, folder in packages.items():
-        enums = _enums(folder / _ENUMERATIONS.get(package, ""))
+        enums = _enums(folder / _ENUMERATIONS)
         for file in sorted(folder.glob(_SOURCES[package])):
             text = file.read_text(encoding="utf-8")
             if "@dataclass" in text and "Arguments" in text:
@@ -126,8 +126,9 @@ def _inherited(flag: Flag, of_base: Flag | None) -> Flag:
 
     So ms-swift declares ``lr_scheduler_type`` of transformers.
     """
-    has_choices = of_base is not None and of_base.type is not None and of_base.type.choices
-    return replace(flag, type=of_base.type) if flag.is_text and of_base and has_choices else flag
+    if flag.is_text and of_base and of_base.type and of_base.type.choices:
+        return replace(flag, type=of_base.type)
+    return flag
 
 
 def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], type]) -> type:
@@ -142,7 +143,7 @@ def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], 
 
 
 def _enums(file: Path) -> Enums:
-    """Return the values of each enumeration of texts of a module; none where there is no module."""
+    """Return the values of each enumeration of texts in a file; none if there is no such file."""
     if not file.is_file():
         return {}
     return {

@@ -120,10 +120,10 @@ def port_for_now() -> int:
 
 
 def free_port() -> int:
-    """Return a port that stays free until it is used: no program gets it that names none.
+    """Return a free port that the kernel gives to no program which asks for any port.
 
-    The kernel gives those the ports of ``ip_local_port_range`` (ip(7)), and Kubernetes redirects
-    some from 30000. Where this leaves none, it is one for now.
+    Those come from ``ip_local_port_range`` (ip(7)); Kubernetes redirects some from 30000. Where no
+    other port is free, it is ``port_for_now``.
     """
     try:
         first = int(EPHEMERAL.read_text(encoding="ascii").split()[0])

@@ -229,8 +229,7 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
     wrapped = list(reversed(chain)) if WRAPPERS.search(last) else [last]
     wrapped.sort(key=lambda e: bool(WRAPPERS.search(e)))
     found = _first_match(CAUSES, wrapped, started=started)
-    said = (_PATH.sub("", _unquoted(exception)) for exception in chain)
-    if found is None and any(map(CASCADE.search, said)):
+    if found is None and any(map(CASCADE.search, map(_nameless, chain))):
         terminated = TERMINATED.search(last)
         return Verdict(
             id="cascade",
@@ -258,11 +257,11 @@ def _first_match(
     rules = tuple(rules)
     for message in messages:
         said = _QUOTED.sub(r"\1", message)
-        bare = _unquoted(said)
-        nameless = _PATH.sub("", bare)
+        bare, nameless = _unquoted(said), _nameless(said)
         for rule in rules:
-            kind = rule.failure_class
-            text = said if kind not in _SYSTEM else bare if kind in _FILES else nameless
+            text = said
+            if rule.failure_class in _SYSTEM:
+                text = bare if rule.failure_class in _FILES else nameless
             if rule.pattern.search(text) and not (rule.early and started):
                 return _by(rule, message, rule.later if rule.later and started else rule.code)
     return None
@@ -270,6 +269,10 @@ def _first_match(
 
 def _unquoted(message: str) -> str:
     return _NAMES.sub("''", message) if _NAMING.match(message) else message
+
+
+def _nameless(message: str) -> str:
+    return _PATH.sub("", _unquoted(message))
 
 
 def _by(rule: FailureRule, cause: str, code: Exit) -> Verdict:

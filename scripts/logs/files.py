@@ -75,9 +75,9 @@ def read_log(
 
 def absent(view: View, said: str) -> Problem:
     """Return the error that a log is not there, or that it is not known, and why."""
-    found = view.files
-    problems = found.problems if found else ()
-    unread = next((p for p in problems if "/attempts" in p or not (found and found.exists)), "")
+    found, unread = view.files, ""
+    if found is not None:
+        unread = next((p for p in found.problems if not found.exists or "/attempts" in p), "")
     lost = f"whether run {view.run} has this log is not known: {unread}"
     return UnknownState(lost) if unread else Problem(said)
 

@@ -99,7 +99,7 @@ def document_of(request: Request) -> dict[str, Any]:
 def _plan(request: Request, console: Console) -> int:
     found, plan, verdict, searched, proposals = _planned(request)
     console.print(screen.show(found, plan, verdict, prices.read()))
-    if searched and verdict.refusals:
+    if searched:
         console.print(screen.proposed(searched, proposals))
     elif proposals:
         console.print(screen.faster(plan, proposals[0]))
@@ -110,14 +110,11 @@ def _planned(request: Request) -> tuple[Submission, Plan, Verdict, Search | None
     if request.nodes or request.gpus_per_node:
         raise Problem("--nodes and --gpus-per-node belong to --search; otherwise use --set nodes=N")
     found, plan, verdict = predict(request)
-    is_fine = not verdict.refusals and plan.speed is not None
-    if not is_fine and not (verdict.is_too_big and plan.gpu):
-        return found, plan, verdict, None, []
-    searched = search_of(found, plan)
-    if not is_fine:
-        return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS)
-    faster = searched.fewer_recomputed()
-    return found, plan, verdict, searched, [faster] if faster else []
+    if not verdict.refusals:
+        faster = search_of(found, plan).fewer_recomputed() if plan.speed else None
+        return found, plan, verdict, None, [faster] if faster else []
+    searched = search_of(found, plan) if verdict.is_too_big and plan.gpu else None
+    return found, plan, verdict, searched, nearest(searched, PROPOSED_LAYOUTS) if searched else []
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
@@ -140,12 +137,13 @@ def refusals(request: Request) -> Sequence[str]:
 
 
 def layouts(request: Request) -> list[Args]:
-    """Return the changes of ``recipe.args`` after which a release fits, as a plan proposes them.
+    """Return the changes of ``recipe.args`` after which a release fits; none if it fits already.
 
     Raises:
         Problem: the release is refused for another reason.
     """
-    return [found.changes for found in _planned(request)[4]]
+    *_, searched, proposals = _planned(request)
+    return [found.changes for found in proposals] if searched else []
 
 
 def _rank(request: Request, console: Console) -> int:

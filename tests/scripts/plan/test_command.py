@@ -111,6 +111,8 @@ def test_a_plan_with_room_names_the_fewest_recomputed_layers_that_fit() -> None:
         assert (f"{name}=16 fits" in screen(*words)[1]) == fewer
         if fewer:
             assert found["proposals"][0]["changes"] == {"recompute_num_layers": "16"}
+            fits = replace(request(files=[A100]), sets=[f"{name}={own}"])
+            assert command.layouts(fits) == []  # nothing to remedy
     [tight] = document(*SHIPPED, "--set", f"{name}=15")[1]["warnings"][:1]
     assert tight.startswith("memory is tight")
 
