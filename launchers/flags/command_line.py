@@ -82,16 +82,10 @@ def torchrun(
     JobSet restarts the whole gang.
     """
     options = {
-        "nnodes": place.nodes,
-        "nproc-per-node": nproc,
-        "node-rank": place.rank,
-        "master-addr": place.master_addr,
-        "master-port": place.master_port,
-        "max-restarts": 0,
-        "log-dir": log_dir,
-        "redirects": 3,
-        "tee": 3,
-    }
+        "nnodes": place.nodes, "nproc-per-node": nproc, "node-rank": place.rank,
+        "master-addr": place.master_addr, "master-port": place.master_port, "max-restarts": 0,
+        "log-dir": log_dir, "redirects": 3, "tee": 3,
+    }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return [python, "-m", "torch.distributed.run", *words, *program]
 

@@ -8,15 +8,9 @@ from launchers.config.env import is_one
 from launchers.exits import Exit, LaunchError
 
 FLOORS = {
-    "start": 7200,
-    "first_step": 1800,
-    "data": 600,
-    "step": 300,
-    "evaluation": 900,
-    "save": 1800,
-    "reference": 900,
-    "end": 330,
-}
+    "start": 7200, "first_step": 1800, "data": 600, "step": 300, "evaluation": 900, "save": 1800,
+    "reference": 900, "end": 330,
+}  # fmt: skip
 """Seconds without a heartbeat that are never a hang, by phase.
 
 ``start``: tokenisation gives none, and must end within ``ddp_timeout`` anyway, whose default

@@ -15,13 +15,9 @@ from launchers.exits import Exit, LaunchError
 EXPERTS = ("num_experts", "n_routed_experts", "moe_num_experts", "num_local_experts")
 """Keys of the number of routed experts, as in mcore-bridge ``config/parser.py``."""
 _TOPK = (
-    "num_experts_per_tok",
-    "moe_topk",
-    "moe_top_k",
-    "moe_k",
-    "num_experts_per_token",
+    "num_experts_per_tok", "moe_topk", "moe_top_k", "moe_k", "num_experts_per_token",
     "top_k_experts",
-)
+)  # fmt: skip
 _DENSE_FIRST = ("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers")
 _SHARED = ("n_shared_experts", "num_shared_expert", "moe_num_shared_experts", "num_shared_experts")
 _UNMODELLED = (

@@ -109,13 +109,9 @@ NO_REFERENCE = ("rm", "gkd")
 """``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
 _SIZES = (
-    "micro_batch_size",
-    "global_batch_size",
-    "lora_rank",
-    "recompute_num_layers",
-    "max_length",
+    "micro_batch_size", "global_batch_size", "lora_rank", "recompute_num_layers", "max_length",
     "packing_length",
-)
+)  # fmt: skip
 _FLAGS = {
     "packing": "packing",
     "padding_free": "padding_free",

@@ -229,15 +229,8 @@ def _export(m: Measured, c: Context) -> Fields:
 
 
 _CHECKS: Mapping[str, Callable[[Measured, Context], Fields]] = {
-    "resume": _resume,
-    "gpu-memory": _gpu_memory,
-    "host-memory": _host_memory,
-    "speed": _speed,
-    "save": _save,
-    "grace": _grace,
-    "load": _load,
-    "disk": _disk,
-    "evaluation": _evaluation,
+    "resume": _resume, "gpu-memory": _gpu_memory, "host-memory": _host_memory, "speed": _speed,
+    "save": _save, "grace": _grace, "load": _load, "disk": _disk, "evaluation": _evaluation,
     "export": _export,
-}
+}  # fmt: skip
 """All figures, in the order of the report."""

@@ -19,12 +19,8 @@ from launchers.rules.engine import (
 
 _WITH_BETA = one_of("rlhf_type", "dpo", "kto", "orpo", "cpo", "simpo")
 _QUANTIZATION = (
-    "quant_method",
-    "quant_bits",
-    "hqq_axis",
-    "bnb_4bit_compute_dtype",
-    "bnb_4bit_quant_storage",
-)
+    "quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage",
+)  # fmt: skip
 
 LOSSES: tuple[Rule, ...] = (
     Conflict(
@@ -54,13 +50,9 @@ LOSSES: tuple[Rule, ...] = (
 )
 """Rules of both backends."""
 _REWARDS = (
-    "reward_funcs",
-    "reward_model",
-    "external_plugins",
-    "gym_env",
-    "teacher_model",
+    "reward_funcs", "reward_model", "external_plugins", "gym_env", "teacher_model",
     "teacher_model_server",
-)
+)  # fmt: skip
 """Flags by which a run of GRPO may have a reward, or a teacher instead. The code of
 ``external_plugins`` may: it runs before the trainer is chosen, and can replace it or what it reads.
 A plugin that does not, such as one for rows, is found by the first gradients: all 0 end the run

@@ -104,14 +104,9 @@ UNWISE: dict[str, tuple[Rule, ...]] = {
 """Backend to the rules of settings that are valid but almost certainly unintended."""
 
 _OF_BOTH = {
-    "adam_beta1": "0.9",
-    "adam_beta2": "0.95",
-    "weight_decay": "0.1",
-    "lora_rank": "8",
-    "lora_alpha": "32",
-    "lora_dropout": "0.05",
-    "freeze_parameters_ratio": "0.0",
-}
+    "adam_beta1": "0.9", "adam_beta2": "0.95", "weight_decay": "0.1", "lora_rank": "8",
+    "lora_alpha": "32", "lora_dropout": "0.05", "freeze_parameters_ratio": "0.0",
+}  # fmt: skip
 _MEGATRON = {
     **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
     MBS: "1",

@@ -359,11 +359,7 @@ def other_architecture(known: Known) -> Refusal | None:
 
 
 PLAIN: tuple[Callable[[Known], Refusal | None], ...] = (
-    other_architecture,
-    tensor_across_nodes,
-    experts_across_nodes,
-    bubble,
-    rounded_gradients,
+    other_architecture, tensor_across_nodes, experts_across_nodes, bubble, rounded_gradients,
     best_not_evaluated,
-)
+)  # fmt: skip
 MODEL: tuple[Hint, ...] = (no_experts, too_many_recomputed, too_long, uneven_context)

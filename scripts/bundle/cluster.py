@@ -30,15 +30,10 @@ def documents(api: Api, run: str) -> dict[str, Any]:
     """
     seen = gather(api, run)
     found: dict[str, Any] = {
-        "jobset.json": seen.jobset,
-        "jobs.json": seen.jobs,
-        "pods.json": seen.pods,
-        "workload.json": seen.workload,
-        "queue.json": seen.local_queue,
-        "events.json": seen.events,
-        "rank-0.log": seen.log,
-        "missing-permissions.json": seen.missing_permissions,
-    }
+        "jobset.json": seen.jobset, "jobs.json": seen.jobs, "pods.json": seen.pods,
+        "workload.json": seen.workload, "queue.json": seen.local_queue, "events.json": seen.events,
+        "rank-0.log": seen.log, "missing-permissions.json": seen.missing_permissions,
+    }  # fmt: skip
     for name in sorted({*secret_names(seen.jobset), *secret_names(seen.pods)}):
         answer = api.get(SECRETS.path(api.namespace, name))
         if answer.found:

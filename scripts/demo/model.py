@@ -17,15 +17,10 @@ from scripts.demo.pairs import Pair, read_jsonl
 
 SEED = 20
 MODEL_CONFIG = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 512,
+    "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 512,
     "tie_word_embeddings": True,
-}
+}  # fmt: skip
 
 END_OF_TEXT = "<|endoftext|>"
 TURN_START = "<|im_start|>"

@@ -21,15 +21,11 @@ PLUGIN = Path(__file__).with_name("docstring_pairs.py")
 VALUES = ROOT / "values" / "demo-cpu.yaml"
 # A fixed author and date, so that the same plugin always gives the same commit.
 AUTHOR = {
-    "GIT_AUTHOR_NAME": "demo",
-    "GIT_AUTHOR_EMAIL": "demo@localhost",
-    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
-    "GIT_COMMITTER_NAME": "demo",
-    "GIT_COMMITTER_EMAIL": "demo@localhost",
-    "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
+    "GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_NAME": "demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,25 +21,11 @@ from scripts.helm import ROOT
 PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
 """The generated part: an entry of the schema's ``definitions``, with its lines."""
 ROOTS = (
-    "Affinity",
-    "CSIVolumeSource",
-    "ContainerPort",
-    "EnvFromSource",
-    "EnvVarSource",
-    "HostAlias",
-    "ResourceClaim",
-    "NetworkPolicyEgressRule",
-    "NetworkPolicyIngressRule",
-    "PodDNSConfig",
-    "PodResourceClaim",
-    "PodSecurityContext",
-    "PodSpec",
-    "SecurityContext",
-    "Toleration",
-    "TopologySpreadConstraint",
-    "Volume",
-    "VolumeMount",
-)
+    "Affinity", "CSIVolumeSource", "ContainerPort", "EnvFromSource", "EnvVarSource", "HostAlias",
+    "ResourceClaim", "NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "PodDNSConfig",
+    "PodResourceClaim", "PodSecurityContext", "PodSpec", "SecurityContext", "Toleration",
+    "TopologySpreadConstraint", "Volume", "VolumeMount",
+)  # fmt: skip
 """Kubernetes' types that values carry; all that they refer to is generated too."""
 _CHART = ROOT / "chart"
 

@@ -11,21 +11,12 @@ from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release, ReplicatedJob
 
 LISTS = (
-    kinds.NODES,
-    kinds.DEVICE_CLASSES,
-    kinds.CLASSES,
-    kinds.CLAIMS,
-    kinds.QUOTAS,
-    kinds.POLICIES,
-)
+    kinds.NODES, kinds.DEVICE_CLASSES, kinds.CLASSES, kinds.CLAIMS, kinds.QUOTAS, kinds.POLICIES,
+)  # fmt: skip
 QUEUE_LISTS = (
-    kinds.LOCAL_QUEUES,
-    kinds.CLUSTER_QUEUES,
-    kinds.FLAVORS,
-    kinds.TOPOLOGIES,
-    kinds.PRIORITIES,
+    kinds.LOCAL_QUEUES, kinds.CLUSTER_QUEUES, kinds.FLAVORS, kinds.TOPOLOGIES, kinds.PRIORITIES,
     kinds.COHORTS,
-)
+)  # fmt: skip
 KUEUE_CONFIG = ("kueue-system", "kueue-manager-config")
 """Namespace and name of Kueue's configuration in its manifests and chart."""
 

@@ -17,13 +17,9 @@ from scripts.terminal import SCHEMA, print_json, terminal
 from scripts.why.reasons import Reason, explain
 
 CHANGING = {
-    "create": "create",
-    "patch": "patch",
-    "taint": "patch",
-    "label": "patch",
-    "uncordon": "patch",
+    "create": "create", "patch": "patch", "taint": "patch", "label": "patch", "uncordon": "patch",
     "delete": "delete",
-}
+}  # fmt: skip
 """Verbs of kubectl that change objects, with the verb of the API that they need."""
 OWN = ("resume", "rerun", "stop")
 """Verbs of this command that change a run."""

@@ -123,13 +123,9 @@ def _referenced(name: str, kind: str, reference: Fields, value: str | None) -> s
 
 def _field(pod: Pod, name: str, path: str) -> str:
     plain: dict[str, Any] = {
-        "metadata.name": pod.name,
-        "metadata.namespace": "default",
-        "metadata.uid": pod.name,
-        "spec.nodeName": pod.node,
-        "status.podIP": LOOPBACK,
-        "status.hostIP": LOOPBACK,
-    }
+        "metadata.name": pod.name, "metadata.namespace": "default", "metadata.uid": pod.name,
+        "spec.nodeName": pod.node, "status.podIP": LOOPBACK, "status.hostIP": LOOPBACK,
+    }  # fmt: skip
     if path in plain:
         return str(plain[path])
     match = _LABEL.fullmatch(path)

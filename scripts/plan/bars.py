@@ -11,15 +11,10 @@ if TYPE_CHECKING:
     from launchers.plan.memory import Memory
 
 COLOURS = {
-    "weights": "blue",
-    "gradients": "cyan",
-    "reference": "bright_blue",
-    "optimizer": "magenta",
-    "activations": "green",
-    "logits": "yellow",
-    "buffers": "bright_magenta",
+    "weights": "blue", "gradients": "cyan", "reference": "bright_blue", "optimizer": "magenta",
+    "activations": "green", "logits": "yellow", "buffers": "bright_magenta",
     "overhead": "bright_black",
-}
+}  # fmt: skip
 FULL, EMPTY, OVER = "█", "░", "▓"
 
 

@@ -141,15 +141,10 @@ def _rows(submission: Submission) -> str:
 
 _BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 _ARGS = {
-    "loss_type": "loss",
-    "beta": "beta",
-    "rpo_alpha": "rpo_alpha",
-    "lr": "lr",
-    "learning_rate": "lr",
-    "num_train_epochs": "epochs",
-    "train_iters": "steps",
+    "loss_type": "loss", "beta": "beta", "rpo_alpha": "rpo_alpha", "lr": "lr",
+    "learning_rate": "lr", "num_train_epochs": "epochs", "train_iters": "steps",
     "max_steps": "steps",
-}
+}  # fmt: skip
 """Flags that are shown, with their labels."""
 
 

@@ -17,28 +17,14 @@ from launchers.metrics.rows import Row
 from scripts.report import numbers
 
 MEASURED = (
-    "seconds",
-    "tokens_per_second_per_gpu",
-    "mfu",
-    "allocated_gib",
-    "reserved_gib",
-    "fill",
-    "expert_load",
-    "expert_load_worst",
-    "token_balance",
-    "grad_norm",
-    "learning_rate",
-)
+    "seconds", "tokens_per_second_per_gpu", "mfu", "allocated_gib", "reserved_gib", "fill",
+    "expert_load", "expert_load_worst", "token_balance", "grad_norm", "learning_rate",
+)  # fmt: skip
 """Fields of a row that become curves."""
 TRAINER = (
-    "loss",
-    "rewards/accuracies",
-    "rewards/margins",
-    "rewards/chosen",
-    "rewards/rejected",
-    "logps/chosen",
-    "logps/rejected",
-)
+    "loss", "rewards/accuracies", "rewards/margins", "rewards/chosen", "rewards/rejected",
+    "logps/chosen", "logps/rejected",
+)  # fmt: skip
 """The trainer's own numbers that become curves."""
 _LARGEST = 2.0**50
 """Any count or time is far below it, and axes of floats and arrays of whole numbers hold it."""

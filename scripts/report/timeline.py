@@ -17,13 +17,9 @@ KINDS: Mapping[Kind, str] = {
     "after": "after the last step: its save, until the launcher's last record of training",
 }
 SHORT: Mapping[Kind, str] = {
-    "trained": "trained",
-    "between": "evaluated, saved",
-    "started": "started",
-    "waited": "waited",
-    "lost": "lost",
-    "after": "after the last step",
-}
+    "trained": "trained", "between": "evaluated, saved", "started": "started", "waited": "waited",
+    "lost": "lost", "after": "after the last step",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

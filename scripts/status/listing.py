@@ -279,18 +279,9 @@ def show(
 
 
 COLUMNS: Mapping[str, bool] = {
-    "run": False,
-    "state": False,
-    "why": False,
-    "stage": True,
-    "step": False,
-    "left": False,
-    "tok/s/GPU": True,
-    "position": True,
-    "starts": False,
-    "age": False,
-    "restarts": True,
-}
+    "run": False, "state": False, "why": False, "stage": True, "step": False, "left": False,
+    "tok/s/GPU": True, "position": True, "starts": False, "age": False, "restarts": True,
+}  # fmt: skip
 """Columns, and whether only a wide terminal shows them."""
 
 

@@ -209,17 +209,10 @@ def _enum(_: Any, words: list[object], value: object, __: Schema) -> Found:
 @cache
 def _judge() -> Draft7Validator:
     keywords = {
-        "properties": _properties,
-        "pattern": _pattern,
-        "enum": _enum,
-        "additionalProperties": _additional,
-        "propertyNames": _names,
-        "required": _required,
-        "minProperties": _count,
-        "maxProperties": _count,
-        "dependencies": _dependencies,
-        "anyOf": _any_of,
-        "oneOf": _one_of,
-    }
+        "properties": _properties, "pattern": _pattern, "enum": _enum,
+        "additionalProperties": _additional, "propertyNames": _names, "required": _required,
+        "minProperties": _count, "maxProperties": _count, "dependencies": _dependencies,
+        "anyOf": _any_of, "oneOf": _one_of,
+    }  # fmt: skip
     judge: Draft7Validator = extend(Draft7Validator, keywords)(schema())  # type: ignore[no-untyped-call]
     return judge

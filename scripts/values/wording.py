@@ -29,13 +29,9 @@ _PAGE = r"^https?://(?:www\.)?(?:huggingface\.co|hf\.co)/(?:datasets/)?"
 _ROWS = r"\.(arrow|csv|jsonl?|parquet|tsv|txt)$"
 """Ends of the names of files with rows."""
 _TYPES = {
-    "object": "a map",
-    "array": "a list",
-    "string": "a text",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-}
+    "object": "a map", "array": "a list", "string": "a text", "boolean": "true or false",
+    "integer": "a whole number", "number": "a number",
+}  # fmt: skip
 
 
 def said(schema: Schema) -> str:

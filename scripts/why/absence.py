@@ -79,13 +79,9 @@ def _foreign_jobset(view: View) -> Facts | None:
 
 
 CONDITIONS: dict[str, Condition] = {
-    "no-cluster": _no_cluster,
-    "cluster-unreachable": _cluster_unreachable,
-    "cluster-error": _cluster_error,
-    "not-authenticated": _not_authenticated,
-    "jobset-api-missing": _jobset_api_missing,
-    "no-permission": _no_permission,
-    "run-ended-and-removed": _run_ended_and_removed,
-    "run-not-found": _run_not_found,
+    "no-cluster": _no_cluster, "cluster-unreachable": _cluster_unreachable,
+    "cluster-error": _cluster_error, "not-authenticated": _not_authenticated,
+    "jobset-api-missing": _jobset_api_missing, "no-permission": _no_permission,
+    "run-ended-and-removed": _run_ended_and_removed, "run-not-found": _run_not_found,
     "foreign-jobset": _foreign_jobset,
-}
+}  # fmt: skip

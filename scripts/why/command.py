@@ -17,21 +17,13 @@ from scripts.terminal import SCHEMA, print_json
 from scripts.why.reasons import Kind, Reason, explain
 
 COLOURS = {
-    Kind.WAITING: "yellow",
-    Kind.FAILING: "red",
-    Kind.FAILED: "bold red",
-    Kind.RUNNING: "green",
-    Kind.DONE: "green",
-    Kind.UNKNOWN: "magenta",
-}
+    Kind.WAITING: "yellow", Kind.FAILING: "red", Kind.FAILED: "bold red", Kind.RUNNING: "green",
+    Kind.DONE: "green", Kind.UNKNOWN: "magenta",
+}  # fmt: skip
 EXITS = {
-    Kind.WAITING: Exit.WAITING,
-    Kind.FAILING: Exit.FAILED,
-    Kind.FAILED: Exit.FAILED,
-    Kind.RUNNING: Exit.OK,
-    Kind.DONE: Exit.OK,
-    Kind.UNKNOWN: Exit.UNKNOWN,
-}
+    Kind.WAITING: Exit.WAITING, Kind.FAILING: Exit.FAILED, Kind.FAILED: Exit.FAILED,
+    Kind.RUNNING: Exit.OK, Kind.DONE: Exit.OK, Kind.UNKNOWN: Exit.UNKNOWN,
+}  # fmt: skip
 INDENT = 7
 """Columns of the longest kind."""
 

@@ -190,15 +190,8 @@ def _not_understood(view: View) -> Facts | None:
 
 
 CONDITIONS: dict[str, Condition] = {
-    "ranks-missing": _ranks_missing,
-    "held": _held,
-    "restarting": _restarting,
-    "stalled": _stalled,
-    "preparing": _preparing,
-    "loading": _loading,
-    "training": _training,
-    "pods-awaited": _pods_awaited,
-    "ending": _ending,
-    "running": _running,
+    "ranks-missing": _ranks_missing, "held": _held, "restarting": _restarting, "stalled": _stalled,
+    "preparing": _preparing, "loading": _loading, "training": _training,
+    "pods-awaited": _pods_awaited, "ending": _ending, "running": _running,
     "not-understood": _not_understood,
-}
+}  # fmt: skip

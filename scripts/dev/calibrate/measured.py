@@ -13,19 +13,10 @@ SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
 STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
 ENDS = ("_parallel_size", "batch_size", "_in_pipeline_split", "_pipeline_num_layers")
 NAMES = (
-    "packing",
-    "packing_length",
-    "max_length",
-    "sequence_parallel",
-    "attention_backend",
-    "cross_entropy_loss_fusion",
-    "cross_entropy_fusion_impl",
-    "target_modules",
-    "rlhf_type",
-    "use_precision_aware_optimizer",
-    "use_distributed_optimizer",
-    "task_type",
-)
+    "packing", "packing_length", "max_length", "sequence_parallel", "attention_backend",
+    "cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "target_modules", "rlhf_type",
+    "use_precision_aware_optimizer", "use_distributed_optimizer", "task_type",
+)  # fmt: skip
 """Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
 
 

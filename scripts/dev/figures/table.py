@@ -10,43 +10,18 @@ from scripts.dev.figures.measured import WHOLE, Run
 from scripts.dev.figures.predicted import BASE, Predicted
 
 PREDICTED = (
-    "GPU model",
-    "GPUs",
-    "file",
-    "trains",
-    "layout",
-    "recomputed",
-    "GiB of the GPU",
-    "tok/s/GPU",
+    "GPU model", "GPUs", "file", "trains", "layout", "recomputed", "GiB of the GPU", "tok/s/GPU",
     "measured",
-)
+)  # fmt: skip
 MEASURED = (
-    "run",
-    "result",
-    "layers",
-    "GPUs",
-    "packs a step",
-    "s/step, p95",
-    "tok/s/GPU",
-    "MFU",
-    "GiB",
-    "balance",
-    "first loss",
-    "against",
-)
+    "run", "result", "layers", "GPUs", "packs a step", "s/step, p95", "tok/s/GPU", "MFU", "GiB",
+    "balance", "first loss", "against",
+)  # fmt: skip
 
 HEADLINE = (
-    "run",
-    "result",
-    "Transformer Engine",
-    "our features",
-    "packs a step",
-    "steps",
-    "tok/s/GPU",
-    "with the reference, one epoch",
-    "MFU",
-    "GiB",
-)
+    "run", "result", "Transformer Engine", "our features", "packs a step", "steps", "tok/s/GPU",
+    "with the reference, one epoch", "MFU", "GiB",
+)  # fmt: skip
 ENOUGH = 10
 """Fewest steps of a headline figure."""
 SPLIT = "bench-4gpu-split"
