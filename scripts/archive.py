@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ("launchers.tar.bz2", "training.tar.bz2")
 """Their keys in the ConfigMaps: the second holds the packages ``SECOND``, the first the rest."""
 SECOND = (
-    "evaluation/", "gang/", "hang/", "plan/", "proof/", "reference/", "rehearsal/", "rules/", "stop/",
-    "training/", "upstream/",
+    "evaluation/", "gang/", "hang/", "plan/", "proof/", "reference/", "rehearsal/", "rules/",
+    "standby/", "stop/", "training/", "upstream/",
 )  # fmt: skip
 PLACES = tuple(f"charts/launcher-archive/{name}" for name in ARCHIVES)
 """Their paths in the chart."""

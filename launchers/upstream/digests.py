@@ -1,13 +1,14 @@
 """Adds the sources of installed packages to ``digests.json``, those that were read."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from launchers import PACKAGE
 from launchers.exits import Exit, LaunchError
 from launchers.system.atomic_file import replace
 from launchers.upstream import source
-from launchers.upstream.patches import FILE, Digests, Function
+from launchers.upstream.patches import FILE, SHORT, Digests, Function
 from launchers.upstream.versions import parse_version
 
 PROJECT = PACKAGE.parent / "pyproject.toml"
@@ -36,13 +37,23 @@ def write(functions: Iterable[Function]) -> list[str]:
         read = before.get(f.package, {}).get(f.module, {}).get(f.name, {})
         version = source.version(f.package).partition("+")[0]
         if version and source.file_of(f.module) is not None:
-            now = merged(read, version, source.digest(f.module, f.name))
+            now = merged(read, version, source.digest(f.module, f.name)[:SHORT])
             if list(now.values()) != list(read.values()):
                 added.append(f"{f.place} of {f.package} {version}")
             read = now
         made[f.package].setdefault(f.module, {})[f.name] = read
-    replace(FILE, json.dumps(made, indent=1) + "\n")
+    replace(FILE, text(made))
     return added
+
+
+def text(digests: Digests) -> str:
+    r"""Return the text of the file, a line for each function.
+
+    >>> text({"a": {"a.b": {"f": {"0": "1.0", "": "1.1"}}}}).split("\n")[3]
+    '   "f": {"0": "1.0", "": "1.1"}'
+    """
+    indented = json.dumps(digests, indent=1) + "\n"
+    return re.sub(r"\{\s*([^{}]*?)\s*\}", lambda m: f"{{{' '.join(m[1].split())}}}", indented)
 
 
 def merged(read: Mapping[str, str], version: str, digest: str) -> dict[str, str]:

@@ -19,8 +19,10 @@ from launchers.upstream.versions import parse_version
 
 FILE = Path(__file__).with_name("digests.json")
 Digests = dict[str, dict[str, dict[str, dict[str, str]]]]
-"""By distribution, module and qualified name: the releases that were read, by the SHA-256 of the
-source of the function; an empty digest stands for releases that do not have it."""
+"""By distribution, module and qualified name: the releases that were read, by the first ``SHORT``
+digits of the SHA-256 of the function's source; none stand for releases that do not have it."""
+SHORT = 16
+"""64 bits tell sources apart, and digests cannot be compressed in the chart's archive."""
 SOURCES: Digests = json.loads(FILE.read_text(encoding="utf-8"))
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
@@ -46,7 +48,7 @@ class Function:
 
     @property
     def read(self) -> Mapping[str, str]:
-        """Return the releases that were read, by the SHA-256 of the source."""
+        """Return the releases that were read, by the short digest of the source."""
         return SOURCES[self.package].get(self.module, {}).get(self.name, {})
 
 
@@ -115,7 +117,7 @@ class Verdict:
         """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
         found: dict[str, list[str]] = {}
         for f in (f for f in self.patch.functions if f not in self.unknown):
-            found.setdefault(f.package, []).append(f.read[self.digests[f.place]])
+            found.setdefault(f.package, []).append(f.read[self.digests[f.place][:SHORT]])
         return "; ".join(f"{name} {each}" for name in found for each in _common(found[name]))
 
     def error(self) -> LaunchError:
@@ -176,7 +178,7 @@ def judge(patch: Patch, accepted: str) -> Verdict:
     unknown = tuple(
         f
         for f in patch.functions
-        if digests[f.place] not in f.read or source.file_of(f.module) is None
+        if digests[f.place][:SHORT] not in f.read or source.file_of(f.module) is None
     )
     day = proved.date(patch.name, digests, os.environ) if unknown else ""
     if not unknown:

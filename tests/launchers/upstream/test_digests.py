@@ -17,7 +17,7 @@ OLD, NEW = Function("ms-swift", "swift.a", "old"), Function("ms-swift", "swift.a
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Digests:
     """Lay out a checkout whose ms-swift is 4.7.0; return the sources that were read before."""
-    read = {"old": {"0" * 64: "4.4.1 to 4.6.0"}, "unused": {"1" * 64: "4.4.1"}}
+    read = {"old": {"0" * 16: "4.4.1 to 4.6.0"}, "unused": {"1" * 16: "4.4.1"}}
     before: Digests = {"ms-swift": {"swift.a": read}, "transformers": {}}
     monkeypatch.setattr(digests, "FILE", tmp_path / "digests.json")
     (tmp_path / "digests.json").write_text(json.dumps(before))
@@ -36,7 +36,7 @@ def test_the_installed_release_is_added(here: Digests, tmp_path: Path) -> None:
     said = ["swift.a:new of ms-swift 4.7.0", "swift.a:old of ms-swift 4.7.0"]
     assert digests.write([OLD, NEW]) == said
     read = written(tmp_path)["ms-swift"]["swift.a"]
-    assert read == {"new": {"2" * 64: "4.7.0"}, "old": {"0" * 64: "4.4.1 to 4.6.0, 4.7.0"}}
+    assert read == {"new": {"2" * 16: "4.7.0"}, "old": {"0" * 16: "4.4.1 to 4.6.0, 4.7.0"}}
     assert digests.write([OLD, NEW]) == [], "the same again adds nothing"
 
 
