@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from launchers.exits import Exit
 from launchers.yaml_file import read_yaml
+from scripts.values.paths import walk
 
 Where = Literal["schema", "chart", "plan", "launcher"]
 """The part that refuses: Helm by the chart's ``values.schema.json``, or by its templates;
@@ -32,7 +33,8 @@ class Case:
     also: Sequence[str] = ()
     """Ids of the other refusals of the same round."""
     path: str = ""
-    """Key of the values, or name of the variable, that the refusal begins with."""
+    """Key of the values, or name of the variable, that the refusal begins with; an entry with one
+    value need not repeat its key."""
     gpu: str = ""
     """The GPU model that ``plan`` counts with."""
     code: Exit | None = None
@@ -57,7 +59,10 @@ def read(file: Path) -> list[Case]:
     """
     found = []
     for entry in read_yaml(file):
-        case = Case(subject=file.stem, **entry)
+        below = walk(entry["values"])
+        keys = [path for path, _, value in below if not value or not isinstance(value, dict | list)]
+        path = keys[0] if len(keys) == 1 else ""
+        case = Case(subject=file.stem, **{"path": path, **entry})
         if case.where not in get_args(Where):
             raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")
         if (case.code is not None) != (case.where == "launcher"):
