@@ -3,10 +3,10 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
-import { build } from "esbuild";
-import puppeteer from "puppeteer-core";
+import { build } from "esbuild-wasm";
+import { chromium } from "playwright-core";
 
-const [chromium, schemaFile, target] = process.argv.slice(2);
+const [executablePath, schemaFile, target] = process.argv.slice(2);
 // Text of a values file up to the cursor, and how far down the list the choice is moved.
 const files = {
   key: ["nodes: 2\nkueue:\n  queue: team-a\n  ", 2],
@@ -45,18 +45,17 @@ const server = createServer(async (request, response) => {
 });
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 
-const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"] });
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
 try {
   const schema = JSON.parse(await readFile(schemaFile, "utf-8"));
   await mkdir(target, { recursive: true });
   for (const [name, [text, down]] of Object.entries(files)) {
-    const page = await browser.newPage();
+    const page = await browser.newPage({ viewport: size });
     page.on("pageerror", (error) => console.error(`${name}: ${error.message}`));
-    await page.setViewport(size);
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await page.evaluate((given, content) => window.open_file(given, content), schema, text);
+    await page.evaluate(([given, content]) => window.open_file(given, content), [schema, text]);
     for (const wanted of ["suggestions", "description"]) {
-      await page.waitForFunction((shown) => window[shown](), { polling: 2000, timeout: 60000 }, wanted);
+      await page.waitForFunction((shown) => window[shown](), wanted, { polling: 2000, timeout: 60000 });
     }
     for (let step = 0; step < down; step++) await page.keyboard.press("ArrowDown");
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 1000)));
