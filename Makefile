@@ -73,10 +73,12 @@ EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
 CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform oras promql registry renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
-LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+LOCK := $(UV) pip compile --quiet --universal --generate-hashes --annotation-style line --python-version 3.11 \
 	--custom-compile-command "make locks"
+# What another lock, which is installed first, has already.
+BESIDE := sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p'
 # For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
-IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
+IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --annotation-style line --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # Tests whose result depends on SWIFT: flags, rules, packs, checkpoints and their resume. Patches are tested with all
 # releases in `make check`.
@@ -283,10 +285,13 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 		$(LOCK:3.11=3.12) -o tests/differential/requirements$$v.txt --no-deps tests/differential/requirements$$v.in; done
 	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
-	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers
+	@# swanlab takes an older protobuf
+	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers \
+		-c <(sed -n '/^protobuf/!s/^\([a-z0-9.-]*==[^ ]*\).*/\1/p' launchers/requirements-cpu.txt) \
+		$$($(BESIDE) launchers/requirements-cpu.txt | grep -v protobuf)
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
-		-c launchers/requirements-cpu.txt
+		-c launchers/requirements-cpu.txt $$($(BESIDE) scripts/requirements.txt)
 
 ##@ Release
 package: ## package the chart in dist/; equal sources give equal bytes
@@ -332,7 +337,7 @@ $(COMMAND): $(UV) scripts/requirements.txt pyproject.toml
 
 $(TESTS): $(COMMAND) tests/requirements.txt
 	@echo "setup: .venv, the tests"
-	@$(INSTALL) --python .venv -r tests/requirements.txt
+	@$(INSTALL) --python .venv -r scripts/requirements.txt -r tests/requirements.txt
 	@touch $@
 
 $(TRAIN): $(UV) launchers/requirements-cpu.txt
@@ -361,10 +366,10 @@ $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
 	@.venv/bin/python -m tests.engines.fetch
 	@touch $@
 
-$(TRACKERS): $(UV) tests/launchers/requirements-trackers.txt
-	@echo "setup: .tools/trackers, the libraries of W&B and SwanLab"
-	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/trackers
-	@$(INSTALL) --python .tools/trackers -r tests/launchers/requirements-trackers.txt
+$(TRACKERS): $(TRAIN) tests/launchers/requirements-trackers.txt
+	@echo "setup: .tools/trackers, the libraries of W&B and SwanLab beside .tools/train"
+	@rm -rf .tools/trackers
+	@$(INSTALL) --no-deps --python .tools/train --target .tools/trackers -r tests/launchers/requirements-trackers.txt
 	@touch $@
 
 $(STAMPS)/editor: tests/editor/package-lock.json

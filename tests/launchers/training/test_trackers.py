@@ -1,7 +1,7 @@
 """Trackers: one id over all attempts, and a library that fails never ends training.
 
-The tests with the real libraries run them in processes: wandb and swanlab in ``.tools/trackers``,
-TensorBoard in the training environment. A proxy on loopback that refuses all shows that none of
+The tests with the real libraries run them in processes of the training environment, wandb and
+swanlab from ``.tools/trackers``. A proxy on loopback that refuses all shows that none of
 them asks for another machine. The other tests use a library of this file.
 """
 
@@ -22,8 +22,10 @@ from scripts.helm import ROOT
 from tests.launchers.loopback import Silent, http_server
 from tests.launchers.training_environment import PYTHON, needs_training
 
-TRACKERS = ROOT / ".tools" / "trackers" / "bin" / "python"
-real = pytest.mark.skipif(not TRACKERS.exists(), reason="no .tools/trackers: run `make setup`")
+TRACKERS = ROOT / ".tools" / "trackers"
+real = pytest.mark.skipif(
+    not (TRACKERS / "wandb").exists(), reason="no .tools/trackers: run `make setup`"
+)
 CLOSED = "http://127.0.0.1:1"
 
 
@@ -217,11 +219,11 @@ def test_tensorboard_shows_both_attempts_as_one_curve(tmp_path: Path, proxy: Pro
 
 
 def attempt(home: Path, library: str, first: int, env: dict[str, str]) -> dict[str, Any]:
-    python = PYTHON if library == "tensorboard" else TRACKERS
-    command = [str(python), "-m", "tests.launchers.training.tracker_run", library, str(first)]
+    command = [str(PYTHON), "-m", "tests.launchers.training.tracker_run", library, str(first)]
     keys = {name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_"))}
     kept = {name: text for name, text in os.environ.items() if name not in keys}
     inside = {**kept, "HOME": str(home), "DPO_RUN_FOLDER": str(home), "NO_PROXY": "", **env}
+    inside["PYTHONPATH"] = os.pathsep.join((str(TRACKERS), str(ROOT)))
     done = subprocess.run(
         command, cwd=ROOT, env=inside, capture_output=True, text=True, check=False
     )
