@@ -20,8 +20,8 @@ from launchers.inputs.model_weights import (
     document,
     refusal,
 )
-from launchers.inputs.models import template, values
-from launchers.inputs.models.values import NAME
+from launchers.inputs.models import installed_class, template, values
+from launchers.inputs.models.installed_class import NAME
 from launchers.plan.model_config import EXPERTS, parse_config, quantization, text_config
 from launchers.storage import manifest
 from launchers.system import lookup
@@ -127,12 +127,15 @@ def unsuitable(config: Mapping[str, object], recipe: Recipe) -> tuple[str, str, 
         is_wrong = method not in _ON_MEGATRON
     else:
         is_wrong = method in _NEVER or (method in _BY_ADAPTER and not recipe.trains_adapter)
-    if not method or not is_wrong:
+    if method and is_wrong:
+        says = f"{recipe.model} has weights quantized by {method}, which cannot be trained"
+        by_adapter = method in _BY_ADAPTER and recipe.backend == "transformers"
+        remedy = "use the model in bf16" + (", or tuner_type: lora" if by_adapter else "")
+        return "model-quantized", says, remedy
+    if template.registers(recipe) or not (why := installed_class.refused(config)):
         return None
-    says = f"{recipe.model} has weights quantized by {method}, which cannot be trained"
-    by_adapter = method in _BY_ADAPTER and recipe.backend == "transformers"
-    remedy = "use the model in bf16" + (", or tuner_type: lora" if by_adapter else "")
-    return "model-quantized", says, remedy
+    remedy = f"copy the {NAME} of the model again, or write a value that its class takes"
+    return "model-config-class", f"{recipe.model}: {why}", remedy
 
 
 def _links(model: Path, name: str) -> None:

@@ -19,7 +19,7 @@ from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import client_for
 from launchers.inputs.model_files import unsuitable
 from launchers.inputs.model_weights import refusal
-from launchers.inputs.models.values import NAME
+from launchers.inputs.models.installed_class import NAME
 from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.system.threads import in_thread
 

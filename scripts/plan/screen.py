@@ -111,6 +111,7 @@ def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
     else:
         active = f", {model.active_parameters / 1e9:.2f} B active" if model.is_moe else ""
         sizes = f"{model.parameters / 1e9:.2f} B parameters{active}, {model.layers} layers"
+        sizes += "" if model.is_counted else ", as a usual decoder: its model_type is not known"
         yield f"{sizes} ({plan.job.model_config_source})"
     more = len(recipe.dataset) - 1
     yield f"dataset {recipe.dataset[0]}" + (f" and {more} more" if more else "")

@@ -48,8 +48,10 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     recipe = submission.recipe
     known = context(plan.job)
     broken = [*submission.refusals, *table.check(recipe.args, known)]
-    too_big = [] if broken else [*_gpu(plan), *_host(submission, plan)]
-    disk = [] if broken else _disk(submission, plan)
+    model = plan.job.model_config
+    is_guess = model is not None and not model.is_counted
+    too_big = [] if broken or is_guess else [*_gpu(plan), *_host(submission, plan)]
+    disk = [] if broken or is_guess else _disk(submission, plan)
     damaged, unread = _model(submission)
     doubts = [*map(str, table.warn(recipe.args, known)), *_doubts(submission, plan)]
     doubts += [
@@ -155,7 +157,8 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "
             "(kueue.topology), or every group across nodes is slower"
         )
-    if model := plan.job.model_config:
+    model = plan.job.model_config
+    if model is not None:
         gathers = states.gathers(plan.job.recipe)
         if plan.job.recipe.backend == "transformers" and model.is_moe and gathers:
             found.append(
@@ -166,8 +169,13 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     worst = _all_longest(plan)
     if worst is not None:
         found.append(worst)
-    if plan.job.model_config is not None and plan.job.model_config.unmodelled:
-        keys = ", ".join(plan.job.model_config.unmodelled)
+    if model is not None and not model.is_counted:
+        found.append(
+            "the sizes of models of its model_type are not known: parameters, memory and time are "
+            "those of a usual decoder, and refuse nothing; rehearse measures them"
+        )
+    elif model is not None and model.unmodelled:
+        keys = ", ".join(model.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
     if plan.lost_seconds is not None and plan.lost_seconds > LOST_SECONDS_WARNING:
         found.append(

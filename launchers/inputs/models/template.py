@@ -35,7 +35,6 @@ _MANY = 10
 """A model's own tokenizer has less than this part of its tokens beyond the embeddings."""
 _AGAIN = "copy or download it again (git lfs pull)"
 _REGISTRARS = ("external_plugins", "custom_register_path")
-"""Flags by which a user's code may register models and templates."""
 
 
 def check(folder: Path, name: str, config: Mapping[str, Any], recipe: Recipe) -> None:
@@ -157,7 +156,7 @@ def _template(
     if packs and not template and architecture in UNPACKED_ARCHITECTURES:
         says = f"ms-swift's template of {architecture} supports neither packing nor padding_free"
         return "template-packing", says, "remove recipe.args.packing and padding_free"
-    if any(key in recipe.args for key in _REGISTRARS) or _knows(folder.name, architecture):
+    if registers(recipe) or _knows(folder.name, architecture):
         return None
     types = [kind] if kind else TYPES.get(architecture, [])
     if len(types) > 1:
@@ -176,16 +175,22 @@ def _template(
     return None
 
 
+def registers(recipe: Recipe) -> bool:
+    """Return whether a user's code may register models, their configs and templates."""
+    return any(key in recipe.args for key in _REGISTRARS)
+
+
 def off_megatron(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
     """Return id, cause and remedy if mcore-bridge has no model type of the architecture.
 
     Source: ``swift/megatron/arguments/megatron_args.py``, after the download. A release of
     mcore-bridge that names one of the types is newer than the table.
     """
-    architecture, own = _architecture(config), (*_REGISTRARS, "model_type")
+    architecture = _architecture(config)
     if (
         architecture not in NOT_ON_MEGATRON
-        or any(key in recipe.args for key in own)
+        or registers(recipe)
+        or "model_type" in recipe.args
         or recipe.arg("bridge_backend") == "megatron-bridge"
     ):
         return None
@@ -209,9 +214,7 @@ def _architecture(config: Mapping[str, Any]) -> str:
 def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
     """Return id, cause and remedy if neither the image's transformers nor ms-swift has the type."""
     kind, own = str(config.get("model_type")), config.get("auto_map")
-    if (isinstance(own, dict) and "AutoConfig" in own) or any(
-        key in recipe.args for key in _REGISTRARS
-    ):
+    if (isinstance(own, dict) and "AutoConfig" in own) or registers(recipe):
         return None
     try:
         places = (package_folder("transformers") / "models/auto", swift_folder() / "model/models")

@@ -6,14 +6,13 @@ same configuration first (mcore-bridge).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchers.config.recipe import Recipe
+from launchers.inputs.models.installed_class import NAME
 from launchers.plan.model_config import EXPERTS, levels, text_config
 
-NAME = "config.json"
-"""The file of a model's architecture and sizes."""
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
 _COUNTS = (*_SIZES, *EXPERTS, "vocab_size", "num_key_value_heads", "intermediate_size")
 _WIDTHS = ("head_dim", "moe_intermediate_size")
@@ -25,6 +24,7 @@ _TYPED = re.compile(
     r"(?:bos|eos|pad)_token_id"
 )
 """Keys whose type many classes know; one that a class does not know may be a text."""
+_TOKENS = re.compile(r"(?:bos|eos|pad)_token_id")
 _OTHERS = re.compile(r"For(?:MaskedLM|PreTraining|TokenClassification|QuestionAnswering)$")
 """Classes without a causal output."""
 _ROPE = {
@@ -93,12 +93,17 @@ def _refused(
         for key, value in config.items():
             if isinstance(value, str) and _TYPED.fullmatch(key) and _AS_TEXT.fullmatch(value):
                 yield key, "is a text", f"write it without quotes: {key}: {value.lower()}"
+            if _TOKENS.fullmatch(key) and isinstance(value, list) and not _are_whole(value):
+                yield key, "is no list of numbers", f"write numbers without quotes: {key}: [2]"
         for key in ("dtype", "torch_dtype"):
             if isinstance(value := config.get(key), str) and not _DTYPES.fullmatch(value):
                 yield key, "is no type of torch", f"write {key}: bfloat16"
     for key in _SIZES if backend == "transformers" else ("max_position_embeddings", "vocab_size"):
         if key in sizes and sizes[key] is None:
             yield key, "transformers refuses", _WHOLE
+    heads, groups = sizes.get("num_attention_heads"), sizes.get("num_key_value_heads")
+    if isinstance(heads, int) and isinstance(groups, int) and groups and heads % groups:
+        yield "num_key_value_heads", f"does not divide num_attention_heads: {heads}", _COPY
     count = next((n for n in map(sizes.get, EXPERTS) if isinstance(n, int)), 0)
     if count and isinstance(chosen := sizes.get("num_experts_per_tok"), int) and chosen > count:
         yield "num_experts_per_tok", f"is more than its {count} experts", _COPY
@@ -116,6 +121,10 @@ def _refused(
     pad, rows = sizes.get("pad_token_id"), sizes.get("vocab_size")
     if backend == "transformers" and isinstance(pad, int) and isinstance(rows, int) and pad >= rows:
         yield "pad_token_id", f"is beyond vocab_size: {rows}", "write the id of a token, or null"
+
+
+def _are_whole(values: Sequence[object]) -> bool:
+    return all(isinstance(each, int) and not isinstance(each, bool) for each in values)
 
 
 def _rope(value: Any) -> str:

@@ -1,12 +1,16 @@
 """Values of config.json that transformers refuses are refused; others are not looked at."""
 
+import sys
+from importlib import util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from launchers.inputs.models import installed_class
 from tests.launchers import model_folder
 from tests.launchers.inputs.test_brought_folders import check, refused
+from tests.launchers.training_environment import PYTHON, needs_training
 
 YARN = {"rope_type": "yarn", "factor": 4.0}
 LLAMA = {"full_attention": {"rope_type": "llama3", "factor": 8.0}}
@@ -37,6 +41,8 @@ NUMBER, VALUE, CAUSAL = "model-config-number", "model-config-value", "model-not-
         ({"rope_parameters": LLAMA}, VALUE, "has no low_freq_factor, high_freq_factor"),
         ({"layer_types": ["full_attention"] * 3}, VALUE, "a list of 3"),
         ({"num_experts": 2, "num_experts_per_tok": 3}, VALUE, "more than its 2 experts"),
+        ({"num_attention_heads": 4, "num_key_value_heads": 3}, VALUE, "num_attention_heads: 4"),
+        ({"eos_token_id": ["2"]}, VALUE, "eos_token_id: [2]"),
         ({"architectures": ["BertForMaskedLM"]}, CAUSAL, "BertForMaskedLM"),
     ],
 )
@@ -73,3 +79,23 @@ def test_an_encoder_and_decoder_is_for_the_transformers_trainers_alone(model: Pa
 def test_what_is_taken_refuses_nothing(model: Path, config: dict[str, Any]) -> None:
     model_folder.write(model, **config)
     check(model)
+
+
+@needs_training
+def test_the_installed_class_judges_what_it_reads(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(model)  # not judged here: transformers is not installed
+    monkeypatch.setattr(util, "find_spec", lambda name: name)
+    monkeypatch.setattr(sys, "executable", str(PYTHON))
+    rope = {"rope_type": "ntk", "factor": 2.0, "rope_theta": 1e4}
+    for config, says in (
+        ({"num_hidden_layers": 1}, ""),
+        ({"rope_scaling": rope}, "(rope_scaling.rope_type)"),
+        ({"max_window_layers": "28"}, "max_window_layers"),
+    ):
+        made = {"model_type": "qwen3", "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
+        found = installed_class.refused(made | config)
+        assert (says in found) and bool(found) == bool(says)
+    own = {"AutoConfig": "a.B"}
+    assert installed_class.refused({"model_type": "qwen3", "head_dim": "x", "auto_map": own}) == ""
