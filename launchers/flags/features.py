@@ -197,6 +197,13 @@ FEATURES = (
         "megatron",
         wanted=grouped_experts.wanted,
     ),
+    # after ``grouped_product``, which uses the weights after they are ordered and wrapped
+    Feature(
+        "expert_order",
+        "training.experts.expert_order",
+        "megatron",
+        wanted=grouped_experts.orders_weights,
+    ),
     Feature("moved_rows", "training.experts.moved_rows", "megatron", wanted=grouped_experts.wanted),
     # after ``grouped_product``, whose frozen experts it uses
     Feature(

@@ -11,10 +11,20 @@ def wanted(recipe: Recipe) -> bool:
     return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
-def stacks_adapters(recipe: Recipe) -> bool:
-    """Return whether an adapter of grouped experts is trained whose weights can be stacked.
+def orders_weights(recipe: Recipe) -> bool:
+    """Return whether grouped experts are trained whose weights can lie in another order."""
+    return not recipe.trains_adapter and _has_forms(recipe)
 
-    Not with an optimizer that treats matrices in another way than stacks of them (Muon).
+
+def stacks_adapters(recipe: Recipe) -> bool:
+    """Return whether an adapter of grouped experts is trained whose weights can be stacked."""
+    return recipe.trains_adapter and _has_forms(recipe)
+
+
+def _has_forms(recipe: Recipe) -> bool:
+    """Return whether optimizer and checkpoints treat experts' weights alike in all forms.
+
+    Not an optimizer that treats matrices in another way than stacks of them (Muon).
     """
     fits = recipe.arg("optimizer", "adam") in ("adam", "sgd")
-    return recipe.trains_adapter and wanted(recipe) and fits and not any(map(recipe.is_on, _CUT))
+    return wanted(recipe) and fits and not any(map(recipe.is_on, _CUT))

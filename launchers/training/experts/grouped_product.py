@@ -78,9 +78,9 @@ def wrap_model(*given: Any, **named: Any) -> Any:
     models = _wrap(*given, **named)
     for model in models:
         if isinstance(model, DistributedDataParallel):
-            for name, module in model.named_modules():
+            for module in model.modules():
                 if isinstance(module, TEGroupedLinear):
-                    vars(module)["one_product"] = prepared(name, module, model)
+                    vars(module)["one_product"] = prepared(module, model)
     return models
 
 

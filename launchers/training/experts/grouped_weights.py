@@ -1,8 +1,8 @@
 """The weights of one layer's experts, and their products with the experts' rows.
 
 Rows are sorted by expert and ``splits`` holds the number of rows of each; a weight is [out, in].
-Products use ``torch._grouped_mm`` if all weights are contiguous in memory, otherwise Transformer
-Engine's grouped GEMM.
+Products use ``torch._grouped_mm`` if all weights follow each other in memory, otherwise
+Transformer Engine's grouped GEMM.
 """
 
 from __future__ import annotations
@@ -56,6 +56,17 @@ def weight_gradients(rows: torch.Tensor, grads: torch.Tensor, splits: list[int])
     return found
 
 
+def stack(parts: list[torch.Tensor]) -> torch.Tensor | None:
+    """Return equal tensors that follow each other in memory as one view; None if they do not."""
+    first = parts[0]
+    if len({each.untyped_storage().data_ptr() for each in parts}) > 1:
+        return None
+    begin, size = first.storage_offset(), first.numel()
+    if any(each.storage_offset() != begin + n * size for n, each in enumerate(parts)):
+        return None
+    return first.as_strided((len(parts), *first.shape), (size, *first.stride()))
+
+
 class Frozen:
     """Frozen weights: they are moved into one contiguous tensor, once."""
 
@@ -93,13 +104,19 @@ class Trained:
         self.unset = [None] * module.num_gemms
         self.owner = owner
         self.groups = [owner.param_to_bucket_group[weight] for weight in self.weights]
+        self.side = stack([weight.data for weight in self.weights])
+        self.gradients = stack([weight.main_grad for weight in self.weights])
 
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in]."""
+        if self.side is not None:
+            return product(rows, self.side.transpose(-2, -1), splits)
         return self._product(rows, splits, self.weights[0].shape[0], "TN")
 
     def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return the gradients of the rows, [tokens, in], of those of the outputs."""
+        if self.side is not None:
+            return product(grads, self.side, splits)
         return self._product(grads, splits, self.weights[0].shape[1], "NN")
 
     def _product(
@@ -122,43 +139,27 @@ class Trained:
     def accumulate(self, rows: torch.Tensor, grads: torch.Tensor, splits: list[int]) -> None:
         """Add each expert's grads^T rows to its weight's gradient and notify DDP.
 
-        Experts without rows are left out: their product is not zero on every GPU (pytorch #172439,
-        compute capability 10). With apex, ``gradient_accumulation_fusion`` adds the fp32 products
-        of the layers that stay upstream's; here each is rounded to bf16 before it is added, and
-        autograd does not see the weights, so that nothing is added twice.
+        With apex, ``gradient_accumulation_fusion`` adds the fp32 products of the layers that stay
+        upstream's; here each is rounded to bf16 before it is added, and autograd does not see the
+        weights, so that nothing is added twice.
         """
-        busy = [number for number, count in enumerate(splits) if count]
-        if busy:
-            found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
-            buffers = [self.weights[number].main_grad for number in busy]
+        found = weight_gradients(rows, grads, splits)
+        if self.gradients is not None:
+            self.gradients.add_(found)
+        else:
+            buffers = [weight.main_grad for weight in self.weights]
             # of one type: otherwise there is a kernel for each
-            parts = found.to(buffers[0].dtype).unbind()
-            torch._foreach_add_(buffers, [parts[number] for number in busy])
+            torch._foreach_add_(buffers, found.to(buffers[0].dtype).unbind())
         if self.owner.ddp_config.overlap_grad_reduce and self.groups[0].is_last_microbatch:
             for weight, group in zip(self.weights, self.groups, strict=True):
                 group.register_grad_ready(weight, self.owner.force_all_reduce)
 
 
-class Adapter(Trained):
-    """Weights of an adapter, stacked for each product because they are small.
-
-    With rank 8 they take 4 MiB, the layer they belong to 800 MiB.
-    """
-
-    def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
-        """Return [tokens, out] of rows, [tokens, in]."""
-        return product(rows, torch.stack(self.weights).transpose(-2, -1), splits)
-
-    def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
-        """Return the gradients of the rows, [tokens, in], of those of the outputs."""
-        return product(grads, torch.stack(self.weights), splits)
-
-
-def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
+def prepared(module: Any, owner: Any) -> Frozen | Trained | None:
     """Return a layer's weights for grouped products; None if the kernels do not support them.
 
     Supported are bf16 weights without bias that are either all frozen or all trained by ``owner``,
-    the DDP model in which the module has this name.
+    a DDP model.
     """
     config, own = module.config, weights(module)
     if module.use_bias or config.fp8 or config.fp4 or module.wgrad_store.delay_wgrad_compute():
@@ -173,4 +174,4 @@ def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
         return Frozen(module)
     if not all(weight.requires_grad and hasattr(weight, "main_grad") for weight in own):
         return None
-    return (Adapter if ".lora_" in name else Trained)(module, owner)
+    return Trained(module, owner)

@@ -5,7 +5,7 @@ mcore-bridge makes one weight for each expert (``tuners/lora.py``): Qwen3-30B-A3
 of the checkpoint, which is read at 1.7 ms an entry. Here they are stacked after upstream has
 initialised each, so that values and random states are upstream's: [experts, r, in] and
 [experts, out, r]. A checkpoint has the stack under upstream's key and global shape, of which
-upstream writes each expert as a part; the optimizer's state is in ``adapter_state.py``.
+upstream writes each expert as a part; the optimizer's state is in ``expert_state.py``.
 ``weight0`` and so on are views, by which mcore-bridge merges, reads and exports.
 
 Frozen experts and their adapter are one autograd function. A scaling that is a power of two
@@ -33,7 +33,7 @@ from torch import nn
 
 from launchers import logs
 from launchers.config.gpu_models import GROUPED_KERNELS
-from launchers.training.experts import adapter_state, adapter_switch, remade_rows
+from launchers.training.experts import adapter_switch, expert_state, remade_rows
 from launchers.training.experts.adapter_sum import add
 from launchers.training.experts.grouped_weights import (
     ALIGNED,
@@ -41,6 +41,7 @@ from launchers.training.experts.grouped_weights import (
     ends,
     product,
     weight_gradients,
+    weights,
 )
 from launchers.training.experts.remade_rows import Again
 
@@ -237,9 +238,8 @@ def update_layer(self: Any, adapter_name: str, *given: Any, **named: Any) -> Non
         if reason := why_not(module):
             _warn(reason)
             continue
-        for n in range(module.num_gemms):
-            setattr(getattr(module, f"weight{n}"), adapter_state.EXPERTS, module.num_gemms)
-        if adapter_state.STACKS.are_made:
+        expert_state.mark(weights(module), expert_state.STACKED)
+        if expert_state.STACKED in expert_state.MADE:
             stack(module)
 
 
@@ -263,7 +263,7 @@ def forward(self: Any, x: torch.Tensor, *given: Any, **named: Any) -> Any:
         splits = (*given, *named.values())[0]
         given = x, dropped, a.weight, b.weight, frozen, splits, scaling, remade_rows.again(x)
         return Adapted.apply(*given), None
-    if not (adapter_state.STACKS.are_made and is_plain(base, b)) or given or named:
+    if not (expert_state.STACKED in expert_state.MADE and is_plain(base, b)) or given or named:
         return _forward(self, x, *given, **named)
     if isinstance(base, TELayerNormColumnParallelLinear):
         base.return_layernorm_output = True
@@ -300,7 +300,7 @@ def sharded_state_dict(
 
     Upstream makes the entries of frozen experts, too, and drops them.
     """
-    is_stacked = (metadata or {}).get(adapter_state.MARK)
+    is_stacked = (metadata or {}).get(expert_state.STACKED)
     if not is_stacked or not isinstance(self.base_layer, TEGroupedLinear):
         return _sharded(self, prefix, sharded_offsets, metadata)
     found: dict[str, Any] = {}
@@ -320,4 +320,4 @@ def install() -> None:
     LoraParallelLinear.forward = forward
     LoraParallelLinear.sharded_state_dict = sharded_state_dict
     adapter_switch.install()
-    adapter_state.install(stacks=has_kernels)
+    expert_state.install(expert_state.STACKED, is_made=has_kernels)

@@ -53,7 +53,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     startup_megatron heartbeat background_save safetensors_last seal_megatron metrics_megatron
     first_step_megatron ledger_megatron nonfinite_megatron zero_gradient probe stop_megatron
     one_read device_read shard_writes early_plots checked_read engine_calls fused_norm grad_check
-    grouped_product moved_rows
+    grouped_product expert_order moved_rows
     pack_lengths tokens counted_head filler_mask
     """
     assert names(of) == loaded.split()

@@ -103,5 +103,5 @@ def test_a_proof_needs_a_workspace() -> None:
 def test_every_patch_has_a_differential_or_needs_a_gpu() -> None:
     without = set(BY_FEATURE) - set(cases.CASES)
     gpu = {p.feature for p in PATCHES if any(f.package == prove.GPU_ONLY for f in p.functions)}
-    adapters = {"merge_last", "stacked_adapters"}
-    assert without - gpu == adapters | {"pair_weights_transformers", "probe", "prompt_once"}
+    layers = {"merge_last", "stacked_adapters", "expert_order"}
+    assert without - gpu == layers | {"pair_weights_transformers", "probe", "prompt_once"}

@@ -61,6 +61,12 @@ def grouped(a: torch.Tensor, b: torch.Tensor, *, offs: torch.Tensor) -> torch.Te
     return torch.stack([a[:, i:j] @ b[i:j] if j > i else empty for i, j in spans])
 
 
+def gemms(weights: Any, rows: Any, out: Any, *_: Any, layout: str, **__: Any) -> None:
+    """Stand for Transformer Engine's grouped GEMM."""
+    sides = [each if layout == "NN" else each.T for each in weights]
+    out[0].copy_(torch.cat([part @ side for part, side in zip(rows, sides, strict=True)]))
+
+
 def enter(engine: Path) -> None:
     """Define megatron-core's grouped layers above the stand-in, then enter."""
     importlib.import_module("peft.tuners.lora")
@@ -73,7 +79,7 @@ def enter(engine: Path) -> None:
     exec(compile(ast.Module(classes, []), core.__file__, "exec"), vars(core))
     narrow_moments_ranks.enter(engine)
     products: Any = types.ModuleType("transformer_engine.pytorch.cpp_extensions")
-    products.general_grouped_gemm = None
+    products.general_grouped_gemm = gemms
     sys.modules[products.__name__] = products
     adapters: Any = importlib.import_module("mcore_bridge.tuners.lora")
     for name in [name for name in vars(adapters) if name.startswith("TE")]:

@@ -55,7 +55,7 @@ torch.cuda.get_device_capability = lambda: (MAJOR, 0)
 torch.manual_seed(7)
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
-from launchers.training.experts import grouped_product, remade_rows
+from launchers.training.experts import grouped_product, grouped_weights, remade_rows
 grouped_product.install()
 from swift.megatron.trainers import base
 exact = torch._grouped_mm
@@ -73,13 +73,19 @@ class Group:
 
 def wrapped(module, overlap=True):
     model = DistributedDataParallel()
-    model.fc1 = torch.nn.ModuleDict({"lora_A" if ADAPTER else "weights": module})
+    model.fc1 = module
     group = Group()
     model.param_to_bucket_group = {weight: group for weight in module.parameters()}
     model.ddp_config = SimpleNamespace(overlap_grad_reduce=overlap)
     model.force_all_reduce = False
-    for weight in module.parameters():
-        weight.main_grad = torch.zeros_like(weight, dtype=GRADS)
+    own = list(module.parameters())
+    gradients = torch.zeros(len(own), *own[0].shape, dtype=GRADS)
+    for weight, gradient in zip(own, gradients):
+        weight.main_grad = gradient if ORDERED else gradient.clone()
+    if ORDERED:
+        for weight, moved in zip(own, torch.stack([each.data for each in own])):
+            weight.data = moved
+        grouped_weights.general_grouped_gemm = None
     base.wrap_model(None, [model])
     return group
 
@@ -116,20 +122,20 @@ print(json.dumps({
 
 
 def seen(
-    folder: Path, program: str, major: int = 9, grads: str = "torch.bfloat16", adapter: bool = False
+    folder: Path, program: str, major: int = 9, grads: str = "torch.bfloat16", ordered: bool = False
 ) -> Any:
-    """Run a program; its layer is the model's own or an adapter's."""
+    """Run a program; the weights of its layer follow each other in memory or do not."""
     begin = BEGIN.replace("MAJOR", str(major)).replace("GRADS", grads)
-    begin = begin.replace("ADAPTER", str(adapter))
+    begin = begin.replace("ORDERED", str(ordered))
     return json.loads(fake_upstream.run(folder, begin + program, FILES))
 
 
-@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("grads", ["torch.bfloat16", "torch.float32"])
 def test_gradients_are_autograds_and_their_owner_hears_once_a_step(
-    tmp_path: Path, grads: str, adapter: bool
+    tmp_path: Path, grads: str, ordered: bool
 ) -> None:
-    found = seen(tmp_path, COMPARE, grads=grads, adapter=adapter)
+    found = seen(tmp_path, COMPARE, grads=grads, ordered=ordered)
     assert found["said"] is None and found["empty"] == 0
     assert found["worst"] < 0.02  # bf16
     assert found["ready"] and all(found["left"])
@@ -186,16 +192,16 @@ def test_frozen_weights_are_moved_side_by_side_and_give_the_rows_gradient_alone(
     assert found == {"said": None, "same": True, "moved": True, "untouched": True, "kept": 0}
 
 
-@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("ordered", [False, True])
 def test_weights_are_trained_also_where_their_rows_need_no_gradient(
-    tmp_path: Path, adapter: bool
+    tmp_path: Path, ordered: bool
 ) -> None:
     program = """
 wrapped(module)
 module(rows.detach(), splits)[0].backward(grad)
 print(json.dumps([float(weight.main_grad.float().norm()) for weight in module.parameters()]))
 """
-    first, empty, *others = seen(tmp_path, program, adapter=adapter)
+    first, empty, *others = seen(tmp_path, program, ordered=ordered)
     assert empty == 0 and min(first, *others) > 0
 
 
@@ -210,11 +216,11 @@ print(json.dumps([said, list(out.shape), list(rows.grad.shape), untouched]))
 """
 
 
-@pytest.mark.parametrize(("trained", "adapter"), [("True", True), ("False", False)])
+@pytest.mark.parametrize(("trained", "ordered"), [("True", True), ("False", False)])
 def test_a_gpu_to_which_no_token_comes_has_nothing_to_multiply(
-    tmp_path: Path, trained: str, adapter: bool
+    tmp_path: Path, trained: str, ordered: bool
 ) -> None:
-    found = seen(tmp_path, NOTHING.replace("TRAINED", trained), adapter=adapter)
+    found = seen(tmp_path, NOTHING.replace("TRAINED", trained), ordered=ordered)
     assert found == [None, [0, 24], [0, 16], True]
 
 

@@ -1,4 +1,4 @@
-"""Stacked adapters train, save and resume as one weight an expert does, bit by bit, on CPU."""
+"""Stacked adapters and ordered experts train, save and resume as upstream's do, bit by bit."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,12 @@ from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import NEXT, PINNED, Stack
 
 RELEASE = "2.16.1"
-CASES, EXPERTS = ("shipped", "scaling of 3", "buckets", "clipped"), 8
-"""As of ``adapter_ranks.py``."""
+ADAPTERS, TRAINED = (
+    ("shipped", "scaling of 3", "buckets", "clipped"),
+    ("trained", "trained, buckets"),
+)
+EXPERTS = 8
+"""As of ``expert_ranks.py``."""
 NAMES = ("a rank of 12", "a bias", "fp8", "not bf16")
 LEFT = {"shipped": [True, True], **dict.fromkeys(NAMES, [False, False]), "view": True}
 FORMS = ("False in False", "False in True", "True in False", "True in True")
@@ -25,7 +29,7 @@ pytestmark = [
 
 
 def found(stack: Stack, ep: int, folder: Path) -> list[dict[str, Any]]:
-    module = "tests.launchers.training.experts.adapter_ranks"
+    module = "tests.launchers.training.experts.expert_ranks"
     words = str(folder), str(ENGINES / RELEASE), str(ep)
     return ranks_on_cpu.reports(module, *words, stack=stack)
 
@@ -41,13 +45,14 @@ def test_both_forms_have_the_same_bits_and_each_resumes_the_other(
         assert rank.pop("left") == LEFT
         assert rank.pop("plain") == [True, True]
         assert rank.pop("remade")
-        assert tuple(rank) == CASES
+        assert tuple(rank) == ADAPTERS + TRAINED
         for case, seen in rank.items():
             assert seen["first"], case
             assert seen["merged"] or case == "clipped", case
             assert all(same for same, _ in seen["loaded"].values()), case
-            # weights and extra states of four layers' experts, and a weight
-            assert seen["entries"] == [4 * 2 * EXPERTS // ep + 1, 4 + 1]
+            # weights and extra states of two layers' experts, or of four adapters', and a weight
+            entries = [4 * 2 * EXPERTS // ep + 1, 4 + 1]
+            assert seen["entries"] == (entries if case in ADAPTERS else 2 * [entries[0] // 2 + 1])
             if case != "clipped":  # where the norm's last bit scales all gradients
                 assert seen["trained"], case
                 assert seen["loaded"] == dict.fromkeys(FORMS, [True, True]), case

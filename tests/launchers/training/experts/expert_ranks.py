@@ -1,7 +1,8 @@
-"""Ranks with mcore-bridge's adapters of experts and megatron-core's distributed optimizer, on CPU.
+"""Ranks with experts, mcore-bridge's adapters of them and megatron-core's optimizer, on CPU.
 
-``-m tests.launchers.training.experts.adapter_ranks FOLDER ENGINE EP``: trains adapters as upstream
-makes them and stacked, saves both, and loads each in both forms. ENGINE is a folder with the source
+``-m tests.launchers.training.experts.expert_ranks FOLDER ENGINE EP``: trains adapters as upstream
+makes them and stacked, and experts as upstream lays them and in order, saves both, and loads each
+in both forms. ENGINE is a folder with the source
 of a release of Transformer Engine, EP the number of ranks that share the experts. Adapters, DDP,
 optimizer, checkpoints and ``TEGroupedLinear`` with its parts of a checkpoint are upstream's own.
 Transformer Engine's ``GroupedLinear`` below it is a stand-in, and both forms multiply expert by
@@ -36,13 +37,16 @@ CASES: dict[str, dict[str, Any]] = {
     "buckets": {"overlaps": True},
     # the norm is a sum over other tensors
     "clipped": {"clip": 0.5},
+    # all weights, without adapters
+    "trained": {"adapts": False},
+    "trained, buckets": {"adapts": False, "overlaps": True},
 }
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
-    """Frozen experts with adapters, and a weight that all ranks have."""
+    """Experts, frozen if they have adapters, and a weight that all ranks have."""
 
-    def __init__(self, config: Any, scaling: float) -> None:
+    def __init__(self, config: Any, scaling: float, adapts: bool) -> None:
         super().__init__()
         core: Any = importlib.import_module("megatron.core.extensions.transformer_engine")
         lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
@@ -56,10 +60,12 @@ class Model(torch.nn.Module):  # type: ignore[misc]
             ("linear_fc2", core.TERowParallelGroupedLinear, (MIDDLE, IN)),
         ):
             base = kind(local, *sizes, **shared)
-            base.requires_grad_(False)
             base.is_expert = True  # as mcore_bridge/model/register.py
-            alpha = {"r": RANK, "lora_alpha": scaling * RANK}
-            setattr(self, name, lora.LoraParallelLinear(base, "default", **alpha))
+            if adapts:
+                base.requires_grad_(False)
+                alpha = {"r": RANK, "lora_alpha": scaling * RANK}
+                base = lora.LoraParallelLinear(base, "default", **alpha)
+            setattr(self, name, base)
 
     def forward(self, rows: Any, splits: list[int]) -> Any:
         """Return the experts' outputs of rows that are sorted."""
@@ -77,6 +83,16 @@ class Model(torch.nn.Module):  # type: ignore[misc]
             module = getattr(self, name)
             found |= module.sharded_state_dict(f"{name}.", (), metadata)
         return {name: each for name, each in found.items() if ".base_layer." not in name}
+
+
+def expert_state() -> Any:
+    return importlib.import_module("launchers.training.experts.expert_state")
+
+
+def layers(model: Any) -> list[Any]:
+    """Return the layers of experts."""
+    own = (model.linear_fc1, model.linear_fc2)
+    return [getattr(each, "base_layer", each) for each in own]
 
 
 def noted(rows: torch.Tensor) -> torch.Tensor:
@@ -97,21 +113,29 @@ def configured(ep: int) -> Any:
 
 
 def make(
-    ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0
+    ep: int, scaling: float = 4.0, overlaps: bool = False, clip: float = 0.0, adapts: bool = True
 ) -> tuple[Any, Any]:
     core: Any = importlib.import_module("megatron.core.distributed")
     optimizers: Any = importlib.import_module("megatron.core.optimizer")
     trainer: Any = importlib.import_module("swift.megatron.trainers.base")
+    weights: Any = importlib.import_module("launchers.training.experts.grouped_weights")
     config = configured(ep)
     torch.manual_seed(1)
-    module = Model(config, scaling)
+    module = Model(config, scaling, adapts)
     ddp = core.DistributedDataParallelConfig(
         **{"use_distributed_optimizer": True, "grad_reduce_in_fp32": True},
         **{"overlap_grad_reduce": overlaps, "bucket_size": 3000 if overlaps else None},
     )
-    trainer.made = core.DistributedDataParallel(config, ddp, module)
-    [model] = trainer.wrap_model()
-    assert vars(module.linear_fc1.base_layer)["one_product"], "the frozen experts are not prepared"
+    trainer.wrap = lambda module: core.DistributedDataParallel(config, ddp, module)
+    [model] = trainer.wrap_model(None, [module])
+    for each in layers(module):
+        own = vars(each)["one_product"]
+        if adapts:
+            assert isinstance(own, weights.Frozen)
+        elif expert_state().MADE:
+            assert own.side is not None and own.gradients is not None
+        else:
+            vars(each).pop("one_product")
     chosen = optimizers.OptimizerConfig(
         **{"optimizer": "adam", "lr": 1e-2, "bf16": True, "use_distributed_optimizer": True},
         **{"weight_decay": 0.1, "clip_grad": clip, "params_dtype": BF16},
@@ -122,7 +146,7 @@ def make(
 def train(optimizer: Any, model: Any, steps: int, seed: int) -> list[float]:
     """Train on random rows, with experts that get none; return each step's gradient norm."""
     torch.manual_seed(seed)
-    local, norms = model.module.linear_fc1.base_layer.num_gemms, []
+    local, norms = layers(model.module)[0].num_gemms, []
     for _ in range(steps):
         model.zero_grad_buffer()
         for last in (False, True):
@@ -170,7 +194,7 @@ def merged(every: list[dict[str, torch.Tensor]], ep: int) -> dict[str, torch.Ten
     found: dict[str, torch.Tensor] = {}
     for rank, own in enumerate(every):
         for name, value in own.items():
-            key = f"{name} on {rank}" if ep > 1 and "lora" in name else name
+            key = name if ep == 1 or name.endswith("first") else f"{name} on {rank}"
             kept = found.get(key, value)
             found[key] = torch.where(kept.isnan(), value, kept)
     assert not any(value.isnan().any() for value in found.values())
@@ -186,7 +210,6 @@ def split(name: str, value: torch.Tensor) -> dict[str, torch.Tensor]:
 def save(optimizer: Any, model: Any, folder: Path) -> int:
     """Save as ms-swift does; return the number of the model's entries."""
     core: Any = importlib.import_module("megatron.core.dist_checkpointing")
-    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
     utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
     metadata = utils.get_sharded_sd_metadata(None) | {"dp_cp_group": dist.group.WORLD}
     folder.mkdir(exist_ok=True)
@@ -199,16 +222,15 @@ def save(optimizer: Any, model: Any, folder: Path) -> int:
     assert writes is not None and writes.has_copied
     writes.start(STEPS, lambda: None, lambda _: None)
     if dist.get_rank() == 0:
-        (folder / "form.json").write_text(json.dumps(bool(metadata.get(state_module.MARK))))
+        (folder / "forms.json").write_text(json.dumps(metadata | {"dp_cp_group": None}))
     dist.barrier()
     return entries
 
 
 def load(optimizer: Any, model: Any, folder: Path) -> None:
     core: Any = importlib.import_module("megatron.core.dist_checkpointing")
-    state_module: Any = importlib.import_module("launchers.training.experts.adapter_state")
-    marks = {state_module.MARK: True} if json.loads((folder / "form.json").read_text()) else {}
-    metadata = METADATA | marks | {"dp_cp_group": dist.group.WORLD}
+    metadata = json.loads((folder / "forms.json").read_text())
+    metadata |= {"dp_cp_group": dist.group.WORLD}
     wanted = {"model": model.module.sharded_state_dict(metadata=metadata)}
     wanted["optimizer"] = optimizer.sharded_state_dict(wanted, metadata=metadata, is_loading=True)
     found = core.load(wanted, str(folder), strategies()[1])
@@ -236,12 +258,19 @@ def start(engine: Path, ep: int) -> Any:
     utils: Any = importlib.import_module("swift.megatron.utils.megatron_lm_utils")
     utils.get_sharded_sd_metadata = lambda _: dict(METADATA)
     trainer: Any = importlib.import_module("swift.megatron.trainers.base")
-    trainer.wrap_model = lambda: [trainer.made]
+    trainer.wrap_model = lambda _, models: [trainer.wrap(each) for each in models]
     importlib.import_module("launchers.training.experts.grouped_product").install()
     importlib.import_module("launchers.training.saving.save_megatron").install()
     store: Any = dist.distributed_c10d._get_default_store()
     background.enable(Writes(dist.get_rank(), dist.get_world_size(), store))
     return importlib.import_module("launchers.training.experts.stacked_adapters")
+
+
+def forms(*, are_made: bool) -> None:
+    """Have both of our forms or none."""
+    state = expert_state()
+    state.MADE.clear()
+    state.MADE.update({state.STACKED, state.ORDERED} if are_made else ())
 
 
 class Case:
@@ -259,7 +288,7 @@ class Case:
 
     def switch(self, is_stacked: bool) -> None:
         """Stack; otherwise behave as on a GPU without the kernel."""
-        self.ours.adapter_state.STACKS.are_made = is_stacked
+        forms(are_made=is_stacked)
         vars(torch.cuda)["get_device_capability"] = lambda *_: (9 if is_stacked else 8, 0)
 
     def run(self, is_stacked: bool) -> None:
@@ -273,7 +302,8 @@ class Case:
         background.finish()
         dist.barrier()
         for module in (model.module.linear_fc1, model.module.linear_fc2):
-            module.merge()
+            if self.options.get("adapts", True):
+                module.merge()
         names = model.module.named_parameters()
         self.merged[is_stacked] = {n: w.detach().clone() for n, w in names if "base_layer" in n}
 
@@ -292,6 +322,7 @@ class Case:
         self.run(False)
         if not hasattr(self.ours, "is_installed"):
             self.ours.install()
+            importlib.import_module("launchers.training.experts.expert_order").install()
             self.ours.is_installed = True
         self.switch(True)
         self.run(True)
@@ -323,7 +354,7 @@ def layer(rank: int = RANK, bias: bool = False, **changes: Any) -> Any:
 
 def left(ours: Any) -> dict[str, Any]:
     """Return which layers are left to upstream, and whether a view is of the stack."""
-    ours.adapter_state.STACKS.are_made = True
+    forms(are_made=True)
     layers = {
         "shipped": layer(),
         "a rank of 12": layer(rank=12),
@@ -346,7 +377,7 @@ def left(ours: Any) -> dict[str, Any]:
 
 def plain(ours: Any, scaling: float) -> bool:
     """Return whether an adapter of attention has upstream's outputs and gradients."""
-    ours.adapter_state.STACKS.are_made = True
+    forms(are_made=True)
     lora: Any = importlib.import_module("mcore_bridge.tuners.lora")
 
     def forward(self: Any, rows: Any) -> Any:
