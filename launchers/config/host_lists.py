@@ -7,8 +7,12 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 
-_LISTS = ("SM_HOSTS", "AZ_BATCH_NODE_LIST", "AZ_BATCH_HOST_LIST", "LSB_HOSTS", "LSB_MCPU_HOSTS")
-"""Of SageMaker, Azure Batch and LSF (a host for each slot, or with its slots)."""
+_LISTS = re.compile(
+    r"(SM|LSB|LSB_MCPU|VC_\w+)_HOSTS|CLUSTER_SPEC"
+    r"|(?!SLURM_)(\w+_)?(NODE|HOST|WORKER|TRAINER)S?_?(LIST|IPS|HOSTNAMES|ENDPOINTS)"
+)
+"""Of SageMaker, LSF (a host for each slot, or with its slots), Volcano, Vertex AI, Azure Batch, TPU
+hosts, SkyPilot, dstack, Paddle and others."""
 _FILES = re.compile(r"[A-Z]\w*_(NODE|HOST)_?FILE|BATCH_HOSTS_FILE")
 """Files of a host a line: PBS, OAR, Cobalt, Grid Engine, LSF and Google's Batch name them so."""
 _HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
@@ -18,7 +22,7 @@ _PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
 
 def listed_hosts(env: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """Return the hosts that variables list, by name; none of a file that cannot be read."""
-    found = {name: _hosts(env[name]) for name in (*_LISTS, "CLUSTER_SPEC") if env.get(name)}
+    found = {name: _hosts(env[name]) for name in sorted(env) if _LISTS.fullmatch(name)}
     return found | {name: _lines(env[name]) for name in sorted(env) if is_host_file(env, name)}
 
 

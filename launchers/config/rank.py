@@ -26,21 +26,26 @@ _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _COUNTED = ("auto", "gpu")
 """torchrun's words for one process for each GPU; without a GPU it refuses the second."""
+_ONE = "NODE|HOST|MACHINE|REPLICA|INSTANCE|POD"
 _NODES = re.compile(
-    r"DPO_NODES|(\w+_)?(NUM_(NODE|HOST|MACHINE|REPLICA)S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
-    r"|(NODE|HOST|MACHINE|REPLICA)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
-    r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD)_WORKER_NUM|NGC_ARRAY_SIZE|_CONDOR_NPROCS|PAI_TASK_ROLE_\w+_TASK_COUNT"
+    rf"DPO_NODES|(?!\w*ARRAY_)(\w+_)?(NUM_({_ONE})S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
+    rf"|({_ONE}|TASK)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
+    r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD|VC)_WORKER_NUM|NGC_ARRAY_SIZE|_CONDOR_NPROCS"
 )
 """Variables that count nodes: of Slurm, PBS, Flux, SGE, SkyPilot, dstack, Azure ML, AWS Batch,
-ModelArts, Taiji, Lepton, OpenPAI, Beaker and others. With ``NODE_RANK`` one number is enough."""
-_INDEX = re.compile(r"(?!CI_)(\w+_)?(NODE|HOST|MACHINE|REPLICA|WORKER|POD|GLOBAL)_(RANK|INDEX)")
+ModelArts, Taiji, Lepton, OpenPAI, Beaker, Volcano, the Batch of Google and others; not of arrays,
+whose jobs are separate runs. With ``NODE_RANK`` one number is enough."""
+_INDEX = re.compile(
+    rf"(?!CI_|\w*ARRAY_)(\w+_)?(({_ONE}|WORKER|GLOBAL|ALLOC|TASK|MEMBER|PEER)_(RANK|INDEX|ORDINAL)"
+    r"|(NODE|WORKER|RANK)_ID)"
+)
 """Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
 _UNREAD = (
     "JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
     "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX",
     "AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG",
     "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID", "DET_RENDEZVOUS_INFO",
-    "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC",
+    "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC", "RANK_ID", "RANK_TABLE_FILE",
 )  # fmt: skip
 """Variables by which starters let a process know which one it is; the launcher does not read them:
 one of several nodes would take itself for the only one."""
@@ -199,6 +204,7 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
         if nodes > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
     others = [name for name in sorted(env) if _INDEX.fullmatch(name) and env[name] not in ("", "0")]
+    others = [name for name in others if not name.endswith("_ID") or env[name].isdecimal()]
     others += [name for name in sorted(env) if is_host_file(env, name)]
     for name in () if stated else (*filter(env.get, _UNREAD), *others):
         raise _incomplete(f"{name}={env[name]} without a number of nodes")

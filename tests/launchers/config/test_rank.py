@@ -175,6 +175,11 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"ACME_WORKER_INDEX": "1"}, "launch-incomplete", "ACME_WORKER_INDEX=1"),
         ({"MACHINE_RANK": "1"}, "launch-incomplete", "MACHINE_RANK=1"),
         ({"GLOBAL_RANK": "1"}, "launch-incomplete", "GLOBAL_RANK=1"),
+        ({"NOMAD_ALLOC_INDEX": "1"}, "launch-incomplete", "NOMAD_ALLOC_INDEX=1"),
+        ({"TPU_WORKER_ID": "1"}, "launch-incomplete", "TPU_WORKER_ID=1"),
+        (of("RANK_ID=0 RANK_SIZE=2"), "launch-incomplete", "RANK_ID=0"),
+        (of("TPU_WORKER_ID=0 TPU_WORKER_HOSTNAMES=a,b"), "launch-incomplete", "HOSTNAMES=a,b"),
+        ({"SKYPILOT_NODE_IPS": "10.0.0.4\n10.0.0.5"}, "launch-incomplete", "SKYPILOT_NODE_IPS"),
         ({"SM_HOSTS": '["a-1","a-2"]'}, "launch-incomplete", "SM_HOSTS="),
         ({"AZ_BATCH_NODE_LIST": "10.0.0.4;10.0.0.5"}, "launch-incomplete", "AZ_BATCH_NODE_LIST"),
         ({"LSB_HOSTS": "h1 h1 h2"}, "launch-incomplete", "LSB_HOSTS=h1 h1 h2"),
@@ -230,7 +235,7 @@ NNODE PADDLE_TRAINERS_NUM GROUP_WORLD_SIZE MLP_WORKER_NUM SKYPILOT_NUM_NODES AZU
 NODE_NUM PBS_NUM_NODES MA_NUM_HOSTS CROSS_SIZE HOROVOD_CROSS_SIZE NGC_ARRAY_SIZE FLUX_JOB_NNODES
 NODE_COUNT AWS_BATCH_JOB_NUM_NODES ARNOLD_WORKER_NUM DSTACK_NODES_NUM HOST_NUM
 _CONDOR_NPROCS LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT BEAKER_REPLICA_COUNT
-BT_GROUP_SIZE
+BT_GROUP_SIZE CLOUD_RUN_TASK_COUNT BATCH_TASK_COUNT VC_WORKER_NUM NUM_INSTANCES
 """
 
 
@@ -271,6 +276,8 @@ def test_the_hosts_of_a_job_are_counted_in_its_file(tmp_path: Path, name: str) -
         of("CI_NODE_INDEX=1 PLX_REPLICA_INDEX=0 PLX_NUM_REPLICAS=1"),
         {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
         {"LSB_HOSTS": "h1 h1", "NUM_NODES": "auto"},
+        of("NOMAD_ALLOC_INDEX=0 TPU_WORKER_ID=0 TPU_WORKER_HOSTNAMES=localhost NODE_ID=i-0a1b"),
+        of("SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_ID=3 PBS_ARRAY_INDEX=3 NUM_WORKERS=8"),
         vertex("a:2222"),
     ],
 )
