@@ -10,7 +10,6 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Launch
 from launchers.exits import USER, Exit, FailureClass, LaunchError
-from launchers.flags.command_line import Inputs
 from launchers.plan.footprint import kept, save_every
 from launchers.rehearsal import result as report
 from launchers.rehearsal.figures import Context, judge
@@ -80,9 +79,7 @@ def observing(launch: Launch, folder: Path) -> Iterator[Mapping[str, str]]:
         ) from error
 
 
-def finish(
-    launch: Launch, recipe: Recipe, inputs: Inputs, digest: str, env: Mapping[str, str]
-) -> None:
+def finish(launch: Launch, recipe: Recipe, digest: str) -> None:
     """Read the export back, report, and remove checkpoints and export (on rank 0).
 
     Nothing happens without ``launch.rehearse``.

@@ -127,7 +127,7 @@ class Restarts:
             is_cascade=error.id in NO_CAUSE,
             is_external=error.id == EXTERNAL,
         )
-        answer = peers.restarts.agree(ended, peers.lost, partial(self._decide, failed))
+        answer = peers.restarts.agree(ended, peers.lost, partial(self._begin, failed))
         if isinstance(answer, Begin):
             logs.info("restart in place", attempt=answer.attempt, resume=answer.resume)
             return answer
@@ -138,8 +138,8 @@ class Restarts:
             peers.record_loss(answer.loss)
         raise peers.loss.error() if peers.loss is not None else error
 
-    def _decide(self, failed: float, first: Ended) -> Begin | str:
-        """Decide on rank 0, once no rank has a training process left.
+    def _begin(self, failed: float, first: Ended) -> Begin | str:
+        """Begin another attempt on rank 0, once no rank has a training process; or say why not.
 
         ``failed`` is Unix time.
         """

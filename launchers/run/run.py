@@ -4,12 +4,13 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 from launchers import logs, version
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Launch, Settings
+from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.evaluation.benchmarks import measure, refuse_unknown
 from launchers.evaluation.evaluations import Measure
@@ -77,156 +78,151 @@ def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: f
     launch, reports = settings.launch, settings.reports
     exported = exporting(launch.work.progress, reports.metrics_port)
     with run_lease.alone(launch), exported, notifying(launch, reports):
-        _lead(settings, recipe, env, deadline)
+        rank = _Lead.checked(settings, recipe, env)
+        progress, leader = rank.progress, rank.leader
+        if launch.local is not None and not recipe.saves_in_background:
+            why = "no checkpoint is written in background"
+            logs.warning("localCheckpoints is not used", why=why)
+        with leaving(leader), reporting(progress, leader.peers), beating(progress):
+            prepared = rank.prepare()
+            trained = rank.settle()
+            leader.announce("train")
+            progress.begin("train")
+            with during("train"):
+                decision, start = rank.gather(trained, prepared, deadline)
+                if decision.skip:
+                    rank.pass_over(decision.skip)
+                else:
+                    last = rank.train(trained, decision.attempt, start)
+                    rank.export(trained, prepared, decision, last)
+                rehearse.finish(launch, recipe, rank.preflight.own.digest)
+            progress.finish("succeeded", leader.peers.agreement.ends)
 
 
-def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
-    launch, hello = settings.launch, Hello.of_run(settings, recipe)
-    rehearse.begin(launch, hello.digest)
-    if settings.training.budget.gpu_minutes < math.inf:
-        record = launch.work.progress
-        known_object(record, "restore it; without it the budget is counted from 0 again")
-    progress = Progress(path=launch.work.progress, run=launch.run, digest=hello.digest)
-    preflight = Preflight.of_run(settings, recipe, hello, env)
+@dataclass(frozen=True)
+class _Lead:
+    """Rank 0 of a run that may work, and what it does, one method after the other."""
 
-    # Check: refuse what cannot work, before anything is downloaded.
-    with reporting(progress):
-        inputs = inputs_of(settings, recipe)
-        check_recipe(settings, recipe, inputs)
-        refuse_choice(env)
-        refuse_unknown(launch, env)
-        preflight.local(plan_file.record(settings, recipe, inputs, env))
-        progress.mark("checks")
-        leader = Leader(hello, settings.gang.port)
-        leader.peers.agreement.over = partial(_spent, settings, progress)
-        run_lease.before_end(leader.give_up)
-    if launch.local is not None and not recipe.saves_in_background:
-        logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
-    with leaving(leader), reporting(progress, leader.peers), beating(progress):
-        prepared = _prepared(settings, recipe, inputs, env, progress, leader)
-        preflight.space(plan_file.record(settings, recipe, inputs, env))
-        sizes, gpu = plan_file.read_sizes(inputs.model / "config.json")[0], preflight.gpu_name
-        trained = rehearse.recipe_of(launch, recipe)
-        trained, progress.prompts = settle(settings, trained, sizes, gpu)
-        progress.outputs = [list(output) for output in prepared.outputs]
+    preflight: Preflight
+    recipe: Recipe
+    inputs: Inputs
+    progress: Progress
+    leader: Leader
 
-        # Gather: start the gang when every rank is ready.
-        leader.announce("train")
-        progress.begin("train")
-        with during("train"):
-            decision, start = _gather(settings, trained, prepared, preflight, leader, deadline)
-            if decision.skip:
-                _pass_over(decision.skip, launch, progress, env)
-            else:
-                # Train: until all steps are done or a rank ends.
-                begin(decision.attempt.folder(launch.work), decision.attempt.resume)
-                progress.begin_training(decision.attempt.number)
-                progress.mark("gang")
-                with summarising(progress, launch.work.metrics, measure=Measure.of(recipe)):
-                    last = _train(
-                        preflight, trained, inputs, decision.attempt, start, leader.peers, progress
-                    )
-                ends = leader.peers.agreement.ends
-                _export(preflight, trained, inputs, prepared, decision, last, ends, progress)
-            rehearse.finish(launch, recipe, inputs, hello.digest, env)
-        progress.finish("succeeded", leader.peers.agreement.ends)
+    @classmethod
+    def checked(cls, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> Self:
+        """Refuse what cannot work, before anything is downloaded."""
+        launch, hello = settings.launch, Hello.of_run(settings, recipe)
+        rehearse.begin(launch, hello.digest)
+        if settings.training.budget.gpu_minutes < math.inf:
+            record = launch.work.progress
+            known_object(record, "restore it; without it the budget is counted from 0 again")
+        progress = Progress(path=launch.work.progress, run=launch.run, digest=hello.digest)
+        preflight = Preflight.of_run(settings, recipe, hello, env)
+        with reporting(progress):
+            inputs = inputs_of(settings, recipe)
+            check_recipe(settings, recipe, inputs)
+            refuse_choice(env)
+            refuse_unknown(launch, env)
+            preflight.local(plan_file.record(settings, recipe, inputs, env))
+            progress.mark("checks")
+            leader = Leader(hello, settings.gang.port)
+            leader.peers.agreement.over = partial(_spent, settings, progress)
+            run_lease.before_end(leader.give_up)
+        return cls(preflight, recipe, inputs, progress, leader)
 
+    def prepare(self) -> Prepared:
+        """Clone, download, convert, while the peers join; judge the model as soon as possible."""
+        settings, env = self.preflight.settings, self.preflight.env
+        recipe, inputs = self.recipe, self.inputs
+        verdict = check_model(settings, recipe, inputs, may_ask=True)
+        if verdict.model_config is not None:  # known before the download: complete the plan
+            plan_file.record(settings, recipe, inputs, env, verdict.model_config)
+        check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
+        prepared = prepare(
+            settings,
+            recipe,
+            inputs,
+            env,
+            self.progress,
+            announce=self.leader.announce,
+            judge_model=None if verdict.is_final else check_later,
+        )
+        self.preflight.space(plan_file.record(settings, recipe, inputs, env))
+        self.progress.outputs = [list(output) for output in prepared.outputs]
+        return prepared
 
-def _prepared(
-    settings: Settings,
-    recipe: Recipe,
-    inputs: Inputs,
-    env: Mapping[str, str],
-    progress: Progress,
-    leader: Leader,
-) -> Prepared:
-    """Clone, download and convert, while the peers join; the model is checked as soon as it can."""
-    verdict = check_model(settings, recipe, inputs, may_ask=True)
-    if verdict.model_config is not None:  # known before the download: complete the plan
-        plan_file.record(settings, recipe, inputs, env, verdict.model_config)
-    check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
-    return prepare(
-        settings,
-        recipe,
-        inputs,
-        env,
-        progress,
-        announce=leader.announce,
-        judge_model=None if verdict.is_final else check_later,
-    )
+    def settle(self) -> Recipe:
+        """Return the recipe that is trained, once the model is there."""
+        settings, preflight = self.preflight.settings, self.preflight
+        sizes, _ = plan_file.read_sizes(self.inputs.model / "config.json")
+        trained = rehearse.recipe_of(settings.launch, self.recipe)
+        trained, self.progress.prompts = settle(settings, trained, sizes, preflight.gpu_name)
+        return trained
 
+    def gather(
+        self, trained: Recipe, prepared: Prepared, deadline: float
+    ) -> tuple[StartDecision, StartMessage]:
+        """Decide what is trained, and start the gang once every rank is ready for it."""
+        settings, leader = self.preflight.settings, self.leader
+        launch, checkpoints = settings.launch, settings.launch.work.checkpoints
+        joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
+        if any(node_disk.pending(checkpoints)):
+            node_disk.push(launch.local, checkpoints)
+            leader.await_joined(joined_by)  # a rank joins when it has copied its part
+            node_disk.finish(checkpoints)
+        run_lease.check()
+        decision = decide_start(settings, trained, prepared.digests)
+        folder = decision.attempt.folder(launch.work)
+        with self.preflight.meeting(folder, decision.skip) as (question, judge):
+            start = decision.message(prepared.outputs, question)
+            once = bool(trained.prompt_once)
+            start = replace(start, lease=str(run_lease.current() or ""), prompt_once=once)
+            joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
+            leader.start(start, joined_by, judge)
+        return decision, start
 
-def _pass_over(why: str, launch: Launch, progress: Progress, env: Mapping[str, str]) -> None:
-    """End the train stage without training; what is up to date is judged as after training."""
-    logs.info("train skipped", why=why)
-    state = "up to date" if why == "up to date" else "skipped"
-    if state == "up to date":
-        refuse_differing(launch)
-        measure(launch, env)
-    progress.end(state, why)
+    def train(self, trained: Recipe, attempt: Attempt, start: StartMessage) -> Attempt:
+        """Train until all steps are done or a rank ends; return the attempt that completed it."""
+        work, progress = self.preflight.settings.launch.work, self.progress
+        begin(attempt.folder(work), attempt.resume)
+        progress.begin_training(attempt.number)
+        progress.mark("gang")
+        with summarising(progress, work.metrics, measure=Measure.of(self.recipe)):
+            peers = self.leader.peers
+            return _train(self.preflight, trained, self.inputs, attempt, start, peers, progress)
 
+    def pass_over(self, why: str) -> None:
+        """End the train stage without training; what is up to date is judged as after training."""
+        launch = self.preflight.settings.launch
+        logs.info("train skipped", why=why)
+        state = "up to date" if why == "up to date" else "skipped"
+        if state == "up to date":
+            refuse_differing(launch)
+            measure(launch, self.preflight.env)
+        self.progress.end(state, why)
 
-def _export(
-    preflight: Preflight,
-    recipe: Recipe,
-    inputs: Inputs,
-    prepared: Prepared,
-    decision: StartDecision,
-    last: Attempt,
-    ends: str,
-    progress: Progress,
-) -> None:
-    """Export the last or best checkpoint in Hugging Face format, and measure it.
-
-    ``ends``: why training has ended before its last step; empty if it has not.
-    """
-    log_rows(progress.training)
-    log_held_out(progress.training)
-    settings, env = preflight.settings, preflight.env
-    launch, own = settings.launch, str(settings.training.budget)
-    identity = {**decision.identity, **({"budget": own} if ends else {})}
-    origin = Origin(
-        outputs=prepared.outputs,
-        model=inputs.model,
-        image=launch.image,
-        launcher=version.own_digest(settings.gang.launcher_digest),
-    )
-    finish(launch, recipe, identity, last.folder(launch.work), origin, env)
-    found = (ends, summary(launch.work.export_test), "" if ends else measure(launch, env))
-    progress.end("done", "; ".join(filter(None, found)))
+    def export(
+        self, trained: Recipe, prepared: Prepared, decision: StartDecision, last: Attempt
+    ) -> None:
+        """Export the last or best checkpoint in Hugging Face format, and measure it."""
+        log_rows(self.progress.training)
+        log_held_out(self.progress.training)
+        settings, env = self.preflight.settings, self.preflight.env
+        launch, own = settings.launch, str(settings.training.budget)
+        ends = self.leader.peers.agreement.ends  # why before the last step; empty if after it
+        identity = {**decision.identity, **({"budget": own} if ends else {})}
+        digest = version.own_digest(settings.gang.launcher_digest)
+        model, image = self.inputs.model, launch.image
+        origin = Origin(outputs=prepared.outputs, model=model, image=image, launcher=digest)
+        finish(launch, trained, identity, last.folder(launch.work), origin, env)
+        found = (ends, summary(launch.work.export_test), "" if ends else measure(launch, env))
+        self.progress.end("done", "; ".join(filter(None, found)))
 
 
 def _spent(settings: Settings, progress: Progress, needs: float) -> str:
     held = (progress.held + needs) * settings.launch.world_size
     return settings.training.budget.over(held, time.time() + needs)
-
-
-def _gather(
-    settings: Settings,
-    recipe: Recipe,
-    prepared: Prepared,
-    preflight: Preflight,
-    leader: Leader,
-    deadline: float,
-) -> tuple[StartDecision, StartMessage]:
-    """Decide what is trained, and start the gang once every rank is ready for it."""
-    launch = settings.launch
-    checkpoints = launch.work.checkpoints
-    joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
-    if any(node_disk.pending(checkpoints)):
-        node_disk.push(launch.local, checkpoints)
-        leader.await_joined(joined_by)  # a rank joins when it has copied its part
-        node_disk.finish(checkpoints)
-    run_lease.check()
-    decision = decide_start(settings, recipe, prepared.digests)
-    folder = decision.attempt.folder(launch.work)
-    with preflight.meeting(folder, decision.skip) as (question, judge):
-        start = decision.message(prepared.outputs, question)
-        once = bool(recipe.prompt_once)
-        start = replace(start, lease=str(run_lease.current() or ""), prompt_once=once)
-        joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
-        leader.start(start, joined_by, judge)
-    return decision, start
 
 
 def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
