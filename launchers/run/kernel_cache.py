@@ -199,7 +199,7 @@ def _save(folder: Path, archive: Path, known: Container[str], holder: str) -> No
     started = time.monotonic()
     try:
         done = kernel_archive.publish(folder, archive, known, holder)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LaunchError) as error:
         logs.warning("compiled kernels not archived", cause=error)
         return
     logs.info("compiled kernels archived", done=done, seconds=round(time.monotonic() - started, 2))

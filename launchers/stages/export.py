@@ -31,9 +31,9 @@ from launchers.stages.statement import Origin
 from launchers.storage import checkpoint, disk, manifest, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.marker import Marker
-from launchers.storage.output import FULL, RECORD, Made, Outcome, produce, refuse_foreign
+from launchers.storage.output import FULL, OWN, Made, Outcome, produce, refuse_foreign
 from launchers.system import lookup
-from launchers.system.atomic_file import known_object, read_object, replace, torn
+from launchers.system.atomic_file import known_object, partial_of, read_object, replace, torn
 from launchers.system.threads import begin
 
 UNKNOWN = Origin()
@@ -176,12 +176,14 @@ def export(
             else:
                 link_or_copy(file, folder / name)
         stated = folder / statement.NAME
-        known, own = early_read.noted(work.home).digests, (RECORD, stated.name)
+        known = early_read.noted(work.home).digests
+        own = (*OWN, stated.name, partial_of(stated).name)
         digests = begin(partial(manifest.digest_folder, folder, own, known=known))
         tested = test(folder, last.step)  # meanwhile: both read what was not read early
         held = digests()
         replace(stated, statement.text(work, recipe, last, held, origin, tested))
-        return Made(manifest={**held, stated.name: manifest.entry(stated)})
+        own_entry = lookup.existing(lambda: manifest.entry(stated), stated)
+        return Made(manifest={**held, stated.name: own_entry})
 
     inputs = marker_inputs(recipe, identity)
     _keep_changed(work.export)

@@ -203,8 +203,6 @@ def seal(folder: Path, step: int) -> Path | None:
     if wrong:
         logs.warning("checkpoint not sealed", id="checkpoint-not-sealed", path=folder, cause=wrong)
         return None
-    for note in notes:
-        note.unlink()
     (folder / DAMAGED).unlink(missing_ok=True)
     digests = _digests(folder, sizes, SEAL_SECONDS, known)
     done, chunks = chunk_digests.covered(digests.values())
@@ -214,7 +212,8 @@ def seal(folder: Path, step: int) -> Path | None:
     document = {"step": step, "files": sizes, "digests": digests, **_identity(folder)}
     run_lease.check()
     replace(path, json.dumps(document, indent=1) + "\n")
-    (folder / PENDING).unlink(missing_ok=True)
+    for note in (*notes, folder / PENDING):
+        note.unlink(missing_ok=True)
     return path
 
 

@@ -47,11 +47,14 @@ def meaning(error: OSError, place: Path) -> LaunchError | None:
     """Translate an error of a file system into a ``LaunchError``; None for other errors.
 
     A full or read-only disk is the user's to correct; other errors that name a file count as a
-    restart, but for a file that is missing or exists.
+    restart, but for one outside of ``place`` that is missing or exists.
     """
     found = _MEANING.get(error.errno or 0)
     if found is None:
-        if error.filename is None or isinstance(error, (*lookup.ABSENT, FileExistsError)):
+        if error.filename is None:
+            return None
+        is_outside = not Path(os.fsdecode(error.filename)).is_relative_to(place)
+        if is_outside and isinstance(error, (*lookup.ABSENT, FileExistsError)):
             return None
         found = _FAULT
     code, remedy, id = found

@@ -248,14 +248,15 @@ class Lock:
 
     def _claim(self, path: Path) -> bool:
         """Create the next file of the chain; return whether this process now holds the lock."""
-        if not self._create(path):
-            return False
-        # A slow process may have created a successor in a chain that no longer exists.
+        is_made = self._create(path)
+        # A slow process may have created a successor in a chain that no longer exists. And a link
+        # that NFS sent twice "exists", and is this process's.
         chain = await_chain(self.path, self._stale)
         if chain and chain[-1][1].token == self._me.token:
-            self._own = path
+            self._own = chain[-1][0]
             return True
-        path.unlink(missing_ok=True)
+        if is_made:
+            path.unlink(missing_ok=True)
         return False
 
     def _create(self, path: Path) -> bool:

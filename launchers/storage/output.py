@@ -33,6 +33,9 @@ larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at
 RECORD = ".making.json"
 """Inputs of a partial output, stored inside it; only equal inputs resume it."""
 
+OWN = (marker.NAME, RECORD, *(partial_of(Path(name)).name for name in (marker.NAME, RECORD)))
+"""Files of a partial output that are no part of it."""
+
 BULK = (".safetensors", ".bin", ".distcp", ".arrow")
 """Files that no one edits: one that differs is damaged."""
 UNLISTED = (".git", "__pycache__")
@@ -109,7 +112,7 @@ def produce(
     wanted = marker.plain(inputs)
     state: State = "up to date"
     with disk.reporting(path):
-        found = usable(path, wanted)
+        found = None if lookup.exists(replaced(path)) else usable(path, wanted)
         if found is None:
             disk.make_folder(path.parent)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
@@ -202,8 +205,7 @@ def _made(
 
 def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
     """Verify a partial output and write its marker."""
-    own = (marker.NAME, partial_of(folder / marker.NAME).name, RECORD)
-    listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
+    listed = manifest.digest_folder(folder, OWN) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
         raise LaunchError(Exit.IO, f"{folder}: {problems[0]}", STORAGE_REMEDY, id="output-damaged")
@@ -212,7 +214,6 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
     made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}
     found = Marker(inputs=wanted, manifest=listed, made=made_as)
     marker.write(folder, found)
-    (folder / RECORD).unlink()
     return found
 
 
@@ -324,6 +325,7 @@ def into_place(path: Path) -> None:
         others = (n for n in names if not {*UNLISTED} & {*n.parts})
         disk.keep(path, [names[n] for n in others if n.as_posix() not in found.manifest])
         path.rename(replaced(path))
+    (partial_path(path) / RECORD).unlink(missing_ok=True)
     partial_path(path).rename(path)
     flush(path.parent)
     disk.remove(replaced(path))

@@ -28,6 +28,9 @@ BLOCK_BYTES = 64 * 1024
 CONNECTIONS = 32
 """Connections that are kept; the client warns of each that it would close."""
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+_PLACE = re.compile(
+    r"/(?:api|apis/[^/]+)/v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?"
+)
 OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
@@ -274,7 +277,8 @@ class Api:
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
         warnings = response.headers.getlist("Warning")
-        is_cut = 200 <= response.status < 300 and content.keys() == {"message"}
+        is_asked = method != "GET" or _is_of(path, content)
+        is_cut = 200 <= response.status < 300 and not (is_asked and content.keys() != {"message"})
         return Answer(
             status=0 if is_cut else response.status,
             content=content,
@@ -366,6 +370,20 @@ def _content(text: bytes | None) -> dict[str, Any]:
         if not rest and all("metadata" in each for each in content.get("items") or ()):
             return content
     return {"message": (text or b"").decode("utf-8", "replace")[:200]}
+
+
+def _is_of(path: str, content: Object) -> bool:
+    """Return whether an answer is the object, or the list, that a path names; Go's may be null.
+
+    >>> pods = PODS.path("team")
+    >>> _is_of(pods, {"kind": "PodList", "items": None}), _is_of(pods, {"items": None})
+    (True, False)
+    """
+    match = _PLACE.fullmatch(path)
+    if match is None or match["name"]:
+        return match is None or isinstance(content.get("metadata"), Mapping)
+    items, kind = content.get("items"), str(content.get("kind"))
+    return isinstance(items, list) or (items is None and kind.endswith("List"))
 
 
 def _warning_text(header: str) -> str:

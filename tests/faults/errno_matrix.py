@@ -3,7 +3,8 @@
 Each operation of ``operations.py`` is run without a fault, then with one fault per cell: a call (of
 ``READS`` or ``WRITES``) on one path fails with one errno, two times or always. Transient faults of
 reads must not change the outcome, and permanent ones must end with exit code 74. No cell may delete
-more than the run without a fault, or end with a user's code.
+more than the run without a fault, or end with a user's code; and the next run must end as one that
+met no fault.
 """
 
 from __future__ import annotations
@@ -56,11 +57,15 @@ class Cell:
     outcome: Outcome
     deleted: tuple[str, ...]
     """Files that are gone, and would not be without the fault."""
+    next: Outcome
+    """Of the same operation again, without the fault."""
     seen: str = ""
 
     @property
     def is_right(self) -> bool:
-        if self.deleted or self.outcome in ("user code", "other answer"):
+        if self.deleted or self.next != "as without":
+            return False
+        if self.outcome in ("user code", "other answer"):
             return False
         if self.call in WRITES:  # a write is not repeated
             return True
@@ -181,7 +186,7 @@ def cells_of(operation: Operation) -> list[Cell]:
 
 def _cells(operation: Operation, root: Path) -> Iterator[Cell]:
     seam, run = Seam(root), _Run(operation, root)
-    normal, gone = run(seam)
+    normal, gone, _ = run(seam)
     assert not isinstance(normal, BaseException), (operation.name, normal)
     for call in (*READS, *WRITES):
         paths = seam.seen[call]
@@ -192,7 +197,7 @@ def _cells(operation: Operation, root: Path) -> Iterator[Cell]:
                 fault.call, fault.path = call, paths[place * 7 % len(paths)]
                 fault.number = number
                 fault.left = float("inf") if is_permanent else TRANSIENT
-                found, without = run(fault)
+                found, without, after = run(fault)
                 if fault.hits:
                     yield Cell(
                         operation=operation.name,
@@ -202,6 +207,7 @@ def _cells(operation: Operation, root: Path) -> Iterator[Cell]:
                         is_permanent=is_permanent,
                         outcome=_outcome(found, normal),
                         deleted=tuple(sorted(without - gone)),
+                        next=_outcome(after, normal),
                         seen=repr(found)[:200],
                     )
 
@@ -218,20 +224,22 @@ class _Run:
         shutil.copytree(root, self._whole)
         self._before = _files(root)
 
-    def __call__(self, seam: Seam) -> tuple[object, set[str]]:
-        """Return the answer or the error, and the files that the operation has removed."""
-        found: object
+    def __call__(self, seam: Seam) -> tuple[object, set[str], object]:
+        """Return the answer or the error, the files that are gone, and the next run's answer."""
+        found, after = self._once(seam), _files(self._root)
+        again = self._once(Seam(self._root))
+        if _files(self._root) != self._before:
+            shutil.rmtree(self._root)
+            shutil.copytree(self._whole, self._root)
+        return found, set(self._before) - set(after), again
+
+    def _once(self, seam: Seam) -> object:
         with seam.patched():
             try:
                 with disk.reporting(self._root):  # as the command does
-                    found = self._act()
+                    return self._act()
             except Exception as error:
-                found = error
-        after = _files(self._root)
-        if after != self._before:
-            shutil.rmtree(self._root)
-            shutil.copytree(self._whole, self._root)
-        return found, set(self._before) - set(after)
+                return error
 
 
 def _outcome(found: object, normal: object) -> Outcome:

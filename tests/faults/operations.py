@@ -182,6 +182,11 @@ def is_exported(root: Path) -> Act:
     return lambda: export.is_exported(work, RECIPE, IDENTITY)
 
 
+def write_export(root: Path) -> Act:
+    work = workspace(root)
+    return lambda: export.export(work, RECIPE, IDENTITY, holder="h").digest
+
+
 def export_source(root: Path) -> Act:
     work = workspace(root)
     return lambda: sorted(export.files_of(export.newest(work)))

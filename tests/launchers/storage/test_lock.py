@@ -218,11 +218,16 @@ def test_a_holder_that_slept_too_long_learns_that_it_lost(path: Path) -> None:
         assert not path.exists()
 
 
-def test_without_links_files_are_created_exclusively(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EEXIST])
+def test_without_links_files_are_created_exclusively_and_a_link_that_is_sent_twice_is_ones_own(
+    path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_links(*_: object) -> None:
-        raise OSError(95, "Operation not supported")
+    link = os.link
 
-    monkeypatch.setattr(os, "link", no_links)
+    def fail(*names: Path) -> None:
+        if number == errno.EEXIST:
+            link(*names)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", fail)
     test_of_many_takers_exactly_one_wins_at_a_time(path, 8, False)
