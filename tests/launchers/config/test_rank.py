@@ -29,26 +29,7 @@ def test_every_pod_of_a_jobset_has_its_own_rank(jobs: int, completions: int) -> 
     assert ranks == list(range(jobs * completions))
 
 
-def test_a_bare_host_gives_its_rank_itself() -> None:
-    env = {"NODE_RANK": "3", "NNODES": "4", "MASTER_ADDR": "host0", "MASTER_PORT": "1234"}
-    place = place_of(env)
-    assert (place.rank, place.nodes, place.master_addr, place.master_port) == (3, 4, "host0", 1234)
-
-
 STEP = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "gpu[03-04]"}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "env", "master"),
-    [
-        ("gpu[07-08]", {"SLURM_JOB_NUM_NODES": "2"}, "gpu07"),
-        ("gpu[01-04]", {"SLURM_JOB_NUM_NODES": "4"} | STEP, "gpu03"),  # a step counts its own nodes
-        ("gpu[07-08]", {}, "gpu07"),
-    ],
-)
-def test_slurm_gives_rank_and_rank_zeros_host(nodes: str, env: dict[str, str], master: str) -> None:
-    place = place_of({"SLURM_NODEID": "1", "SLURM_JOB_NODELIST": nodes, **env})
-    assert (place.rank, place.nodes, place.master_addr) == (1, 2, master)
 
 
 TORCHRUN = of("""
@@ -92,6 +73,9 @@ SLURM_STEP_TASKS_PER_NODE=1(x2)
     ("env", "source", "master", "port"),
     [
         (JOBSET, "JobSet", "r-node-0-0.r", 29500),
+        (of("NODE_RANK=1 NNODES=2 MASTER_ADDR=h0 MASTER_PORT=1234"), "NODE_RANK", "h0", 1234),
+        (of("SLURM_NODEID=1 SLURM_JOB_NODELIST=gpu[07-08]"), "Slurm", "gpu07", 29500),
+        (SLURM | STEP | of("SLURM_JOB_NUM_NODES=4"), "Slurm", "gpu03", 29500),  # a step's own nodes
         (TORCHRUN, "torchrun", "h0", 29501),  # the outer torchrun listens on 29500
         (PYTORCHJOB | {"WORLD_SIZE": "16"}, "PyTorchJob", "job-master-0", 23456),
         (TRAINJOB, "PyTorchJob", "job-node-0-0.job", 29400),
@@ -271,6 +255,7 @@ def test_the_hosts_of_a_job_are_counted_in_its_file(tmp_path: Path, name: str) -
         {"NNODES": "1", "NODE_RANK": "0", "SLURM_JOB_NUM_NODES": "2"},
         SLURM | {"SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "gpu07", "SLURM_STEP_NUM_NODES": "1"},
         {"SLURM_JOB_NUM_NODES": "1"},
+        of("SLURM_NODEID=0 SLURM_JOB_NODELIST=gpu07"),
         {"SLURM_JOB_NUM_NODES": "1", "SLURM_PROCID": "0"},
         {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},
         of("CI_NODE_INDEX=1 PLX_REPLICA_INDEX=0 PLX_NUM_REPLICAS=1"),

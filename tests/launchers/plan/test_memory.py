@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers import PACKAGE
+from launchers.plan import activations
 from launchers.plan.layout import Layout
 from launchers.plan.memory import (
     BUFFER_SPARE,
@@ -201,6 +202,10 @@ def test_gathered_tokens_need_a_third_less_with_four_ranks_and_nothing_less_with
 
     assert buffers(4, "allgather") == pytest.approx(buffers(4, "alltoall") * 2 / 3)
     assert buffers(8, "allgather") == pytest.approx(buffers(8, "alltoall"))
+    for ranks, rows in ((1, 0), (2, 2)):  # that are made again of those of all ranks
+        two = job(Layout(nodes=1, gpus_per_node=2, ep=ranks))
+        kept, remade = (activations.layer(MOE, two, 1, 1, remade=on) for on in (False, True))
+        assert remade - kept == 2 * MOE.hidden * (rows - 1) - 2 * MOE.expert_ffn
 
 
 def test_scores_of_attention_a_reward_model_and_the_longest_microbatch() -> None:
@@ -209,6 +214,8 @@ def test_scores_of_attention_a_reward_model_and_the_longest_microbatch() -> None
     assert predict(DENSE, job(head=False)).logits == 0 < plain.logits
     assert predict(DENSE, job(longest=8192)).total == plain.total  # one long pair
     assert predict(DENSE, job(longest=4096)).logits == plain.logits / 2
+    unknown = job(max_length=0, packing=False)
+    assert [activations.tokens(replace(unknown, pairs=of), 0) for of in (True, False)] == [2, 1]
 
 
 EIGHT = Layout(nodes=1, gpus_per_node=8, ep=8)

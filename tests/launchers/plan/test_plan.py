@@ -134,7 +134,9 @@ def test_a_stop_ends_a_step_and_writes_a_checkpoint() -> None:
     assert plan.speed is not None and plan.footprint is not None
     seconds = plan.footprint.saved / 0.8e9
     assert plan.stop_seconds == plan.speed.step_seconds + seconds
-    written = plan_document.document(plan)["footprint"]
+    document = plan_document.document(plan)
+    assert document["speed"]["step_seconds"] == round(plan.speed.step_seconds, 3)
+    written = document["footprint"]
     assert written["save_seconds"] == round(seconds)
     assert written["stop_seconds"] == round(plan.stop_seconds)
 

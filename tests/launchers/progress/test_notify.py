@@ -291,4 +291,4 @@ TRAINS = {"state": "running", "stage": "train"}
 )
 def test_the_message_of_each_state(progress: dict[str, Any], reason: str | None) -> None:
     found = notice(progress, "r", waited=5.0, limit=60.0)
-    assert (found.reason if found else None) == reason
+    assert (found and (found.reason, found.attempt)) == (reason and (reason, 0))

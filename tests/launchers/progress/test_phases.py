@@ -72,13 +72,13 @@ def test_the_start_is_reported_once_the_first_step_is_seen(
     monkeypatch.setattr(startup, "POLL_SECONDS", 0.01)
     of, saved = progress(tmp_path), []
     with caplog.at_level("INFO"), following(of, tmp_path, 4, lambda: saved.append(1)):
-        training(tmp_path, imports=110.0, first_step=160.5)
+        training(tmp_path, imports=110.0, first_step=160.54)
         assert eventually(of.path.exists)
-        assert reported(of.path) == {"container": 100.0, "imports": 110.0, "first_step": 160.5}
+        assert reported(of.path) == {"container": 100.0, "imports": 110.0, "first_step": 160.54}
         assert not saved
-        training(tmp_path, imports=110.0, first_step=160.5, second_step=162.0)
+        training(tmp_path, imports=110.0, first_step=160.54, second_step=162.0)
         assert eventually(lambda: saved == [1])
-    assert "first step after=60.5 imports=10 first_step=50.5" in caplog.text
+    assert "first step after=60.5 imports=10 first_step=50.5\n" in caplog.text
     assert reported(of.path)["second_step"] == 162.0
     assert saved == [1]
 

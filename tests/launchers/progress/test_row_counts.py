@@ -19,6 +19,8 @@ def write(attempt: Path, *lines: Any) -> dict[str, Any]:
 def test_rows_of_a_stream_that_are_not_yet_tokenised_count_as_neither(tmp_path: Path) -> None:
     assert row_counts.so_far(tmp_path) == {}
     read = {"counts": {"read": 64}}
+    for none in ({"tried": 16}, {"mapped": 1}):
+        assert (found := write(tmp_path, {"counts": none}))["rows_read"] == found["rows_kept"] == 0
     one = {"counts": {"tried": 16, "kept": 14}, "reasons": {"too long": LONG}}
     found = write(tmp_path, read, one, one)
     assert (found["rows_read"], found["rows_kept"]) == (32, 28)
