@@ -28,9 +28,7 @@ BLOCK_BYTES = 64 * 1024
 CONNECTIONS = 32
 """Connections that are kept; the client warns of each that it would close."""
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
-_PLACE = re.compile(
-    r"/(?:api|apis/[^/]+)/v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?"
-)
+_PLACE = re.compile(r"/(?:api|apis/[^/]+)/v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?")
 OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
@@ -375,9 +373,8 @@ def _content(text: bytes | None) -> dict[str, Any]:
 def _is_of(path: str, content: Object) -> bool:
     """Return whether an answer is the object, or the list, that a path names; Go's may be null.
 
-    >>> pods = PODS.path("team")
-    >>> _is_of(pods, {"kind": "PodList", "items": None}), _is_of(pods, {"items": None})
-    (True, False)
+    >>> [_is_of(PODS.path("team"), {"kind": k, "items": None}) for k in ("PodList", "Pod")]
+    [True, False]
     """
     match = _PLACE.fullmatch(path)
     if match is None or match["name"]:
