@@ -3,6 +3,7 @@
 The last exception in its stderr decides, by the patterns of ``failure_rules/``.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -59,12 +60,17 @@ _BESIDE = re.compile(
 )
 """Exceptions of threads, child processes and at exit; the main thread's is more often the cause."""
 _UNSAID = re.compile(
-    r"\x1b\[[\d;?]*[A-Za-z]|^ +[|+] "
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))|^ +[|+] "
     r"|^\[INFO:swift\] \[[A-Z\d_]*(?:INPUT|LABELS|GENERATE)[A-Z_]*\](?s:.*?)(?=^\[[A-Z]+:\w+\] )",
     re.MULTILINE,
 )
-"""Colours, the bars of an exception group, and a row that ms-swift shows
+"""Colours and links (ECMA-48), the bars of an exception group, and a row that ms-swift shows
 (``swift/template/base.py``: ``print_inputs``)."""
+_PREFIX = re.compile(r"^(?!\s|\[rank)(.+?[ \t:])(?:\[rank\d+\]: ?)?Traceback \(most", re.M)
+"""What a logger or a starter of processes writes before each line of a traceback."""
+_ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?=: b?['\"]|$)", re.M)
+"""An error of the system, in the words of any language."""
+_RANK = re.compile(r"^\[rank(\d+)\]:", re.M)
 _SURVIVED = re.compile(
     r"\[?(?:DEBUG|INFO|WARNING)\b|(?:\[rank\d+\]:)?\[[IW]\d{4} |\S+ \[\d+\] NCCL INFO "
 )
@@ -77,6 +83,10 @@ _NAMING = re.compile(
 )
 _NAMES = re.compile(r"(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)")
 """What a program's error quotes is its own key, name or value: no word of the system."""
+_SPACED = re.compile(
+    r"(?<!\w)['\"\u2018\u201c\xab][^'\"\u2019\u201d\xbb\n]*/[^'\"\u2019\u201d\xbb\n]*"
+)
+"""A quoted path, whose words are not the error's either."""
 _PATH = re.compile(r": b?'[^']*/[^']*'")
 """A file's name tells of storage and of /dev/shm, nothing of devices and networks."""
 _FIRST = re.compile(r"\s*(?:\[rank\d+\]:\s*)?(?!Traceback|\[rank)(\S.*)")
@@ -108,7 +118,12 @@ _FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
 _SYSTEM = _OUTSIDE | {FailureClass.NETWORK, FailureClass.HANG}
 _PLACES = (
     ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
-    ("model-incomplete", re.compile(r", in (?:_?from_pretrained|\w*rope\w*)$", re.M)),
+    (
+        "model-incomplete",
+        re.compile(
+            r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$", re.M
+        ),
+    ),
     ("dataset-rows", re.compile(r'/swift/\S*dataset/[^"]+", .* in (?:\w+_)?preprocess$', re.M)),
 )
 """Rules by the frames of an exception that another rule knows by its general words only."""
@@ -145,9 +160,34 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
 
     ``started``: a training step was completed.
     """
-    text = _IGNORED.sub("", _UNSAID.sub("", text))
+    text = _IGNORED.sub("", _plain(text))
+    if len(ranks := {*_RANK.findall(text)}) > 1:  # their lines are mixed
+        lines = text.splitlines(keepends=True)
+        others = ((line for line in lines if _rank(line) in ("", rank)) for rank in sorted(ranks))
+        return worst(v for own in others if (v := verdict("".join(own), started=started)))
     found = _verdict(text, started=started)
     return found if found is None or started else _with_rows(_with_place(found, text), text)
+
+
+def _plain(text: str) -> str:
+    r"""Return a log as its programs have written it: no colours, no prefix of a logger.
+
+    >>> _plain("7:10 INFO Traceback (most recent call last):\n7:11 INFO   File")
+    'Traceback (most recent call last):\n  File'
+    """
+    text = _UNSAID.sub("", text)
+    for prefix in {re.sub(r"\d+", r"\\d+", re.escape(each)) for each in _PREFIX.findall(text)}:
+        text = re.sub(f"^{prefix}", "", text, flags=re.MULTILINE)
+    return _ERRNO.sub(_in_english, text)
+
+
+def _in_english(said: re.Match[str]) -> str:
+    words = os.strerror(int(said[1]))
+    return said[0] if words in said[0] else f"{said[0]} {words}"
+
+
+def _rank(line: str) -> str:
+    return match[1] if (match := _RANK.match(line)) else ""
 
 
 def _with_place(found: Verdict, text: str) -> Verdict:
@@ -256,7 +296,7 @@ def _first_match(
 ) -> Verdict | None:
     rules = tuple(rules)
     for message in messages:
-        said = _QUOTED.sub(r"\1", message)
+        said = _QUOTED.sub(r"\1", _SPACED.sub(lambda m: m[0].replace(" ", "_"), message))
         bare, nameless = _unquoted(said), _nameless(said)
         for rule in rules:
             text = said
@@ -343,8 +383,17 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
 def tail(path: Path) -> str:
     """Read the end of a log; return an empty text if it is unreadable."""
     try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - TAIL))
-            return handle.read().decode(errors="replace")
+        return end_of(path)
     except OSError:
         return ""
+
+
+def end_of(path: Path) -> str:
+    """Read the end of a log.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - TAIL))
+        return handle.read().decode(errors="replace")

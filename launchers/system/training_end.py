@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.system.failures import Verdict, tail, verdict, worst
+from launchers.system import lookup
+from launchers.system.failures import Verdict, end_of, tail, verdict, worst
 from launchers.system.remedies import MEMORY_REMEDY, MOUNT_REMEDY
 
 _ROOT_EXIT = re.compile(
@@ -27,6 +28,8 @@ _TEE = re.compile(r"\[\w*?\d+\]:")
 """Begins a worker's line in torchrun's output."""
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
+LOOKUP_SECONDS = 5.0
+"""Time in which a rank's log is asked for again: peers wait for why this one ended."""
 _USUALLY = "usually the kernel's OOM killer"
 
 
@@ -62,10 +65,26 @@ def why(
     found = [
         replace(each, log=path)
         for path in sorted(ranks.rglob("stderr.log"))
-        if (each := verdict(tail(path), started=started))
+        if (each := _of_rank(path, started=started))
     ]
     agent = tail(agent_log)
     return _of_node(worst(found), agent, started=started, oom_kills=oom_kills, code=code)
+
+
+def _of_rank(log: Path, *, started: bool) -> Verdict | None:
+    """Classify a rank's log; one that its storage does not give may state any cause."""
+    try:
+        with lookup.within(LOOKUP_SECONDS):
+            text = lookup.certain(lambda: end_of(log), log)
+    except LaunchError as unread:
+        return Verdict(
+            code=unread.code,
+            id=unread.id,
+            cause=unread.cause,
+            remedy=unread.remedy,
+            failure_class=unread.failure_class,
+        )
+    return verdict(text or "", started=started)
 
 
 def incomplete(why: str) -> LaunchError:

@@ -28,7 +28,7 @@ BLOCK_BYTES = 64 * 1024
 CONNECTIONS = 32
 """Connections that are kept; the client warns of each that it would close."""
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
-_PLACE = re.compile(r"/(?:api|apis/[^/]+)/v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?")
+_PLACE = re.compile(r"/apis?/(?:[^/]+/)?v\w+(?:/namespaces/[^/]+(?=/))?/\w+(?:/(?P<name>[^/]+))?")
 OpenApiException: type[Exception] = official_client.part("client.exceptions").OpenApiException
 
 
@@ -106,13 +106,8 @@ class Permission:
 
     def review(self, namespace: str) -> Object:
         """Return the SelfSubjectAccessReview that asks for it."""
-        attributes = {
-            "namespace": namespace,
-            "verb": self.verb,
-            "group": self.kind.group,
-            "resource": self.kind.plural,
-            "subresource": self.subresource,
-        }
+        attributes = {"namespace": namespace, "verb": self.verb, "group": self.kind.group}
+        attributes |= {"resource": self.kind.plural, "subresource": self.subresource}
         return {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -151,8 +146,7 @@ class Answer:
     @property
     def items(self) -> list[Object]:
         """Return the objects of a list."""
-        found: list[Object] = self.content.get("items") or []
-        return found
+        return list(self.content.get("items") or ())
 
     @property
     def cause(self) -> str:
@@ -271,16 +265,15 @@ class Api:
             return Answer(status=0, content={"message": self.unselected})
         try:
             response = self._send(method, path, query, body)
-            content = _content(response.read())
+            is_read = method == "GET" and response.status < 300
+            content = _content(response.read(), path if is_read else "")
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
-        warnings = response.headers.getlist("Warning")
-        is_asked = method != "GET" or _is_of(path, content)
-        is_cut = 200 <= response.status < 300 and not (is_asked and content.keys() != {"message"})
+        is_cut = 200 <= response.status < 300 and content.keys() == {"message"}
         return Answer(
             status=0 if is_cut else response.status,
             content=content,
-            warnings=[_warning_text(each) for each in warnings],
+            warnings=[_warning_text(each) for each in response.headers.getlist("Warning")],
             time=_unix_time(response.headers.get("Date")),
         )
 
@@ -360,27 +353,20 @@ def unconnected(context: str | None, namespace: str | None, why: str) -> Api:
     return Api(client=None, context=context or "", namespace=namespace or "", unselected=why)
 
 
-def _content(text: bytes | None) -> dict[str, Any]:
-    """Return the JSON object of an answer; other text, also a part of a list, as its message."""
+def _content(text: bytes | None, path: str = "") -> dict[str, Any]:
+    """Return the JSON object of an answer; other text, also a part of a list, as its message.
+
+    It is the object, or the list, that a ``path`` names; an empty list of Go may be null.
+    """
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         content: dict[str, Any] = json.loads(text or b"")
+        match, items = _PLACE.fullmatch(path), content.get("items")
+        is_list = isinstance(items, list) or str(content.get("kind")).endswith("List")
+        is_asked = match is None or ("metadata" in content if match["name"] else is_list)
         rest = (content.get("metadata") or {}).get("continue")
-        if not rest and all("metadata" in each for each in content.get("items") or ()):
+        if is_asked and not rest and all("metadata" in each for each in items or ()):
             return content
     return {"message": (text or b"").decode("utf-8", "replace")[:200]}
-
-
-def _is_of(path: str, content: Object) -> bool:
-    """Return whether an answer is the object, or the list, that a path names; Go's may be null.
-
-    >>> [_is_of(PODS.path("team"), {"kind": k, "items": None}) for k in ("PodList", "Pod")]
-    [True, False]
-    """
-    match = _PLACE.fullmatch(path)
-    if match is None or match["name"]:
-        return match is None or isinstance(content.get("metadata"), Mapping)
-    items, kind = content.get("items"), str(content.get("kind"))
-    return isinstance(items, list) or (items is None and kind.endswith("List"))
 
 
 def _warning_text(header: str) -> str:

@@ -27,7 +27,7 @@ CAUSES = (
     FailureRule(
         "node-limit",
         Exit.PREFLIGHT,
-        r"Too many open files|Errno 24\b|can't start new thread|Resource temporarily unavailable"
+        r"Too many open files|can't start new thread|Resource temporarily unavailable"
         r"|No file descriptors available|received 0 items of ancdata|inotify",
         "raise the limits of the container runtime (open files, processes)",
     ),
@@ -97,7 +97,7 @@ CAUSES = (
         "host-memory",
         Exit.PEER,
         r"^MemoryError|not enough memory: you tried to allocate|can't allocate memory"
-        r"|Cannot allocate memory|Errno 12\b|std::bad_alloc|ArrowMemoryError"
+        r"|Cannot allocate memory|std::bad_alloc|ArrowMemoryError"
         r"|DataLoader worker \(pid.*killed by signal: Killed|Unable to allocate .* for an array"
         r"|^memory allocation of \d+ bytes failed",
         MEMORY_REMEDY,
@@ -255,8 +255,8 @@ CAUSES = (
     FailureRule(
         "name-resolution",
         Exit.UNAVAILABLE,
-        r"Temporary failure in name resolution|Name or service not known|No address associated"
-        r"|nodename nor servname|Failed to resolve|Could not resolve host|NameResolutionError",
+        r"\bgaierror\b|Temporary failure in name resolution|Name or service not known"
+        r"|No address associated|Failed to resolve|Could not resolve host|NameResolutionError",
         "check the DNS of the pods",
     ),
     FailureRule(

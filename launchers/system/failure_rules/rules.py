@@ -46,9 +46,9 @@ RULES = (
         "workspace-full",
         Exit.QUOTA,
         # the last but one is torch.save's only message for a full disk
-        r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
-        r"|inline_container\.cc.*unexpected pos|[Nn]ot enough (?:\w+ )?disk space|[Dd]isk is full"
-        r"|File too large|Errno 27\b",
+        r"No space left on device|[Dd]isk quota exceeded|[Nn]ot enough (?:\w+ )?disk space"
+        r"|(?:os error|Os \{ code:) (?:27|28|122)\b"
+        r"|inline_container\.cc.*unexpected pos|[Dd]isk is full|File too large",
         SPACE_REMEDY,
     ),
     FailureRule(
@@ -61,8 +61,7 @@ RULES = (
     FailureRule(
         "workspace-permission",
         Exit.QUOTA,
-        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied"
-        r"|Operation not permitted|Errno 13\b|Errno 30\b)",
+        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied|Operation not perm)",
         "grant the pod's user write access to the workspace (podSecurityContext.fsGroup)",
     ),
     FailureRule(
@@ -71,11 +70,9 @@ RULES = (
         r"Input/output error|disk I/O error|PytorchStreamWriter failed writing"
         r"|Stale (?:NFS )?file handle"
         r"|PytorchStreamReader failed reading .*file read failed|SafetensorError: .*I/O error"
-        r"|Errno 5\b|Errno 116\b"
-        r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
-        r"|Structure needs cleaning|Errno 117\b|Host is down|Errno 112\b|No such device\b"
-        r"|Cannot send after transport endpoint|Errno 108\b|Device or resource busy|Errno 16\b"
-        r"|No locks available|Errno 37\b|support flock",
+        r"|Transport endpoint is not connected|Remote I/O error|Structure needs cleaning"
+        r"|Host is down|No such device\b|Cannot send after transport endpoint"
+        r"|Device or resource busy|No locks available|support flock",
         STORAGE_REMEDY,
     ),
     FailureRule(
@@ -96,7 +93,7 @@ RULES = (
     FailureRule(
         "network-unreachable",
         Exit.UNAVAILABLE,
-        r"Network is unreachable|No route to host|Connection timed out|Errno 1(?:01|10|13)\b",
+        r"Network is unreachable|No route to host|Connection timed out",
         "check the pods' network access; a restart retries",
     ),
     FailureRule(
@@ -164,7 +161,8 @@ RULES = (
         r"|Failed to retrieve the dataset|ValueError: rejected_response|inputs\.rejected is None"
         r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
         r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
-        r"|Error tokenizing data|level histogram|deserialize thrift|Unexpected end of stream",
+        r"|_csv\.Error|Error tokenizing data|level histogram|deserialize thrift"
+        r"|Unexpected end of stream",
         "correct the dataset (recipe.dataset)",
     ),
     FailureRule(
@@ -186,7 +184,7 @@ RULES = (
         Exit.DATA,
         # later the first two may come from a server's response; the next are pandas', pyarrow's
         r"BadGzipFile|Compressed file ended|TProtocolException|zlib\.error|LZMAError"
-        r"|zstd decompress|JSONDecodeError|UnicodeDecodeError"
+        r"|zstd decompress|JSONDecodeError|decoding a JSON |UnicodeDecodeError"
         r"|ValueError: Trailing data|Expected object or value"
         r"|object of type 'NoneType' has no len",  # ms-swift, after all rows were filtered out
         "correct the dataset (recipe.dataset)",
@@ -201,9 +199,10 @@ RULES = (
         r"|Trying to set a tensor of shape|Ran out of input|`rope_(?:scaling|parameters)`"
         r"|StrictDataclass\w+Error: (?:Class v|V)alidation error"
         r"|issues during automatic conversion|Unable to load (?:vocabulary|weights)"
-        r"|TypeError: not a string|'\w+Config' object has no attribute|KeyError: 'hunyuan"
+        r"|TypeError: not a string|KeyError: 'hunyuan"
         r"|KeyError: '(?:qwen|llama|glm|deepseek|mi\w+ral|minimax|gemma|phi|gpt|kimi|ernie)\w*'"
-        r"|KeyError: '(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
+        r"|(?:KeyError: |Config' object has no attribute )"
+        r"'(?:model_type|architectures|rope_\w+|hidden_size|num_\w+|vocab_size)'"
         r"|automatically match `template_type`|Model: .* is not supported"
         r"|purely quantized models|is quantized with|Unrecognized model identifier",
         "use a whole model that ms-swift and the installed transformers support",

@@ -1,3 +1,4 @@
+import errno
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from launchers.gang.protocol import PeerLoss
 from launchers.stages.attempt import Attempt
 from launchers.stages.train import SIGNLESS_SECONDS, _failure, _is_exportable
 from launchers.storage.checkpoint import Checkpoint, seal
+from launchers.system import training_end
 
 
 def logs(folder: Path, *texts: str) -> Path:
@@ -160,10 +162,20 @@ def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_p
 
 
 @pytest.mark.usefixtures("no_wait")
-def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(tmp_path: Path) -> None:
-    error = _failure(tmp_path / "away" / "node-0", PeerMonitor(), started=False, code=1)
-    assert (error.code, error.id) == (Exit.IO, "workspace-away")
-    assert error.failure_class == FailureClass.STORAGE
+@pytest.mark.parametrize("is_away", [True, False])
+def test_a_workspace_that_does_not_answer_is_no_error_of_the_user(
+    is_away: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(log: Path) -> str:
+        if log.parent.name == "1":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return log.read_text()
+
+    monkeypatch.setattr(training_end, "end_of", read)
+    ranks = logs(tmp_path, "ValueError: wrong", "")
+    error = _failure(ranks / "a" / "b" if is_away else ranks, PeerMonitor(), started=False, code=1)
+    assert (error.code, error.failure_class) == (Exit.IO, FailureClass.STORAGE)
+    assert error.id == ("workspace-away" if is_away else "storage-unknown")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ NOT_WHOLE = {
     "cut": b'{"items": [{}',
     "part": b'{"items": [], "metadata": {"continue": "x"}}',
     "other": b'{"items": [null]}',
+    "null": b'{"items": null}',
 }
 SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
 
@@ -31,8 +32,8 @@ class Handler(Silent):
         path = self.path.partition("?")[0]
         if path == "/proxy":
             return self.say(502, b"<html>bad gateway</html>")
-        if path.startswith("/no-list"):
-            return self.say(200, NOT_WHOLE.get(path[9:], b""))
+        if path.startswith("/api/v1/no_list_"):
+            return self.say(200, NOT_WHOLE.get(path[16:], b""))
         if path == "/long":
             assert self.headers["Accept-Encoding"] == "gzip"
             return self.say(
@@ -74,7 +75,7 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
 
 @pytest.mark.parametrize("what", [*NOT_WHOLE, "empty"])
 def test_an_answer_that_is_not_whole_is_none_and_no_empty_list(api: Api, what: str) -> None:
-    answer = api.get(f"/no-list-{what}")
+    answer = api.get(f"/api/v1/no_list_{what}")
     assert answer.lost and not answer.found
 
 
