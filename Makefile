@@ -67,7 +67,10 @@ PROGRAMS_kind := kind
 OTHER := $(notdir $(wildcard tests/e2e/tools/kubernetes-$(E2E_KUBERNETES)))
 PROGRAMS_processes := etcd kubernetes $(OTHER) coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
-CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
+CHOSEN = $(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))
+CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(CHOSEN)))
+# `make e2e`: the numbers of the clusters, of which each worker of pytest has its own.
+CLUSTERS = $(if $(filter kind,$(CHOSEN)),1,1 2)
 # The language server of editors; without npm the tests that need it are skipped with that reason.
 EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
@@ -99,9 +102,11 @@ TEST := .venv/bin/python -m pytest --numprocesses 4
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
 
 CLUSTER_COMMAND := .venv/bin/python -m tests.e2e.cluster
-# Use a cluster that is up and leave it up; otherwise start one for the duration of the command.
-WITH_CLUSTER = if ! $(CLUSTER_COMMAND) status >/dev/null 2>&1; then \
-	trap '$(CLUSTER_COMMAND) down' EXIT; $(CLUSTER_COMMAND) up --backend $(BACKEND); fi;
+# Use clusters that are up and leave them up; start the others for the duration of the command.
+with_clusters = trap 'for n in $$started; do E2E_CLUSTER=$$n $(CLUSTER_COMMAND) down; done' EXIT; started=; \
+	for n in $(1); do if ! E2E_CLUSTER=$$n $(CLUSTER_COMMAND) status >/dev/null 2>&1; then \
+	started+=" $$n"; E2E_CLUSTER=$$n $(CLUSTER_COMMAND) up --backend $(BACKEND); fi; done;
+WITH_CLUSTER = $(call with_clusters,1)
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
@@ -196,16 +201,16 @@ differential-api: ## compare the chart with an API server on CASES generated pod
 	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
 	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --timeout 0 tests/api $(PYTEST)
 
-e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 minutes
+e2e: ## all tests that need a cluster, on two that it starts (Linux, root); about half an hour on 2 cores
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
 	@.venv/bin/python -m tests.e2e.image
-	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
+	@$(call with_clusters,$(CLUSTERS)) .venv/bin/python -m pytest --timeout 900 --durations 0 \
+		--numprocesses $(words $(CLUSTERS)) tests/e2e $(PYTEST)
 
 e2e-next: ## the tests on the cluster that train, with another ms-swift that the chart supports (NEXT=4.4.1)
 	$(call build,chart $(TESTS) $(TRAIN) $(STAMPS)/train-$(NEXT) $(HELM) $(HELM3) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
-	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \
-		tests/e2e/test_preemption.py $(PYTEST)
+	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py $(PYTEST)
 
 soak: ## real training on the cluster with a fault every 3 minutes for half an hour (SOAK=options)
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER))

@@ -19,6 +19,19 @@ from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import credentials, kubernetes
 
+
+@dataclass(frozen=True, kw_only=True)
+class Loopback(Layout):
+    """One address of the loopback network's 127.0.0.0/8, by this process's id.
+
+    Other programs may listen on the same ports of 127.0.0.1.
+    """
+
+    @property
+    def network(self) -> IPv4Network:
+        return IPv4Network(f"127.{10 + os.getpid() % 240}.0.0/16")
+
+
 BUILT = Layout()
 """Folder of the built programs."""
 GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
@@ -85,15 +98,10 @@ class Server:
 
 @contextmanager
 def start(folder: Path) -> Iterator[Server]:
-    """Run both programs below a folder until the block ends.
-
-    The address is one of the loopback network's 127.0.0.0/8, by this process's id: other programs
-    may listen on the same ports of 127.0.0.1.
-    """
+    """Run both programs below a folder until the block ends."""
     for built in {BUILT.bin, BUILT.control_plane}:
         (folder / built.name).symlink_to(built)
-    network = IPv4Network(f"127.{10 + os.getpid() % 240}.0.0/16")
-    layout = Layout(home=folder, size=0, network=network)
+    layout = Loopback(home=folder, size=0)
     credentials.write(layout)
     api = kubernetes.api_server(layout)
     gates = ",".join(f"{gate}=true" for gate in GATES)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.node import network
 
 LAYOUT = Layout(home=Path("/home/someone/checkout/.tools/cluster"))
@@ -19,4 +19,4 @@ def test_no_side_has_a_default_route_or_forwards_for_the_other() -> None:
 
 def test_what_is_not_there_is_unreachable_instead_of_outside() -> None:
     assert f"route add unreachable {LAYOUT.network}" in BRIDGE
-    assert f"route add unreachable {SERVICES}" in BRIDGE
+    assert f"route add unreachable {LAYOUT.services}" in BRIDGE

@@ -1,7 +1,11 @@
 """Nodes: mounts, files and command lines of their programs."""
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, lifecycle
@@ -41,9 +45,12 @@ def test_kube_proxy_leaves_the_machines_connection_table_alone() -> None:
     assert limits == ["0", "0s", "0s"]
 
 
-def test_two_checkouts_have_different_groups_so_that_no_kubelet_kills_the_others_pods() -> None:
-    other = Layout(home=Path("/home/someone/else/.tools/cluster"))
-    assert cgroups.group(LAYOUT, NODE) != cgroups.group(other, other.nodes[1])
+@pytest.mark.parametrize("other", [{"home": Path("/home/else/.tools/cluster")}, {"number": 2}])
+def test_two_clusters_have_different_groups_so_that_no_kubelet_kills_the_others_pods(
+    other: dict[str, Any],
+) -> None:
+    found = replace(LAYOUT, **other)
+    assert cgroups.group(LAYOUT, NODE) != cgroups.group(found, found.nodes[1])
     assert cgroups.group(LAYOUT, NODE) == cgroups.group(Layout(home=LAYOUT.home), NODE)
 
 

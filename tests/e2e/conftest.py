@@ -5,33 +5,52 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e import diagnosis, queues, real, space, standin
+from tests.e2e import diagnosis, queues, space, standin
 from tests.e2e.chance import CHOSEN, VARIABLE, Chance
 from tests.e2e.cluster import cluster as clusters
 from tests.e2e.cluster import kubectl as program
 from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.layout import NUMBER, Layout
 from tests.e2e.faults import Faults
 from tests.e2e.image import __main__ as image
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import MEASURED
-from tests.e2e.real import MainJob
 from tests.e2e.space import OPEN, WRECKS, Opened, Space
 
+FIRST = ("test_main_job", "test_remedies", "test_upgrade")
+"""Modules of which one worker runs all tests, the longest first: the others fill the rest."""
 LAST = ("test_control_plane", "test_nodes")
 """Modules that run last: they break and repair the cluster, and must not affect other tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "level(name): the Pod Security level of the namespace")
+    if given := getattr(config, "workerinput", None):
+        os.environ[NUMBER] = str(int(given["workerid"].removeprefix("gw")) + 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LAST.index(item.path.stem) if item.path.stem in LAST else -1)
+    order = {stem: place - len(FIRST) for place, stem in enumerate(FIRST)}
+    order |= {stem: place + 1 for place, stem in enumerate(LAST)}
+    items.sort(key=lambda item: order.get(item.path.stem, 0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput |= {"measured": MEASURED, "chosen": CHOSEN}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take a worker's times and choices for the summary."""
+    said = getattr(node, "workeroutput", {})
+    MEASURED.update(said.get("measured", {}))
+    CHOSEN.extend(said.get("chosen", ()))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,16 +156,16 @@ def queued(unqueued: Space) -> Space:
 
 
 @pytest.fixture
+def asked(cluster: Cluster, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubeconfig and kubectl of ``megatron_dpo`` in this process."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.layout.kubeconfig))
+    monkeypatch.setenv("PATH", str(kubectl.binary.parent), prepend=os.pathsep)
+
+
+@pytest.fixture
 def chance(request: pytest.FixtureRequest) -> Chance:
     """The rank and the moment of a fault, by its seed."""
     return Chance.of_test(request.node.name)
-
-
-@pytest.fixture(scope="session")
-def main_job(opened: Opened) -> Iterator[MainJob]:
-    """The README's run, kept for the session because other tests compare with it."""
-    with opened("main-job") as place:
-        yield real.main_job(place)
 
 
 @pytest.fixture

@@ -121,6 +121,10 @@ def is_stopped(pid: int) -> bool:
     return stat is not None and stat.state == "T"
 
 
+def runs(pid: int) -> bool:
+    return not is_stopped(pid)
+
+
 def _pid_inside(folder: Path) -> int:
     """Return a process's id in its own namespace."""
     lines = (folder / "status").read_text(encoding="utf-8").splitlines()

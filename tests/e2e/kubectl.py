@@ -68,6 +68,14 @@ class Kubectl:
             "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(content)
         )
 
+    def dry_run(self, objects: Iterable[Object], validate: str) -> subprocess.CompletedProcess[str]:
+        """Have the API server judge objects, each on its own, as if they were created."""
+        content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        words = self.argv("create", "--dry-run=server", validate, "-f", "-")
+        return subprocess.run(
+            words, input=json.dumps(content), capture_output=True, text=True, check=False
+        )
+
     def delete(self, *words: str, wait: bool = True, seconds: float = 90) -> None:
         limits = (f"--wait={str(wait).lower()}", f"--timeout={seconds:.0f}s")
         self.run("delete", *words, "--ignore-not-found", *limits, seconds=seconds + 30)

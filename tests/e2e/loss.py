@@ -72,7 +72,7 @@ class Loss:
                     self.note(what)
             return probes.keys() <= self.times.keys()
 
-        until(" and ".join(probes), look, seconds=seconds)
+        until(" and ".join(probes), look, seconds=seconds, pause=0.5)
 
     def note(self, what: str) -> None:
         self.times[what] = time.monotonic() - self.began

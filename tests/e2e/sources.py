@@ -1,5 +1,6 @@
 """Sources of the real runs, served inside the cluster: a private git repository and a hub."""
 
+import fcntl
 import shutil
 from pathlib import Path
 
@@ -55,7 +56,9 @@ def make() -> Path:
 def serve(space: Space, *, pause: float = 0) -> None:
     """Serve them in a namespace as ``http://sources``; ``pause`` slows the hub."""
     folder = claim(space, "sources")
-    made = make()
+    with Path(f"{MADE}.lock").open("wb") as handle:  # other workers may need them, too
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        made = make()
     for part in (REPO, MODEL):
         shutil.copytree(made / part, _parents(folder / part), copy_function=shutil.copyfile)
     data = {path.replace("/", "."): file.read_text("utf-8") for path, file in PROGRAM.items()}

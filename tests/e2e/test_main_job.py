@@ -1,21 +1,29 @@
-"""The README's installation on a real cluster: real pods, real training, no leftovers."""
+"""The README's installation on a real cluster: real training, preempted, no leftovers."""
 
 import hashlib
 import json
+from collections.abc import Iterator
 
+import pytest
 import yaml
 
 from launchers.storage import checkpoint, marker
 from tests.e2e import real, sources, standin
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
-from tests.e2e.real import MainJob
+from tests.e2e.real import MINUTES, MainJob
 from tests.e2e.release import A100
 from tests.e2e.runs import Run
-from tests.e2e.space import Space
+from tests.e2e.space import Opened, Space
 from tests.e2e.until import until
 
 STEPS = 80
+
+
+@pytest.fixture(scope="module")
+def main_job(opened: Opened) -> Iterator[MainJob]:
+    with opened("main-job") as place:
+        yield real.main_job(place)
 
 
 def test_the_gang_ran_on_two_nodes_of_one_rack(main_job: MainJob) -> None:
@@ -92,6 +100,40 @@ def test_uninstall_leaves_nothing_but_the_workspace(main_job: MainJob) -> None:
         main_job.release.uninstall()
     until("nothing of the run is left", lambda: left() == set(), seconds=20)
     assert (main_job.run.home / "export" / "model.safetensors").exists()
+
+
+def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) -> None:
+    space = main_job.space
+    low, run = real.release(space, "dpo-low", {"kueue": {"priorityClass": "low"}})
+    low.install()
+    saved = until(
+        "the low run has a complete checkpoint",
+        lambda: checkpoint.newest(run.home / "checkpoints"),
+        seconds=MINUTES * 60,
+    )
+    high, other = standin.release(space, "dpo-high", hold=True)
+    with measured("preemption: helm install of a high run to both its pods running"):
+        high.install()
+        other.running(2)
+    assert run.suspended
+    assert run.pods() == []
+    stopped = checkpoint.newest(run.home / "checkpoints")
+    assert stopped is not None and stopped.step >= saved.step
+    assert stopped.step < max(main_job.losses), "it had ended before it was preempted"
+    assert real.losses(run)[-1][0] <= stopped.step  # SIGTERM has saved the last step
+    standin.finish(other)
+    with measured("preempted run: back at work to JobSet Completed"):
+        run.running(2)
+        run.ended(seconds=MINUTES * 60)
+    real.keep(run)
+    # A rank may end before its pod is removed: then it is a restart that does not count.
+    assert run.restarts[1] == 0
+    assert run.progress["attempt"] == 2
+    resumed = f"resume=/workspace/runs/dpo-low/checkpoints/checkpoint-{stopped.step}"
+    assert all(resumed in run.log(pod.name) for pod in run.pods())
+    rows = real.losses(run)
+    assert rows[-1][0] == max(main_job.losses)
+    assert rows == [(step, main_job.losses[step]) for step, _ in rows]
 
 
 def test_the_shipped_megatron_recipe_passes_all_four_stages(queued: Space) -> None:

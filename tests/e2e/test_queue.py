@@ -4,14 +4,12 @@ import os
 
 import pytest
 
-from scripts.observe.command import Exit
 from tests.e2e import queues, sources, standin
 from tests.e2e.api import Object
 from tests.e2e.cluster.versions import minor, pinned
 from tests.e2e.faults import Faults
 from tests.e2e.measured import measured
 from tests.e2e.runs import Run
-from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
@@ -25,7 +23,12 @@ def waiting(run: Run) -> str:
     return str(condition["message"])
 
 
+DEFAULT_SINCE = "0.19"
+"""Version of Kueue since which waitForPodsReady is on without being configured."""
+
+
 def test_a_run_behind_a_full_quota_starts_when_it_is_free(unqueued: Space) -> None:
+    """Kueue has the configuration of its release, which leaves waitForPodsReady out."""
     queues.make(unqueued, ONE_GANG)
     first_release, first = standin.release(unqueued, "first", hold=True)
     second_release, second = standin.release(unqueued, "second")
@@ -40,6 +43,10 @@ def test_a_run_behind_a_full_quota_starts_when_it_is_free(unqueued: Space) -> No
         first.ended()
         second.ended()
     assert second.restarts == (0, 0)
+    installed = minor(os.environ.get("E2E_KUEUE") or pinned("kueue"))
+    if [*map(int, installed.split("."))] >= [*map(int, DEFAULT_SINCE.split("."))]:
+        assert "PodsReady" in second.conditions()  # only where it is on
+    assert "Evicted" not in second.conditions()
 
 
 def test_a_run_longer_than_max_exec_time_is_ended(unqueued: Space) -> None:
@@ -93,56 +100,3 @@ def test_wait_for_pods_ready_evicts_only_what_notes_warn_of(impatient: Space) ->
     assert "waitForPodsReady" in printed
     evicted = jobs.condition("Evicted", seconds=30)
     assert evicted["reason"] == "PodsReadyTimeout"
-
-
-DEFAULT_SINCE = "0.19"
-"""Version of Kueue since which waitForPodsReady is on without being configured."""
-
-
-def test_a_run_ends_under_the_defaults_of_kueue(queued: Space) -> None:
-    """Kueue has the configuration of its release, which leaves waitForPodsReady out."""
-    installed = minor(os.environ.get("E2E_KUEUE") or pinned("kueue"))
-    if [*map(int, installed.split("."))] < [*map(int, DEFAULT_SINCE.split("."))]:
-        pytest.skip(f"Kueue {installed} has waitForPodsReady off by default")
-    _, run, _ = standin.train(queued)
-    # Kueue sets this condition only where waitForPodsReady is on.
-    assert run.condition("PodsReady")["reason"] == "Started"
-    standin.finish(run)
-    assert "Evicted" not in run.conditions()
-    assert run.restarts == (0, 0)
-
-
-SHORT_SECONDS, BACKOFF_SECONDS = 20, 20
-"""The only changed defaults of waitForPodsReady, timeout and backoff: on a busy machine long enough
-for a start, and for a call of `why`."""
-LATE: Object = {
-    "apiVersion": "v1",
-    "kind": "Secret",
-    "metadata": {"name": "late"},
-    "stringData": {"TRACKER_TEAM": "research"},
-}
-
-
-def test_a_gang_that_is_not_ready_in_time_is_requeued_and_runs_later(
-    queued: Space, faults: Faults
-) -> None:
-    backoff = {"backoffBaseSeconds": BACKOFF_SECONDS}
-    patience = {"timeout": f"{SHORT_SECONDS}s", "requeuingStrategy": backoff}
-    faults.configure_kueue({"waitForPodsReady": patience})
-    over = {"envFrom": [{"secretRef": {"name": "late"}}]}
-    release, run = standin.release(queued, "dpo", over)
-    release.install()
-    with measured(f"waitForPodsReady.timeout {SHORT_SECONDS} s: admitted to evicted"):
-        evicted = run.condition("Evicted", seconds=SHORT_SECONDS * 3)
-    assert evicted["reason"] == "PodsReadyTimeout"
-    until("its pods are gone", lambda: run.pods() == [], seconds=30)
-    said = megatron_dpo(queued, "why", run.name, "--json", "--source", "api")
-    reasons = {each["id"]: each["sentence"] for each in said.document["reasons"]}
-    assert list(reasons) == ["requeue-backoff", "evicted-pods-ready-timeout"], said.document
-    assert ", after 1 eviction." in reasons["requeue-backoff"]
-    assert said.code == Exit.WAITING
-    queued.kubectl.apply([LATE])
-    run.ended(seconds=BACKOFF_SECONDS + 90)
-    assert run.states["train"] == "done"
-    # An eviction is not a restart.
-    assert run.restarts == (0, 0)

@@ -1,25 +1,23 @@
 """`why --fix` on planted faults: each remedy that is a command repairs its fault."""
 
 import contextlib
-import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from _pytest.mark.structures import ParameterSet
 
 from megatron_dpo import Run as Asked
 from scripts.problem import Problem
 from scripts.why.words import COMMAND
 from tests.e2e import pausing
 from tests.e2e.api import Refused
-from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.cluster.layout import RACK_LABEL
-from tests.e2e.kubectl import Kubectl
 from tests.e2e.pausing import Pausing
 from tests.e2e.rights import member
 from tests.e2e.runs import Run
@@ -32,23 +30,48 @@ CLUSTER_WIDE = {"AdmissionCheck": "admissionchecks", "ResourceFlavor": "resource
 Fault = Mapping[str, Any]
 
 
+def _is_apart(fault: Fault) -> bool:
+    """Return whether a fault is planted when its turn comes.
+
+    It would disturb others, or the kubelet would try again later and later: it pulls an image.
+    """
+    return not {"alone", "before"}.isdisjoint(fault) or "image" in fault.get("jobset", {})
+
+
+def _is_retried(fault: Fault) -> bool:
+    """Return whether a kubelet has to try again, 10 s to 20 s after the repair."""
+    return fault["by"] != "nobody" and "env" in fault.get("jobset", {})
+
+
+def _cases(faults: Iterable[Fault]) -> list[ParameterSet]:
+    return [pytest.param(each, id=each["run"]) for each in faults]
+
+
 @pytest.fixture(scope="module")
 def shared(opened: Opened) -> Iterator[Space]:
-    """A namespace with a flavor of all nodes, and a queue with quota."""
+    """A namespace with a flavor of all nodes, a queue with quota, and the faults."""
     with opened("remedies") as made:
         made.kubectl.apply([pausing.plain(made), *pausing.queue(made, "open", gpus=64)])
+        together = [_of(each, made) for each in FAULTS if not _is_apart(each)]
+        for each in together:
+            _start(made, each)
+        for each in together:
+            _plant(made, each)
         yield made
 
 
-@pytest.fixture
-def asked(cluster: Cluster, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command's own kubeconfig and kubectl."""
-    monkeypatch.setenv("KUBECONFIG", str(cluster.layout.kubeconfig))
-    monkeypatch.setenv("PATH", str(kubectl.binary.parent), prepend=os.pathsep)
+def _of(fault: Fault, space: Space) -> Fault:
+    text = yaml.safe_dump(fault).replace("$space", space.name).replace("$rack", RACK_LABEL)
+    found: Fault = yaml.safe_load(text)
+    return found
+
+
+def _run(fault: Fault, space: Space) -> Asked:
+    return Asked(fault["run"], namespace=space.name, source="api")
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("fault", [pytest.param(each, id=each["run"]) for each in FAULTS])
+@pytest.mark.parametrize("fault", _cases(FAULTS))
 def test_a_planted_fault_is_repaired_by_its_remedy(
     fault: Fault, shared: Space, opened: Opened
 ) -> None:
@@ -56,18 +79,27 @@ def test_a_planted_fault_is_repaired_by_its_remedy(
         space = shared
         if "alone" in fault:
             space = stack.enter_context(opened(fault["run"], fault["alone"]))
-        text = yaml.safe_dump(fault).replace("$space", space.name).replace("$rack", RACK_LABEL)
-        fault = yaml.safe_load(text)
-        stack.callback(_end, space, fault)
-        _plant(space, fault)
-        run = Asked(fault["run"], namespace=space.name, source="api")
+        fault = _of(fault, space)
+        if not _is_retried(fault):
+            stack.callback(_end, space, fault)
+        if _is_apart(fault):
+            _start(space, fault)
+            _plant(space, fault)
+        run = _run(fault, space)
         _awaited(run, [fault["why"]])
         _repair(space, fault, run)
-        if fault["by"] != "nobody":
+        if fault["by"] != "nobody" and not _is_retried(fault):
             _proceeds(space, fault, run)
 
 
-def _plant(space: Space, fault: Fault) -> None:
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize("fault", _cases(filter(_is_retried, FAULTS)))
+def test_a_container_starts_after_the_repair(fault: Fault, shared: Space) -> None:
+    _proceeds(shared, fault, _run(fault, shared))
+    _end(shared, fault)
+
+
+def _start(space: Space, fault: Fault) -> None:
     for each in fault.get("objects", ()):
         if plural := CLUSTER_WIDE.get(each["kind"]):
             space.queues.append(f"{plural}.kueue.x-k8s.io/{each['metadata']['name']}")
@@ -78,6 +110,9 @@ def _plant(space: Space, fault: Fault) -> None:
     for line in fault.get("before", ()):
         space.kubectl.run(*shlex.split(line))
     pausing.start(space, Pausing(name=fault["run"], **{"queue": fault["run"], **fields}))
+
+
+def _plant(space: Space, fault: Fault) -> None:
     if "plant" in fault:
         Run(name=fault["run"], space=space).running(1)
     for line in fault.get("plant", ()):
@@ -85,13 +120,9 @@ def _plant(space: Space, fault: Fault) -> None:
 
 
 def _change(space: Space, run: str, line: str) -> None:
-    """Plant a fault of a run that runs: by a line of kubectl, or as a person or controller does."""
+    """Plant a fault of a run that runs: by a line of kubectl, or as a person does."""
     if line == "stop":
         assert megatron_dpo(space, "stop", run, "--yes").code == 0
-    elif line == "condemn":
-        workload = Run(name=run, space=space).workload
-        assert workload
-        pausing.condemn(space, workload["metadata"]["name"], "Maintenance", "due to maintenance")
     else:
         space.kubectl.run(*line.split())
 
@@ -127,14 +158,14 @@ def _repair(space: Space, fault: Fault, run: Asked) -> None:
     elif by == "fill":
         shown = [match[1] for match in COMMAND.finditer(reason.remedy)]
         [command] = [each for each in shown if each.startswith(fault["command"])]
-        _run(space, command, fault["fill"])
+        _execute(space, command, fault["fill"])
 
 
 def _words(said: Any) -> str:
     return shlex.join(said.fixed.command)
 
 
-def _run(space: Space, command: str, fill: Mapping[str, str]) -> None:
+def _execute(space: Space, command: str, fill: Mapping[str, str]) -> None:
     """Run a command that is shown with the words that a person gives, as a shell does."""
     for word, given in fill.items():
         command, count = re.subn(rf"\b{word}\b", given, command)

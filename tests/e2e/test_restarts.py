@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import time
-
-import pytest
+from functools import partial
 
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import standin
 from tests.e2e.chance import Chance
-from tests.e2e.faults import freeze, is_stopped, pid_of
+from tests.e2e.faults import freeze, is_stopped, pid_of, runs
 from tests.e2e.measured import measured
 from tests.e2e.space import Space
 from tests.e2e.until import until
@@ -88,13 +87,13 @@ def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> 
     assert run.progress["state"] == "failed"
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space, rank: int) -> None:
+def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space) -> None:
     _, run, before = standin.train(queued)
-    pid = freeze(before[rank].name)
-    until("it is stopped", lambda: is_stopped(pid), seconds=5, pause=0.01)
-    with measured(f"the launcher of rank {rank} stopped: to SIGCONT from the liveness probe"):
-        until("it continues", lambda: not is_stopped(pid), seconds=SILENCE_LIMIT_SECONDS)
+    for rank, pod in enumerate(before):
+        with measured(f"the launcher of rank {rank} stopped: to SIGCONT from the liveness probe"):
+            pid = freeze(pod.name)
+            until("it is stopped", partial(is_stopped, pid), seconds=5, pause=0.01)
+            until("it continues", partial(runs, pid), seconds=SILENCE_LIMIT_SECONDS)
     standin.finish(run)
     assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
     assert run.restarts == (0, 0)

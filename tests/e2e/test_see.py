@@ -54,7 +54,7 @@ def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> No
     run.training(attempt=2)
     standin.finish(run)
     explained(unqueued, "dpo", "succeeded", Exit.OK)
-    _reported(run, "pod", steps=60_000)
+    _reported(run, "pod", steps=6_000)
     old = megatron_dpo(unqueued, "logs", "dpo", "--attempt", "1", "--rank", "1")
     assert old.code == 0 and "rank 1 | " in old.out, old
 

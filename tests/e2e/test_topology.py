@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from tests.e2e import queues, standin
+from tests.e2e import standin
 from tests.e2e.api import Object
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
@@ -42,14 +42,6 @@ def contiguous(names: list[str]) -> bool:
     return len([name for name, _ in groupby(names)]) == len(set(names))
 
 
-def test_a_required_rack_holds_the_whole_gang(queued: Space) -> None:
-    release, run = standin.release(queued, "dpo", topology("required"))
-    release.install()
-    run.ended()
-    assert [rack for rack, _ in places(run)] == ["rack-1", "rack-1"]
-    assert [node for _, node in places(run)] == sorted(queued.cluster.nodes)[:2]
-
-
 def test_a_required_rack_that_is_too_small_keeps_the_run_waiting(queued: Space) -> None:
     release, run = standin.release(queued, "dpo", SMALL | topology("required"))
     release.install()
@@ -61,19 +53,11 @@ def test_a_required_rack_that_is_too_small_keeps_the_run_waiting(queued: Space) 
 
 
 def test_a_preferred_rack_that_is_too_small_is_left_with_ranks_in_order(queued: Space) -> None:
-    release, run = standin.release(queued, "dpo", SMALL | topology("preferred"))
+    release, run = standin.release(queued, "dpo", SMALL | topology("preferred"), hold=True)
     release.install()
-    run.ended()
+    run.running(6, seconds=120)
     found = places(run)
     assert len(found) == 6
     assert contiguous([rack for rack, _ in found])
     assert contiguous([node for _, node in found])
     assert {node for _, node in found} == set(queued.cluster.nodes)
-
-
-def test_without_a_topology_the_gang_runs_wherever_there_is_room(unqueued: Space) -> None:
-    queues.make(unqueued)
-    release, run = standin.release(unqueued, "dpo", topology("none", key=""))
-    release.install()
-    run.ended()
-    assert len(places(run)) == 2

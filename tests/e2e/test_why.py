@@ -1,15 +1,14 @@
 """`why` on objects of a real API server: each state that needs neither Kueue nor the workspace."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
+import pytest
+
+from megatron_dpo import Run
 from tests.e2e import volumes
 from tests.e2e.measured import measured
 from tests.e2e.planted import plant, renamed
-from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
-from tests.scripts.calling import Ended
 from tests.scripts.why.states import STATES
 
 PLANTED = """
@@ -21,10 +20,11 @@ image-pull-denied image-pull secret-missing config-map-missing key-missing mount
 container-not-started init-container node-lost starting restarting pods-awaited ending running
 """
 """Ids of states."""
-AT_ONCE = 4
+AT_ONCE = 8
 """Runs at once, so few that all are explained before the garbage collector removes their pods."""
 
 
+@pytest.mark.usefixtures("asked")
 def test_why_names_each_planted_state_first(empty: Space) -> None:
     volumes.claim(empty, "training")
     names = {id: f"s{number}" for number, id in enumerate(PLANTED.split())}
@@ -43,17 +43,10 @@ def test_why_names_each_planted_state_first(empty: Space) -> None:
 def _wrong(space: Space, names: Mapping[str, str]) -> dict[str, object]:
     """Plant states under names; return what `why` says of those that it does not name first."""
     plant(space.kubectl, {name: STATES[id][0]() for id, name in names.items()})
-    with ThreadPoolExecutor(2) as pool:
-        said = dict(zip(names, pool.map(partial(_why, space), names.values()), strict=True))
     wrong: dict[str, object] = {}
     for id, name in names.items():
-        reasons = said[id].document["reasons"] if said[id].out else []
+        first, *_ = Run(name, namespace=space.name, source="api").why().reasons
         fact = renamed(STATES[id][1], name)
-        is_right = reasons and reasons[0]["id"] == id and fact in reasons[0]["sentence"]
-        if not is_right or not reasons[0]["remedy"]:
-            wrong[id] = (fact, reasons[:1], said[id].err)
+        if first.id != id or fact not in first.sentence or not first.remedy:
+            wrong[id] = (fact, first)
     return wrong
-
-
-def _why(space: Space, name: str) -> Ended:
-    return megatron_dpo(space, "why", name, "--json", "--source", "api")

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
+import pytest
+
+from megatron_dpo import Run as Asked
 from scripts.manifest import KUEUE
 from tests.e2e import pausing
 from tests.e2e.api import Object
@@ -18,8 +19,8 @@ from tests.e2e.runs import Run
 from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
 from tests.e2e.until import until
-from tests.scripts.calling import Ended
 
+pytestmark = pytest.mark.usefixtures("asked")
 PREEMPTS = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 WORKLOADS = f"workloads.{KUEUE}"
 
@@ -36,27 +37,17 @@ class Case:
     condition: tuple[str, str] = ("QuotaReserved", "False")
 
 
-def explained(space: Space, cases: list[Case], *, alone: bool = True) -> None:
-    """Wait for Kueue's condition of each run; assert the states and facts that `why` names.
-
-    With ``alone`` the state is the only one that is named, otherwise the first one.
-    """
+def explained(space: Space, cases: list[Case]) -> None:
+    """Wait for Kueue's condition of each run; assert the only state that `why` names, and facts."""
     for case in cases:
         _await(Run(name=case.run.name, space=space), case)
-    with ThreadPoolExecutor(2) as pool:
-        said = list(pool.map(partial(_why, space), [case.run.name for case in cases]))
     wrong = {}
-    for case, each in zip(cases, said, strict=True):
-        reasons = each.document["reasons"] if each.out else []
-        ids = [reason["id"] for reason in reasons]
-        is_right = ids == [case.id] if alone else ids[:1] == [case.id]
-        if not is_right or any(fact not in reasons[0]["sentence"] for fact in case.facts):
-            wrong[case.run.name] = (case.id, case.facts, reasons, each.err)
+    for case in cases:
+        found = states(space, case.run.name)
+        said = found.get(case.id, "")
+        if list(found) != [case.id] or any(fact not in said for fact in case.facts):
+            wrong[case.run.name] = (case.id, case.facts, found)
     assert wrong == {}
-
-
-def _why(space: Space, name: str) -> Ended:
-    return megatron_dpo(space, "why", name, "--json", "--source", "api")
 
 
 def _await(run: Run, case: Case) -> None:
@@ -77,8 +68,8 @@ def _await(run: Run, case: Case) -> None:
 
 def states(space: Space, name: str) -> dict[str, str]:
     """Return the sentences of `why` by id, in their order."""
-    said = _why(space, name)
-    return {each["id"]: each["sentence"] for each in said.document["reasons"]}
+    found = Asked(name, namespace=space.name, source="api").why()
+    return {each.id: each.sentence for each in found.reasons}
 
 
 def change(space: Space, kind: str, name: str, spec: Mapping[str, object]) -> None:
@@ -309,17 +300,15 @@ def test_why_says_by_what_a_run_was_evicted(empty: Space) -> None:
         "low": "quota-short",
         "again": "quota-exceeds-maximum",
     }
-    found = {}
     for name in cases:
         run = Run(name=name, space=empty)
         run.condition("Evicted")
         run.condition("QuotaReserved", "False")
         until(f"{name} waits again", lambda run=run: run.suspended, seconds=30)  # type: ignore[misc]
-    with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(cases, pool.map(partial(states, empty), cases), strict=True))
     for name, (id, fact) in cases.items():
+        found = states(empty, name)
         expected = [first[name], id] if name in first else [id]
-        assert list(found[name]) == expected and fact in found[name][id], (name, found[name])
+        assert list(found) == expected and fact in found[id], (name, found)
     delayed = states(empty, "delayed")
     assert list(delayed) == ["admission-check-retry", "requeue-backoff"], delayed
     assert ": busy" in delayed["admission-check-retry"]

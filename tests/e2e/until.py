@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-PAUSE = 0.1
+PAUSE = 0.2
 """Poll interval in seconds: a read of the API server takes a few ms of a core."""
 PROCESS_PAUSE = 0.5
 """That of a probe that starts processes: `why` takes 1 s of a core."""

@@ -1,7 +1,7 @@
 """Files, addresses, names and node labels of the cluster.
 
-There is one cluster per checkout. It writes below ``.tools/cluster`` only, and listens on its own
-bridge only, so that its ports do not conflict with other programs.
+A checkout has one cluster, or several with different numbers. It writes below ``.tools/cluster``
+only, and listens on its own bridge only, so that its ports conflict with no other program.
 """
 
 import os
@@ -14,8 +14,8 @@ from scripts.helm import ROOT
 from tests.e2e.cluster.versions import minor, pinned
 
 DOMAIN = "cluster.local"
-SERVICES = IPv4Network("10.96.0.0/16")
-"""Addresses of Services; the first one is the API server's."""
+NUMBER = "E2E_CLUSTER"
+"""Environment variable: the number of the cluster that commands and tests mean, 1 by default."""
 RACK_LABEL = "cloud.provider.com/topology-block"
 FAKE_DEVICES = {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "8"}
 """Extended resources of each node, as the shipped values request them; no such hardware exists."""
@@ -38,8 +38,8 @@ class Layout:
     home: Path = ROOT / ".tools" / "cluster"
     size: int = 3
     """Number of nodes: two for a gang of two pods, one spare for the loss of a node."""
-    bridge: str = "mdpo0"
-    network: IPv4Network = field(default=IPv4Network("10.201.0.0/16"))
+    number: int = field(default_factory=lambda: int(os.environ.get(NUMBER, "1")))
+    """Clusters with different ones run at once; they share the programs, and nothing else."""
     kubernetes: str = field(default_factory=lambda: os.environ.get("E2E_KUBERNETES", ""))
     """Version of the control plane; empty is the pinned one."""
 
@@ -59,9 +59,32 @@ class Layout:
         is_other = wanted not in ("", minor(pinned("kubernetes")))
         return self.home / f"kubernetes-{wanted}" if is_other else self.bin
 
-    run = Below("home", "run")
-    """Folder of the running cluster; ``down`` removes it."""
-    logs = Below("home", "logs")
+    @property
+    def bridge(self) -> str:
+        return f"mdpo{self.number - 1}"
+
+    @property
+    def network(self) -> IPv4Network:
+        return IPv4Network(f"10.{200 + self.number}.0.0/16")
+
+    @property
+    def services(self) -> IPv4Network:
+        """Return the addresses of Services; the first one is the API server's."""
+        return IPv4Network(f"10.{95 + self.number}.0.0/16")
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of the running cluster; ``down`` removes it."""
+        return self.home / f"run{self._suffix}"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / f"logs{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        return f"-{self.number}" if self.number > 1 else ""
+
     pki = Below("run", "pki")
     shared = Below("run", "shared")
     """Folder behind the storage class ``shared``, the same one on all nodes."""

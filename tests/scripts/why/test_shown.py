@@ -10,7 +10,7 @@ from tests.e2e import test_why
 E2E = ROOT / "tests" / "e2e"
 LISTED: dict[str, str] = read_yaml(E2E / "why_not_shown.yaml")
 KINDS = (Kind.WAITING, Kind.FAILING, Kind.FAILED)
-RUNS_WHY = re.compile(r'\bexplained\(|"why"')
+RUNS_WHY = re.compile(r'\bexplained\(|"why"|\.why\(\)')
 """Only modules that run `why`: the doctor's ids are partly the same words."""
 
 

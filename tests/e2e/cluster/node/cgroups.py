@@ -19,11 +19,11 @@ REMOVE_SECONDS = 10.0
 
 
 def group(layout: Layout, node: Node) -> str:
-    """Return the cgroup of a node, below that of the checkout's cluster.
+    """Return the cgroup of a node, below that of its cluster.
 
     A kubelet kills unknown processes in its root cgroup, so clusters must not share one.
     """
-    digest = hashlib.sha256(str(layout.home).encode()).hexdigest()
+    digest = hashlib.sha256(str(layout.run).encode()).hexdigest()
     return f"/megatron-dpo-{digest[:8]}/{node.name}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.problem import Problem
 from tests.e2e.cluster.commands import run
-from tests.e2e.cluster.layout import SERVICES, Layout, Node
+from tests.e2e.cluster.layout import Layout, Node
 
 BATCH = ("ip", "-batch", "-")
 LINKS = Path("/sys/class/net")
@@ -29,7 +29,7 @@ def bridge(layout: Layout) -> str:
         f'link set {name} alias "{layout.home}"',
         f"address add {gateway}/24 dev {name}",
         f"link set {name} up",
-        *(f"route add unreachable {network}" for network in (layout.network, SERVICES)),
+        *(f"route add unreachable {network}" for network in (layout.network, layout.services)),
         *(f"route add {it.pods} via {it.address} dev {name}" for it in layout.nodes),
     ]
     return "\n".join(lines) + "\n"
@@ -55,7 +55,7 @@ def inside(layout: Layout, node: Node) -> str:
         f"address add {node.address}/24 dev eth0",
         "link set eth0 up",
         *(f"route add {it.pods} via {it.address}" for it in others),
-        f"route add {SERVICES} via {layout.gateway}",
+        f"route add {layout.services} via {layout.gateway}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -83,7 +83,7 @@ def remove(layout: Layout) -> None:
     for name in links():
         if name == layout.bridge or name.startswith(f"{layout.bridge}-"):
             remove_link(name)
-    for network in (layout.network, SERVICES):
+    for network in (layout.network, layout.services):
         # Unlike `delete`, `flush` succeeds if there is no such route.
         run(("ip", "-4", "route", "flush", "exact", str(network), "type", "unreachable"))
 

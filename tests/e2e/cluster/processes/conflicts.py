@@ -13,7 +13,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import coredns, kubernetes, managers
 
 Protocol = Literal["tcp", "udp"]
@@ -61,7 +61,7 @@ def taken_networks(
         if route["dst"] != "default":
             where = route.get("dev") or route.get("type", "route")
             used.append((f"a route ({where})", IPv4Network(route["dst"])))
-    ours = (layout.network, SERVICES)
+    ours = (layout.network, layout.services)
     for who, network in used:
         if any(network.overlaps(own) for own in ours) and layout.bridge not in who:
             faults.append(

@@ -9,7 +9,7 @@ from typing import Any
 
 import trustme
 
-from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.layout import Layout
 
 USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
@@ -73,7 +73,7 @@ def server_names(layout: Layout) -> tuple[str, ...]:
     >>> server_names(Layout())[:3]
     ('10.201.0.1', '127.0.0.1', '10.96.0.1')
     """
-    service = next(SERVICES.hosts())
+    service = next(layout.services.hosts())
     return (str(layout.gateway), "127.0.0.1", str(service), *SERVER_NAMES, "localhost")
 
 

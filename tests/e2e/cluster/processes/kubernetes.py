@@ -6,7 +6,7 @@ fast a gang of 1,024 pods is bound.
 
 from pathlib import Path
 
-from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.supervise import Program
 
 ETCD, ETCD_PEER, API, MANAGER, SCHEDULER = 2379, 2380, 6443, 10257, 10259
@@ -57,7 +57,7 @@ def api_server(layout: Layout) -> Program:
         f"--kubelet-client-certificate={pki / 'server.crt'}",
         f"--kubelet-client-key={pki / 'server.key'}",
         "--kubelet-preferred-address-types=InternalIP",
-        f"--service-cluster-ip-range={SERVICES}",
+        f"--service-cluster-ip-range={layout.services}",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki / 'service-account.key'}",
         f"--service-account-signing-key-file={pki / 'service-account.key'}",

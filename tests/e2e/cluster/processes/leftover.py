@@ -4,6 +4,7 @@ Bridge and routes belong to the kernel and outlive the processes that need them.
 """
 
 import fcntl
+from dataclasses import replace
 from pathlib import Path
 
 from tests.e2e.cluster import supervise
@@ -22,7 +23,7 @@ def abandoned(layout: Layout) -> bool:
     if any(name.startswith(f"{layout.bridge}-") for name in network.links()):
         return False
     return not starting(home) and not any(
-        process.alive for process in supervise.recorded(Layout(home=home))
+        process.alive for process in supervise.recorded(replace(layout, home=home))
     )
 
 

@@ -34,9 +34,9 @@ def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.Complet
     return subprocess.run(command, env=env, capture_output=True, text=True)
 
 
-def push(package: Path, address: str, home: Path, place: str = "charts") -> str:
+def push(package: Path, address: str, home: Path) -> str:
     """Push a package, with its provenance file; return the digest of its manifest."""
-    done = helm("push", str(package), f"oci://{address}/{place}", "--plain-http", home=home)
+    done = helm("push", str(package), f"oci://{address}/charts", "--plain-http", home=home)
     assert done.returncode == 0, done.stderr
     digest = re.search(r"Digest: (sha256:[0-9a-f]{64})", done.stdout + done.stderr)
     assert digest is not None
