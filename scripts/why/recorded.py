@@ -45,15 +45,16 @@ def _facts(view: View, files: RunFiles) -> dict[str, object]:
 
 
 def _age(files: RunFiles) -> float:
-    """Return the seconds since the run last showed that it lives."""
+    """Return the seconds since the run last showed that it lives; negative by a clock behind."""
     updated = files.progress.get("updated")
     times = [files.heartbeat, updated, files.row.time if files.row else None]
     known = [float(each) for each in times if isinstance(each, int | float)]
-    return max(0.0, files.now - max(known, default=0.0))
+    return files.now - max(known, default=0.0)
 
 
 def _is_quiet(files: RunFiles) -> bool:
-    return _age(files) > (QUIET_SECONDS if files.heartbeat is None else STALE)
+    limit = QUIET_SECONDS if files.heartbeat is None else STALE
+    return not -QUIET_SECONDS <= _age(files) <= limit
 
 
 def _running(view: View) -> Facts | None:
@@ -61,7 +62,7 @@ def _running(view: View) -> Facts | None:
     files = _files(view)
     if files is None or files.progress.get("state") != "running" or _is_quiet(files):
         return None
-    return {**_facts(view, files), "age": time_text(_age(files))}
+    return {**_facts(view, files), "age": time_text(max(0.0, _age(files)))}
 
 
 def _ended(view: View, state: str) -> RunFiles | None:
@@ -74,7 +75,11 @@ def _silent(view: View) -> Facts | None:
     files = None if view.is_answered else _files(view)
     if files is None or files.progress.get("state") in ("succeeded", "failed"):
         return None
-    age = f" for {time_text(_age(files))}" if files.progress else ""
+    seconds, age = _age(files), ""
+    if seconds < 0:
+        age = f" that this clock can date: the last is {time_text(-seconds)} ahead of it"
+    elif files.progress:
+        age = f" for {time_text(seconds)}"
     return {**_facts(view, files), "age": age}
 
 
