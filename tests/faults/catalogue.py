@@ -47,7 +47,7 @@ class Fault:
     needs: tuple[str, ...] = ()
     """``root``: mounts of its own."""
     quick: bool = False
-    """True if ``make test`` runs it."""
+    """True if ``make test`` runs it: the level's ``quick`` names it."""
     spread: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values to choose from by seed, by the key in ``inject.train``."""
 
@@ -59,18 +59,21 @@ def load(level: str) -> list[Fault]:
         ValueError: an unknown key or value, or a name used twice.
     """
     groups = read_yaml(FOLDER / f"{level}.yaml")
+    quick = set(groups.pop("quick", ()))
     found = [
-        _fault(level, group, name, entry)
+        _fault(level, group, name, entry, quick=name in quick)
         for group, entries in groups.items()
         for name, entry in entries.items()
     ]
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"{level}.yaml: {', '.join(sorted(twice))} twice")
+    if unknown := quick - set(names):
+        raise ValueError(f"{level}.yaml: quick names {', '.join(sorted(unknown))}, no fault of it")
     return found
 
 
-def _fault(level: str, group: str, name: str, entry: dict[str, Any]) -> Fault:
+def _fault(level: str, group: str, name: str, entry: dict[str, Any], *, quick: bool) -> Fault:
     expect = dict(entry.pop("expect"))
     made = Expected(
         outcome=_one_of(expect.pop("outcome"), get_args(Outcome), name),
@@ -80,9 +83,8 @@ def _fault(level: str, group: str, name: str, entry: dict[str, Any]) -> Fault:
     )
     spread = {key: tuple(values) for key, values in entry.pop("spread", {}).items()}
     needs = tuple(entry.pop("needs", ()))
-    return Fault(
-        name=name, level=level, group=group, expect=made, spread=spread, needs=needs, **entry
-    )
+    given = {**entry, "spread": spread, "needs": needs, "quick": quick}
+    return Fault(name=name, level=level, group=group, expect=made, **given)
 
 
 def _class(text: str | None) -> FailureClass | Literal[""] | None:

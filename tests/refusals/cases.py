@@ -1,4 +1,7 @@
-"""The wrong configurations: one YAML file a subject, one entry a mistake that people make."""
+"""The wrong configurations: one YAML file a subject, one entry a mistake that people make.
+
+A file has the entries by the place that refuses them.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +32,7 @@ class Case:
     """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
     id: str
     """The refusal's stable id."""
-    where: Where = "schema"
+    where: Where
     also: Sequence[str] = ()
     """Ids of the other refusals of the same round."""
     path: str = ""
@@ -58,13 +61,14 @@ def read(file: Path) -> list[Case]:
         ValueError: an entry that this runner would judge wrongly or not at all.
     """
     found = []
-    for entry in read_yaml(file):
+    placed = [(where, entry) for where, group in read_yaml(file).items() for entry in group]
+    for where, entry in placed:
         below = walk(entry["values"])
         keys = [path for path, _, value in below if not value or not isinstance(value, dict | list)]
         path = keys[0] if len(keys) == 1 else ""
-        case = Case(subject=file.stem, **{"path": path, **entry})
+        case = Case(subject=file.stem, **{"where": where, "path": path, **entry})
         if case.where not in get_args(Where):
-            raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")
+            raise ValueError(f"{case.name}: {case.where!r} is none of {get_args(Where)}")
         if (case.code is not None) != (case.where == "launcher"):
             raise ValueError(
                 f"{case.name}: a code belongs to each case of the launcher, to no other"

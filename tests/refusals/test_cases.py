@@ -78,9 +78,9 @@ def test_a_verdict_names_the_difference_from_its_case(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("- {case: a, values: {}, id: i, where: moon}", "'moon' is none of"),
-        ("- {case: a, values: {}, id: i, where: launcher}", "a code belongs"),
-        ("- {case: a, values: {}, id: i, where: chart, code: DATA}", "a code belongs"),
+        ("moon: [{case: a, values: {}, id: i}]", "'moon' is none of"),
+        ("launcher: [{case: a, values: {}, id: i}]", "a code belongs"),
+        ("chart: [{case: a, values: {}, id: i, code: DATA}]", "a code belongs"),
     ],
 )
 def test_an_entry_that_cannot_be_judged_is_refused(tmp_path: Path, text: str, message: str) -> None:

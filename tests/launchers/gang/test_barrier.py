@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from launchers.exits import Exit, LaunchError
 from launchers.gang import leader, member, peer_monitor
-from launchers.gang.barrier import format_ranks, missing, refusal
+from launchers.gang.barrier import format_ranks, refusal
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Connection, Hello, PeerLoss, StartMessage
@@ -278,13 +278,6 @@ def test_a_rank_that_differs_is_refused(newcomer: Hello, code: Exit, named: str)
     no = refusal(OWN, newcomer, {}, generation="")
     assert no is not None and no[0] == code and named in no[1]
     assert refusal(OWN, peer(1), {}, generation="") is None
-
-
-@given(nodes=st.integers(1, 50), joined=st.sets(st.integers(1, 49)))
-def test_missing_and_present_ranks_make_the_gang(nodes: int, joined: set[int]) -> None:
-    present = {rank for rank in joined if rank < nodes}
-    assert present | set(missing(nodes, present)) | {0} == set(range(nodes))
-    assert present.isdisjoint(missing(nodes, present))
 
 
 @given(ranks=st.sets(st.integers(0, 200), min_size=1))

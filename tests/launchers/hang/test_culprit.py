@@ -116,11 +116,6 @@ def test_ranks_are_named_where_the_evidence_is_theirs_alone(
     assert (found.kind, found.ranks, found.node) == (kind, ranks, ranks[0] // 2 if ranks else None)
 
 
-def test_a_launcher_that_does_not_answer_is_the_culprit() -> None:
-    found = find(gang(), mute=[1])
-    assert (found.kind, found.node, found.ranks) == ("launcher", 1, ())
-
-
 def test_a_skipped_collective_is_one_that_few_have_not_enqueued() -> None:
     """The rank that skipped it waits in the next one, of another group, for the others."""
     found = find(gang(r0=FIRST, r1=FIRST, r2=FIRST, r3=SECOND))

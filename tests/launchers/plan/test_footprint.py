@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from launchers.config.recipe import Saving
-from launchers.exits import LaunchError
 from launchers.plan import footprint
 from launchers.plan.footprint import Footprint
 from launchers.plan.parameters import IN_PEFT, whole
@@ -135,8 +134,3 @@ def test_steps_are_ms_swifts_default_and_unknown_by_epoch() -> None:
     assert footprint.kept(recipe()) == 2
     assert footprint.kept(replace(recipe(), save_minutes=0.0)) is None
     assert files_of(save_strategy="epoch").every is None
-
-
-def test_a_word_for_a_number_names_its_flag() -> None:
-    with pytest.raises(LaunchError, match=r"recipe\.args\.save_steps"):
-        files_of(save_steps="often")

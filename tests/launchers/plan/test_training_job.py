@@ -81,8 +81,3 @@ def test_a_wrong_value_names_its_flag(name: str, value: str) -> None:
     with pytest.raises(LaunchError, match=rf'recipe\.args\.{name}: "{value}"; use') as error:
         read(**args)
     assert error.value.code == Exit.CONFIG
-
-
-def test_the_transformers_backend_is_refused() -> None:
-    with pytest.raises(LaunchError, match="modelled for megatron only"):
-        parse(plain("transformers"), nodes=1, gpus_per_node=8)

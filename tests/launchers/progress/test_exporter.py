@@ -83,11 +83,6 @@ def test_other_paths_and_methods_are_refused(tmp_path: Path) -> None:
             urllib.request.urlopen(post, timeout=30)
 
 
-def test_no_port_serves_nothing(tmp_path: Path) -> None:
-    with exporting(tmp_path / "progress.json", 0):
-        pass
-
-
 def test_a_port_that_is_taken_does_not_end_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -60,8 +60,3 @@ def test_two_containers_are_refused_with_the_way_out() -> None:
     two["template"]["spec"]["template"]["spec"]["containers"] *= 2
     with pytest.raises(Problem, match="2 containers.*network.profile"):
         refuse_unrunnable(parse(manifest(jobs=[two])))
-
-
-def test_a_manifest_without_a_jobset_is_refused() -> None:
-    with pytest.raises(Problem, match="holds 0 JobSets"):
-        parse("kind: ConfigMap\nmetadata: {name: a}\n")
