@@ -78,8 +78,14 @@ CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct 
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --annotation-style line --python-version 3.11 \
 	--custom-compile-command "make locks"
-# What another lock, which is installed first, has already.
-BESIDE := sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p'
+# $(REST) OWN LOCK prints the packages of a lock that another, which is installed with it, does not pin itself.
+REST := awk 'function name() { return substr($$1, 1, index($$1, "==")) } \
+	NR == FNR { own[name()]; next } /^[a-z]/ { is_rest = !(name() in own) } is_rest'
+# Options that leave out of a lock what another has, from its text.
+LEAVE_OUT := sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p'
+# OWN, LOCK, options: rewrite a lock that is installed with another, without uv's list of what is left out. To pin a package
+# otherwise, or to add a release, put its line there first.
+LOCK_WITH = $(LOCK) -o $1 $3 -c <($(REST) $1 $2) $$($(REST) $1 $2 | $(LEAVE_OUT)) && sed -i '/^$$/,$$d' $1
 # For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --annotation-style line --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
@@ -285,18 +291,16 @@ screenshots: ## rewrite the pictures of values/completion in a headless Chromium
 		"$$(type -P chromium google-chrome | head -1)" $(CURDIR)/chart/values.schema.json $(CURDIR)/values/completion
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
+	@$(LOCK) -o launchers/requirements-cpu.txt --group train
+	@for v in $(RELEASES); do \
+		$(call LOCK_WITH,launchers/requirements-cpu-$$v.txt,launchers/requirements-cpu.txt,--group train-$$v); done
 	@for v in "" $(RELEASES:%=-%); do \
-		$(LOCK) -o launchers/requirements-cpu$$v.txt --group train$$v; \
 		$(LOCK:3.11=3.12) -o tests/differential/requirements$$v.txt --no-deps tests/differential/requirements$$v.in; done
 	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
-	@# swanlab takes an older protobuf
-	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers \
-		-c <(sed -n '/^protobuf/!s/^\([a-z0-9.-]*==[^ ]*\).*/\1/p' launchers/requirements-cpu.txt) \
-		$$($(BESIDE) launchers/requirements-cpu.txt | grep -v protobuf)
+	@$(call LOCK_WITH,tests/launchers/requirements-trackers.txt,launchers/requirements-cpu.txt,--group trackers)
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
-	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
-		-c launchers/requirements-cpu.txt $$($(BESIDE) scripts/requirements.txt)
+	@$(call LOCK_WITH,tests/requirements.txt,scripts/requirements.txt,--group tests -c launchers/requirements-cpu.txt)
 
 ##@ Release
 package: ## package the chart in dist/; equal sources give equal bytes
@@ -354,7 +358,8 @@ $(TRAIN): $(UV) launchers/requirements-cpu.txt
 $(TRAIN_OTHERS): $(STAMPS)/train-%: $(TRAIN) launchers/requirements-cpu-%.txt
 	@echo "setup: .tools/train-$*, the same with ms-swift $* (links to the same files where versions are equal)"
 	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/train-$*
-	@$(INSTALL) --python .tools/train-$* -r launchers/requirements-cpu-$*.txt
+	@$(INSTALL) --python .tools/train-$* -r launchers/requirements-cpu-$*.txt \
+		-r <($(REST) launchers/requirements-cpu-$*.txt launchers/requirements-cpu.txt)
 	@touch $@
 
 # The wheels are for Python 3.12, their sources run with 3.11.
@@ -372,7 +377,7 @@ $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
 	@touch $@
 
 $(TRACKERS): $(TRAIN) tests/launchers/requirements-trackers.txt
-	@echo "setup: .tools/trackers, the libraries of W&B and SwanLab beside .tools/train"
+	@echo "setup: .tools/trackers, the libraries of W&B and SwanLab, used with .tools/train"
 	@rm -rf .tools/trackers
 	@$(INSTALL) --no-deps --python .tools/train --target .tools/trackers -r tests/launchers/requirements-trackers.txt
 	@touch $@

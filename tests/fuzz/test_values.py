@@ -20,7 +20,7 @@ from tests.fuzz.values import files
 from tests.fuzz.verdict import mistakes
 from tests.generated import drawn, parts
 
-COUNT = int(os.environ.get("FUZZ", "500"))
+COUNT = int(os.environ.get("FUZZ", "250"))
 FIRST = int(os.environ.get("FUZZ_SEED", "0"))
 
 
