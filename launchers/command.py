@@ -165,8 +165,7 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> Exit
 
 def _write_end(settings: Settings, error: LaunchError, stage: str) -> None:
     """Write the termination message, on this node: at once, and again with the last step."""
-    rank = settings.launch.place.rank
-    end = termination.from_error(error, stage=stage, rank=rank)
+    end = termination.from_error(error, stage=stage, rank=settings.launch.place.rank)
     termination.write(settings.reports.termination_log, end)
     try:
         step = in_thread(partial(last_step, settings.launch.work.checkpoints), STEP_SECONDS)

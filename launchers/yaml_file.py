@@ -11,4 +11,4 @@ LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def read_yaml(file: Path) -> Any:
     """Return the content of a YAML file of one document."""
-    return yaml.load(file.read_text(encoding="utf-8"), LOADER)  # noqa: S506
+    return yaml.load(file.read_text(encoding="utf-8"), LOADER)

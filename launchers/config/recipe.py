@@ -352,15 +352,13 @@ def _script(document: Mapping[str, object]) -> tuple[str, ...]:
 
 def _model(model: object) -> str:
     if not isinstance(model, str) or not model:
-        remedy = "use a source, e.g. hf://org/name@revision"
-        raise _wrong("model", model, remedy, id="recipe-model")
+        raise _wrong("model", model, "use a source, e.g. hf://org/name@revision", id="recipe-model")
     return model
 
 
 def _dataset(dataset: object) -> tuple[str, ...]:
     if not isinstance(dataset, list) or not dataset or not all(isinstance(d, str) for d in dataset):
-        remedy = "use a list of at least one source"
-        raise _wrong("dataset", dataset, remedy, id="recipe-dataset")
+        raise _wrong("dataset", dataset, "use a list of at least one source", id="recipe-dataset")
     return tuple(dataset)
 
 

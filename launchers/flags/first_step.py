@@ -49,9 +49,7 @@ def same_adapters(value: Callable[[str], Any]) -> bool:
     (False, True)
     """
     policy, reference, mcore, mcore_reference = (words(value(name) or []) for name in ADAPTERS)
-    if mcore or mcore_reference:
-        return mcore == mcore_reference
-    return policy == reference
+    return mcore == mcore_reference if mcore or mcore_reference else policy == reference
 
 
 def _unjudged_adapter(recipe: Recipe) -> str:

@@ -62,8 +62,7 @@ def torchrun(node: int, state: str) -> Culprit:
     ('torchrun is stopped by a signal or a debugger (state T)', 'torchrun does not end (state S)')
     """
     what = "is stopped by a signal or a debugger" if state in STOPPED else "does not end"
-    why = f"torchrun {what} (state {state})"
-    return Culprit(kind="torchrun", ranks=(), node=node, why=why)
+    return Culprit(kind="torchrun", ranks=(), node=node, why=f"torchrun {what} (state {state})")
 
 
 def writers(ranks: Sequence[int], node: int, seconds: float) -> Culprit:

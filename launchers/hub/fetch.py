@@ -18,7 +18,7 @@ from launchers.storage.output import Made, refuse_links
 from launchers.storage.seal_check import WEIGHTS, WEIGHTS_INDEX
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
-from launchers.system.retry import RetryPolicy, retry
+from launchers.system.retry import retry
 from launchers.system.threads import each, in_thread
 
 T = TypeVar("T")
@@ -42,13 +42,7 @@ def client_for(source: Source, repo_type: RepoType) -> HubClient:
     return (HuggingFace if source.hub == "hf" else ModelScope)(source, repo_type)
 
 
-def fetch(
-    client: HubClient,
-    source: Source,
-    repo_type: RepoType,
-    partial: Path,
-    policy: RetryPolicy | None = None,
-) -> Made:
+def fetch(client: HubClient, source: Source, repo_type: RepoType, partial: Path) -> Made:
     """Fetch a source into a partial output, as ``<partial>/<source.name>``.
 
     Raises:
@@ -62,19 +56,17 @@ def fetch(
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
-    listing = _retry(client, source.text, lambda: in_thread(client.list), policy)
+    listing = _retry(client, source.text, lambda: in_thread(client.list))
     files = select_files(listing, source, repo_type)
     refuse_links(partial, (root / file.path for file in files))
     index = next((f for f in files if _relative(f.path, source) == INDEX), None)
     if repo_type == "model" and index is not None:
-        _fetch_file(client, index, listing.commit, root, policy)
+        _fetch_file(client, index, listing.commit, root)
         named = read_object(root / index.path).get("weight_map")
         files = indexed(files, source, {*named.values()} if isinstance(named, dict) else set())
     disk.require_space(partial, _total_size(files) - disk.held(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_total_size(files))
-    entries = each(
-        lambda f: _fetch_file(client, f, listing.commit, root, policy), files, CONCURRENT_FILES
-    )
+    entries = each(lambda f: _fetch_file(client, f, listing.commit, root), files, CONCURRENT_FILES)
     found.rename(target)
     disk.remove(root)
     _prune(target, {(target / _relative(f.path, source)).resolve() for f in files})
@@ -162,7 +154,7 @@ def _prune(target: Path, keep: set[Path]) -> None:
             folder.rmdir()
 
 
-def _retry(client: HubClient, what: str, act: Callable[[], T], policy: RetryPolicy | None) -> T:
+def _retry(client: HubClient, what: str, act: Callable[[], T]) -> T:
     """Retry transient errors of a client; raise the last error as a ``LaunchError``."""
 
     def transient(error: Exception) -> bool:
@@ -170,7 +162,7 @@ def _retry(client: HubClient, what: str, act: Callable[[], T], policy: RetryPoli
         return failure is not None and failure.transient
 
     try:
-        return retry(what, act, transient, policy)
+        return retry(what, act, transient)
     except LaunchError:
         raise
     except Exception as error:
@@ -180,9 +172,7 @@ def _retry(client: HubClient, what: str, act: Callable[[], T], policy: RetryPoli
         raise failure.error from error
 
 
-def _fetch_file(
-    client: HubClient, file: HubFile, commit: str, root: Path, policy: RetryPolicy | None
-) -> Entry:
+def _fetch_file(client: HubClient, file: HubFile, commit: str, root: Path) -> Entry:
     """Fetch and verify one file; after a wrong digest, fetch it once more from scratch."""
     path = root / file.path
     entry = _verified(path, file)
@@ -194,7 +184,7 @@ def _fetch_file(
         def get(from_scratch: bool = from_scratch) -> None:
             client.fetch(file, commit, root, from_scratch=from_scratch)
 
-        _retry(client, file.path, get, policy)
+        _retry(client, file.path, get)
         entry = _verified(path, file)
         if entry is None:
             logs.warning(

@@ -98,8 +98,7 @@ class HuggingFace:
         own = urlsplit(self._hub.HfApi(endpoint=self._endpoint).endpoint).hostname
         if status in (403, 404) and name == "HfHubHTTPError" and http_host(error) != own:
             # of the storage, by an address that the hub has signed for some time
-            storage = f"{what}: the hub's storage returned HTTP {status}"
-            return _unavailable(storage, transient=True)
+            return _unavailable(f"{what}: the hub's storage returned HTTP {status}", transient=True)
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(

@@ -294,8 +294,7 @@ def _map(at: Place, place: str, row: Any) -> Mapping[str, Any]:
         return _NULL
     if isinstance(row, Mapping):
         return row
-    wrong = f"{place}: the row is not a map"
-    raise at.refusal("dataset-row", wrong, "use one map per line")
+    raise at.refusal("dataset-row", f"{place}: the row is not a map", "use one map per line")
 
 
 def _parse(at: Place, text: bytes, number: int, place: str = "") -> Any:
@@ -374,8 +373,7 @@ def _refuse_other_columns(at: Place, found: Sequence[Rows]) -> None:
     first = found[0]
     if first.path.suffix in _LINES and first.is_whole and first.path.stat().st_size < BLOCK_BYTES:
         for each in found[1:]:
-            rows = [*first.rows, *each.rows]
-            shapes.refuse_late(Place(at.key, each.path), rows, len(first.rows))
+            shapes.refuse_late(Place(at.key, each.path), [*first.rows, *each.rows], len(first.rows))
     known = [each for each in found if each.rows and each.path.suffix in _TYPED]
     for each in known[1:]:
         differ = {*each.columns} - {*known[0].columns}

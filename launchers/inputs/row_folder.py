@@ -275,8 +275,7 @@ def refuse_info(at: Place, columns: Collection[str], rows: int | None) -> None:
         wrong = f"has {rows} rows, and {said} by num_examples of its dataset_info"
     else:
         return
-    remedy = "correct dataset_info of README.md, or remove it"
-    raise at.refusal("dataset-readme", wrong, remedy)
+    raise at.refusal("dataset-readme", wrong, "correct dataset_info of README.md, or remove it")
 
 
 def _info(card: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -31,9 +31,7 @@ def parse(text: str) -> Row | Evaluation | None:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict):
-        return None
-    return evaluations.of(document) or rows.of(document)
+    return evaluations.of(document) or rows.of(document) if isinstance(document, dict) else None
 
 
 def of_kind(lines: Iterable[str], kind: type[Kind]) -> Iterator[Kind]:

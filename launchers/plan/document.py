@@ -125,9 +125,7 @@ def _training(training: Training | None) -> dict[str, Any] | None:
         "main_grads_dtype", "main_params_dtype", "recompute", "recompute_method",
         "recompute_num_layers", "attention_backend",
     )  # fmt: skip
-    if training is None:
-        return None
-    return {name: getattr(training, name) for name in names}
+    return {name: getattr(training, name) for name in names} if training is not None else None
 
 
 def _memory(plan: Plan) -> dict[str, Any] | None:

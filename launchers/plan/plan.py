@@ -69,7 +69,6 @@ def job_of(
     *,
     model_config: ModelConfig | None,
     model_config_source: str,
-    data: Data | None = None,
 ) -> Job:
     """Return the job that the pods' environment describes."""
     return Job(
@@ -84,7 +83,6 @@ def job_of(
         assumes_link=network_bandwidth(env) is None,
         model_config=model_config,
         model_config_source=model_config_source,
-        data=data,
     )
 
 

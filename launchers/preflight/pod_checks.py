@@ -182,8 +182,7 @@ def file_system(lacks: Mapping[str, int], has_caches: bool) -> list[Finding]:
             continue
         seen = f"the workspace has no {name}: {os.strerror(number)} ({errno.errorcode[number]})"
         if name == RENAME or (name == LOCK and has_caches and number != errno.ENOSYS):
-            remedy = _REMEDY[name]
-            found.append(failed("filesystem", seen, remedy, code=Exit.CONFIG))
+            found.append(failed("filesystem", seen, _REMEDY[name], code=Exit.CONFIG))
         else:
             found.append(warning("filesystem", seen, _REMEDY[name]))
     return found or [ok("filesystem", ", ".join(lacks) or "not tried")]

@@ -51,8 +51,7 @@ class PartWriter:
             for micro, is_new, values in zip(batch, counts, found, strict=True):
                 half = len(values) // 2
                 pairs = zip(values[:half], values[half:], strict=True)
-                named = zip(micro.names, pairs, strict=True)
-                store.add(self._open, named, self.folder)
+                store.add(self._open, zip(micro.names, pairs, strict=True), self.folder)
                 self.tokens += micro.tokens if is_new else 0
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()

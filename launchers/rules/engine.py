@@ -248,8 +248,7 @@ class Words(Rule):
         for word in facts.words(self.flag):
             if word not in self.known:
                 known = ("one of " if len(self.known) > 1 else "") + ", ".join(self.known)
-                says = f'"{word}" is unknown; use {known}{self.otherwise}'
-                yield self._refusal(self.flag, says)
+                yield self._refusal(self.flag, f'"{word}" is unknown; use {known}{self.otherwise}')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,8 +316,7 @@ class Order(Rule):
         wrong, right = (
             ("not less than", "less") if self.strict else ("greater than", f"at most {most}")
         )
-        says = f"{least} is {wrong} {self.most} {most}; use {right}"
-        yield self._refusal(self.least, says)
+        yield self._refusal(self.least, f"{least} is {wrong} {self.most} {most}; use {right}")
 
 
 @dataclass(frozen=True, kw_only=True)

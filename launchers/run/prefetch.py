@@ -28,8 +28,7 @@ MEMORY_SHARE = 0.5
 
 def weights(folder: Path) -> list[Path]:
     """List the weight files of a model or checkpoint, in the order in which training reads them."""
-    found = sorted(folder.rglob("*.distcp"))
-    return found or sorted(folder.glob("*.safetensors"))
+    return sorted(folder.rglob("*.distcp")) or sorted(folder.glob("*.safetensors"))
 
 
 def fitting(sizes: Sequence[tuple[Path, int]], limit: int) -> list[tuple[Path, int]]:

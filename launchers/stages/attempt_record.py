@@ -76,8 +76,7 @@ def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
     """Note on rank 0 that an attempt starts to train."""
     run_lease.check()
     folder.mkdir(parents=True, exist_ok=True)
-    run = folder.parent.parent.name
-    noted = {"resume": resume.step if resume else 0, "run": run}
+    noted = {"resume": resume.step if resume else 0, "run": folder.parent.parent.name}
     replace(folder / checkpoint.START, json.dumps(noted) + "\n")
 
 

@@ -4,8 +4,6 @@ An in-toto statement (https://in-toto.io/Statement/v1) with SLSA's provenance as
 (https://slsa.dev/spec/v1.0/provenance); ``megatron-dpo verify`` compares a folder with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

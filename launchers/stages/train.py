@@ -114,8 +114,7 @@ def train(
         raise LaunchError(
             Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
         )
-    ooms = oom_kills_since(kills)
-    raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
+    raise _failure(ranks, peers, started=started, oom_kills=oom_kills_since(kills), code=code)
 
 
 def _is_exportable(launch: Launch, recipe: Recipe, attempt: Attempt) -> bool:

@@ -26,8 +26,7 @@ def install() -> None:
     """
     if signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, []):
         return
-    parent = os.getppid()
-    threading.Thread(target=_await, args=(parent,), name="sigterm", daemon=True).start()
+    threading.Thread(target=_await, args=(os.getppid(),), name="sigterm", daemon=True).start()
     subprocess.Popen.terminate = subprocess.Popen.kill  # type: ignore[method-assign]
     for name in _FORKS:
         with suppress(ImportError):

@@ -331,8 +331,7 @@ def _read_seal(folder: Path) -> _Seal | Rejected:
         if text is not None:
             return _parse(text)
     except FOREIGN as error:
-        cause = f"{COMPLETE} cannot be read: {error!r}"
-        return Rejected(path=folder, id=TORN, cause=cause)
+        return Rejected(path=folder, id=TORN, cause=f"{COMPLETE} cannot be read: {error!r}")
     return Rejected(path=folder, id=UNSEALED, cause=f"it has no {COMPLETE}: the save did not end")
 
 

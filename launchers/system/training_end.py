@@ -67,8 +67,7 @@ def why(
         for path in sorted(ranks.rglob("stderr.log"))
         if (each := _of_rank(path, started=started))
     ]
-    agent = tail(agent_log)
-    return _of_node(worst(found), agent, started=started, oom_kills=oom_kills, code=code)
+    return _of_node(worst(found), tail(agent_log), started=started, oom_kills=oom_kills, code=code)
 
 
 def _of_rank(log: Path, *, started: bool) -> Verdict | None:

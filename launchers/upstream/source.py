@@ -61,8 +61,7 @@ def digests(path: Path) -> dict[str, str]:
         tree = ast.parse(text)
     except SyntaxError:  # of a newer Python: no source that was read
         return {}
-    lines = text.splitlines(keepends=True)
-    return dict(_found(tree, "", lines))
+    return dict(_found(tree, "", text.splitlines(keepends=True)))
 
 
 def _found(node: ast.AST, prefix: str, lines: list[str]) -> Iterator[tuple[str, str]]:

@@ -17,8 +17,7 @@ def objects(run: str, namespace: str | None, context: str | None) -> dict[str, A
     try:
         return documents(connect(context, namespace), run) if is_name(run) else {}
     except Problem as problem:
-        console = terminal(stderr=True, soft_wrap=True)
-        console.print(f"cluster not read: {problem}", highlight=False)
+        terminal(stderr=True, soft_wrap=True).print(f"cluster not read: {problem}", highlight=False)
         return {}
 
 

@@ -49,8 +49,7 @@ def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) 
         release = installed(api, target.run)
     except Problem as problem:
         raise Problem(str(problem) if view.jobset else f"{no_run(view)} {problem}") from None
-    action = actions.rerun(view, release)
-    return _do(api, target.run, action, console, ask, as_data=as_data)
+    return _do(api, target.run, actions.rerun(view, release), console, ask, as_data=as_data)
 
 
 def _seen(target: Target, api: Api) -> View:

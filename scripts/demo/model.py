@@ -97,8 +97,7 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m scripts.demo.model PAIRS.jsonl FOLDER")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    count = make_model(read_jsonl(Path(sys.argv[1])), Path(sys.argv[2]))
-    print(count)
+    print(make_model(read_jsonl(Path(sys.argv[1])), Path(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -63,8 +63,7 @@ def rows(values: str) -> Iterator[Row]:
             if isinstance(value, yaml.MappingNode) and not value.flow_style:
                 below = list(walk(value, default[key.value], f"{path}."))
             if before.startswith(MARK):
-                says = before.removeprefix(MARK)
-                yield Row(path=path, default="" if below else shown, says=says)
+                yield Row(path=path, default="" if below else shown, says=before.removeprefix(MARK))
             yield from below
 
     root = yaml.compose(values)

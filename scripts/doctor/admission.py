@@ -74,8 +74,7 @@ def check_jobset(release: Release, snapshot: Snapshot) -> list[Finding]:
     if answer.status in (0, 404) or _is_forbidden(answer):
         return [unchecked("jobset", subject, answer)]
     if "failed calling webhook" in answer.why:
-        remedy = REMEDIES["failed calling webhook"]
-        return [fail("jobset-webhook", subject, answer.why, remedy)]
+        return [fail("jobset-webhook", subject, answer.why, REMEDIES["failed calling webhook"])]
     return [*warned, fail("jobset-refused", subject, answer.why, OTHER_REMEDY)]
 
 

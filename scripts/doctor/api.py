@@ -395,6 +395,4 @@ def _cause(error: BaseException) -> str:
     """Return the innermost cause of a connection error, without the objects urllib3 prints."""
     reason = getattr(error, "reason", None) or error
     inner = reason.args[-1] if isinstance(reason, HTTPError) and reason.args else None
-    if isinstance(inner, BaseException):
-        return str(inner)
-    return str(reason).rpartition(": ")[2]
+    return str(inner) if isinstance(inner, BaseException) else str(reason).rpartition(": ")[2]

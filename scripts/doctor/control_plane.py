@@ -107,8 +107,7 @@ def _fields(release: Release, snapshot: Snapshot) -> Finding:
         return unchecked("jobset-crd", subject, answer)
     lost = dropped_fields(answer.content, schema, {"spec": release.jobset.manifest["spec"]})
     if lost:
-        found = f"it is old and drops {names(lost)}"
-        return fail("jobset-crd-drops-fields", subject, found, APPLY)
+        return fail("jobset-crd-drops-fields", subject, f"it is old and drops {names(lost)}", APPLY)
     missing = {path for path in FEATURES if not has_field(answer.content, schema, path)}
     if missing:
         what = names(f"{path} ({FEATURES[path]})" for path in missing)

@@ -63,8 +63,7 @@ def _local_queue(name: str, snapshot: Snapshot) -> Finding:
 def _cluster_queue(name: str, snapshot: Snapshot) -> list[Finding]:
     subject, answer = f"ClusterQueue {name}", snapshot.named(kinds.CLUSTER_QUEUES, name)
     if answer.absent:
-        remedy = f"{ASK} to create it"
-        return [fail("cluster-queue-missing", subject, "does not exist", remedy)]
+        return [fail("cluster-queue-missing", subject, "does not exist", f"{ASK} to create it")]
     if not answer.found:
         return [unchecked("cluster-queue", subject, answer)]
     state = _state("cluster-queue", subject, answer)

@@ -98,10 +98,9 @@ def _env_references(pod: Object, kind: str) -> Iterator[Reference]:
 def _volume_references(pod: Object, kind: str) -> Iterator[Reference]:
     key = "secretName" if kind == "secret" else "name"
     for volume in pod.get("volumes") or []:
-        sources = [(volume.get(kind), key)]
-        for item in (volume.get("projected") or {}).get("sources") or []:
-            sources.append((item.get(kind), "name"))
-        for source, name in sources:
+        projected = (volume.get("projected") or {}).get("sources") or []
+        parts = [(item.get(kind), "name") for item in projected]
+        for source, name in [(volume.get(kind), key), *parts]:
             if source and not source.get("optional"):
                 keys = frozenset(item["key"] for item in source.get("items") or [])
                 yield Reference(name=source[name], keys=keys, place=f"volume {volume['name']}")
@@ -186,8 +185,7 @@ def _unread(
 
 
 def _create(snapshot: Snapshot, reference: Reference, kind: str, options: str = "...") -> str:
-    command = f"kubectl -n {snapshot.namespace} create {kind} {reference.name} {options}"
-    return command.strip()
+    return f"kubectl -n {snapshot.namespace} create {kind} {reference.name} {options}".strip()
 
 
 def check_account(release: Release, snapshot: Snapshot) -> list[Finding]:

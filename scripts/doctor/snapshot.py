@@ -39,8 +39,7 @@ class Snapshot:
 
     def named(self, kind: Kind, name: str) -> Answer:
         """Return one object."""
-        single = self.objects.get((kind.plural, name))
-        return single or self.lists[kind.plural].item(name)
+        return self.objects.get((kind.plural, name)) or self.lists[kind.plural].item(name)
 
     def by_class(self, resource: str) -> bool:
         """Return whether DRA gives a resource, by the name of a class or by one that it has."""

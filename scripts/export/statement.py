@@ -67,8 +67,7 @@ def parse(text: bytes, where: str) -> Statement:
         built = part(part(found, "predicate"), "buildDefinition").get("buildType")
         if not isinstance(predicate, dict) or built != BUILD:
             raise ValueError(f"buildType is {built!r}, not {BUILD}")
-        subjects = _subjects(found.get("subject"))
-        return Statement(text=text, subjects=subjects, predicate=predicate)
+        return Statement(text=text, subjects=_subjects(found.get("subject")), predicate=predicate)
     except (ValueError, RecursionError) as error:  # also of JSON and UTF-8
         raise Problem(f"{where}: {error}; restore it from where the export came from") from None
 

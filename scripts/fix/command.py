@@ -57,7 +57,7 @@ def run(request: Request, console: Console, *, yes: bool = False) -> int:
     if not is_data:
         _show(console, found)
     changed = found.after.texts != found.before.texts
-    written = changed and (yes or _confirmed(console, is_data))
+    written = changed and (yes or _confirmed(is_data))
     files = found.after.write(found.before) if written else []
     left = found.left if written or not changed else refusals(request)
     if is_data:
@@ -209,7 +209,7 @@ def _show(console: Console, found: Fixed) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _confirmed(console: Console, is_data: bool) -> bool:
+def _confirmed(is_data: bool) -> bool:
     from scripts.run_verbs import asking
 
     return asking(yes=False, as_json=is_data)("Write these changes?")
@@ -245,6 +245,6 @@ def _given(choice: Choice) -> Choice | None:
                 value = text
             if value is None:
                 return None
-            change = Change(act=Act.REPLACE, path=change.path, value=value)  # noqa: PLW2901
+            change = Change(act=Act.REPLACE, path=change.path, value=value)
         made.append(change)
     return tuple(made)

@@ -74,7 +74,7 @@ def read(text: str) -> Any:
     if "\r" in text.replace("\r\n", ""):
         raise NotEdited("a line ends with a carriage return alone; save it with line feeds")
     try:
-        return yaml.load(text, _Loader)  # noqa: S506
+        return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         raise NotEdited(f"not YAML: {error}") from None
 

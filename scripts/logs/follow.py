@@ -57,8 +57,7 @@ class Reader:
         found: queue.Queue[Output] = queue.Queue(maxsize=1000)
         ended = threading.Event()
         for form in self.formats.values():
-            work = threading.Thread(target=self._work, args=(form, found, ended), daemon=True)
-            work.start()
+            threading.Thread(target=self._work, args=(form, found, ended), daemon=True).start()
         left = len(self.formats)
         try:
             while left:

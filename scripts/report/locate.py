@@ -49,8 +49,7 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
             view = View(gather(api, target.run, queue=False))
             if not view.jobset:
                 raise missing_run(view)
-            copy = copied(api, view, patterns, source=target.source, cut=cut)
-            found = stack.enter_context(copy)
+            found = stack.enter_context(copied(api, view, patterns, source=target.source, cut=cut))
         except Problem as problem:
             raise type(problem)(f"{absent}; through the cluster: {problem}") from None
         yield found

@@ -83,5 +83,4 @@ def short(value: float) -> str:
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:g}{unit}"
-    text = f"{value:g}"
-    return text.replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")

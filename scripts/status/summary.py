@@ -171,8 +171,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     training, row, plan = files.training, files.row, files.plan
     logged = next((each for each in reversed(files.recent) if "loss" in each.values), None)
     speed, memory = part(plan, "speed"), part(plan, "memory")
-    created = (view.jobset.get("metadata") or {}).get("creationTimestamp")
-    since = unix_time(created)
+    since = unix_time((view.jobset.get("metadata") or {}).get("creationTimestamp"))
     env = {name: str(each["value"]) for name, each in view.variables.items() if "value" in each}
     is_pending = reason.kind is Kind.WAITING and view.is_suspended
     return Status(

@@ -49,5 +49,4 @@ def sweep(
         sets=sets or [],
         dry_run=dry_run,
     )
-    code = command.run(request, terminal(), asking(yes, as_json), as_data=as_json)
-    raise typer.Exit(code)
+    raise typer.Exit(command.run(request, terminal(), asking(yes, as_json), as_data=as_json))

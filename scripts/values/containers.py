@@ -13,7 +13,7 @@ _VOLUMES = (
     "agent-token", "events-token",
 )  # fmt: skip
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_KEYS = {"/dev/shm": "sharedMemory.sizeLimit", "/tmp": "tmp.sizeLimit"}  # noqa: S108
+_KEYS = {"/dev/shm": "sharedMemory.sizeLimit", "/tmp": "tmp.sizeLimit"}
 """Folders of the chart's own volumes, which users mount for their size."""
 _FILES = "/etc/megatron-dpo"
 """Folder of the chart's files in the pods."""

@@ -30,18 +30,18 @@ def joined(common: Table, more: Table) -> Table:
 
 
 @cache
-def table_of(version: str, chart: Path = CHART) -> Table:
+def table_of(version: str) -> Table:
     """Return the whole table of one release, as the chart has it; not to be changed."""
-    common, more = (chart / FOLDER / name for name in (SHARED, f"ms-swift-{version}.yaml"))
+    common, more = (CHART / FOLDER / name for name in (SHARED, f"ms-swift-{version}.yaml"))
     return joined(json.loads(common.read_text(encoding="utf-8")), read_yaml(more))
 
 
-def tables(chart: Path = CHART) -> dict[str, Table]:
+def tables() -> dict[str, Table]:
     """Return the whole table of each release that the chart knows, by version."""
-    return {version: table_of(version, chart) for version in releases(chart)}
+    return {version: table_of(version) for version in releases()}
 
 
-def releases(chart: Path = CHART) -> list[str]:
+def releases() -> list[str]:
     """Return the releases that the chart knows."""
-    names = sorted(path.stem for path in (chart / FOLDER).glob("ms-swift-*.yaml"))
+    names = sorted(path.stem for path in (CHART / FOLDER).glob("ms-swift-*.yaml"))
     return [name.removeprefix("ms-swift-") for name in names]

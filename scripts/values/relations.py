@@ -221,8 +221,7 @@ def _evaluated(
             if file.startswith("/") and file in trained:
                 says = f"{file} is recipe.dataset[{trained.index(file)}] too, and rows that were "
                 says += f"trained on say nothing; use other rows{row.instead}"
-                path = f"recipe.args.{row.flag}"
-                yield Refusal(id="evaluation-trained", path=path, says=says)
+                yield Refusal(id="evaluation-trained", path=f"recipe.args.{row.flag}", says=says)
 
 
 def _labels(values: Values, network: Values) -> Iterator[Refusal]:

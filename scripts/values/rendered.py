@@ -178,8 +178,7 @@ def _amounts(path: str, resources: Values, *, is_own: bool = False) -> Iterator[
                 yield Refusal(id="resource-whole", path=path, says=says)
         elif request and limit and _is_less(limit, request):
             says = f"{request} is more than the limit {limit}; set a smaller request or a larger "
-            where = f"{path}.requests.{name}"
-            yield Refusal(id="resource-limit", path=where, says=f"{says}limit")
+            yield Refusal(id="resource-limit", path=f"{path}.requests.{name}", says=f"{says}limit")
         if is_own and is_huge and not {"cpu", "memory"} & {*names}:
             says = f"{name} requires cpu or memory, and none is set; set limits.memory too"
             yield Refusal(id="resource-huge-alone", path=path, says=says)
@@ -212,8 +211,7 @@ def _names(release: Release, values: Values) -> Iterator[Refusal]:
         if len(address) > 63:
             says = f"{address} has {len(address)} characters, and a label's value may have 63; use "
             says += "a shorter release name"
-            path = "jobset.spec.coordinator"
-            yield Refusal(id="release-name-coordinator", path=path, says=says)
+            yield Refusal(id="release-name-coordinator", path="jobset.spec.coordinator", says=says)
 
 
 def _id(item: Values) -> str:

@@ -27,9 +27,7 @@ def _cluster_error(view: View) -> Facts | None:
 
 def _not_authenticated(view: View) -> Facts | None:
     answer = view.snapshot.answer("get jobsets")
-    if answer.status != 401:
-        return None
-    return {"context": view.snapshot.context, "why": answer.why}
+    return {"context": view.snapshot.context, "why": answer.why} if answer.status == 401 else None
 
 
 def _jobset_api_missing(view: View) -> Facts | None:

@@ -64,9 +64,7 @@ def _root(view: View) -> End | None:
 
 def _user_error(view: View) -> Facts | None:
     end = _root(view)
-    if end is None or end.code not in USER - OWN_STATES:
-        return None
-    return _facts(view, end)
+    return None if end is None or end.code not in USER - OWN_STATES else _facts(view, end)
 
 
 def _preflight_failed(view: View) -> Facts | None:

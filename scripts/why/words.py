@@ -112,9 +112,7 @@ def who(ranks: Sequence[Rank]) -> str:
     >>> who([rank])
     'rank 1 (dpo-node-0-1-x on n2)'
     """
-    if len(ranks) == 1:
-        return ranks[0].name
-    return format_ranks({rank.number for rank in ranks})
+    return ranks[0].name if len(ranks) == 1 else format_ranks({rank.number for rank in ranks})
 
 
 def lasting(view: View, when: float | None) -> str:

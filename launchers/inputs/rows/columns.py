@@ -15,7 +15,7 @@ _IMAGE_BYTES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\0", 
 """First bytes of PNG, JPEG, GIF, WebP, BMP and TIFF."""
 
 
-class Dropped(Exception):  # noqa: N818 - a verdict on a row, not an error
+class Dropped(Exception):
     """ms-swift drops the row."""
 
     def __init__(self, id: str, why: str) -> None:

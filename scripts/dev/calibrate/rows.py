@@ -39,7 +39,7 @@ class HostReading:
     """``save``: the most during the save of a step; ``peak``: the most of all attempts."""
     gib: float
     """Charged to the container, without the page cache of files."""
-    filesGib: float = 0.0  # noqa: N815
+    filesGib: float = 0.0
     """Files on a tmpfs among them: they are the workspace's, not the run's processes'."""
 
     @property
@@ -57,7 +57,7 @@ class Row:
     """Its publication, or the versions it was measured with."""
     card: str
     """The GPU model, under the key of the rows in YAML."""
-    gpusPerNode: int  # noqa: N815 - the chart's spelling
+    gpusPerNode: int
     args: dict[str, Any]
     """Flags of ms-swift, as a values file has them."""
     nodes: int = 1
@@ -70,8 +70,8 @@ class Row:
     reads: str = ""
     """Meaning of ``gib``: ``reserved`` or ``allocated`` by PyTorch, or of the ``device``."""
     gib: float | None = None
-    outOfMemory: bool = False  # noqa: N815
-    hostGibOver: float | None = None  # noqa: N815
+    outOfMemory: bool = False
+    hostGibOver: float | None = None
     """The node needed more GiB than this."""
     host: tuple[HostReading, ...] = ()
     seconds: float | None = None

@@ -52,9 +52,7 @@ def _line(name: str, test: Record, others: Sequence[Mapping[str, Any]]) -> tuple
 
 
 def _interval(test: Record | None) -> str:
-    if test is None or "low" not in test:
-        return ""
-    return f"{test['low']:+.4f} to {test['high']:+.4f}"
+    return "" if test is None or "low" not in test else f"{test['low']:+.4f} to {test['high']:+.4f}"
 
 
 def draw(record: Record, path: Path) -> None:

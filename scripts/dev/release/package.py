@@ -26,8 +26,7 @@ def repacked(package: bytes, added: Mapping[str, bytes]) -> bytes:
     """
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as old:
         files = {member.name: _content(old, member) for member in old.getmembers()}
-    made = archive.tar({**files, **added}, EPOCH)
-    return gzip.compress(made, 9, mtime=0)
+    return gzip.compress(archive.tar({**files, **added}, EPOCH), 9, mtime=0)
 
 
 def _content(package: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -74,12 +74,8 @@ gets neither the network's variables nor tokens. Takes (root, role).
 {{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
 {{- end }}
 {{- end }}
-{{- range $name, $value := include "megatron-dpo.settings" . | fromJson }}
-{{- $_ := set $env $name $value }}
-{{- end }}
-{{- range $name, $value := ternary (include "megatron-dpo.network.settings" .root | fromJson) dict (eq .role "node") }}
-{{- $_ := set $env $name $value }}
-{{- end }}
+{{- $network := ternary (include "megatron-dpo.network.settings" .root | fromJson) dict (eq .role "node") }}
+{{- $env = merge (include "megatron-dpo.settings" . | fromJson) $network $env }}
 {{- range $name, $secret := dict "HF_TOKEN" $v.secrets.hf "MODELSCOPE_API_TOKEN" $v.secrets.modelscope }}
 {{- if and $secret.existingSecret (not $isTest) }}
 {{- $reference := dict "name" $secret.existingSecret "key" $secret.key }}
