@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.dev import results
-from scripts.dev.figures.canvas import canvas
+from scripts.dev.figures.canvas import canvas, save
 from scripts.dev.figures.markdown import table
 
 Record = Mapping[str, Any]
@@ -86,7 +86,7 @@ def draw(record: Record, path: Path) -> None:
         pane.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         pane.grid(alpha=0.3)
         pane.legend(fontsize=7)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def _runs(record: Record, side: str) -> list[Record]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from launchers.plan.step_time import Speed
 from scripts.dev.figures import measured
-from scripts.dev.figures.canvas import canvas
+from scripts.dev.figures.canvas import canvas, save
 from scripts.dev.figures.measured import Run
 from scripts.dev.figures.predicted import Predicted
 
@@ -51,7 +51,7 @@ def draw(rows: Sequence[Predicted], runs: Sequence[Run], path: Path) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("GPU milliseconds for 1,000 tokens, predicted")
     axes.legend(fontsize=7, loc="lower right")
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def _name(row: Predicted) -> str:

@@ -4,7 +4,7 @@ import csv
 import math
 from pathlib import Path
 
-from scripts.dev.figures.canvas import canvas
+from scripts.dev.figures.canvas import canvas, save
 from scripts.helm import ROOT
 
 TABLE = ROOT / "tests" / "e2e" / "bench" / "start.csv"
@@ -41,5 +41,5 @@ def draw(table: Path = TABLE, path: Path = PLOT) -> Path:
     axes.set(xlabel="actual wait, s", ylabel="predicted wait, s")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, loc="upper left")
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
     return path
