@@ -163,8 +163,7 @@ def _jobset(env: Mapping[str, str]) -> Place:
 
 
 def _explicit(env: Mapping[str, str], stated: str) -> Place:
-    nodes = integer({"NNODES": stated}, "NNODES", 1)
-    rank = integer(env, "NODE_RANK", 0, lowest=0)
+    nodes, rank = integer({"NNODES": stated}, "NNODES", 1), integer(env, "NODE_RANK", 0, lowest=0)
     return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="NODE_RANK")
 
 
@@ -178,10 +177,8 @@ def _started(env: Mapping[str, str]) -> Place:
     for place in found[1:]:
         is_other = found[0].source != "torchrun" and place.rank != found[0].rank
         if is_other or place.nodes != found[0].nodes:
-            stated = (
-                f"{p.source} states rank {p.rank} of {count_text(p.nodes, 'node')}" for p in found
-            )
-            raise _conflict(" and ".join(stated))
+            ranks = ((p.source, p.rank, count_text(p.nodes, "node")) for p in found)
+            raise _conflict(" and ".join("{} states rank {} of {}".format(*each) for each in ranks))
     is_stated = found and _is_one_per_node(env) and env.get("NODE_RANK") == str(found[0].rank)
     if env.get("NODE_RANK") and not is_stated:  # Ray sets it next to RANK
         raise _incomplete(f"NODE_RANK={env['NODE_RANK']} without NNODES")
@@ -340,17 +337,14 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
 
 def _dlc(env: Mapping[str, str]) -> Place | None:
     """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin, Ray."""
-    of_processes = env.get("LOCAL_RANK") and not _is_one_per_node(env)
-    if of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # or Kubeflow's
-        return None
     given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
-    if not given:
+    of_processes = env.get("LOCAL_RANK") and not _is_one_per_node(env)
+    if not given or of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # Kubeflow's
         return None
     if len(given) == 1:
         cause = f"{given[0]}={env[given[0]]} without {'WORLD_SIZE' if 'RANK' in given else 'RANK'}"
         raise _incomplete(cause)
-    nodes = integer(env, "WORLD_SIZE", 1)
-    rank = integer(env, "RANK", 0, lowest=0)
+    nodes, rank = integer(env, "WORLD_SIZE", 1), integer(env, "RANK", 0, lowest=0)
     return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="RANK")
 
 
@@ -361,8 +355,7 @@ def _mpi(env: Mapping[str, str]) -> Place | None:
         names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
         if not any(env.get(name) for name in names) or env.get("SLURM_NODEID"):
             return None  # Slurm sets PMI_*, and knows the nodes
-    lacks = [name for name in names if not env.get(name)]
-    if lacks:
+    if lacks := [name for name in names if not env.get(name)]:
         given = ", ".join(f"{name}={env[name]}" for name in names if env.get(name))
         raise _incomplete(f"{given} without {', '.join(lacks)}")
     rank, nodes = integer(env, names[0], 0, lowest=0), integer(env, names[1], 1)
@@ -394,9 +387,8 @@ def _no_master(cause: str) -> LaunchError:
 
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:
-    return Place(
-        rank=rank, nodes=nodes, master_addr=master, master_port=master_port(env), source=source
-    )
+    at = master_port(env)
+    return Place(rank=rank, nodes=nodes, master_addr=master, master_port=at, source=source)
 
 
 def master_port(env: Mapping[str, str]) -> int:
