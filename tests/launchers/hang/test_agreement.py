@@ -70,11 +70,11 @@ def test_one_node_that_beats_keeps_the_gang_alive() -> None:
         for node in nodes[:2]:
             node.agreement.note(SILENT)
         nodes[2].agreement.note(None)
-        assert not eventually(lambda: any(node.gathered for node in nodes), 5)
+        assert not eventually(lambda: any(node.gathered for node in nodes), 1)
         nodes[1].agreement.note(None)  # it beats before the last one is silent
         assert eventually(lambda: 1 not in nodes[0].agreement._silent)  # threads read the peers
         nodes[2].agreement.note(SILENT)
-        assert not eventually(lambda: any(node.gathered for node in nodes), 5)
+        assert not eventually(lambda: any(node.gathered for node in nodes), 1)
 
 
 def alone(state: str = "S") -> tuple[HangAgreement, Node]:
@@ -113,7 +113,7 @@ def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
     assert eventually(waited(member))  # nobody has asked for evidence
     member.hear(0, {"hang": "gather"})
     is_over = waited(member)
-    assert not eventually(is_over, 5)
+    assert not eventually(is_over, 1)
     member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped", "kind": ""})
     assert eventually(is_over) and node.ended == [(1, "rank 1 is stopped")]
 
@@ -194,7 +194,7 @@ def test_a_node_that_waits_for_rank_0s_decision_waits_no_longer_once_it_has_left
     Node(member, 1)
     member.hear(0, {"hang": "gather"})
     is_over = waited(member)
-    assert not eventually(is_over, 5)
+    assert not eventually(is_over, 1)
     member.leave(0)
     assert eventually(is_over)
 
@@ -204,7 +204,7 @@ def test_an_attempt_after_a_hang_may_hang_again() -> None:
     agreement.note(SILENT)
     assert eventually(lambda: len(node.ended) == 1)
     agreement.note(SILENT)
-    assert not eventually(lambda: len(node.ended) == 2, 5)  # it is ending
+    assert not eventually(lambda: len(node.ended) == 2, 1)  # it is ending
     second = Node(agreement, 0, "T")
     agreement.note(SILENT)
     assert eventually(lambda: len(second.ended) == 1)
@@ -213,7 +213,7 @@ def test_an_attempt_after_a_hang_may_hang_again() -> None:
 def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
     agreement, node = alone()
     agreement.note(NOTHING_RUNS)
-    assert not eventually(lambda: bool(node.gathered), 5)
+    assert not eventually(lambda: bool(node.gathered), 1)
 
 
 def test_a_member_reports_to_rank_0_as_long_as_it_is_silent() -> None:
