@@ -149,36 +149,6 @@ Through = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
-    for verb, name in (
-        (submit, "submit"),
-        (list_runs, "list"),
-        (status, "status"),
-        (why, "why"),
-        (logs, "logs"),
-        (stop, "stop"),
-        (resume, "resume"),
-        (rerun, "rerun"),
-        (clean, "clean"),
-    ):
-        app.command(name, epilog=EXAMPLES[name])(verb)
-
-
-EXAMPLES = {
-    "submit": "Example: megatron-dpo submit -f values/a100-2node.yaml --run dpo-42 --wait",
-    "list": "Example: megatron-dpo list -n team-a",
-    "status": f"Example: megatron-dpo status dpo-42 --watch. {EXIT_CODES}",
-    "why": f"Example: megatron-dpo why dpo-42. {EXIT_CODES}",
-    "logs": "Example: megatron-dpo logs dpo-42 --all -f --grep 'ERROR|loss'",
-    "stop": "Example: megatron-dpo stop dpo-42",
-    "resume": "Example: megatron-dpo resume dpo-42",
-    "rerun": "Example: megatron-dpo rerun dpo-42 --yes",
-    "clean": "Example: megatron-dpo clean dpo-40 dpo-41 --through dpo-42",
-}
-"""One for each verb, below its help."""
-
-
 def submit(
     files: Values = None,
     sets: Sets = None,
@@ -348,6 +318,26 @@ def clean(
     else:
         done = cleaning.clean(target, terminal(), as_data=as_json)
     raise typer.Exit(done)
+
+
+VERBS: dict[str, tuple[Callable[..., None], str]] = {
+    "submit": (submit, "submit -f values/a100-2node.yaml --run dpo-42 --wait"),
+    "list": (list_runs, "list -n team-a"),
+    "status": (status, f"status dpo-42 --watch. {EXIT_CODES}"),
+    "why": (why, f"why dpo-42. {EXIT_CODES}"),
+    "logs": (logs, "logs dpo-42 --all -f --grep 'ERROR|loss'"),
+    "stop": (stop, "stop dpo-42"),
+    "resume": (resume, "resume dpo-42"),
+    "rerun": (rerun, "rerun dpo-42 --yes"),
+    "clean": (clean, "clean dpo-40 dpo-41 --through dpo-42"),
+}
+"""Each with its example, which stands below its help."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    for name, (verb, example) in VERBS.items():
+        app.command(name, epilog=f"Example: megatron-dpo {example}")(verb)
 
 
 def target_of(
