@@ -1,7 +1,7 @@
 """Write what the chart knows of training flags from each ms-swift: ``make flags``.
 
 Names, renames and rules are tables: ``shared.json`` has what all releases share,
-``ms-swift-<version>.yaml`` the rest of one. The values that a flag takes are a part of
+``ms-swift-<version>.json`` the rest of one. The values that a flag takes are a part of
 ``chart/values.schema.json``. All are data: no template knows a flag by name.
 """
 
@@ -79,13 +79,10 @@ def render(sites: Iterable[Path]) -> dict[str, str]:
     """Return the texts of the tables by file, of each ms-swift in ``sites``."""
     tables = {found["version"]: found for found in map(table, sites)}
     common = shared(list(tables.values()))
-    files = {SHARED: json_text({"generated": _header(tables), **common})}
-    for version, whole in tables.items():
-        body = yaml.safe_dump(
-            own(whole, common), sort_keys=False, default_flow_style=None, width=WIDTH
-        )
-        files[f"ms-swift-{version}.yaml"] = f"# {_header([version])}\n{body}"
-    return files
+    generated = HEADER.format(versions=", ".join(tables))
+    files = {SHARED: json_text({"generated": generated, **common})}
+    rest = {version: own(whole, common) for version, whole in tables.items()}
+    return files | {f"ms-swift-{version}.json": json_text(each) for version, each in rest.items()}
 
 
 def table(site: Path) -> Table:
@@ -131,10 +128,6 @@ def own(whole: Table, common: Table) -> Table:
             rest_of = [each for each in value if each not in common[name]]
             found |= {name: rest_of} if rest_of else {}
     return found
-
-
-def _header(versions: Iterable[str]) -> str:
-    return HEADER.format(versions=", ".join(versions))
 
 
 def json_text(content: Table) -> str:

@@ -5,8 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from launchers.yaml_file import read_yaml
-
 CHART = Path(__file__).resolve().parents[2] / "chart"
 FOLDER = "charts/library/flags"
 """Their folder in the chart."""
@@ -32,8 +30,8 @@ def joined(common: Table, more: Table) -> Table:
 @cache
 def table_of(version: str) -> Table:
     """Return the whole table of one release, as the chart has it; not to be changed."""
-    common, more = (CHART / FOLDER / name for name in (SHARED, f"ms-swift-{version}.yaml"))
-    return joined(json.loads(common.read_text(encoding="utf-8")), read_yaml(more))
+    files = (CHART / FOLDER / name for name in (SHARED, f"ms-swift-{version}.json"))
+    return joined(*(json.loads(file.read_text(encoding="utf-8")) for file in files))
 
 
 def tables() -> dict[str, Table]:
@@ -43,5 +41,5 @@ def tables() -> dict[str, Table]:
 
 def releases() -> list[str]:
     """Return the releases that the chart knows."""
-    names = sorted(path.stem for path in (CHART / FOLDER).glob("ms-swift-*.yaml"))
+    names = sorted(path.stem for path in (CHART / FOLDER).glob("ms-swift-*.json"))
     return [name.removeprefix("ms-swift-") for name in names]

@@ -70,7 +70,7 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
 
 
 def test_the_schema_and_the_default_name_releases_with_a_table() -> None:
-    tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.rglob("ms-swift-*.yaml"))
+    tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.rglob("ms-swift-*.json"))
     recipe = SCHEMA["properties"]["recipe"]["properties"]
     assert [each for each in recipe["swiftVersion"]["enum"] if each] == tables
     chart = read_yaml(CHART / "Chart.yaml")
@@ -187,8 +187,8 @@ def test_what_is_just_small_enough_is_accepted() -> None:
     [
         ("defaults.yaml", r"chart/defaults.yaml: .*`make chart`.*\[chart-defaults\]"),
         (
-            f"{LIBRARY}/flags/ms-swift-{SWIFT}.yaml",
-            rf"library/flags/ms-swift-{SWIFT}.yaml: .*`make flags`.*\[chart-flags\]",
+            f"{LIBRARY}/flags/ms-swift-{SWIFT}.json",
+            rf"library/flags/ms-swift-{SWIFT}.json: .*`make flags`.*\[chart-flags\]",
         ),
     ],
 )

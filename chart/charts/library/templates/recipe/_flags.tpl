@@ -6,7 +6,7 @@ accepts. No flag is named here.
 {{- $recipe := .Values.recipe -}}
 {{- if ne $recipe.backend "script" }}
 {{- $files := .Subcharts.library.Files -}}
-{{- $table := $files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
+{{- $table := $files.Get (printf "flags/ms-swift-%s.json" $recipe.swiftVersion) | fromJson -}}
 {{- $backends := get ($files.Get "flags/shared.json" | fromJson) "backends" -}}
 {{- range $name, $own := $table.backends }}
 {{- include "megatron-dpo.flags.join" (dict "shared" (get $backends $name) "own" $own) }}

@@ -47,7 +47,7 @@ Takes (values, defaults); modifies the values, which all templates share.
 {{- if and (eq (include "megatron-dpo.launcher.from" .) "chart") (not (and (include "megatron-dpo.launcher.archive" (list . "launchers")) (include "megatron-dpo.launcher.archive" (list . "training")) (.Files.Get "launchers.digest"))) }}
 - chart/charts/launcher-archive: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
-{{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}
+{{- $table := printf "flags/ms-swift-%s.json" .Values.recipe.swiftVersion }}
 {{- if not (.Subcharts.library.Files.Get $table) }}
 - chart/charts/library/{{ $table }}: missing; run `make flags` with that ms-swift, or use a recipe.swiftVersion that has one [chart-flags]
 {{- end }}
