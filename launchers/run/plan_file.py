@@ -13,6 +13,7 @@ from launchers.plan.document import document
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Plan, build, job_of
 from launchers.storage import disk
+from launchers.system import lookup
 from launchers.system.atomic_file import replace
 
 
@@ -74,12 +75,16 @@ def planned(
 
 
 def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:
-    """Read the model's sizes with their source; None with the reason when that fails."""
-    if not config.is_file():
+    """Read the model's sizes with their source; None with the reason when that fails.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
+    data = lookup.data(config)
+    if data is None:
         return None, f"{config} does not exist yet"
     try:
-        text = config.read_text(encoding="utf-8")
-        return model_config.parse_config(json.loads(text)), str(config)
+        return model_config.parse_config(json.loads(data.decode())), str(config)
     except Exception as error:
         return None, f"{config}: {error}"
 

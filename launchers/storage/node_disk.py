@@ -114,7 +114,7 @@ def push(root: Path | None, checkpoints: Path) -> None:
             each(partial(copy_shards, local, folder), own)
             seconds = round(time.monotonic() - begin, 1)
             logs.info("shards copied", checkpoint=folder.name, seconds=seconds)
-    except (OSError, LaunchError) as error:
+    except (OSError, LaunchError, *FOREIGN) as error:
         logs.warning("shards on this node's disk not copied", cause=error)
 
 
@@ -224,7 +224,7 @@ def has_room(root: Path, needed: int, limit: int) -> bool:
 
 def clear(root: Path) -> None:
     """Delete what this run has on this disk, once it has trained all steps."""
-    with suppress(OSError):
+    with suppress(OSError, LaunchError):
         for folder in (*root.glob("checkpoint-*"), root / _LINKS):
             disk.remove(folder)
         root.rmdir()

@@ -68,7 +68,7 @@ _UNSAID = re.compile(
 (``swift/template/base.py``: ``print_inputs``)."""
 _PREFIX = re.compile(r"^(?!\s|\[rank)(.+?[ \t:])(?:\[rank\d+\]: ?)?Traceback \(most", re.M)
 """What a logger or a starter of processes writes before each line of a traceback."""
-_ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?=: b?['\"]|$)", re.M)
+_ERRNO = re.compile(r"(?<!['\"])\[Errno (\d+)\] .*?(?=: b?['\"]|$)", re.M)
 """An error of the system, in the words of any language."""
 _RANK = re.compile(r"^\[rank(\d+)\]:", re.M)
 _SURVIVED = re.compile(

@@ -56,11 +56,11 @@ def read_log(
     if wanted.attempt not in known:
         given = ", ".join(map(str, known)) or "none"
         said = f"run {view.run} has no attempt {wanted.attempt}; its attempts: {given}"
-        raise absent(view, said)
+        raise absent(view, said, wanted.attempt)
     if name not in known[wanted.attempt].logs:
         kept = ", ".join(known[wanted.attempt].logs) or "none"
         said = f"attempt {wanted.attempt} has no log of rank {wanted.rank}; its logs: {kept}"
-        raise absent(view, said)
+        raise absent(view, said, wanted.attempt)
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         file = Workspace(root=mounted, run=view.run).attempts / str(wanted.attempt) / name
         yield from _blocks(file) if wanted.tail is None else _last_lines(file, wanted.tail)
@@ -73,11 +73,12 @@ def read_log(
         yield _by_pod(api, view, path, wanted, note)
 
 
-def absent(view: View, said: str) -> Problem:
-    """Return the error that a log is not there, or that it is not known, and why."""
+def absent(view: View, said: str, attempt: int = 0) -> Problem:
+    """Return the error that a log is not there, or why the folders that may have it don't tell."""
     found, unread = view.files, ""
     if found is not None:
-        unread = next((p for p in found.problems if not found.exists or "/attempts" in p), "")
+        ends = ("/attempts'", f"/attempts/{attempt}'")
+        unread = next((p for p in found.problems if not found.exists or p.endswith(ends)), "")
     lost = f"whether run {view.run} has this log is not known: {unread}"
     return UnknownState(lost) if unread else Problem(said)
 
