@@ -234,13 +234,9 @@ def plan(
 
 
 for _verb in (
-    data_verb.data,
-    sweep_verb.sweep,
-    export_verb.verify,
-    export_verb.sign,
-    export_verb.card,
+    data_verb.data, sweep_verb.sweep, export_verb.verify, export_verb.sign, export_verb.card,
     export_verb.push,
-):
+):  # fmt: skip
     app.command()(_verb)
 
 

@@ -20,12 +20,9 @@ from launchers.storage.checkpoint import Checkpoint
 from launchers.system import process
 
 SECRETS = (
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "MODELSCOPE_API_TOKEN",
-    "MODELSCOPE_SDK_TOKEN",
+    "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN",
     "DPO_WEBHOOK_URL",
-)
+)  # fmt: skip
 """Needed by the launcher only: neither in the environment of training nor in the part of the
 launcher's memory that ``/proc/<launcher>/environ`` shows.
 

@@ -14,12 +14,9 @@ def needed_permissions(
 ) -> list[Permission]:
     """Return the permissions that a release needs."""
     made = {
-        kinds.CONFIG_MAPS: True,
-        kinds.JOBSETS: True,
-        kinds.CLAIMS: claim,
-        kinds.ACCOUNTS: account,
+        kinds.CONFIG_MAPS: True, kinds.JOBSETS: True, kinds.CLAIMS: claim, kinds.ACCOUNTS: account,
         kinds.POLICIES: policy,
-    }
+    }  # fmt: skip
     made |= {kinds.ROLES: role, kinds.ROLE_BINDINGS: role}
     applied = [kind for kind, is_made in made.items() if is_made]
     found = [

@@ -20,14 +20,11 @@ from scripts.report.locate import changed, located
 from scripts.report.record import RunRecord
 
 FILES = (
-    r"(?:progress|plan|inputs|export)\.json",
-    r"metrics\.jsonl",
-    r"pairs/summary\.json",
+    r"(?:progress|plan|inputs|export)\.json", r"metrics\.jsonl", r"pairs/summary\.json",
     r"attempts/\d+/(?:start|packing)\.json",
     r"attempts/\d+/(?:termination|preflight|phases)-\d+\.json",
-    r"checkpoints/checkpoint-\d+/(?:COMPLETE|DAMAGED|features)\.json",
-    r"export/\.complete\.json",
-)
+    r"checkpoints/checkpoint-\d+/(?:COMPLETE|DAMAGED|features)\.json", r"export/\.complete\.json",
+)  # fmt: skip
 """Names of the files that `reading.py` reads."""
 MOST = 12
 """Most runs in one report; the curves of more cannot be distinguished in a figure."""
