@@ -401,7 +401,7 @@ $(HELM): scripts/tools/helm.sh
 	@scripts/tools/helm.sh main
 	@touch $@
 
-$(HELM3): scripts/tools/helm.sh $(wildcard tests/e2e/tools/helm3/*)
+$(HELM3): scripts/tools/helm.sh $(wildcard tests/e2e/tools/renderer/go.*)
 	@mkdir -p $(STAMPS)
 	@scripts/tools/helm.sh compare
 	@touch $@

@@ -9,8 +9,8 @@ build() { # build MAJOR VERSION FOLDER: the linker flag sets the version as Helm
   local options=(-trimpath -gcflags all=-dwarf=false -ldflags "-s -w -X $module/internal/version.version=v$2")
   echo "helm $2: building with Go, about two minutes, once" >&2
   export CGO_ENABLED=0
-  # Helm 3 with the versions of libraries of Helm 4, so that they are compiled once.
-  if [[ $1 == 3 ]]; then go build -C tests/e2e/tools/helm3 "${options[@]}" -o "$folder/" "$module/cmd/helm"
+  # Helm 3 with the versions of libraries of the renderer, which has Helm 4, so that they are compiled once.
+  if [[ $1 == 3 ]]; then go build -C tests/e2e/tools/renderer "${options[@]}" -o "$folder/" "$module/cmd/helm"
   else GOBIN=$folder go install "${options[@]}" "$module/cmd/helm@v$2"; fi 2>"$folder.log" || {
     cat "$folder.log" >&2
     echo "error: go could not build helm $2 (Go >= 1.26 is needed); or install Helm >= 3.17" >&2

@@ -169,6 +169,6 @@ def test_the_helms_are_those_that_are_built_here() -> None:
     script = (ROOT / "scripts" / "tools" / "helm.sh").read_text(encoding="utf-8")
     built = {f"v{version}" for version in re.findall(r"\bbuild [34] ([\d.]+) ", script)}
     assert {row["helm"] for row in combinations()} == built
-    helm3 = (ROOT / "tests" / "e2e" / "tools" / "helm3" / "go.mod").read_text(encoding="utf-8")
+    helm3 = (ROOT / "tests" / "e2e" / "tools" / "renderer" / "go.mod").read_text(encoding="utf-8")
     assert required(helm3, "helm.sh/helm/v3") in built
     assert set(dict(jobs())["ci.chart"]["strategy"]["matrix"]["helm"]) == built

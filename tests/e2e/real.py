@@ -14,7 +14,7 @@ from tests.e2e.runs import Run
 from tests.e2e.space import Space
 
 NAME = "dpo-42"
-MINUTES = 5.0
+MINUTES = 8.0
 """Time limit of a run in seconds: it takes 45 s on two idle cores."""
 
 

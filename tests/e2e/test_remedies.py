@@ -13,6 +13,7 @@ import yaml
 from _pytest.mark.structures import ParameterSet
 
 from megatron_dpo import Run as Asked
+from megatron_dpo.documents import Reason
 from scripts.problem import Problem
 from scripts.why.words import COMMAND
 from tests.e2e import pausing
@@ -31,11 +32,8 @@ Fault = Mapping[str, Any]
 
 
 def _is_apart(fault: Fault) -> bool:
-    """Return whether a fault is planted when its turn comes.
-
-    It would disturb others, or the kubelet would try again later and later: it pulls an image.
-    """
-    return not {"alone", "before"}.isdisjoint(fault) or "image" in fault.get("jobset", {})
+    """Return whether a fault is planted when its turn comes."""
+    return not {"alone", "before", "apart"}.isdisjoint(fault)
 
 
 def _is_retried(fault: Fault) -> bool:
@@ -86,7 +84,8 @@ def test_a_planted_fault_is_repaired_by_its_remedy(
             _start(space, fault)
             _plant(space, fault)
         run = _run(fault, space)
-        _awaited(run, [fault["why"]])
+        first = _awaited(run, [fault["why"]])
+        assert fault.get("says", "") in first.sentence
         _repair(space, fault, run)
         if fault["by"] != "nobody" and not _is_retried(fault):
             _proceeds(space, fault, run)
@@ -127,16 +126,17 @@ def _change(space: Space, run: str, line: str) -> None:
         space.kubectl.run(*line.split())
 
 
-def _awaited(run: Asked, ids: list[str]) -> None:
-    """Wait until `why` names one of these states first."""
-    last: list[object] = []
+def _awaited(run: Asked, ids: list[str]) -> Reason:
+    """Wait until `why` names one of these states first; return it."""
+    last: list[Reason] = []
 
     def is_first() -> bool:
         last[:] = run.why().reasons[:1]
-        return last[0].id in ids  # type: ignore[attr-defined]
+        return last[0].id in ids
 
     try:
         until(f"why {run.name} says {ids}", is_first, seconds=60, pause=PROCESS_PAUSE)
+        return last[0]
     except AssertionError as error:
         raise AssertionError(f"{error}: {last}") from None
 

@@ -7,7 +7,6 @@ import pytest
 from scripts.manifest import KUEUE
 from scripts.observe.command import Exit
 from tests.e2e import foreign, pausing, standin
-from tests.e2e.api import Object
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.foreign import crds, install
 from tests.e2e.kubectl import Kubectl
@@ -35,19 +34,12 @@ DEAF = "trap '' TERM; while true; do sleep 1; done"
 
 
 def test_why_says_what_pods_wait_for(empty: Space) -> None:
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "nowhere"}}
-    asks = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    empty.kubectl.apply([{**claim, "spec": {"storageClassName": "none", **asks}}])
     registry = _silent_registry(empty)
     pausing.start(
         empty,
-        Pausing(name="absent", pod=_mounting("absent")),
-        Pausing(name="unbound", pod=_mounting("nowhere")),
+        Pausing(name="slow", image=f"{registry}:5000/none:1"),
         Pausing(name="deaf", command=("sh", "-c", DEAF), pod={"terminationGracePeriodSeconds": 60}),
     )
-    explained(empty, "absent", "claim-missing", Exit.FAILED, "Claim absent")
-    explained(empty, "unbound", "claim-unbound", Exit.WAITING, "Claim nowhere", "unbound")
-    pausing.start(empty, Pausing(name="slow", image=f"{registry}:5000/none:1"))
     explained(empty, "slow", "pulling", Exit.WAITING, "for rank 0 (slow-node-0-0-")
     ready = ("--for=condition=Ready", "--timeout=60s")
     chosen = "jobset.sigs.k8s.io/jobset-name=deaf"
@@ -55,10 +47,6 @@ def test_why_says_what_pods_wait_for(empty: Space) -> None:
     empty.kubectl.run("delete", "pods", f"--selector={chosen}", "--wait=false")
     explained(empty, "deaf", "terminating", Exit.WAITING, "the end of rank 0 (deaf-node-0-0-")
     _forget_pods(empty)
-
-
-def _mounting(claim: str) -> Object:
-    return {"volumes": [{"name": "w", "persistentVolumeClaim": {"claimName": claim}}]}
 
 
 def _silent_registry(space: Space) -> str:

@@ -10,7 +10,6 @@ from megatron_dpo import Run as Asked
 from scripts.manifest import KUEUE
 from tests.e2e import pausing
 from tests.e2e.api import Object
-from tests.e2e.cluster.layout import RACK_LABEL
 from tests.e2e.faults import Faults
 from tests.e2e.measured import measured
 from tests.e2e.pausing import Pausing, queue
@@ -95,7 +94,8 @@ def test_why_says_what_keeps_a_run_in_its_queue(empty: Space) -> None:
         admitted = ("wait", f"{WORKLOADS}/{each}", "--for=condition=Admitted", "--timeout=30s")
         empty.kubectl.run(*admitted)
     cases = _cases(empty.name, capacity)
-    pausing.start(empty, *(case.run for case in cases))
+    others = (Pausing(name=name, queue=name) for name in ("stopped", "orphan"))
+    pausing.start(empty, *others, *(case.run for case in cases))
     with measured(f"megatron-dpo why, {len(cases)} states of Kueue's queues"):
         explained(empty, cases)
     _behind(empty)
@@ -104,23 +104,10 @@ def test_why_says_what_keeps_a_run_in_its_queue(empty: Space) -> None:
 
 def _queues(space: Space, capacity: str) -> list[Object]:
     """Return the queues of the cases, and the runs that hold the quota of two of them."""
-    name = space.name
-    taint = {"key": "pool", "value": "a", "effect": "NoSchedule"}
     return [
         pausing.plain(space),
-        *queue(space, "held", local={"stopPolicy": "Hold"}),
         pausing.local_queue(space, "orphan", "no-such-queue"),
         *queue(space, "stopped", spec={"stopPolicy": "Hold"}),
-        *queue(space, "unchecked", spec=_checked("no-such-check")),
-        *queue(space, "flavorless", flavor="no-such-flavor"),
-        *queue(space, "selective", spec={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
-        *queue(space, "cpu", gpus=None),
-        *queue(space, "small", gpus=8),
-        pausing.flavor(space, "tainted", {"nodeTaints": [taint]}),
-        *queue(space, "tainted", flavor=f"{name}-tainted"),
-        pausing.flavor(space, "labelled", {"nodeLabels": {"pool": "a"}}),
-        *queue(space, "labelled", flavor=f"{name}-labelled"),
-        *queue(space, "racks", gpus=64, flavor="gpu-hosts"),
         *queue(space, "busy", gpus=8, spec={"queueingStrategy": "StrictFIFO"}),
         pausing.holder(space, "long", "busy", 8),
         *queue(space, "checked", spec=_checked(capacity)),
@@ -130,87 +117,11 @@ def _queues(space: Space, capacity: str) -> list[Object]:
 
 
 def _cases(name: str, capacity: str) -> list[Case]:
-    """Return a run for each reason to wait; ``name`` is the namespace's and begins its queues'."""
-    rack = {f"{KUEUE}/podset-required-topology": RACK_LABEL}
+    """Return a run for each reason to wait that no remedy of remedies.yaml ends.
+
+    ``name`` is the namespace's and begins its queues'.
+    """
     return [
-        Case(
-            id="local-queue-missing",
-            run=Pausing(name="missing", queue="none"),
-            said="LocalQueue none doesn't exist",
-            facts=(f"Namespace {name} has no LocalQueue none",),
-        ),
-        Case(
-            id="local-queue-stopped",
-            run=Pausing(name="held", queue="held"),
-            said="LocalQueue held is inactive",
-            facts=("LocalQueue held is stopped (stopPolicy Hold)",),
-        ),
-        Case(
-            id="cluster-queue-missing",
-            run=Pausing(name="orphan", queue="orphan"),
-            said="ClusterQueue no-such-queue doesn't exist",
-            facts=("LocalQueue orphan refers to ClusterQueue no-such-queue",),
-        ),
-        Case(
-            id="cluster-queue-stopped",
-            run=Pausing(name="stopped", queue="stopped"),
-            said=f"ClusterQueue {name}-stopped is inactive",
-            facts=(f"ClusterQueue {name}-stopped is stopped (stopPolicy Hold)",),
-        ),
-        Case(
-            id="cluster-queue-inactive",
-            run=Pausing(name="unchecked", queue="unchecked"),
-            said=f"ClusterQueue {name}-unchecked is inactive",
-            facts=(f"{name}-unchecked", "missing AdmissionCheck(s): no-such-check"),
-        ),
-        Case(
-            id="flavor-missing",
-            run=Pausing(name="flavorless", queue="flavorless"),
-            said=f"ClusterQueue {name}-flavorless is inactive",
-            facts=("does not exist: no-such-flavor.",),
-        ),
-        Case(
-            id="namespace-not-selected",
-            run=Pausing(name="selective", queue="selective"),
-            said="namespace doesn't match",
-            facts=(f"namespace {name}",),
-        ),
-        Case(
-            id="quota-uncovered",
-            run=Pausing(name="uncovered", queue="cpu"),
-            said="unavailable in ClusterQueue",
-            facts=("no quota for nvidia.com/gpu,",),
-        ),
-        Case(
-            id="quota-exceeds-maximum",
-            run=Pausing(name="large", queue="small", gpus=16),
-            said="maximum capacity (8)",
-            facts=("asks for 16 of nvidia.com/gpu", f"flavor {name}-plain never has more than 8"),
-        ),
-        Case(
-            id="flavor-mismatch",
-            run=Pausing(name="tainted", queue="tainted"),
-            said="untolerated taint",
-            facts=("{pool a NoSchedule", f"in flavor {name}-tainted"),
-        ),
-        Case(
-            id="flavor-mismatch",
-            run=Pausing(name="labelled", queue="labelled", pod={"nodeSelector": {"pool": "b"}}),
-            said="doesn't match node affinity",
-            facts=(f"flavor {name}-labelled doesn't match node affinity",),
-        ),
-        Case(
-            id="topology-does-not-fit",
-            run=Pausing(
-                name="wide",
-                queue="racks",
-                nodes=4,
-                annotations=rack,
-                pod={"nodeSelector": {"pool": "b"}},
-            ),
-            said="topology",
-            facts=("any of 4 pod(s)", "excluded: nodeSelector: 3"),
-        ),
         Case(
             id="quota-short",
             run=Pausing(name="short", queue="busy", gpus=4),
