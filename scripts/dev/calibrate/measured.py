@@ -19,6 +19,9 @@ NAMES = (
 )  # fmt: skip
 """Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
 
+BARE = "seconds of ms-swift without the launcher's features"
+EARLIER = "seconds with a pointer to each expert's weight, before expert_order"
+
 
 def rows(
     record: Mapping[str, Any], result: str, more: Mapping[str, dict[str, Any]]
@@ -38,6 +41,7 @@ def _row(
     name: str, record: Mapping[str, Any], run: Mapping[str, Any], result: str
 ) -> dict[str, Any]:
     flags = run["flags"]
+    has_ours = "grouped_product" in " ".join(run.get("features", flags["external_plugins"]))
     versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
     row: dict[str, Any] = {
         "name": name,
@@ -51,6 +55,11 @@ def _row(
             "moves_rows": "moved_rows" in run.get("features", ()),
         },
     }
+    is_full = flags.get("tuner_type", "full") == "full"
+    if not has_ours:
+        row |= {"fit_seconds": False, "note": BARE}
+    elif is_full and "expert_order" not in run.get("features", ()):
+        row |= {"fit_seconds": False, "note": EARLIER}
     if config := {
         key: record[name] for name, (key, own) in SIZES.items() if record.get(name, own) != own
     }:
