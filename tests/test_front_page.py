@@ -72,7 +72,7 @@ def test_the_notes_of_its_installation_are_those_shown(values: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["why", "status"])
 def test_its_recorded_screens_are_those_of_the_verbs(verb: str) -> None:
-    text = (GOLDEN / "120" / f"{verb}.txt").read_text(encoding="utf-8")
+    text = (GOLDEN / "plain" / f"{verb}.txt").read_text(encoding="utf-8")
     first = re.split(r"(?m)^(?=run dpo in )", text)[verb == "why"]
     assert is_shortened(screen_of(verb)[1], first)
 

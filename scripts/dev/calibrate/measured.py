@@ -41,7 +41,7 @@ def _row(
     name: str, record: Mapping[str, Any], run: Mapping[str, Any], result: str
 ) -> dict[str, Any]:
     flags = run["flags"]
-    has_ours = "grouped_product" in " ".join(run.get("features", flags["external_plugins"]))
+    has_ours = "grouped_product" in " ".join(run.get("features", flags.get("external_plugins", ())))
     versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
     row: dict[str, Any] = {
         "name": name,

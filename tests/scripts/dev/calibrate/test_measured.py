@@ -26,7 +26,7 @@ OTHERS = ("model", "ref_model", "dataset", "output_dir", "add_version", "no_save
 def test_each_run_with_steps_or_out_of_memory_is_a_row() -> None:
     ran, out = measured.rows(RECORD, "bench-a", {"ran": {"fit": False, "note": "why"}})
     wanted = {"name": "bench-a-ran", "visit": "bench-a", "fit": False, "gib": 40.5, "seconds": 0.8}
-    assert wanted.items() <= ran.items() and ran["tokens"] == 7800
+    assert wanted.items() <= ran.items() and ran["tokens"] == 7800 and out["note"] == measured.BARE
     assert ran["facts"] == {"longest": 16384, "moves_rows": False} and ran["config"] == {
         "num_hidden_layers": 8
     }
@@ -38,6 +38,23 @@ def test_a_row_has_the_models_sizes_where_they_are_not_its_own() -> None:
     assert row["config"] == {"num_experts": 32}
     (row, _) = measured.rows({**RECORD, "layers": 48, "experts": 128}, "bench-a", {})
     assert "config" not in row
+
+
+@pytest.mark.parametrize(
+    ("features", "tuner", "note"),
+    [
+        (["grouped_product"], "full", measured.EARLIER),
+        (["grouped_product"], "lora", None),
+        (["grouped_product", "expert_order"], "full", None),
+        ([], "full", measured.BARE),
+    ],
+)
+def test_seconds_of_another_program_are_not_fitted(
+    features: list[str], tuner: str, note: str | None
+) -> None:
+    run = {**RUN, "features": features, "flags": {**RUN["flags"], "tuner_type": tuner}}
+    [row] = measured.rows({**RECORD, "runs": {"ran": run}}, "bench-a", {})
+    assert (row.get("fit_seconds", True), row.get("note")) == (note is None, note)
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if f"{name}-tuned" in ROWS])
