@@ -28,7 +28,7 @@ _COUNTED = ("auto", "gpu")
 """torchrun's words for one process for each GPU; without a GPU it refuses the second."""
 _ONE = "NODE|HOST|MACHINE|REPLICA|INSTANCE|POD"
 _NODES = re.compile(
-    rf"DPO_NODES|(?!\w*ARRAY_)(\w+_)?(NUM_({_ONE})S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
+    rf"((DPO|JOB|TOTAL)_)?NODES|(?!\w*ARRAY_)(\w+_)?(NUM_({_ONE})S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
     rf"|({_ONE}|TASK)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
     r"|PADDLE_TRAINERS_NUM|(MLP|ARNOLD|VC)_WORKER_NUM|NGC_ARRAY_SIZE|_CONDOR_NPROCS"
 )
@@ -36,8 +36,8 @@ _NODES = re.compile(
 ModelArts, Taiji, Lepton, OpenPAI, Beaker, Volcano, the Batch of Google and others; not of arrays,
 whose jobs are separate runs. With ``NODE_RANK`` one number is enough."""
 _INDEX = re.compile(
-    rf"(?!CI_|\w*ARRAY_)(\w+_)?(({_ONE}|WORKER|GLOBAL|ALLOC|TASK|MEMBER|PEER)_(RANK|INDEX|ORDINAL)"
-    r"|(NODE|WORKER|RANK)_ID)"
+    rf"(?!CI_|\w*ARRAY_)(\w+_)?(({_ONE}|WORKER|GLOBAL|ALLOC|TASK|PROCESS|MEMBER|PEER)"
+    r"_?(RANK|INDEX|ORDINAL)|(NODE|WORKER|RANK)_?ID|\w*(MPI|PJM)\w*_RANK)"
 )
 """Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
 _UNREAD = (
@@ -201,7 +201,7 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
         if nodes > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
     others = [name for name in sorted(env) if _INDEX.fullmatch(name) and env[name] not in ("", "0")]
-    others = [name for name in others if not name.endswith("_ID") or env[name].isdecimal()]
+    others = [name for name in others if not name.endswith("ID") or env[name].isdecimal()]
     others += [name for name in sorted(env) if is_host_file(env, name)]
     for name in () if stated else (*filter(env.get, _UNREAD), *others):
         raise _incomplete(f"{name}={env[name]} without a number of nodes")

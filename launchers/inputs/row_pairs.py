@@ -202,7 +202,7 @@ def _check(messages: Sequence[Mapping[str, Any]], reader: Reader) -> None:
         if role == "user" and previous in ("tool", "tool_response") and not reader.is_jinja:
             raise Dropped("dataset-tool-turn", "a user's turn right behind a tool's")
         if role == "tool_call":
-            calls.check(content)
+            calls.text_of(content)
         elif role == "system" and previous and not reader.is_jinja:
             raise Dropped("dataset-role", "a system prompt that is not the first turn")
         previous = role
@@ -225,13 +225,15 @@ def _pair(
         )
         if any(turn["role"] == "user" for turn in answer):
             raise Dropped("dataset-rejected-list", "a user's turn in rejected_response")
-        last = max((n for n, turn in enumerate(messages) if turn["role"] == "user"), default=-1)
+        is_behind = calls.RELEASE <= release < calls.WHOLE_ANSWER
+        asking = ("user", "tool") if is_behind else ("user",)
+        last = max((n for n, turn in enumerate(messages) if turn["role"] in asking), default=-1)
         if [t["content"] for t in messages[last + 1 :]] == [t["content"] for t in answer] and (
             len(answer) == 1
         ):
             raise Dropped("dataset-same-answers", "a rejected answer that equals the chosen one")
-        _check(answer, reader)
         rejected = [*messages[: last + 1], *answer]
+        _check(rejected, reader)
     elif not is_messages:
         raise Dropped("dataset-no-rejected", "no rejected answer")
     else:
@@ -274,9 +276,11 @@ def _content(turn: Mapping[str, Any]) -> str:
     role, content, dropped = turn["role"], turn.get("content"), turn.get("tool_calls")
     if dropped:
         return f"{content or ''}{json.dumps(dropped)}"
+    if role == "tool_call":
+        return calls.text_of(content)
     if isinstance(content, str):
         return content
-    if role in ("tool_call", "tool", "tool_response"):
+    if role in ("tool", "tool_response"):
         return json.dumps(content)
     if not isinstance(content, list):
         raise Dropped("dataset-content", f"a content that is {kind_of(content)}")
@@ -311,7 +315,9 @@ def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str,
         yield "dataset-sides-differ", "prompts that differ between the sides"
     elif any(one != two for one, two in zip(*(_before(s, reader) for s in pair), strict=False)):
         yield "dataset-sides-differ", "calls or results of tools that differ before the last answer"
-    elif _is_loose(chosen) != _is_loose(rejected):
+    elif _is_loose(chosen) != _is_loose(rejected) or (
+        len(_before(chosen, reader)) != len(_before(rejected, reader))
+    ):
         yield "dataset-tool-turn-differs", "a tool turn that only one side has"
     elif chosen.answer.split() == rejected.answer.split():
         yield "dataset-space-differs", "answers that differ in white space alone"

@@ -21,11 +21,16 @@ class Case:
     columns: dict[str, str] = field(default_factory=dict)
     right_later: str = ""
     """The same from ms-swift 4.5.3 on, where it differs."""
+    right_latest: str = ""
+    """The same from 4.6.0 on."""
     args: dict[str, str] = field(default_factory=dict)
 
     def expected(self, release: str) -> str:
         """Return the right verdict with a release of ms-swift."""
-        is_later = parse_version(release) >= parse_version("4.5.3")
+        found = parse_version(release)
+        if self.right_latest and found >= parse_version("4.6.0"):
+            return self.right_latest
+        is_later = found >= parse_version("4.5.3")
         return self.right_later if is_later and self.right_later else self.right
 
 

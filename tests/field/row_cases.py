@@ -38,14 +38,14 @@ BYE = turn("user", "bye")
 TURN = turn("tool_call", json.dumps(CALL))
 
 
-def trajectories(n: int, loss: bool) -> Row:
+def trajectories(n: int, loss: bool, is_direct: bool = False) -> Row:
     call = {**TURN, "loss": True} if loss else TURN
     sides = [
         [call, turn("tool_response", result), turn("assistant", answer)]
         for result, answer in (("12", good(n)), ("13", bad(n)))
     ]
-    first = turn("user", asked(n))
-    return {"messages": [first, *sides[0]], "rejected_response": sides[1], "tools": TOOLS}
+    first, rejected = turn("user", asked(n)), sides[1][2 * is_direct :]
+    return {"messages": [first, *sides[0]], "rejected_response": rejected, "tools": TOOLS}
 
 
 TABLE: Table = {
@@ -101,11 +101,6 @@ TABLE: Table = {
     ),
     ("D20", "a tool_call without arguments", "refused dataset-tool-call"): lines(
         lambda n: tools(n, turn("tool_call", json.dumps({"name": "clock"})), "tool_response")
-    ),
-    ("", "ms-swift's form of a tool_call", KEPT): lines(
-        lambda n: tools(
-            n, turn("tool_call", json.dumps(CALL)), "tool_response", tools=json.dumps(TOOLS)
-        )
     ),
     ("D22", "equal conversations", "refused dataset-same-answers"): lines(tied),
     ("D22", "one tie of 40", "warned dataset-same-answers"): lines(
@@ -199,14 +194,25 @@ READ = (
         lambda n: pair(n, rejected_response=[turn("gpt", bad(n))]),
     ),
     (
+        "a rejected call that is the chosen one, written otherwise",
+        "refused dataset-same-answers",
+        lambda n: pair(
+            n,
+            messages=[turn("user", asked(n)), TURN],
+            rejected_response=[turn("tool_call", str(dict(reversed(CALL.items()))))],
+        ),
+    ),
+    (
+        "a system prompt in rejected_response",
+        "refused dataset-role",
+        lambda n: pair(
+            n, rejected_response=[turn("system", "be terse"), turn("assistant", bad(n))]
+        ),
+    ),
+    (
         "a rejected call that is no JSON",
         "refused dataset-tool-call",
         lambda n: pair(n, rejected_response=[turn("tool_call", "clock()")]),
-    ),
-    (
-        "a call as Python writes it",
-        KEPT,
-        lambda n: tools(n, turn("tool_call", str(CALL)), "tool_response"),
     ),
     (
         "arguments that are no JSON",
@@ -226,9 +232,17 @@ CASES = (
         Case(id="", what=what, right=right, right_later=later, write=lines(make))
         for what, right, later, make in (
             (
+                "ms-swift's form of a tool_call, as Python writes it",
+                KEPT,
+                "warned dataset-tool-turn-differs",
+                lambda n: tools(
+                    n, turn("tool_call", str(CALL)), "tool_response", tools=json.dumps(TOOLS)
+                ),
+            ),
+            (
                 "Anthropic's calls",
                 "refused dataset-part",
-                KEPT,
+                "warned dataset-tool-turn-differs",
                 lambda n: tools(n, turn("assistant", [USE]), "user", result=[RESULT]),
             ),
             (
@@ -240,7 +254,7 @@ CASES = (
             (
                 "tools and calls of whole conversations",
                 "refused dataset-content",
-                WHOLE,
+                "warned dataset-tool-turn-differs",
                 lambda n: {
                     "chosen": tools(n, openai(None))["messages"],
                     "rejected": talk(n, bad(n)),
@@ -264,16 +278,18 @@ CASES = (
     *(
         Case(
             id="",
-            what=f"results of tools that differ before the answers, {scale}, calls' loss: {loss}",
+            what=f"results of tools of {2 - one} sides, {scale}, calls' loss: {loss}",
             right=KEPT,
             right_later=later,
             args={"loss_scale": scale},
-            write=lines(partial(trajectories, loss=loss)),
+            write=lines(partial(trajectories, loss=loss, is_direct=one)),
         )
-        for scale, loss, later in (
-            ("last_round", False, "refused dataset-sides-differ"),
-            ("last_round", True, KEPT),
-            ("default", False, KEPT),
+        for scale, loss, one, later in (
+            ("last_round", False, False, "refused dataset-sides-differ"),
+            ("last_round", False, True, "warned dataset-tool-turn-differs"),
+            ("last_round", True, True, KEPT),
+            ("default", False, False, KEPT),
+            ("default", False, True, KEPT),
         )
     ),
     Case(
@@ -301,6 +317,7 @@ CASES = (
         what="tool_calls with an empty text",
         right="refused dataset-tool-calls",
         right_later=KEPT,
+        right_latest="warned dataset-tool-turn-differs",
         write=lines(lambda n: tools(n, openai(""), tools=TOOLS)),
     ),
     Case(
@@ -308,6 +325,7 @@ CASES = (
         what="content null with tool_calls",
         right="refused dataset-content",
         right_later=KEPT,
+        right_latest="warned dataset-tool-turn-differs",
         write=lines(lambda n: tools(n, openai(None), tools=TOOLS)),
     ),
     Case(
@@ -317,7 +335,12 @@ CASES = (
         right_later="warned dataset-tool-turn-differs",
         write=lines(
             lambda n: pair(
-                n, messages=[turn("user", asked(n)), turn("tool", "seen"), *talk(n, good(n))[1:]]
+                n,
+                messages=[
+                    turn("user", asked(n)),
+                    turn("tool_response", "seen"),
+                    *talk(n, good(n))[1:],
+                ],
             )
         ),
     ),

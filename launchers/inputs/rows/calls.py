@@ -13,6 +13,9 @@ from launchers.inputs.rows.columns import Dropped, parsed
 
 RELEASE = (4, 5, 3)
 """Release from which ms-swift reads such calls, and tool turns without a call."""
+WHOLE_ANSWER = (4, 6, 0)
+"""Release from which ``rejected_response`` replaces calls and their results again: between both it
+stands behind the last turn of role tool (``template_inputs.py``: ``_compat_rejected_response``)."""
 _LOSS = ("loss", "loss_scale")
 _ID = "dataset-tool-call"
 
@@ -82,8 +85,8 @@ def _text(content: Any) -> Any:
     return "".join(b.get("text", "") if b["type"] == "text" else "<image>" for b in content)
 
 
-def check(content: Any) -> None:
-    """Drop a turn of role tool_call as the template does.
+def text_of(content: Any) -> str:
+    """Return the text that the template makes of a turn of role tool_call: name, then arguments.
 
     Raises:
         Dropped: it is not a map, or has no name or arguments that can be read.
@@ -95,8 +98,9 @@ def check(content: Any) -> None:
     given = call.get("parameters") if given is None else given
     if given is None:
         raise Dropped(_ID, "a tool_call without arguments")
-    if parsed(_json(given)) is None:
+    if (arguments := parsed(_json(given))) is None:
         raise Dropped(_ID, "a tool_call whose arguments are not JSON")
+    return json.dumps({"name": call["name"], "arguments": arguments})
 
 
 def _json(text: Any) -> Any:

@@ -159,6 +159,8 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"GLOBAL_RANK": "1"}, "launch-incomplete", "GLOBAL_RANK=1"),
         ({"NOMAD_ALLOC_INDEX": "1"}, "launch-incomplete", "NOMAD_ALLOC_INDEX=1"),
         ({"TPU_WORKER_ID": "1"}, "launch-incomplete", "TPU_WORKER_ID=1"),
+        ({"PALS_NODEID": "1"}, "launch-incomplete", "PALS_NODEID=1"),
+        ({"PJM_RANK": "1"}, "launch-incomplete", "PJM_RANK=1"),
         (of("RANK_ID=0 RANK_SIZE=2"), "launch-incomplete", "RANK_ID=0"),
         (of("TPU_WORKER_ID=0 TPU_WORKER_HOSTNAMES=a,b"), "launch-incomplete", "HOSTNAMES=a,b"),
         ({"SKYPILOT_NODE_IPS": "10.0.0.4\n10.0.0.5"}, "launch-incomplete", "SKYPILOT_NODE_IPS"),
@@ -218,6 +220,7 @@ NODE_NUM PBS_NUM_NODES MA_NUM_HOSTS CROSS_SIZE HOROVOD_CROSS_SIZE NGC_ARRAY_SIZE
 NODE_COUNT AWS_BATCH_JOB_NUM_NODES ARNOLD_WORKER_NUM DSTACK_NODES_NUM HOST_NUM
 _CONDOR_NPROCS LEPTON_JOB_TOTAL_WORKERS PAI_TASK_ROLE_worker_TASK_COUNT BEAKER_REPLICA_COUNT
 BT_GROUP_SIZE CLOUD_RUN_TASK_COUNT BATCH_TASK_COUNT VC_WORKER_NUM NUM_INSTANCES
+NODES
 """
 
 
