@@ -145,8 +145,9 @@ class Answer:
 
     @property
     def items(self) -> list[Object]:
-        """Return the objects of a list."""
-        return list(self.content.get("items") or ())
+        """Return the objects of a list; always the same one, by which its readers keep results."""
+        found: list[Object] = self.content.get("items") or []
+        return found
 
     @property
     def cause(self) -> str:
