@@ -69,7 +69,7 @@ PROGRAMS_processes := etcd kubernetes $(OTHER) coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CHOSEN = $(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(CHOSEN)))
-# `make e2e`: the numbers of the clusters, of which each worker of pytest has its own.
+# `make e2e`: the numbers of the clusters; each worker of pytest has its own.
 CLUSTERS = $(if $(filter kind,$(CHOSEN)),1,1 2)
 # The language server of editors; without npm the tests that need it are skipped with that reason.
 EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)

@@ -41,14 +41,19 @@ print("judged", __version__, wrong, sep="\\t")
 """
 
 
+def is_own(config: Mapping[str, object]) -> bool:
+    """Return whether code of the model reads its config.json."""
+    own = config.get("auto_map")
+    return isinstance(own, dict) and "AutoConfig" in own
+
+
 def refused(config: Mapping[str, object]) -> str:
     """Return why the installed transformers refuses a config.json; empty if it does not.
 
     It is not judged, and the log says so, where transformers is not installed or does not end; what
     code of the model or of ms-swift reads is not judged either.
     """
-    own = config.get("auto_map")
-    if isinstance(own, dict) and "AutoConfig" in own:
+    if is_own(config):
         return ""
     return _refused(json.dumps(config), str(config.get("model_type")))
 

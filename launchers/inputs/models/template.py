@@ -14,6 +14,7 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.exits import LaunchError
 from launchers.inputs.model_weights import document, is_pointer, refusal
+from launchers.inputs.models import installed_class
 from launchers.plan.model_config import text_config
 from launchers.system import lookup
 from launchers.system.atomic_file import read_object
@@ -213,8 +214,8 @@ def _architecture(config: Mapping[str, Any]) -> str:
 
 def _type(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | None:
     """Return id, cause and remedy if neither the image's transformers nor ms-swift has the type."""
-    kind, own = str(config.get("model_type")), config.get("auto_map")
-    if (isinstance(own, dict) and "AutoConfig" in own) or registers(recipe):
+    kind = str(config.get("model_type"))
+    if installed_class.is_own(config) or registers(recipe):
         return None
     try:
         places = (package_folder("transformers") / "models/auto", swift_folder() / "model/models")

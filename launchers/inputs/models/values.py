@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from launchers.config.recipe import Recipe
-from launchers.inputs.models.installed_class import NAME
+from launchers.inputs.models.installed_class import NAME, is_own
 from launchers.plan.model_config import EXPERTS, levels, text_config
 
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
@@ -18,13 +18,13 @@ _COUNTS = (*_SIZES, *EXPERTS, "vocab_size", "num_key_value_heads", "intermediate
 _WIDTHS = ("head_dim", "moe_intermediate_size")
 _DTYPES = re.compile(r"float(?:16|32|64|8_\w+)?|bfloat16|half|double")
 _AS_TEXT = re.compile(r"true|false|-?\d+|-?\d*\.?\d+(?:e-?\d+)?", re.IGNORECASE)
+_TOKENS = re.compile(r"(?:bos|eos|pad)_token_id")
 _TYPED = re.compile(
     r"use_cache|(?:use_)?sliding_window|tie_word_embeddings|rope_theta|initializer_range|"
     r"norm_topk_prob|\w+_(?:bias|dropout|norm_eps|norm_epsilon|head_dim|lora_rank)|num_\w+_per_tok|"
-    r"(?:bos|eos|pad)_token_id"
+    + _TOKENS.pattern
 )
 """Keys whose type many classes know; one that a class does not know may be a text."""
-_TOKENS = re.compile(r"(?:bos|eos|pad)_token_id")
 _OTHERS = re.compile(r"For(?:MaskedLM|PreTraining|TokenClassification|QuestionAnswering)$")
 """Classes without a causal output."""
 _ROPE = {
@@ -70,8 +70,7 @@ def wrong(config: Mapping[str, Any], recipe: Recipe) -> tuple[str, str, str] | N
     if is_other and recipe.arg("task_type", "causal_lm") == "causal_lm":
         says = f"{recipe.model}: {NAME} is of {named[0] if named else 'an encoder and decoder'}"
         return "model-not-causal", says, "use a model that continues a text: ...ForCausalLM"
-    own = config.get("auto_map")
-    if isinstance(own, dict) and "AutoConfig" in own:  # its class is not known
+    if is_own(config):  # its class is not known
         return None
     sizes = text_config(config)
     for key, why, remedy in _refused(sizes, levels(config), recipe.backend):
@@ -94,7 +93,7 @@ def _refused(
             if isinstance(value, str) and _TYPED.fullmatch(key) and _AS_TEXT.fullmatch(value):
                 yield key, "is a text", f"write it without quotes: {key}: {value.lower()}"
             if _TOKENS.fullmatch(key) and isinstance(value, list) and not _are_whole(value):
-                yield key, "is no list of numbers", f"write numbers without quotes: {key}: [2]"
+                yield key, "is not a list of numbers", f"write numbers without quotes: {key}: [2]"
         for key in ("dtype", "torch_dtype"):
             if isinstance(value := config.get(key), str) and not _DTYPES.fullmatch(value):
                 yield key, "is no type of torch", f"write {key}: bfloat16"
