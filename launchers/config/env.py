@@ -23,11 +23,7 @@ def required(env: Mapping[str, str], name: str, *others: str) -> str:
 
 
 def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1) -> int:
-    """Read a whole number.
-
-    Raises:
-        LaunchError: CONFIG when it is not a whole number or is below ``lowest``.
-    """
+    """Read a whole number."""
     text = env.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal()) or int(text) < lowest:
         raise LaunchError(
@@ -50,11 +46,7 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
 
 
 def is_one(env: Mapping[str, str], name: str) -> bool:
-    """Return whether a variable is 1 and not 0; unset or empty is 0.
-
-    Raises:
-        LaunchError: CONFIG for any other spelling.
-    """
+    """Return whether a variable is 1 and not 0; unset or empty is 0."""
     text = env.get(name, "") or "0"
     if text not in ("0", "1"):
         raise LaunchError(

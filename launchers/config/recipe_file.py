@@ -14,12 +14,7 @@ _OF_CHART = ("checkFlags",)
 
 
 def load(path: Path) -> Recipe:
-    """Read the recipe file.
-
-    Raises:
-        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
-        ones.
-    """
+    """Read the recipe file."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:

@@ -200,11 +200,7 @@ class Settings:
 
 
 def from_env(env: Mapping[str, str]) -> Settings:
-    """Parse the environment.
-
-    Raises:
-        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
-    """
+    """Parse the environment."""
     env_from.refuse(env)
     _refuse_renamed(env)
     _refuse_unknown(env)
@@ -327,11 +323,7 @@ def _absolute(name: str, text: str) -> Path:
 
 
 def refuse_contradictions(settings: Settings) -> None:
-    """Refuse settings that contradict each other.
-
-    Raises:
-        LaunchError: CONFIG, naming both.
-    """
+    """Refuse settings that contradict each other."""
     checks, trains = settings.stages.preflight, "train" not in settings.stages.skips
     if settings.launch.rehearse and not trains:
         raise LaunchError(

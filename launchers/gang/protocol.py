@@ -42,11 +42,7 @@ class Connection:
         self._sending = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Send one message.
-
-        Raises:
-            Closed: when the connection has ended.
-        """
+        """Send one message."""
         try:
             with self._sending:
                 self._sock.sendall(json.dumps(message).encode() + b"\n")

@@ -46,11 +46,7 @@ class Answer:
 
 
 def answer_of(message: Message) -> Answer:
-    """Parse a rank's ``ready`` message, to which both sides have added the timestamps.
-
-    Raises:
-        KeyError: it does not contain an answer.
-    """
+    """Parse a rank's ``ready`` message, to which both sides have added the timestamps."""
     answer = message["preflight"]
     return Answer(
         name=str(message["name"]),

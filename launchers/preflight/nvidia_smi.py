@@ -49,11 +49,7 @@ class Smi:
 
 
 def parse_smi(text: str) -> Smi:
-    """Parse ``nvidia-smi -q -x``.
-
-    Raises:
-        ValueError: the text is not that output.
-    """
+    """Parse ``nvidia-smi -q -x``."""
     try:
         # warnings, such as that of a damaged infoROM, come before or after it
         found = re.search("<nvidia_smi_log>.*</nvidia_smi_log>", text, re.DOTALL)

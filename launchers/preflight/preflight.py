@@ -93,9 +93,6 @@ class Preflight:
         """Check this pod.
 
         ``needed``: bytes that checkpoints will still need; None if unknown.
-
-        Raises:
-            LaunchError: PREFLIGHT, or a user code, with all failures.
         """
         if self.unwanted:
             logs.info("preflight skipped", why=self.unwanted)
@@ -116,11 +113,7 @@ class Preflight:
             self.report.settle(found, launch.work.home)
 
     def space(self, needed: int | None) -> None:
-        """Check the workspace's free space again, once the model's sizes are known.
-
-        Raises:
-            LaunchError: QUOTA, with the free and the needed bytes.
-        """
+        """Check the workspace's free space again, once the model's sizes are known."""
         if needed is not None and not self.unwanted:
             with self.report.timed():
                 left = free(self.settings.launch.workspace)
@@ -186,11 +179,7 @@ class Preflight:
     def collective(
         self, folder: Path, question: PreflightQuestion | None, peers: PeerMonitor
     ) -> None:
-        """Measure all GPUs of the gang together; write the report.
-
-        Raises:
-            LaunchError: PREFLIGHT with all failures, equal on every rank.
-        """
+        """Measure all GPUs of the gang together; write the report."""
         if question is None:
             return
         with self.report.timed():

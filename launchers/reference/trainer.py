@@ -33,11 +33,7 @@ class Collator:
         self.inner, self.pairs = inner, pairs
 
     def __call__(self, batch: list[Any]) -> dict[str, Any]:
-        """Collate a batch; a pair that the store lacks ends the run.
-
-        Raises:
-            LaunchError: DATA, naming the pair by its id.
-        """
+        """Collate a batch; a pair that the store lacks ends the run."""
         names = [pair_id(row) for row in rows_of(batch)]  # before the collator pads them
         absent = [name.hex() for name in names if name not in self.pairs]
         if absent:

@@ -55,11 +55,7 @@ def read_back(
 
 
 def refuse_choice(env: Mapping[str, str]) -> None:
-    """Refuse another value of ``DPO_EXPORT_TEST``.
-
-    Raises:
-        LaunchError: CONFIG.
-    """
+    """Refuse another value of ``DPO_EXPORT_TEST``."""
     if (found := env.get(VARIABLE) or CHOICES[0]) not in CHOICES:
         remedy = f"use one of {', '.join(CHOICES)} in extraEnv"
         raise LaunchError(Exit.CONFIG, f"{VARIABLE}={found!r}", remedy, id="export-test-choice")
@@ -88,11 +84,7 @@ def _logged(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_differing(launch: Launch) -> None:
-    """End a run whose export is not what was trained.
-
-    Raises:
-        LaunchError: CONFIG with the problems; the export stays.
-    """
+    """End a run whose export is not what was trained."""
     found = read_object(launch.work.export_test)
     if launch.rehearse or not found.get("problems"):
         return

@@ -35,11 +35,7 @@ _FIX = "use an image whose packages fit together, e.g. one of scripts/image/Dock
 
 
 def check_image(env: Mapping[str, str]) -> None:
-    """Print what was found of the image, and its patches.
-
-    Raises:
-        LaunchError: CONFIG with all that is wrong.
-    """
+    """Print what was found of the image, and its patches."""
     facts = gather(env, Path(), "megatron", gpus=True)
     verdicts = [patches.judge(each, env.get(patches.ACCEPT, "")) for each in table.PATCHES]
     found = [

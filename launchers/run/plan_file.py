@@ -75,11 +75,7 @@ def planned(
 
 
 def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:
-    """Read the model's sizes with their source; None with the reason when that fails.
-
-    Raises:
-        LaunchError: IO if the storage does not answer.
-    """
+    """Read the model's sizes with their source; None with the reason when that fails."""
     data = lookup.data(config)
     if data is None:
         return None, f"{config} does not exist yet"

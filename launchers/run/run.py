@@ -60,11 +60,7 @@ POLL_INTERVAL_SECONDS = 0.5
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
-    """Run this node's part.
-
-    Raises:
-        LaunchError: why the run ended without success.
-    """
+    """Run this node's part."""
     deadline = time.monotonic() + settings.gang.deadline
     settings = with_gpus(settings, env)
     if settings.launch.place.rank == 0:
@@ -330,11 +326,7 @@ def _near(settings: Settings, attempt: Attempt, *, is_first: bool) -> Attempt:
 def _await_checkpoint(
     work: Workspace, name: str, *, timeout: float = VISIBILITY_TIMEOUT_SECONDS
 ) -> Checkpoint | None:
-    """Wait for the checkpoint that rank 0 has chosen: NFS may show it late.
-
-    Raises:
-        LaunchError: IO when this node does not see it complete within ``timeout`` seconds.
-    """
+    """Wait for the checkpoint that rank 0 has chosen: NFS may show it late."""
     if not name:
         return None
     stop = time.monotonic() + timeout

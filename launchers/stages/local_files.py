@@ -67,11 +67,7 @@ def copy(source: Source, home: Path, *, holder: str) -> Outcome:
 
 
 def _file_stats(place: Path) -> dict[str, list[int]]:
-    """Return size in bytes and modification time in ns of each file, to detect changes.
-
-    Raises:
-        LaunchError: INPUT_MISSING when the source or the target of a link does not exist.
-    """
+    """Return size in bytes and modification time in ns of each file, to detect changes."""
     if not lookup.exists(place):
         raise LaunchError(
             Exit.INPUT_MISSING,

@@ -129,11 +129,7 @@ def _is_exportable(launch: Launch, recipe: Recipe, attempt: Attempt) -> bool:
 
 
 def _was_stopped(launch: Launch, stop: StopOnRequest, peers: PeerMonitor, code: int | None) -> bool:
-    """Return whether training was ended by its budget, before its last step.
-
-    Raises:
-        LaunchError: PREEMPTED after a save for another reason; CONFIG as ``_check_budget`` says.
-    """
+    """Return whether training was ended by its budget, before its last step."""
     # a process may fail after the save because the first of the others has ended
     has_saved = stop.has_saved() or (code != 0 and stop.has_checkpoint(launch.work.checkpoints))
     if has_saved and not peers.agreement.ends:
@@ -155,11 +151,7 @@ def _check_budget(launch: Launch, why: str) -> None:
 
 
 def _check_end(launch: Launch, folder: Path, board: StepBoard) -> None:
-    """Check that the training of an attempt has ended by itself.
-
-    Raises:
-        LaunchError: INCOMPLETE if its processes have ended without that.
-    """
+    """Check that the training of an attempt has ended by itself."""
     if launch.place.rank != 0:  # rank 0's node has the process that writes the record
         if (early := early_end(board, launch.place.rank)) is not None:
             raise early

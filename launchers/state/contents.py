@@ -38,11 +38,7 @@ class RefusedError(Exception):
 
 
 def inventory(root: Path) -> list[Fields]:
-    """Return the runs of a workspace, by name.
-
-    Raises:
-        RefusedError: they cannot be listed.
-    """
+    """Return the runs of a workspace, by name."""
     read = State(Workspace(root=root, run=""))
     homes = [root / "runs" / name for name in read.names(root / "runs")]
     if read.problems:
@@ -157,11 +153,7 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
 
 
 def remove(root: Path, name: str) -> None:
-    """Remove the folder of one run.
-
-    Raises:
-        RefusedError: the run must not be removed (any more), or something could not be.
-    """
+    """Remove the folder of one run."""
     chosen(root, [name])
     moved = f".{name}.{REMOVING}"
     try:

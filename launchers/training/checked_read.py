@@ -37,11 +37,7 @@ def _note_errors(upstream: Callable[..., Any], cell: CellType) -> None:
             raise
 
     def read_data(self: Any, plan: Any, planner: Any) -> Any:
-        """Read the tensors of a plan.
-
-        Raises:
-            LaunchError: IO: a tensor could not be read.
-        """
+        """Read the tensors of a plan."""
         failures.clear()
         done = upstream(self, plan, planner)
         if failures:

@@ -36,9 +36,6 @@ def identity(
     """Return the code that fills a cache as JSON, without places and times.
 
     With one of ``plugins`` in a clone the whole clone counts.
-
-    Raises:
-        OSError: code cannot be read.
     """
     names = tuple(packages)
     own = {LAUNCHER: version.own_digest(env.get("DPO_LAUNCHER_DIGEST", ""))} if launcher else {}
@@ -108,11 +105,7 @@ def _sha256(path: Path) -> str:
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Yield the sources below a folder, those of linked folders once; hidden folders are not code.
-
-    Raises:
-        OSError: a folder cannot be listed.
-    """
+    """Yield the sources below a folder, of linked ones once; hidden folders are not code."""
     seen = set()
     for here, folders, names in os.walk(root, onerror=_raise, followlinks=True):
         real = os.path.realpath(here)

@@ -54,11 +54,7 @@ class Entry:
 
 
 def entries(home: Path) -> Iterator[Entry]:
-    """Yield all files of a run's folder, and folders that cannot be listed; no link is followed.
-
-    Raises:
-        OSError: the run's folder cannot be listed.
-    """
+    """Yield all files of a run's folder, and folders that cannot be listed; no link is followed."""
     found = dict(files.walk(home))
     newest = _newest(found)
     for name, status in found.items():

@@ -82,11 +82,7 @@ class Place:
         return f"exec in pod {self.pod}" if self.pod else f"a reader pod of {self.view.run}"
 
     def call(self, verb: str, *names: str) -> Any:
-        """Return the answer of `launchers/state/contents.py`.
-
-        Raises:
-            Problem: it could not be run.
-        """
+        """Return the answer of `launchers/state/contents.py`."""
         if self.api is None or self.view is None:
             return contents.answer(verb, self.root, names)
         words, changes_files = ["clean", verb, "--", str(self.root), *names], verb != "list"
@@ -102,11 +98,7 @@ class Place:
 
 
 def find(target: Target) -> Place:
-    """Return the workspace: where it is mounted, otherwise in the pods of a run.
-
-    Raises:
-        Problem: there is neither.
-    """
+    """Return the workspace: where it is mounted, otherwise in the pods of a run."""
     if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
         check_folder(target.workspace)
         return Place(root=target.workspace)
@@ -135,9 +127,6 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
     """Return the workspace in the first way that works, and its runs.
 
     A pod of ``target`` mounts the workspace, unless that is mounted here; no names: all runs.
-
-    Raises:
-        Problem: it can't be read, or one of these runs must not be removed.
     """
     place = find(target)
     try:
@@ -158,11 +147,7 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
 
 
 def _refuse_live(place: Place, names: Sequence[str]) -> None:
-    """Refuse runs whose JobSet would start them again, also without a checkpoint.
-
-    Raises:
-        Problem: one of them has such a JobSet in the namespace of `--through`, or may have one.
-    """
+    """Refuse runs whose JobSet would start them again, also without a checkpoint."""
     if place.api is None:
         return
     for name in names:
@@ -184,9 +169,6 @@ def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     """List what the workspace holds by run; nothing is removed.
 
     ``target``: as of ``read``.
-
-    Raises:
-        Problem: the workspace can't be read.
     """
     place, held = read(target)
     if as_data:
@@ -205,10 +187,6 @@ def remove(
     The rules of `launchers/state/contents.py` are applied where the workspace is, right before the
     removal, too.
     ``target``: as of ``read``.
-
-    Raises:
-        Problem: the workspace can't be reached, or one of the runs must not be removed; then none
-            is.
     """
     place, found = read(target, names)
     _refuse_live(place, [each.run for each in found])

@@ -77,11 +77,7 @@ def _user() -> str:
 
 
 def installed(api: Api, run: str) -> Release:
-    """Return Helm's record of a release.
-
-    Raises:
-        Problem: there is none, or it may not be read.
-    """
+    """Return Helm's record of a release."""
     words = ["get", "manifest", "--namespace", api.namespace, "--kube-context", api.context]
     command = [str(find_helm()), *words, "--", run]
     return parse_release(output_of(command, f"Helm has no readable record of {run}: "))

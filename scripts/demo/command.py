@@ -150,11 +150,7 @@ def clean(folder: Path, console: Console) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that the demo created.
-
-    Raises:
-        Problem: the folder was not created by the demo.
-    """
+    """Remove a folder that the demo created."""
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / "sources").is_dir():

@@ -45,11 +45,7 @@ class Request:
 def run(
     request: Request, console: Console, asking: Callable[[str], bool], *, as_data: bool = False
 ) -> int:
-    """Verify, compare, show, ask and push; return the exit status.
-
-    Raises:
-        Problem: the export is not that of its statement, or the destination refuses it.
-    """
+    """Verify, compare, show, ask and push; return the exit status."""
     words, place = terminal(stderr=True) if as_data else console, request.destination
     remote = _remote(request)
     folder = Path(request.export)

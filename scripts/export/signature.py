@@ -91,11 +91,7 @@ def check(folder: Path, statement: bytes, key: str = "") -> str:
 
 
 def _envelope(path: Path) -> tuple[bytes, list[tuple[str, bytes]]]:
-    """Return payload and signatures of an envelope.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return payload and signatures of an envelope."""
     text = lookup.begin(path, LARGEST + 1) or b""
     if lookup.is_link(path) or len(text) > LARGEST:
         raise ValueError("a link, or too large")

@@ -29,11 +29,7 @@ class Statement:
 
 
 def read(folder: Path) -> Statement:
-    """Return the statement of an export.
-
-    Raises:
-        Problem: the folder has none, or none that is well formed.
-    """
+    """Return the statement of an export."""
     path = folder / NAME
     if not lookup.is_dir(folder):
         raise Problem(f"{folder} is not a folder; give the folder of an export, runs/RUN/export")
@@ -49,11 +45,7 @@ def read(folder: Path) -> Statement:
 
 
 def parse(text: bytes, where: str) -> Statement:
-    """Return the statement in a text.
-
-    Raises:
-        Problem: it is not well formed.
-    """
+    """Return the statement in a text."""
     try:
         found = json.loads(text, object_pairs_hook=_unique)
         if not isinstance(found, dict):

@@ -27,11 +27,7 @@ class Files:
 
     @classmethod
     def read(cls, files: Sequence[Path], sets: Sequence[str] = ()) -> Files:
-        """Read the files as they are, with their line breaks.
-
-        Raises:
-            Problem: there is none, or one is not a text file.
-        """
+        """Read the files as they are, with their line breaks."""
         if not files:
             raise Problem("--fix changes values files; give one with -f FILE")
         try:
@@ -117,11 +113,7 @@ class Files:
             yield paths
 
     def write(self, before: Files) -> list[Path]:
-        """Replace the files that differ; return them.
-
-        Raises:
-            Problem: a file has changed since it was read; none is written.
-        """
+        """Replace the files that differ; return them."""
         changed = [file for file, each in self.texts.items() if each != before.texts[file]]
         for file in changed:
             if not file.is_file() or file.read_bytes() != before.texts[file].encode():

@@ -59,11 +59,7 @@ def _explain(folder: Path, display: Display) -> None:
 
 
 def training_python(root: Path, given: str | None = None) -> Path:
-    """Return the given Python, or the checkout's training environment, or python3 (a GPU host).
-
-    Raises:
-        Problem: the given one does not exist.
-    """
+    """Return the given Python, or the checkout's training environment, or python3 (a GPU host)."""
     if given:
         found = shutil.which(given)
         if found is None:

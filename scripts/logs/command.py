@@ -38,11 +38,7 @@ class Selection:
 
 
 def run(target: Target, chosen: Selection) -> int:
-    """Print the lines to stdout; notes to stderr.
-
-    Raises:
-        Problem: the run or rank does not exist, or no log can be read.
-    """
+    """Print the lines to stdout; notes to stderr."""
     pattern = compile_pattern(chosen.grep)
     api = target.reach()
     view = _first_view(target, api, chosen)
@@ -88,11 +84,7 @@ def _first_view(target: Target, api: Api, chosen: Selection) -> View:
 
 
 def _ranks(view: View, chosen: Selection) -> list[int]:
-    """Return the ranks that are printed.
-
-    Raises:
-        Problem: there is no such run or rank.
-    """
+    """Return the ranks that are printed."""
     if not view.jobset and not (view.files and view.files.exists):
         raise missing_run(view)
     nodes = view.nodes or 1

@@ -70,11 +70,7 @@ def _record(target: Target, redactor: Redactor) -> RunRecord:
 
 
 def render(runs: Sequence[RunRecord], format: Format = "html") -> str:
-    """Return the report of runs.
-
-    Raises:
-        Problem: too many runs.
-    """
+    """Return the report of runs."""
     if len(runs) > MOST:
         raise Problem(f"{len(runs)} runs in one report; give at most {MOST}")
     names = distinct(runs)

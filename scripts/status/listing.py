@@ -68,9 +68,6 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     either, and with `--source api`, its columns are empty.
 
     Without an answer of the API server the runs of a mounted workspace are listed by their files.
-
-    Raises:
-        Problem: there is no JobSet API, or the mounted folder is none.
     """
     api = target.reach()
     notes: list[str] = []
@@ -155,11 +152,7 @@ def snapshots(api: Api) -> list[View]:
 
 
 def _recorded(api: Api, target: Target) -> list[View] | None:
-    """Return the runs of a mounted workspace, by name; None without one.
-
-    Raises:
-        Problem: the folder is not a workspace.
-    """
+    """Return the runs of a mounted workspace, by name; None without one."""
     if target.workspace is None or target.source not in (Source.AUTO, Source.MOUNT):
         return None
     now = time.time()

@@ -77,9 +77,6 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Submit a run.
 
     With ``as_data`` one JSON document is printed at the end, all else to stderr.
-
-    Raises:
-        Problem: the chart refuses the values, or Helm fails.
     """
     outcome = Outcome(context=request.target.context, namespace=request.target.namespace)
     if not as_data:
@@ -100,11 +97,7 @@ def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
 
 
 def submit(request: Request, console: Console, outcome: Outcome) -> int:
-    """Submit a run and note what happened; return the exit code.
-
-    Raises:
-        Problem: the chart refuses the values, or Helm fails.
-    """
+    """Submit a run and note what happened; return the exit code."""
     target = request.target
     if not request.files and not request.sets:
         raise Problem("no values given; use e.g. -f values/a100-2node.yaml")
@@ -118,11 +111,7 @@ def submit(request: Request, console: Console, outcome: Outcome) -> int:
 
 
 def _limited(request: Request, console: Console, outcome: Outcome) -> Request:
-    """Return the request with the gang, layout and budget that meet its limits.
-
-    Raises:
-        Problem: a limit is none, prices lack, or nothing can be planned.
-    """
+    """Return the request with the gang, layout and budget that meet its limits."""
     here = time.time()
     now = request.target.reach().get("/apis").time or here
     given = budget.limits(request.by, request.budget, now)
@@ -147,11 +136,7 @@ def _limited(request: Request, console: Console, outcome: Outcome) -> Request:
 
 
 def submit_planned(request: Request, console: Console, outcome: Outcome) -> int:
-    """Submit a run that the plan accepts, as `submit` does.
-
-    Raises:
-        Problem: Helm fails.
-    """
+    """Submit a run that the plan accepts, as `submit` does."""
     target = request.target
     report = _diagnose(request, console, outcome)
     if failures(report):

@@ -151,11 +151,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
 
 
 def _compare(digest: str) -> None:
-    """Verify that all ranks train on the same packs.
-
-    Raises:
-        LaunchError: DATA, naming the ranks that differ from rank 0.
-    """
+    """Verify that all ranks train on the same packs."""
     if not dist.is_initialized():
         return
     seen: list[Any] = [None] * dist.get_world_size()

@@ -105,11 +105,7 @@ class Collator:
 
 
 def get_data_collator(self: Any) -> Collator:
-    """Return upstream's collator, with the prompts once.
-
-    Raises:
-        LaunchError: CONFIG, attention of this model cannot do it.
-    """
+    """Return upstream's collator, with the prompts once."""
     if reason := unfit(self.args, self.unwrapped_models):
         raise LaunchError(
             Exit.CONFIG,

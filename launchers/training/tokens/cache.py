@@ -133,11 +133,7 @@ def unfit(args: Any, template: Any) -> str:
 
 
 def _agree(self: Any) -> Path | None:
-    """Return the folder with the rows, the same on all ranks; None if there cannot be one.
-
-    Raises:
-        LaunchError: CONFIG when this rank does not see the folder that rank 0 has made.
-    """
+    """Return the folder with the rows, the same on all ranks; None if there cannot be one."""
     if not dist.is_initialized():  # each process on its own; a lock lets one of them write
         made = make(self)
         return None if made is None else Path(made[0])
@@ -152,11 +148,7 @@ def _agree(self: Any) -> Path | None:
 
 
 def _verify(folder: Path) -> None:
-    """Compare the files with the marker: by content on one rank of each node, otherwise by size.
-
-    Raises:
-        LaunchError: IO, naming the file that differs.
-    """
+    """Compare the files with the marker: by content on one rank of each node, otherwise by size."""
     found = marker.read(folder)
     listed = {} if found is None else found.manifest
     reads = os.environ.get("LOCAL_RANK") == "0" and dist.get_rank() != 0  # rank 0 has read it

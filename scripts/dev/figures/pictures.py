@@ -39,11 +39,7 @@ PICTURES: Mapping[str, Picture] = {
 
 
 def draw(to: Path = FOLDER) -> list[Path]:
-    """Write all pictures; return their paths.
-
-    Raises:
-        Problem: there is no Chromium.
-    """
+    """Write all pictures; return their paths."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise Problem("no Chromium to draw the pictures; apt-get install chromium")
