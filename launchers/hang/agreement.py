@@ -181,7 +181,7 @@ class HangAgreement(Agreement):
         """Name the culprit and end the gang, once; unless a process has given a heartbeat."""
         with self._lock:
             hang, self._hang = self._hang, None
-            if hang is None or self._is_decided:
+            if hang is None:
                 return
             is_hang = self._is_decided = common(self._silent, len(self._present)) is not None
             workers = [each for node in sorted(self._evidence) for each in self._evidence[node]]

@@ -138,22 +138,31 @@ class Gang(Pods):
 
     def kill(self) -> None:
         for pod in self.pods:
-            if pod.poll() is None:
-                pod.kill()
-                pod.wait()
+            signal_pod(pod, "SIGKILL")
 
 
 def signal_pod(pod: Popen[str], name: str) -> None:
     """Send a signal to a pod's launcher; if it dies of it, all processes of the pod do.
 
-    The launcher is process 1 of its container, with which the kernel ends all others.
+    The launcher is process 1 of its container, with which the kernel ends all others. They are
+    stopped before: one that is started meanwhile would be missed.
     """
     if pod.poll() is not None:
         return
-    inside = descendants(pod.pid)
-    os.kill(pod.pid, signal.Signals[name])
-    if name not in HANDLED:
-        pod.wait()
-        for pid in inside:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    if name in HANDLED:
+        pod.send_signal(signal.Signals[name])
+        return
+    inside = set[int]()
+    while new := {pod.pid, *descendants(pod.pid)} - inside:
+        _signal_all(new, signal.SIGSTOP)
+        inside |= new
+    pod.send_signal(signal.Signals[name])
+    pod.send_signal(signal.SIGCONT)
+    pod.wait()
+    _signal_all(inside - {pod.pid}, signal.SIGKILL)
+
+
+def _signal_all(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -67,14 +67,22 @@ def test_all_silent_nodes_end_because_of_the_stopped_rank() -> None:
 
 def test_one_node_that_beats_keeps_the_gang_alive() -> None:
     with gang() as (nodes, _):
+        heard = nodes[0].agreement._silent
         for node in nodes[:2]:
             node.agreement.note(SILENT)
         nodes[2].agreement.note(None)
-        assert not eventually(lambda: any(node.gathered for node in nodes), 1)
+        assert eventually(lambda: heard.keys() == {0, 1})  # threads read the peers
         nodes[1].agreement.note(None)  # it beats before the last one is silent
-        assert eventually(lambda: 1 not in nodes[0].agreement._silent)  # threads read the peers
+        assert eventually(lambda: heard.keys() == {0})
         nodes[2].agreement.note(SILENT)
-        assert not eventually(lambda: any(node.gathered for node in nodes), 1)
+        assert eventually(lambda: heard.keys() == {0, 2})
+        assert not eventually(lambda: any(node.gathered for node in nodes), 0.2)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gather evidence in the caller's thread, so that nothing has to be waited for."""
+    monkeypatch.setattr(hang_agreement, "_start", lambda act: act())
 
 
 def alone(state: str = "S") -> tuple[HangAgreement, Node]:
@@ -82,7 +90,7 @@ def alone(state: str = "S") -> tuple[HangAgreement, Node]:
     return agreement, Node(agreement, 0, state)
 
 
-def test_a_heartbeat_while_evidence_is_gathered_ends_nothing() -> None:
+def test_a_heartbeat_while_evidence_is_gathered_ends_nothing(at_once: None) -> None:
     agreement, node = alone()
     inner = node.gather
 
@@ -94,10 +102,9 @@ def test_a_heartbeat_while_evidence_is_gathered_ends_nothing() -> None:
         gather, lambda *_: None, lambda culprit, cause, kind: node.ended.append((0, cause))
     )
     agreement.note(SILENT)
-    assert eventually(lambda: node.gathered == 1)
-    assert not node.ended
+    assert node.gathered == 1 and not node.ended
     agreement.note(SILENT)  # and it may hang later
-    assert eventually(lambda: node.gathered == 2)
+    assert node.gathered == 2
 
 
 def waited(agreement: HangAgreement) -> Callable[[], bool]:
@@ -107,15 +114,21 @@ def waited(agreement: HangAgreement) -> Callable[[], bool]:
     return lambda: not thread.is_alive()
 
 
-def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_node_whose_processes_have_failed_waits_for_rank_0s_decision_or_leave(
+    has_left: bool,
+) -> None:
     member = HangAgreement(2, lambda message: None, rank=1)
     node = Node(member, 1)
     assert eventually(waited(member))  # nobody has asked for evidence
     member.hear(0, {"hang": "gather"})
     is_over = waited(member)
-    assert not eventually(is_over, 1)
-    member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped", "kind": ""})
-    assert eventually(is_over) and node.ended == [(1, "rank 1 is stopped")]
+    assert not eventually(is_over, 0.2)
+    if has_left:
+        member.leave(0)
+    else:
+        member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped", "kind": ""})
+    assert eventually(is_over) and bool(node.ended) is not has_left
 
 
 def test_nobody_waits_longer_once_the_ranks_beat_again() -> None:
@@ -189,31 +202,20 @@ def test_a_node_decides_by_itself_once_rank_0_has_left() -> None:
     assert "rank 1 is stopped" in node.ended[0][1] and node.recorded[0].ranks == (1,)
 
 
-def test_a_node_that_waits_for_rank_0s_decision_waits_no_longer_once_it_has_left() -> None:
-    member = HangAgreement(2, lambda message: None, rank=1)
-    Node(member, 1)
-    member.hear(0, {"hang": "gather"})
-    is_over = waited(member)
-    assert not eventually(is_over, 1)
-    member.leave(0)
-    assert eventually(is_over)
-
-
-def test_an_attempt_after_a_hang_may_hang_again() -> None:
+def test_an_attempt_after_a_hang_may_hang_again(at_once: None) -> None:
     agreement, node = alone("T")
-    agreement.note(SILENT)
-    assert eventually(lambda: len(node.ended) == 1)
-    agreement.note(SILENT)
-    assert not eventually(lambda: len(node.ended) == 2, 1)  # it is ending
+    for _ in range(2):
+        agreement.note(SILENT)
+        assert len(node.ended) == 1  # it is ending
     second = Node(agreement, 0, "T")
     agreement.note(SILENT)
-    assert eventually(lambda: len(second.ended) == 1)
+    assert len(second.ended) == 1
 
 
-def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
+def test_nodes_whose_processes_have_all_ended_are_no_hang(at_once: None) -> None:
     agreement, node = alone()
     agreement.note(NOTHING_RUNS)
-    assert not eventually(lambda: bool(node.gathered), 1)
+    assert node.gathered == 0
 
 
 def test_a_member_reports_to_rank_0_as_long_as_it_is_silent() -> None:
