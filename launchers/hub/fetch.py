@@ -34,11 +34,7 @@ _OTHER_WEIGHTS = (
 
 
 def client_for(source: Source, repo_type: RepoType) -> HubClient:
-    """Return the client for a source's hub.
-
-    Raises:
-        LaunchError: CONFIG if the client is not installed.
-    """
+    """Return the client for a source's hub."""
     return (HuggingFace if source.hub == "hf" else ModelScope)(source, repo_type)
 
 
@@ -104,9 +100,6 @@ def indexed(
     """Leave out the safetensors that a model's index does not name, such as a second copy.
 
     ``named`` are the index's files, relative to it; none: it is not an index, and all stay.
-
-    Raises:
-        LaunchError: DATA if the repository does not have all of them.
     """
     there = {_relative(file.path, source) for file in files}
     if missing := sorted(str(name) for name in named if name not in there):

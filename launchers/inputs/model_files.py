@@ -175,11 +175,7 @@ def _code(model: Path, name: str, config: Mapping[str, Any], backend: str) -> No
 
 
 def _config(model: Path, name: str) -> Mapping[str, Any]:
-    """Return config.json.
-
-    Raises:
-        LaunchError: DATA when it is missing, not a JSON map, or has no model_type.
-    """
+    """Return config.json."""
     found = document(model / NAME, name, "model-config-json", f"copy {NAME} of the model again")
     if not lookup.is_file(model / NAME):
         if lookup.is_file(model):

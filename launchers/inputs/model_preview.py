@@ -83,11 +83,7 @@ def _local(inputs: Inputs, model: Source) -> str:
 
 
 def _from_hub(model: Source) -> str:
-    """Fetch the file from the model's hub; empty when the hub does not have it.
-
-    Raises:
-        LaunchError: why it is not available.
-    """
+    """Fetch the file from the model's hub; empty when the hub does not have it."""
     if model.hub not in ("hf", "ms"):
         return ""
     try:

@@ -151,11 +151,7 @@ def _index(folder: Path, name: str, backend: str, file: str = INDEX) -> dict[str
 
 
 def document(path: Path, name: str, id: str, remedy: str) -> Any:
-    """Return the content of a JSON file of a model; None without such a file.
-
-    Raises:
-        LaunchError: DATA, saying what the file is; IO if the storage does not answer.
-    """
+    """Return the content of a JSON file of a model; None without such a file."""
     try:
         text = lookup.text(path)
         return None if text is None else json.loads(text)
@@ -248,11 +244,7 @@ def _refuse_missing(name: str, files: Collection[str], there: Collection[str]) -
 
 
 def _tensors(folder: Path, name: str, index: Mapping[str, str]) -> Tensors:
-    """Return file and header of each tensor.
-
-    Raises:
-        LaunchError: DATA: files are missing, cut, or without tensors that the index names.
-    """
+    """Return file and header of each tensor."""
     files = sorted({*index.values()})
     inside = [each for each in files if not Path(each).is_absolute() and ".." not in each]
     sizes = sizes_of(folder, [folder / file for file in inside])

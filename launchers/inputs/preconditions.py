@@ -211,11 +211,7 @@ def known_flags(recipe: Recipe) -> Known:
 
 
 def first_attempt_flags(launch: Launch, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
-    """Return the training flags of the first attempt.
-
-    Raises:
-        LaunchError: CONFIG for a flag that the launcher cannot put on a command line.
-    """
+    """Return the training flags of the first attempt."""
     return training_flags(
         recipe,
         inputs,
@@ -270,11 +266,7 @@ def check_model(
 
 
 def refuse(refusals: list[Refusal]) -> None:
-    """Refuse the run if there is any refusal.
-
-    Raises:
-        LaunchError: CONFIG with all messages.
-    """
+    """Refuse the run if there is any refusal."""
     if refusals:
         count = "" if len(refusals) == 1 else f" ({len(refusals)} mistakes)"
         raise LaunchError(

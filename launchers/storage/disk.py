@@ -75,11 +75,7 @@ def reporting(place: Path) -> Iterator[None]:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raise if the volume has less free space than needed.
-
-    Raises:
-        LaunchError: QUOTA with both numbers.
-    """
+    """Raise if the volume has less free space than needed."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise LaunchError(
@@ -146,11 +142,7 @@ def size(folder: Path, unread: Callable[[OSError], object] = lambda _: None) -> 
 
 
 def held(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``, on which a decision depends.
-
-    Raises:
-        LaunchError: IO if the storage does not answer.
-    """
+    """Return the bytes of all files below ``folder``, on which a decision depends."""
     found = (lookup.status(path, follow=False) for path in manifest.files(folder))
     return sum(status.st_size for status in found if status is not None)
 
@@ -196,11 +188,7 @@ class GradualFlush:
         self._file, self._flushed, self._done = file, flushed, 0
 
     def advance(self) -> None:
-        """Flush if ``FLUSHED_BYTES`` have been written since the last flush.
-
-        Raises:
-            OSError: of the disk.
-        """
+        """Flush if ``FLUSHED_BYTES`` have been written since the last flush."""
         position = self._file.tell()
         if position - self._done < FLUSHED_BYTES:
             return

@@ -26,11 +26,7 @@ class Marker:
 
 
 def read(folder: Path) -> Marker | None:
-    """Return the marker of ``folder``; None if it is missing or torn.
-
-    Raises:
-        LaunchError: IO if the storage does not answer.
-    """
+    """Return the marker of ``folder``; None if it is missing or torn."""
     try:
         document = json.loads(lookup.text(folder / NAME) or "")
         manifest = {

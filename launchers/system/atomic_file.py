@@ -66,11 +66,7 @@ def torn(path: Path, remedy: str) -> LaunchError:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty when it is missing, or torn by another writer.
-
-    Raises:
-        LaunchError: IO if the storage does not answer.
-    """
+    """Return the JSON object in a file; empty when it is missing, or torn by another writer."""
     try:
         found = json.loads(lookup.text(path) or "")
     except FOREIGN:

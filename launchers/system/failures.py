@@ -389,11 +389,7 @@ def tail(path: Path) -> str:
 
 
 def end_of(path: Path) -> str:
-    """Read the end of a log.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Read the end of a log."""
     with path.open("rb") as handle:
         handle.seek(max(0, path.stat().st_size - TAIL))
         return handle.read().decode(errors="replace")

@@ -7,11 +7,7 @@ from launchers.exits import Exit, LaunchError
 
 
 def package_folder(name: str) -> Path:
-    """Return the folder of an installed top-level package.
-
-    Raises:
-        LaunchError: CONFIG if it is not installed.
-    """
+    """Return the folder of an installed top-level package."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise LaunchError(

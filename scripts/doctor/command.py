@@ -37,11 +37,7 @@ class Request:
 
 
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:
-    """Print the findings about a release; return the exit status.
-
-    Raises:
-        Problem: the chart refuses the values, or the kubeconfig can't be read.
-    """
+    """Print the findings about a release; return the exit status."""
     report = diagnose(request)
     if as_data:
         console.print(as_json(report), soft_wrap=True, highlight=False, markup=False)

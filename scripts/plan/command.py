@@ -68,10 +68,6 @@ def run(request: Request, console: Console, *, fix: bool = False, yes: bool = Fa
 
     Returns:
         0, or 1 when the release is refused or no layout fits.
-
-    Raises:
-        Problem: the chart refuses the values, or a needed fact is missing; with ``--json`` the
-            document says so instead.
     """
     if fix:
         from scripts.fix import command as fixing  # which plans by this module
@@ -118,11 +114,7 @@ def _planned(request: Request) -> tuple[Submission, Plan, Verdict, Search | None
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
-    """Return a release, its plan and the verdict on it.
-
-    Raises:
-        Problem: the chart refuses the values, or a needed fact is missing.
-    """
+    """Return a release, its plan and the verdict on it."""
     found = _read(request)
     plan = planning.build(job_of(found, request))
     return found, plan, judge(found, plan)
@@ -137,11 +129,7 @@ def refusals(request: Request) -> Sequence[str]:
 
 
 def layouts(request: Request) -> list[Args]:
-    """Return the changes of ``recipe.args`` after which a release fits; none if it fits already.
-
-    Raises:
-        Problem: the release is refused for another reason.
-    """
+    """Return the changes of ``recipe.args`` after which a release fits; none if it fits already."""
     *_, searched, proposals = _planned(request)
     return [found.changes for found in proposals] if searched else []
 
@@ -167,11 +155,7 @@ def _read(request: Request) -> Submission:
 
 
 def search_of(found: Submission, plan: Plan) -> Search:
-    """Return the search on the GPUs that a release asks for.
-
-    Raises:
-        Problem: a fact that the prediction needs is not known.
-    """
+    """Return the search on the GPUs that a release asks for."""
     job, training, gpu = plan.job, plan.training, plan.gpu
     if job.model_config is None:
         raise Problem(job.model_config_source)
@@ -190,11 +174,7 @@ def search_of(found: Submission, plan: Plan) -> Search:
 
 
 def _moved(searched: Search, found: Submission, request: Request) -> Search:
-    """Return the search on other GPUs, with the resources that the chart gives a pod there.
-
-    Raises:
-        Problem: the chart refuses these GPUs with any layout.
-    """
+    """Return the search on other GPUs, with the resources that the chart gives a pod there."""
     nodes = request.nodes or found.nodes
     gpus = request.gpus_per_node or found.gpus_per_node
     sizes = Layout(nodes=nodes, gpus_per_node=gpus)
@@ -225,11 +205,7 @@ def _print(content: dict[str, Any], console: Console) -> None:
 
 
 def job_of(found: Submission, request: Request) -> Job:
-    """Return the job that the release's launcher would build from its environment.
-
-    Raises:
-        Problem: the GPU is not known, or the launcher would refuse the environment.
-    """
+    """Return the job that the release's launcher would build from its environment."""
     if request.gpu and request.gpu not in GPU_MODELS:
         raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(GPU_MODELS)}")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}

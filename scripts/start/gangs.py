@@ -53,11 +53,7 @@ class Gang:
 
 
 def gang_of(workload: Object, queue: Queue, flavors: Mapping[str, Object]) -> Gang | None:
-    """Return the gang of a Workload; None if it neither holds nor waits for quota.
-
-    Raises:
-        Problem: a request is not a quantity.
-    """
+    """Return the gang of a Workload; None if it neither holds nor waits for quota."""
     meta, spec = workload["metadata"], workload.get("spec") or {}
     status: Object = workload.get("status") or {}
     admission: Object = status.get("admission") or {}

@@ -24,9 +24,6 @@ def thousandths(written: object) -> int:
 
     >>> thousandths("8"), thousandths("500m")
     (8000, 500)
-
-    Raises:
-        Problem: it is not a quantity.
     """
     return int(parse_quantity(written) * 1000)
 
@@ -119,11 +116,7 @@ class Queue:
 
 
 def queues_of(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, Queue]:
-    """Return the ClusterQueues by name, each with its cohorts.
-
-    Raises:
-        Problem: a quota is not a quantity.
-    """
+    """Return the ClusterQueues by name, each with its cohorts."""
     specs = {each["metadata"]["name"]: each.get("spec") or {} for each in cohorts}
     made: dict[str, Node] = {}
 
