@@ -268,7 +268,7 @@ golden: ## rewrite the golden manifests of tests/chart, wordings of tests/refusa
 	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m pytest -q tests/chart tests/refusals tests/scripts/status --update-golden
 
-figures: ## rewrite the tables of values/FIGURES.md and the plot from predictions and results
+figures: ## rewrite the tables of values/FIGURES.md from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.dev.figures
 

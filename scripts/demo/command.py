@@ -61,9 +61,9 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
         pairs_per_step=pairs_per_step(),
         phases=phases,
     )
-    picture = report.write(shown, folder)
+    report.write(shown, folder)
     console.print(report.phase_table(shown), report.table(shown))
-    console.print(f"plot        {picture}\ncheckpoint  {work.export}", soft_wrap=True)
+    console.print(f"checkpoint  {work.export}", soft_wrap=True)
     page = folder / "report.html"
     page.write_text(reporting.render([reading.read(work)]), encoding="utf-8")
     console.print(f"report      {page}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The result of the demo: tables, a plot and a JSON file."""
+"""The result of the demo: tables and a JSON file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -83,42 +83,8 @@ def phase_table(report: Report) -> Table:
     return shown
 
 
-def plot(steps: Sequence[Step], score: Score, path: Path) -> None:
-    """Plot loss, margins and accuracy over the steps as a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panes = pyplot.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
-    numbers = [step.number for step in steps]
-    titles = {
-        "loss": "DPO loss",
-        "rewards/margins": "reward margin",
-        "rewards/accuracies": "preference accuracy",
-    }
-    for pane, (metric, title) in zip(panes, titles.items(), strict=True):
-        values = [step.row[metric] for step in steps]
-        pane.plot(numbers, values, color="tab:blue", marker=".", label="training batches")
-        pane.set(title=title, xlabel="step")
-        pane.grid(alpha=0.3)
-    ends, marks = [0, numbers[-1]], {"color": "tab:red", "linestyle": "none", "marker": "D"}
-    panes[1].plot(ends, [score.margin_before, score.margin_after], label="held out", **marks)
-    panes[2].plot(ends, [score.accuracy_before, score.accuracy_after], label="held out", **marks)
-    panes[0].axhline(0.6931, color="grey", linestyle=":", label="ln 2, no preference")
-    panes[2].set_ylim(0, 1.05)
-    # Policy and reference begin equal: every reward is a tie.
-    panes[2].set_xlabel("step (the trainer counts a tie, as at step 1, as wrong)")
-    for pane in panes:
-        pane.legend()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-
-
-def write(report: Report, folder: Path) -> Path:
-    """Write the plot and the JSON file; return the plot's path."""
-    picture = folder / "demo.png"
-    plot(report.steps, report.score, picture)
+def write(report: Report, folder: Path) -> None:
+    """Write the JSON file."""
     fields = {
         **report.score.__dict__,
         "steps": report.steps[-1].number,
@@ -127,4 +93,3 @@ def write(report: Report, folder: Path) -> Path:
         "seconds": {name: seconds for name, (seconds, _) in report.phases.items()},
     }
     (folder / "demo.json").write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
-    return picture

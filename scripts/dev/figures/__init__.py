@@ -1,1 +1,1 @@
-"""`make figures`: the tables and the plot of values/FIGURES.md, predicted and measured."""
+"""`make figures`: the tables of values/FIGURES.md, predicted and measured."""

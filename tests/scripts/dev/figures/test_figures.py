@@ -1,6 +1,5 @@
-"""The tables of values/FIGURES.md and the plot hold what is predicted and measured now."""
+"""The tables of values/FIGURES.md hold what is predicted and measured now."""
 
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from launchers.units import GIB
 from scripts.dev import results as raw_results
-from scripts.dev.figures import learning, measured, plot, starts, table
+from scripts.dev.figures import learning, measured, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, predictions
@@ -60,14 +59,6 @@ def test_a_pods_memory_leaves_a_tenth_above_the_prediction(file: Path) -> None:
     limit = read_submission(template("figures", row.files)).pod.memory
     assert row.plan.memory is not None and limit is not None
     assert row.plan.memory.host <= 0.9 * limit / GIB
-
-
-def test_the_phases_of_a_step_sum_up_to_it() -> None:
-    for row in predictions():
-        assert row.plan.speed is not None
-        seconds = plot.phases(row.plan.speed)
-        assert sum(seconds.values()) == pytest.approx(row.plan.speed.step_seconds), row.file
-        assert seconds.keys() == plot.COLOURS.keys()
 
 
 def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None:
@@ -169,51 +160,22 @@ def proof() -> dict[str, Any]:
     }
 
 
-def test_the_proof_of_learning_has_tables_and_a_plot(tmp_path: Path) -> None:
+def test_the_proof_of_learning_has_tables(tmp_path: Path) -> None:
     assert learning.newest_first(tmp_path) == [] and learning.summary([]) == "None yet."
     newer = proof() | {"when": "2026-11-24T04:35:40+00:00", "gpus": ["NVIDIA H200, 580.159.04"]}
     newer["judged"]["tests"]["control"] = newer["judged"]["tests"]["ours"]
     raw_results.put(tmp_path, "learning-1gpu", newer)
     raw_results.put(tmp_path, "learning-4gpu", proof())
-    record, older = records = learning.newest_first(tmp_path)
-    assert (record, older) == (newer, proof())
+    records = learning.newest_first(tmp_path)
+    assert records == [newer, proof()]
     line = "| held-out accuracy | 0.975 | 0.98 | -0.0050, -0.0300 to +0.0200 | 0.05 |"
     first, second = learning.summary(records).split("\n\n2026-11-22, ")
     assert first.startswith("2026-11-24, 1 x NVIDIA H200, ms-swift 4.4.1, ")
     assert first.splitlines()[-1] == f"{line} equivalent | -0.0300 to +0.0200 |"
     assert "| result | control |" in first and "| result |\n" in second
     assert second.splitlines()[-1] == f"{line} equivalent |"
-    text = drawn_twice(tmp_path, lambda path: learning.draw(record, path))
-    for word in ("gradient norm", "held-out margin", "upstream, mean of 2 seeds"):
-        assert f">{word}<" in text
-    assert text.count(">1</text>") == text.count(">2</text>") == 4, "steps and seeds are integers"
-
-
-def drawn_twice(folder: Path, draw: Callable[[Path], object]) -> str:
-    """Return a plot that is the same when it is drawn again."""
-    texts = set()
-    for name in ("plot.svg", "again.svg"):
-        draw(folder / name)
-        texts.add((folder / name).read_text(encoding="utf-8"))
-    (text,) = texts
-    return text
-
-
-def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -> None:
-    runs = measured.runs(results)
-    text = drawn_twice(tmp_path, lambda path: plot.draw(predictions(), runs, path))
-    for row in predictions():
-        assert f">{row.gpus} x {row.gpu_model}" in text
-    for word in (*plot.COLOURS, "measured"):
-        assert f">{word}<" in text
 
 
 def test_a_readme_without_its_markers_is_reported() -> None:
     with pytest.raises(Problem, match="<!-- predicted -->"):
         filled("no markers", {"predicted": "x"})
-
-
-def test_the_plot_of_starts_is_that_of_the_table(tmp_path: Path) -> None:
-    made = starts.draw(path=tmp_path / "start.svg").read_text(encoding="utf-8")
-    assert made == starts.PLOT.read_text(encoding="utf-8"), "run `make figures`"
-    assert "inside the interval" in made and "outside the interval" in made
