@@ -117,11 +117,7 @@ class Judged:
 
 
 def load() -> list[Case]:
-    """Read the corpus.
-
-    Raises:
-        ValueError: an unknown key.
-    """
+    """Read the corpus."""
     return [_case(*found) for found in _entries()]
 
 

@@ -80,22 +80,14 @@ def flags(backend: str, steps: int, model_type: str) -> dict[str, Any]:
 
 
 def recipe(profile: Profile, steps: int, model_type: str) -> Recipe:
-    """Return the recipe of a profile.
-
-    Raises:
-        LaunchError: as ``launchers.config.recipe.parse``.
-    """
+    """Return the recipe of a profile."""
     values = profile.values()
     own = flags(values["recipe"]["backend"], steps, model_type)
     return bench_profiles.recipe(values, own)
 
 
 def setting(options: argparse.Namespace, gpu: GpuModel) -> Bench:
-    """Return the settings that all runs share.
-
-    Raises:
-        ValueError: the model is unknown.
-    """
+    """Return the settings that all runs share."""
     sizes = dense_model.config(options.model, options.layers)
     return Bench(
         home=options.home,

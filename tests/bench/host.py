@@ -50,11 +50,7 @@ def about() -> dict[str, Any]:
 
 
 def gpu_model(gpus: Sequence[str]) -> GpuModel:
-    """Return the model of the host's first GPU, of the GPUs of ``about``.
-
-    Raises:
-        ValueError: the model is unknown.
-    """
+    """Return the model of the host's first GPU, of the GPUs of ``about``."""
     name = gpus[0].split(",")[0].strip()
     found = gpu_models.by_smi_name(name)
     if found is None:

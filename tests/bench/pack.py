@@ -21,11 +21,7 @@ from tests.bench.launcher.launch import Launch
 
 
 def launches(visits: Sequence[str]) -> Iterator[Launch]:
-    """Yield the launcher runs of these visits.
-
-    Raises:
-        ValueError: there is no such visit.
-    """
+    """Yield the launcher runs of these visits."""
     for name in visits:
         for line, words in visit.lines(name).items():
             if words[0] in visit.LAUNCHED:

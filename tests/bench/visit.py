@@ -46,11 +46,7 @@ def _read() -> dict[str, dict[Any, Any]]:
 
 
 def lines(name: str) -> dict[str, list[str]]:
-    """Return the words of each line of a visit.
-
-    Raises:
-        ValueError: there is no such visit.
-    """
+    """Return the words of each line of a visit."""
     if name not in (known := names()):
         raise ValueError(f"{name} is not a visit; write {TABLE} or {' or '.join(known)}")
     return {line: shlex.split(words) for line, words in _read()[name].items()}
@@ -58,9 +54,6 @@ def lines(name: str) -> dict[str, list[str]]:
 
 def of_host(gpus: int) -> tuple[str, list[str]]:
     """Return the visit whose lines make up the table on a host, and these lines.
-
-    Raises:
-        ValueError: the host has fewer GPUs than any visit needs.
 
     >>> [of_host(gpus)[0] for gpus in (1, 3, 8)]
     ['1gpu', '2gpu', '4gpu']

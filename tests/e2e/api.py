@@ -35,11 +35,7 @@ class Api:
     _held: threading.local = field(default_factory=threading.local)
 
     def path(self, kind: str, namespace: str) -> str:
-        """Return the path of the objects of a kind, which has any of the names that kubectl takes.
-
-        Raises:
-            Refused: the API server does not serve it.
-        """
+        """Return the path of the objects of a kind, which has any of the names that kubectl takes."""
         if kind not in self._paths:
             for root in ("/apis", "/api"):  # core objects take precedence
                 self._discover(root)
@@ -49,11 +45,7 @@ class Api:
         return f"{before}{quote(namespace)}{after}" if after else before
 
     def read(self, path: str, accept: str = "application/json") -> Object | None:
-        """Return an object or a list; None if it does not exist.
-
-        Raises:
-            Refused: the API server does not answer, or refuses.
-        """
+        """Return an object or a list; None if it does not exist."""
         try:
             answer, text = self._get(path, accept)
         except (OSError, HTTPException):  # a kept connection may be of a server that has ended

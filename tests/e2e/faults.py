@@ -90,11 +90,7 @@ class Faults:
 
 
 def freeze(pod: str) -> int:
-    """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace; return its pid.
-
-    Raises:
-        ProcessLookupError: there is no such process.
-    """
+    """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace; return its pid."""
     pid = pid_of(pod)
     os.kill(pid, signal.SIGSTOP)
     return pid
@@ -104,9 +100,6 @@ def pid_of(pod: str) -> int:
     """Return the pid of process 1 of a pod's container.
 
     Nodes of either backend share this machine's kernel, so that the process is in /proc here.
-
-    Raises:
-        ProcessLookupError: there is no such process.
     """
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended

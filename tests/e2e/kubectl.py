@@ -28,11 +28,7 @@ class Kubectl:
         return [str(self.binary), f"--kubeconfig={self.kubeconfig}", *scope, *words]
 
     def run(self, *words: str, stdin: str | None = None, seconds: float = 120) -> str:
-        """Run kubectl; return its output.
-
-        Raises:
-            Refused: kubectl failed.
-        """
+        """Run kubectl; return its output."""
         done = subprocess.run(
             self.argv(*words),
             input=stdin,

@@ -23,11 +23,7 @@ class Synced:
         self.space, self.release, self.run = space, release, run
 
     def sync(self, over: Values | None = None, words: tuple[str, ...] = CLIENT) -> str:
-        """Apply the release's manifest with values that override the first ones.
-
-        Raises:
-            Refused: the API server refused an object.
-        """
+        """Apply the release's manifest with values that override the first ones."""
         manifest = self.release.manifest("--skip-tests", changes=over)
         return self.space.kubectl.run("apply", *words, "-f", "-", stdin=manifest)
 

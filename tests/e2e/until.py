@@ -12,11 +12,7 @@ PROCESS_PAUSE = 0.5
 
 
 def until(what: str, probe: Callable[[], T | None], *, seconds: float, pause: float = PAUSE) -> T:
-    """Return the probe's first result that is neither None nor False.
-
-    Raises:
-        AssertionError: no result in time.
-    """
+    """Return the probe's first result that is neither None nor False."""
     deadline = time.monotonic() + seconds
     while True:
         answer = probe()

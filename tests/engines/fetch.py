@@ -47,11 +47,7 @@ WHEELS: tuple[Wheel, ...] = (*((PACKAGE, version) for version in RELEASES), (COR
 
 
 def main() -> None:
-    """Fetch the files of all wheels, unless they are there.
-
-    Raises:
-        RuntimeError: the index lacks a release, or a file is not the one that was read.
-    """
+    """Fetch the files of all wheels, unless they are there."""
     missing = [
         wheel for wheel in WHEELS if not all(_is_there(wheel, name) for name in files(wheel))
     ]

@@ -53,11 +53,7 @@ class Fault:
 
 
 def load(level: str) -> list[Fault]:
-    """Read the faults of a level.
-
-    Raises:
-        ValueError: an unknown key or value, or a name used twice.
-    """
+    """Read the faults of a level."""
     groups = read_yaml(FOLDER / f"{level}.yaml")
     quick = set(groups.pop("quick", ()))
     found = [

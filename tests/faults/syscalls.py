@@ -28,9 +28,6 @@ def fail(call: str, error: str) -> None:
     """Let a call fail from now on.
 
     ``call`` is in ``NUMBERS``, ``error`` a name such as ``EIO``.
-
-    Raises:
-        OSError: the kernel refuses the filter.
     """
     number = NUMBERS[platform.machine()][call]
     instructions = [

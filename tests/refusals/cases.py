@@ -55,11 +55,7 @@ class Case:
 
 
 def read(file: Path) -> list[Case]:
-    """Read one subject.
-
-    Raises:
-        ValueError: an entry that this runner would judge wrongly or not at all.
-    """
+    """Read one subject."""
     found = []
     placed = [(where, entry) for where, group in read_yaml(file).items() for entry in group]
     for where, entry in placed:
@@ -80,11 +76,7 @@ def read(file: Path) -> list[Case]:
 
 @cache
 def load() -> tuple[Case, ...]:
-    """Read all subjects.
-
-    Raises:
-        ValueError: two cases have the same name or the same values.
-    """
+    """Read all subjects."""
     found = [case for file in sorted(FOLDER.glob("*.yaml")) for case in read(file)]
     for what in (lambda c: c.name, _content):
         seen: dict[str, str] = {}

@@ -83,12 +83,7 @@ def at_once(cores: int, gpus: int) -> int:
 
 
 def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
-    """Return the settings that all sides share.
-
-    Raises:
-        ValueError: the GPU model is unknown.
-        OSError: there is no tokenizer.
-    """
+    """Return the settings that all sides share."""
     return Bench(
         home=options.home,
         model=options.home / "model",
@@ -145,11 +140,7 @@ def conclude(
 
 
 def _side(sides: Sequence[Profile], name: str) -> Profile:
-    """Return a side.
-
-    Raises:
-        ValueError: it is not among them.
-    """
+    """Return a side."""
     for side in sides:
         if side.name == name:
             return side

@@ -22,11 +22,7 @@ def ranks(folder: Path) -> list[dict[str, Any]]:
 
 
 def read(folder: Path) -> Gradients:
-    """Return the gradients of a side.
-
-    Raises:
-        ValueError: there are none, or the parts of a parameter do not cover it exactly once.
-    """
+    """Return the gradients of a side."""
     found: dict[str, dict[tuple[int, int], NDArray[np.float32]]] = {}
     elements: dict[str, int] = {}
     for name, begin, end, size, part in _parts(folder):
@@ -59,9 +55,6 @@ def compare(own: Gradients, exact: Gradients) -> dict[str, dict[str, float]]:
     Returns:
         By name ``exact``, the norm of the exact gradient; ``error``, the norm of the difference;
         and ``along``, the scalar product of both divided by the norm of the exact one.
-
-    Raises:
-        ValueError: they have other parameters, or of other sizes.
     """
     if other := sorted(own.keys() ^ exact.keys()):
         raise ValueError(f"{len(other)} parameters have gradients on one side only: {other[0]}")

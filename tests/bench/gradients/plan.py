@@ -17,23 +17,13 @@ HIDING = {"moe_expert_capacity_factor", "moe_router_force_load_balancing"}
 
 
 def read(gpus: int, only: Sequence[str] = (), file: Path = FILE) -> list[Profile]:
-    """Return the profiles of the sides.
-
-    Raises:
-        ValueError: a side, a key, a feature or the number of GPUs is unknown.
-    """
+    """Return the profiles of the sides."""
     runs = learning_plan.read([SEED], gpus, only, file=file)
     return [replace(run.profile, name=run.side) for run in runs]
 
 
 def refuse(bench: Bench, sides: Sequence[Profile]) -> None:
-    """Refuse sides that cannot run, drop tokens or force balanced routing.
-
-    Raises:
-        LaunchError: a side's flags.
-        ValueError: its layout does not fit, it needs a feature that it leaves out, or tokens would
-            be dropped.
-    """
+    """Refuse sides that cannot run, drop tokens or force balanced routing."""
     for side in sides:
         parsed = bench_profiles.recipe(side.values(), bench.own_flags)
         bench_profiles.refuse(parsed, bench.model_config, bench.gpus)

@@ -30,11 +30,7 @@ NO_CODE = {"url": "", "ref": "", "existingSecret": ""}
 
 
 def half(gpus: int) -> int:
-    """Return the GPUs of each of two nodes.
-
-    Raises:
-        ValueError: the number is odd or 0.
-    """
+    """Return the GPUs of each of two nodes."""
     if gpus < 2 or gpus % 2:
         raise ValueError(f"--gpus {gpus} cannot be divided between two nodes; write an even number")
     return gpus // 2
@@ -42,9 +38,6 @@ def half(gpus: int) -> int:
 
 def spread(gpus: int) -> tuple[int, int]:
     """Return the nodes and the GPUs of each: two nodes, or one with a single GPU.
-
-    Raises:
-        ValueError: the number is odd or 0.
 
     >>> spread(1), spread(4)
     ((1, 1), (2, 2))
@@ -87,11 +80,7 @@ class Launch:
 
 
 def render(launch: Launch) -> str:
-    """Return the manifest.
-
-    Raises:
-        Problem: there is no Helm, or the chart refuses the values.
-    """
+    """Return the manifest."""
     files = [ROOT / file for file in launch.profile.files]
     with tempfile.TemporaryDirectory() as scratch:
         for number, layer in enumerate(launch.layers()):
@@ -105,11 +94,7 @@ def packed_file(packed: Path, name: str) -> Path:
 
 
 def manifest_of(launch: Launch, packed: Path) -> str:
-    """Return the packed manifest; without one, render it.
-
-    Raises:
-        Problem: it was packed with other launchers, or can be had neither way.
-    """
+    """Return the packed manifest; without one, render it."""
     file = packed_file(packed, launch.name)
     if not file.exists():
         try:

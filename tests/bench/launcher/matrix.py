@@ -99,11 +99,7 @@ def steps_of(faults: Sequence[Fault]) -> int:
 
 
 def launch_of(options: argparse.Namespace) -> Launch:
-    """Return the run, which is the same for all faults.
-
-    Raises:
-        ValueError: the GPUs cannot be divided, or the profile cannot be read.
-    """
+    """Return the run, which is the same for all faults."""
     faults = chosen(options)
     about = {"steps": steps_of(faults), "saves": SAVES, "settle": options.settle}
     made = launch_run.with_faults(options, PLACED, "fault", **about)

@@ -38,11 +38,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def launch_of(options: argparse.Namespace) -> Launch:
-    """Return the run.
-
-    Raises:
-        ValueError: the profile cannot be read.
-    """
+    """Return the run."""
     args = bench_shared.resumable_flags(STEPS, SAVES) | {"split_dataset_ratio": 0.05}
     model = launch_run.model_folder(options.layers)
     return launch_run.on_one_node(options, model, args, values={"rehearse": True})

@@ -79,11 +79,7 @@ class Run:
 
 
 def open_run(launch: Launch, packed: Path, results: Path) -> Run:
-    """Return the run of a launch with its manifest; remove the steps of an earlier visit.
-
-    Raises:
-        Problem: the manifest can neither be found nor rendered.
-    """
+    """Return the run of a launch with its manifest; remove the steps of an earlier visit."""
     text = manifest_of(launch, packed)
     folder = WORKSPACE / "manifests"
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,11 +114,7 @@ def wait_for(
     seconds: float,
     process: subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Wait until a probe returns a value.
-
-    Raises:
-        TimeoutError: the time limit passed, or the process ended.
-    """
+    """Wait until a probe returns a value."""
     stop = time.monotonic() + seconds
     while not happens():
         if process is not None and process.poll() is not None:
@@ -174,9 +166,6 @@ def with_faults(
 
     The hang watchdog has ``FLOORS``; those of the profile take precedence.
     ``settle``: seconds for which training stands still before a fault.
-
-    Raises:
-        ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
     nodes, each = spread(options.gpus)
     profile = bench_profiles.parse(options.profile)
@@ -206,9 +195,6 @@ def on_one_node(
     """Return a run of all GPUs of the command line on one node.
 
     ``args`` override the profile's flags; ``data`` is ``data_file`` by default.
-
-    Raises:
-        ValueError: the profile cannot be read.
     """
     about = {"data": data_file(options.pairs)} | fields
     return Launch(

@@ -56,11 +56,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def launch_of(options: argparse.Namespace) -> Launch:
-    """Return the run.
-
-    Raises:
-        ValueError: the profile cannot be read.
-    """
+    """Return the run."""
     args = bench_shared.resumable_flags(options.steps, options.every)
     args |= {"callbacks": PROBE[1], "external_plugins": [str(PLUGINS / PROBE[0])]}
     model = launch_run.model_folder(options.layers, options.experts)
@@ -125,11 +121,7 @@ def add_leftovers(cut: Path) -> None:
 
 
 def interrupted(run: Run, options: argparse.Namespace, state: dict[str, Any]) -> None:
-    """Kill a rank while the second checkpoint is written; add what happens to ``state``.
-
-    Raises:
-        OSError, subprocess.TimeoutExpired, ValueError: something did not happen in time.
-    """
+    """Kill a rank while the second checkpoint is written; add what happens to ``state``."""
     stop = time.monotonic() + options.limit
     process = run.start()
     first, second = (run.checkpoints / f"checkpoint-{n * options.every}" for n in (1, 2))

@@ -95,12 +95,7 @@ def said(words: Sequence[str], options: argparse.Namespace) -> str:
 
 
 def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> Bench:
-    """Return the settings that all runs share; model and pairs are those of a seed.
-
-    Raises:
-        ValueError: there is no GPU, or its model is unknown.
-        OSError: there is no tokenizer, or there are no pairs.
-    """
+    """Return the settings that all runs share; model and pairs are those of a seed."""
     gpus = plan.gpus_of_run(len(seen))
     for path in (made.pairs, made.held_out):
         path.stat()

@@ -28,9 +28,6 @@ def equivalence(differences: Sequence[float], bound: float) -> dict[str, float |
 
     Returns:
         ``low`` and ``high`` are the 90 % confidence interval of the mean difference.
-
-    Raises:
-        ValueError: there are fewer than two differences, or more than ten.
     """
     count = len(differences)
     if not FEWEST <= count <= MOST:

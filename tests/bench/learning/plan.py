@@ -33,11 +33,7 @@ class Run:
 
 
 def gpus_of_run(host_gpus: int, file: Path = FILE) -> int:
-    """Return the GPUs of a run: the largest number of ``gpus`` that the host has.
-
-    Raises:
-        ValueError: the host has fewer than any.
-    """
+    """Return the GPUs of a run: the largest number of ``gpus`` that the host has."""
     numbers: dict[int, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["gpus"]
     fitting = [number for number in numbers if number <= host_gpus]
     if not fitting:
@@ -56,9 +52,6 @@ def read(
 
     A side whose ``package`` is not installed is left out.
     Flags of ``gpus`` win over all others, those of a side over ``changes``.
-
-    Raises:
-        ValueError: a side, a key, a feature or the number of GPUs is unknown.
     """
     plan = yaml.safe_load(file.read_text(encoding="utf-8"))
     if gpus not in plan["gpus"]:
@@ -94,12 +87,7 @@ def _profile(
 
 
 def refuse(bench: Bench, runs: Sequence[Run]) -> None:
-    """Refuse runs that cannot work.
-
-    Raises:
-        LaunchError: a side's flags.
-        ValueError: its layout does not fit, or it needs a feature that it leaves out.
-    """
+    """Refuse runs that cannot work."""
     for run in runs:
         parsed = bench_profiles.recipe(run.profile.values(), bench.own_flags)
         bench_profiles.refuse(parsed, bench.model_config, bench.gpus)

@@ -24,9 +24,6 @@ def config(name: str, layers: int = 0) -> dict[str, Any]:
 
     >>> config("Qwen2.5-7B")["architectures"], config("Qwen3-8B", 4)["num_hidden_layers"]
     (['Qwen2ForCausalLM'], 4)
-
-    Raises:
-        ValueError: the model is unknown or not dense.
     """
     models: dict[str, dict[str, Any]] = yaml.safe_load(MODELS.read_text(encoding="utf-8"))
     dense = {each: sizes for each, sizes in models.items() if sizes["model_type"] in CLASSES}

@@ -41,11 +41,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def profiles(options: argparse.Namespace) -> list[Profile]:
-    """Return the profiles in the order in which they run; ``--against`` is the last.
-
-    Raises:
-        ValueError, OSError: a profile cannot be read, there is none, or two share a name.
-    """
+    """Return the profiles in the order in which they run; ``--against`` is the last."""
     found = [bench_profiles.parse(text) for text in options.profile]
     found += [bench_profiles.parse(options.against)] if options.against else []
     names = [profile.name for profile in found]
@@ -63,9 +59,6 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
     """Return the settings that all runs share.
 
     ``seen``: the host's GPUs, as nvidia-smi lists them.
-
-    Raises:
-        ValueError: there are too few, or the model is unknown.
     """
     wanted = options.first_gpu + max(1, options.gpus)
     if len(seen) < wanted:
@@ -107,13 +100,7 @@ def model_name(layers: int, experts: int) -> str:
 
 
 def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
-    """Refuse profiles that cannot run.
-
-    Raises:
-        LaunchError, OSError: a profile's flags or file.
-        ValueError: its layout does not fit the model or the GPUs, or it needs a feature that it
-            leaves out.
-    """
+    """Refuse profiles that cannot run."""
     own = bench.own_flags
     for profile in chosen:
         parsed = bench_profiles.recipe(profile.values(), own)

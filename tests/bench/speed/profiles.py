@@ -94,9 +94,6 @@ def parse(text: str) -> Profile:
     'h200-4,rpo_alpha=null'
     >>> parse("bare:a.yaml,features=none").kept
     ()
-
-    Raises:
-        ValueError: it names no values file, or an unknown feature.
     """
     first, _, rest = text.partition(":")
     given = rest if rest else first
@@ -130,9 +127,6 @@ def kept(text: Any) -> tuple[str, ...]:
     ((), ('chunked_adam', 'fused_norm'))
     >>> kept("all-fused_norm")
     ('-fused_norm',)
-
-    Raises:
-        ValueError: a name is not a feature of the launcher.
     """
     first, *left_out = str(text).split(ALL_BUT)
     is_most = first == ALL and bool(left_out)
@@ -169,9 +163,6 @@ def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
     """Return the recipe of merged values, with the bench's model and data.
 
     ``own``: flags of the bench: steps, saving, logging.
-
-    Raises:
-        LaunchError: as ``launchers.config.recipe.parse``.
     """
     given = {key: value for key, value in values["recipe"].items() if key in recipes.KEYS}
     kept = {k: v for k, v in given.get("args", {}).items() if k not in REPLACED}
@@ -180,31 +171,19 @@ def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
 
 
 def job(parsed: Recipe, gpus: int) -> Training:
-    """Return the job on one host.
-
-    Raises:
-        LaunchError: as ``launchers.plan.training_job.parse``.
-    """
+    """Return the job on one host."""
     return training_job.parse(parsed, nodes=1, gpus_per_node=gpus)
 
 
 def refuse(parsed: Recipe, model: ModelConfig, gpus: int) -> None:
-    """Refuse a layout that does not fit the model or the GPUs, by the launcher's rules.
-
-    Raises:
-        ValueError: in the rules' words.
-    """
+    """Refuse a layout that does not fit the model or the GPUs, by the launcher's rules."""
     context = table.Context.of(parsed, model_config=model, nodes=1, gpus_per_node=gpus)
     if broken := table.check(parsed.args, context):
         raise ValueError("\n".join(map(str, broken)))
 
 
 def refuse_kept(profile: Profile, parsed: Recipe) -> None:
-    """Refuse a profile whose flags need a feature that it does not install.
-
-    Raises:
-        ValueError: it names the flag and the feature.
-    """
+    """Refuse a profile whose flags need a feature that it does not install."""
     if profile.kept is None:
         return
     needed = {"reference": parsed.reference == "precomputed"}

@@ -146,11 +146,7 @@ def run_folder(bench: Bench, profile: Profile) -> Path:
 
 
 def run(bench: Bench, profile: Profile, *, limit: float) -> dict[str, Any]:
-    """Train; return flags, reason of the end and all figures.
-
-    Raises:
-        LaunchError: the profile's flags are refused.
-    """
+    """Train; return flags, reason of the end and all figures."""
     values = profile.values()
     parsed = bench_profiles.recipe(values, bench.own_flags)
     folder = run_folder(bench, profile)

@@ -90,9 +90,6 @@ def wait_for(
     time.
 
     Use a larger ``every`` if each poll is expensive for the API server.
-
-    Raises:
-        TimeoutError: after ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -85,11 +85,7 @@ class State:
 
     @classmethod
     def require(cls, layout: Layout) -> State:
-        """Return the recorded state.
-
-        Raises:
-            Problem: no cluster was started.
-        """
+        """Return the recorded state."""
         state = cls.read(layout)
         if state is None:
             raise Problem("no cluster is up; run `make cluster`")
@@ -117,11 +113,7 @@ class Status:
 
 @contextmanager
 def locked(layout: Layout) -> Iterator[None]:
-    """Hold the checkout's lock: one start or stop at a time. The kernel frees it on exit.
-
-    Raises:
-        Problem: another command holds it.
-    """
+    """Hold the checkout's lock: one start or stop at a time. The kernel frees it on exit."""
     layout.home.mkdir(parents=True, exist_ok=True)
     with (layout.home / "lock").open("wb") as file:
         try:
@@ -144,12 +136,7 @@ def choose(asked: str) -> Backend:
 
 
 def start(backend: Backend, size: int) -> Cluster:
-    """Start a cluster of ``size`` nodes and return it.
-
-    Raises:
-        Problem: it cannot start here, and nothing was started; or its start failed, and what runs
-            of it is left for inspection.
-    """
+    """Start a cluster of ``size`` nodes and return it."""
     cluster = _open(backend, size)
     cluster.check()
     State(backend=backend, nodes=size).write(Layout())
@@ -158,11 +145,7 @@ def start(backend: Backend, size: int) -> Cluster:
 
 
 def stop() -> bool:
-    """Stop the cluster, in any state; return False if there is none.
-
-    Raises:
-        Problem: something is still mounted in its folder, which is then kept.
-    """
+    """Stop the cluster, in any state; return False if there is none."""
     run = Layout().run
     if not run.exists():
         return False
@@ -178,21 +161,13 @@ def stop() -> bool:
 
 
 def connect() -> Cluster:
-    """Return the running cluster.
-
-    Raises:
-        Problem: no cluster was started.
-    """
+    """Return the running cluster."""
     state = State.require(Layout())
     return _open(state.backend, state.nodes)
 
 
 def status() -> Status:
-    """Return the condition of this checkout's cluster.
-
-    Raises:
-        Problem: no cluster was started.
-    """
+    """Return the condition of this checkout's cluster."""
     state = State.require(Layout())
     layout = Layout(size=state.nodes)
     cluster = _open(state.backend, state.nodes)

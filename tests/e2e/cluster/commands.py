@@ -15,11 +15,7 @@ SHOWN_LINES = 3
 
 
 def run(argv: Sequence[str | Path], *, text: str = "", file: IO[bytes] | None = None) -> str:
-    """Run a program and return its stdout; stdin is ``file`` from its position, or ``text``.
-
-    Raises:
-        Problem: its exit status is not 0; the message ends with the last lines of its stderr.
-    """
+    """Run a program and return its stdout; stdin is ``file`` from its position, or ``text``."""
     words = [str(word) for word in argv]
     stdin_text = None if file else text
     done = subprocess.run(

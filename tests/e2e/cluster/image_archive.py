@@ -45,11 +45,7 @@ def write(archive: Path, name: str, layer: Path, config: Mapping[str, Any]) -> N
 
 
 def check(archive: Path) -> None:
-    """Verify that a file is an image archive.
-
-    Raises:
-        Problem: it is not; containerd would only report an unexpected end of file.
-    """
+    """Verify that a file is an image archive."""
     try:
         with tarfile.open(archive) as tar:
             if not {"manifest.json", "index.json"}.isdisjoint(tar.getnames()):

@@ -12,11 +12,7 @@ from tests.e2e.cluster.layout import FAKE_DEVICES, Layout
 
 
 def binary(layout: Layout) -> Path:
-    """Return the path of kubectl.
-
-    Raises:
-        Problem: kubectl is not installed.
-    """
+    """Return the path of kubectl."""
     own = layout.control_plane / "kubectl"
     found = own if own.exists() else Path(shutil.which("kubectl") or "")
     if not found.name:
@@ -25,11 +21,7 @@ def binary(layout: Layout) -> Path:
 
 
 def run(layout: Layout, *words: str, stdin: str | None = None) -> str:
-    """Run kubectl as administrator of the running cluster and return its stdout.
-
-    Raises:
-        Problem: kubectl failed; the message ends with the last line of its stderr.
-    """
+    """Run kubectl as administrator of the running cluster and return its stdout."""
     argv = [str(binary(layout)), f"--kubeconfig={layout.kubeconfig}", *words]
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -14,9 +14,6 @@ def folder(module: str, within: Path) -> Path:
     """Return the folder of a module.
 
     ``module`` has its ``@version``, unless the go.mod of ``within`` says it.
-
-    Raises:
-        Problem: there is no Go, or it cannot fetch the module.
     """
     argv = ["go", "mod", "download", "-json", module]
     try:

@@ -123,11 +123,7 @@ def stop(layout: Layout, name: str, *, grace: float = GRACE_SECONDS) -> None:
 
 
 def wait_ready(layout: Layout, program: Program) -> None:
-    """Wait until the program's ``ready`` URL returns 200.
-
-    Raises:
-        Problem: it exited, or is not ready in time; the message names its log.
-    """
+    """Wait until the program's ``ready`` URL returns 200."""
     url = program.ready
     if url is not None:
         context = ssl.create_default_context(cafile=layout.pki / "ca.crt")
@@ -141,11 +137,7 @@ def wait_until(
     probe: Callable[[], bool],
     limit: float = READY_SECONDS,
 ) -> None:
-    """Poll until the probe of a running program returns True; ``state`` is for the message.
-
-    Raises:
-        Problem: the program exited, or the probe returned False for ``limit`` seconds.
-    """
+    """Poll until the probe of a running program returns True; ``state`` is for the message."""
     deadline = time.monotonic() + limit
     log = layout.logs / f"{name}.log"
     while not probe():

@@ -34,9 +34,6 @@ def minor(version: str) -> str:
 def required(go_mod: str, module: str) -> str:
     r"""Return the version of a module that a go.mod requires.
 
-    Raises:
-        Problem: the go.mod does not require it.
-
     >>> required("require (\n\tsigs.k8s.io/kueue v0.19.2 // indirect\n)", "sigs.k8s.io/kueue")
     'v0.19.2'
     """

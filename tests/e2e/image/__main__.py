@@ -28,11 +28,7 @@ CONFIG = {
 
 
 def main() -> None:
-    """Build the image unless it exists with the same digest.
-
-    Raises:
-        Problem: it cannot be built.
-    """
+    """Build the image unless it exists with the same digest."""
     seal = ARCHIVE.with_suffix(".key")
     if ARCHIVE.exists() and seal.exists() and seal.read_text(encoding="ascii") == key():
         return
@@ -63,11 +59,7 @@ def by_engine(target: Path) -> None:
 
 
 def by_debootstrap(target: Path) -> None:
-    """Build the image from the distribution's packages.
-
-    Raises:
-        Problem: it cannot be built on this machine.
-    """
+    """Build the image from the distribution's packages."""
     if shutil.which("debootstrap") is None:
         command = "apt-get install --no-install-recommends debootstrap"
         raise Problem(f"no debootstrap to build the image with; run `{command}`")
@@ -80,11 +72,7 @@ def by_debootstrap(target: Path) -> None:
 
 
 def train_python() -> str:
-    """Return the interpreter of the training environment, such as python3.11.
-
-    Raises:
-        Problem: it is not installed.
-    """
+    """Return the interpreter of the training environment, such as python3.11."""
     found = [*(ROOT / ".tools" / "train" / "lib").glob("python3.*")]
     if len(found) != 1:
         raise Problem("no .tools/train to mount into the image; run `make setup`")

@@ -35,11 +35,7 @@ def command(root: Path, suite: str, mirror: str, python: str, layer: Path) -> li
 
 
 def distribution() -> tuple[str, str]:
-    """Return the code name of this machine's release and its apt mirror.
-
-    Raises:
-        Problem: there is none.
-    """
+    """Return the code name of this machine's release and its apt mirror."""
     release = Path("/etc/os-release").read_text(encoding="utf-8")
     suite = re.search(r'^VERSION_CODENAME="?(\w+)', release, re.MULTILINE)
     for file in sorted(Path("/etc/apt").rglob("*")):

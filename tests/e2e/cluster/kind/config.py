@@ -36,9 +36,6 @@ class Versions:
 def versions(environment: Mapping[str, str]) -> Versions:
     """Return the pinned versions, or those in E2E_KUBERNETES, E2E_JOBSET and E2E_KUEUE.
 
-    Raises:
-        Problem: ``IMAGES`` has no node image of this Kubernetes.
-
     >>> versions({"E2E_KUBERNETES": "1.35", "E2E_JOBSET": "0.10.1", "E2E_KUEUE": "v0.17.1"})
     Versions(kubernetes='1.35', jobset='0.10.1', kueue='0.17.1')
     """

@@ -30,11 +30,7 @@ def find_engine() -> str | None:
 
 
 def engine() -> str:
-    """Return the container engine.
-
-    Raises:
-        Problem: none is installed, or none answers.
-    """
+    """Return the container engine."""
     name = find_engine()
     if name is None:
         raise Problem(
@@ -45,11 +41,7 @@ def engine() -> str:
 
 
 def kind(layout: Layout, *words: str, text: str = "") -> str:
-    """Run kind, the built one or the one on PATH, with ``text`` as stdin.
-
-    Raises:
-        Problem: kind is missing, too old, or failed.
-    """
+    """Run kind, the built one or the one on PATH, with ``text`` as stdin."""
     built = layout.bin / "kind"
     program = str(built) if built.exists() else shutil.which("kind")
     if program is None or too_old(run((program, "version"))):
@@ -69,11 +61,7 @@ def too_old(text: str) -> bool:
 
 
 def wait_until(failure: str, probe: Callable[[], bool]) -> None:
-    """Poll twice a second until the probe returns True; ``failure`` is for the message.
-
-    Raises:
-        Problem: it returned False for ``WAIT_SECONDS``.
-    """
+    """Poll twice a second until the probe returns True; ``failure`` is for the message."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not probe():
         if time.monotonic() > deadline:

@@ -38,11 +38,7 @@ def hierarchies(mounts: str, kind: str) -> list[Path]:
 
 
 def create(layout: Layout, node: Node) -> None:
-    """Create a node's cgroup in every hierarchy that a kubelet uses.
-
-    Raises:
-        Problem: the kernel refuses.
-    """
+    """Create a node's cgroup in every hierarchy that a kubelet uses."""
     mounts = _mounts()
     first, second = hierarchies(mounts, "cgroup"), hierarchies(mounts, "cgroup2")
     try:
@@ -57,11 +53,7 @@ def create(layout: Layout, node: Node) -> None:
 
 
 def remove(layout: Layout, node: Node) -> None:
-    """Remove a node's cgroup with all below it, and the cluster's if no node is left.
-
-    Raises:
-        Problem: a process is still in it.
-    """
+    """Remove a node's cgroup with all below it, and the cluster's if no node is left."""
     mounts = _mounts()
     for root in (*hierarchies(mounts, "cgroup"), *hierarchies(mounts, "cgroup2")):
         top = root / group(layout, node).lstrip("/")

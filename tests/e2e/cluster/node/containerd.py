@@ -73,11 +73,7 @@ def argv(node: Node) -> tuple[str | Path, ...]:
 
 
 def wait_ready(layout: Layout, node: Node, first: int) -> None:
-    """Wait until containerd answers in the namespaces of process ``first``.
-
-    Raises:
-        Problem: it exited, or does not answer in time.
-    """
+    """Wait until containerd answers in the namespaces of process ``first``."""
 
     def answers() -> bool:
         with socket.socket(socket.AF_UNIX) as client:

@@ -11,11 +11,7 @@ from tests.e2e.cluster.node import containerd, namespaces
 
 
 def load(layout: Layout, file: Path) -> None:
-    """Import an image archive on every node.
-
-    Raises:
-        Problem: a node does not run, or the file is not an image archive.
-    """
+    """Import an image archive on every node."""
     image_archive.check(file)
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(load_on, layout, node, file) for node in layout.nodes]

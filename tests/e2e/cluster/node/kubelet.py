@@ -72,11 +72,7 @@ def program(layout: Layout, node: Node) -> Program:
 
 
 def add_devices(layout: Layout, node: Node) -> None:
-    """Wait until a node is registered, then add its fake devices.
-
-    Raises:
-        Problem: it does not register in 2 minutes.
-    """
+    """Wait until a node is registered, then add its fake devices."""
     kubectl.run(layout, "wait", "--for=create", f"node/{node.name}", "--timeout=120s")
     kubectl.set_fake_devices(layout, node.name)
 

@@ -25,11 +25,7 @@ PARTS = ("kube-proxy", "kubelet", "containerd")
 
 
 def start(layout: Layout, node: Node) -> None:
-    """Start a node and wait until its kubelet has registered it.
-
-    Raises:
-        Problem: the start failed; what runs of it is left for inspection.
-    """
+    """Start a node and wait until its kubelet has registered it."""
     for file, text in files(layout, node).items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -64,11 +64,7 @@ def enter(first: int) -> tuple[str, ...]:
 
 
 def first(layout: Layout, node: Node) -> int:
-    """Return the host's process id of a node's first process.
-
-    Raises:
-        Problem: the node does not run.
-    """
+    """Return the host's process id of a node's first process."""
     process = supervise.find(layout, node.name)
     if process is None or not process.alive:
         raise Problem(f"{node.name} does not run; start it, or run `make cluster-down`")

@@ -70,11 +70,7 @@ def port(layout: Layout, node: Node) -> str:
 
 
 def create(layout: Layout) -> None:
-    """Create the bridge and the routes.
-
-    Raises:
-        Problem: `ip` failed, for example because they exist.
-    """
+    """Create the bridge and the routes."""
     run(BATCH, text=bridge(layout))
 
 

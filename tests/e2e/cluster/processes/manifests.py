@@ -27,11 +27,7 @@ Object = dict[str, Any]
 
 
 def released(layout: Layout, tool: str) -> list[Object]:
-    """Return all objects that the release of ``jobset`` or ``kueue`` installs.
-
-    Raises:
-        Problem: they are not cached yet, and Go cannot fetch the module.
-    """
+    """Return all objects that the release of ``jobset`` or ``kueue`` installs."""
     file = layout.home / "objects" / f"{tool}-{versions.pinned(tool)}.json"
     if not file.exists():
         module = modules.folder(versions.MODULES[tool], versions.TOOLS / tool)

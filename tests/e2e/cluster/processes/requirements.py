@@ -38,11 +38,7 @@ PRIVATE = ("/run", "/var/lib", "/var/log", "/proc", "/sys")
 
 
 def verify(layout: Layout) -> None:
-    """Verify that the cluster can start.
-
-    Raises:
-        Problem: it cannot; one line per reason.
-    """
+    """Verify that the cluster can start."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise Problem(
             "the processes backend needs root on Linux (mounts, networks, cgroups);"
