@@ -3,8 +3,7 @@
 Read from the JobSet (downward API), otherwise from the variables that a user sets on bare hosts
 (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), otherwise from those of the program that started the
 launcher: Slurm, torchrun, PyTorchJob, DLC, MPI. Without any of them the run has one node. Variables
-that leave this node's rank open are refused: each node would train alone as rank 0 into the same
-folder. The launcher starts torchrun itself, so there is one launcher per node.
+that leave this node's rank open are refused: each node would train alone into the same folder.
 """
 
 import re
@@ -26,7 +25,7 @@ _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
 _COUNTED = ("auto", "gpu")
 """torchrun's words for one process for each GPU; without a GPU it refuses the second."""
-_ONE = "NODE|HOST|MACHINE|REPLICA|INSTANCE|POD"
+_ONE = "NODE|HOST|MACHINE|REPLICA|INSTANCE|POD|CONTAINER"
 _NODES = re.compile(
     rf"((DPO|JOB|TOTAL)_)?NODES|(?!\w*ARRAY_)(\w+_)?(NUM_({_ONE})S|N(NODE|HOST)S?|TOTAL_WORKERS|CROSS_SIZE"
     rf"|({_ONE}|TASK)S?_(NUM|COUNT))|GROUP_WORLD_SIZE|(LWS|BT)_GROUP_SIZE"
@@ -37,7 +36,7 @@ ModelArts, Taiji, Lepton, OpenPAI, Beaker, Volcano, the Batch of Google and othe
 whose jobs are separate runs. With ``NODE_RANK`` one number is enough."""
 _INDEX = re.compile(
     rf"(?!CI_|\w*ARRAY_)(\w+_)?(({_ONE}|WORKER|GLOBAL|ALLOC|TASK|PROCESS|MEMBER|PEER)"
-    r"_?(RANK|INDEX|ORDINAL)|(NODE|WORKER|RANK)_?ID|\w*(MPI|PJM)\w*_RANK)"
+    r"_?(RANK|INDEX|ORDINAL)|(NODE|WORKER|RANK)_?ID|PBS_V?NODENUM|\w*(MPI|PJM)\w*_RANK)"
 )
 """Variables by which any starter may number nodes, from 0 on; those of GitLab's jobs are not."""
 _UNREAD = (
@@ -47,8 +46,7 @@ _UNREAD = (
     "LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID", "DET_RENDEZVOUS_INFO",
     "TORCHX_RANK0_HOST", "LSF_PM_TASKID", "CLUSTER_SPEC", "RANK_ID", "RANK_TABLE_FILE",
 )  # fmt: skip
-"""Variables by which starters let a process know which one it is; the launcher does not read them:
-one of several nodes would take itself for the only one."""
+"""Variables by which starters let a process know which one it is, and that are not read."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"
@@ -285,6 +283,8 @@ def _starters() -> tuple[Callable[[Mapping[str, str]], Place | None], ...]:
 def _slurm(env: Mapping[str, str]) -> Place | None:
     if not env.get("SLURM_NODEID") or env.get("OMPI_COMM_WORLD_RANK"):
         return None  # mpirun starts a step of one node on each of the others
+    if (parts := env.get("SLURM_HET_SIZE", "1")) != "1":  # each counts its own nodes
+        raise _incomplete(f"SLURM_HET_SIZE={parts}")
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
     is_step = bool(env.get("SLURM_STEP_NODELIST"))
     hosts = slurm_hosts(required(env, "SLURM_STEP_NODELIST" if is_step else "SLURM_JOB_NODELIST"))
@@ -339,7 +339,9 @@ def _dlc(env: Mapping[str, str]) -> Place | None:
     """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin, Ray."""
     given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
     of_processes = env.get("LOCAL_RANK") and not _is_one_per_node(env)
-    if not given or of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # Kubeflow's
+    if not given or (given, env.get("WORLD_SIZE")) == (["WORLD_SIZE"], "1"):
+        return None
+    if of_processes or env.get("GROUP_RANK") or env.get("PET_NNODES"):  # Kubeflow's
         return None
     if len(given) == 1:
         cause = f"{given[0]}={env[given[0]]} without {'WORLD_SIZE' if 'RANK' in given else 'RANK'}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules.causes import CAUSES
 from launchers.system.failure_rules.rule import CASCADE, TERMINATED, WRAPPERS, FailureRule
-from launchers.system.failure_rules.rules import RULES
+from launchers.system.failure_rules.rules import PLACES, RULES
 from launchers.system.remedies import RECIPE_REMEDY
 
 TAIL = 64 * 1024
@@ -116,17 +116,6 @@ _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
 _FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
 _SYSTEM = _OUTSIDE | {FailureClass.NETWORK, FailureClass.HANG}
-_PLACES = (
-    ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
-    (
-        "model-incomplete",
-        re.compile(
-            r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$", re.M
-        ),
-    ),
-    ("dataset-rows", re.compile(r'/swift/\S*dataset/[^"]+", .* in (?:\w+_)?preprocess$', re.M)),
-)
-"""Rules by the frames of an exception that another rule knows by its general words only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +184,7 @@ def _with_place(found: Verdict, text: str) -> Verdict:
     if found.id not in ("recipe-or-plugin", "dataset-rows", "dataset-not-json"):
         return found
     frames = text[text.rfind("Traceback (") + 1 :]
-    id = next((id for id, pattern in _PLACES if pattern.search(frames)), "")
+    id = next((id for id, pattern in PLACES if pattern.search(frames)), "")
     rule = next((rule for rule in RULES if rule.id == id), None)
     return found if rule is None else _by(rule, found.cause, rule.code)
 

@@ -242,6 +242,10 @@ def _knows(name: str, architecture: str) -> bool:
     except LaunchError:
         return True
     text = _source(folder)
-    plain, is_newer = re.escape(name.replace("___", ".")), f"{architecture}'" in text
+    plain, is_newer = re.escape(name.replace("___", ".")), f"'{architecture}'" in text
     found = re.search(rf"/{plain}['\"]", text, re.IGNORECASE)
-    return not text or found is not None or (is_newer and architecture not in TYPES)
+    return (
+        not text
+        or found is not None
+        or (is_newer and bool(architecture) and architecture not in TYPES)
+    )

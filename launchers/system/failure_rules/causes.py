@@ -111,7 +111,7 @@ CAUSES = (
         r"|NVRM: Xid(?! \([^)]*\): (?:13|31|43|45),)"  # those of a program's errors
         r"|fallen off the bus"
         r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle"
-        r"|row remapping failure|nvlink error|GPU requires reset",
+        r"|row remapping failure|nvlink (?:or a hardware )?error|GPU requires reset",
         _NODE,
         in_log=True,
     ),
@@ -121,7 +121,8 @@ CAUSES = (
         # NCCL's and DeepEP's words for initialisation, driver, device or an unknown error
         r"C(?:uda|UDA) (?:failure|error) (?:3|35|46|10[01]|217|401|80[0-5]|999) '"
         r"|(?:Cuda failure|CUDA error \S+:\d+) '(?:initialization|system|no CUDA|driver|CUDA"
-        r"|all CUDA|invalid device ord|unknown|peer)",
+        r"|all CUDA|invalid device ord|unknown|peer)|not supported in the installed CUDA driver"
+        r"|incompatible driver context|unsupported display driver|hardware resources required to",
         _NODE,
         in_log=True,
     ),
@@ -289,7 +290,8 @@ CAUSES = (
         r"|integrity check failed"
         r"|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
-        r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"
+        r"|download incomplete|urlopen error"
+        r"|\b(?:HTTP|status|error) (?:Error|code):? ?(?:429|5\d\d)\b"
         r"|^(?:aiohttp|anyio|botocore|fsspec|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
         r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "

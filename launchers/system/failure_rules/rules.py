@@ -4,6 +4,8 @@ A user code ends the run for good, so a row has one only if every restart would 
 same exception may be transient once a step was completed: ``early`` rows then no longer apply.
 """
 
+import re
+
 from launchers.exits import Exit, FailureClass
 from launchers.system.failure_rules.rule import FailureRule
 from launchers.system.remedies import RECIPE_REMEDY, SPACE_REMEDY, STORAGE_REMEDY
@@ -67,7 +69,7 @@ RULES = (
     FailureRule(
         "workspace-fault",
         Exit.IO,
-        r"Input/output error|disk I/O error|PytorchStreamWriter failed writing"
+        r"Input/output error|disk I/O error|database is locked|PytorchStreamWriter failed writing"
         r"|Stale (?:NFS )?file handle"
         r"|PytorchStreamReader failed reading .*file read failed|SafetensorError: .*I/O error"
         r"|Transport endpoint is not connected|Remote I/O error|Structure needs cleaning"
@@ -124,7 +126,7 @@ RULES = (
         # of torch, megatron-core and optimizers, as they load a whole one of other sizes
         r"in checkpoint state_dict|Attempting to deserialize object on CUDA|Global shape mismatch"
         r"|unpadded elements must be same|state dict (?:has|contains) a"
-        r"|[Ss]ize mismatch between saved"
+        r"|[Ss]ize mismatch between saved|from.model.not.in.state"
         r"|Can't get attribute '\w+' on <module '(?:megatron|peft|swift|torch|transf)",
         "resume with the sizes, the optimizer and the releases that wrote the checkpoint",
         kind=FailureClass.MODEL,
@@ -162,7 +164,7 @@ RULES = (
         r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
         r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
         r"|_csv\.Error|Error tokenizing data|level histogram|deserialize thrift"
-        r"|Unexpected end of stream",
+        r"|Unexpected end of stream|Corrupt \w+ compressed",
         "correct the dataset (recipe.dataset)",
     ),
     FailureRule(
@@ -185,7 +187,7 @@ RULES = (
         # later the first two may come from a server's response; the next are pandas', pyarrow's
         r"BadGzipFile|Compressed file ended|TProtocolException|zlib\.error|LZMAError"
         r"|zstd decompress|JSONDecodeError|decoding a JSON |UnicodeDecodeError"
-        r"|ValueError: Trailing data|Expected object or value"
+        r"|ValueError: (?:Trailing data|Value is too|.* when decoding )|Expected object or value"
         r"|object of type 'NoneType' has no len",  # ms-swift, after all rows were filtered out
         "correct the dataset (recipe.dataset)",
         early=True,
@@ -225,7 +227,8 @@ RULES = (
         r"|num_samples should be a positive|out of bounds for size 0|Schemas? .*(?:mismatch|differ)"
         r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not"
         r"|Mismatch in `\w+` token count|writer_batch_size|Dataset scripts are no longer"
-        r"|convert pandas DataFrame|surrogates not allowed|string class label",
+        r"|convert pandas DataFrame|surrogates not allowed|string class label"
+        r"|Could not infer dtype of|must be real number, not|int too large to convert",
         "correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
         early=True,
     ),
@@ -270,7 +273,7 @@ RULES = (
         r"|^triton\.compiler\.errors\.|PTXASError|Failed: Assertion error|PTX codegen error"
         r"|ptxas` failed with error code \d"
         r"|CU(?:DNN|BLAS)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH)|requested functionality is not"
-        r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d",
+        r"|dot product attention backend|Could not run 'aten::|Expected is_sm\d|compute capability",
         "the image has no kernel for these sizes on this GPU: set attention_backend (or "
         "attn_impl) of recipe.args, or change the sizes or the image",
         early=True,
@@ -311,3 +314,21 @@ RULES = (
     ),
 )
 """Causes by the last exception, if it is not a cascade."""
+PLACES = (
+    ("checkpoint-unsuitable", re.compile(r", in (?:load_state_dict|\w*load_\w*checkpoint)$", re.M)),
+    (
+        "model-incomplete",
+        re.compile(
+            r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$", re.M
+        ),
+    ),
+    (
+        "dataset-rows",
+        re.compile(
+            r'/swift/\S*dataset/[^"]+", .* in (?:\w+_)?preprocess$|/datasets/(?:builder|load|table'
+            r'|data_files|arrow_reader|features/\w+|packaged_modules/\S+)\.py", line',
+            re.M,
+        ),
+    ),
+)
+"""Rules by the frames of an exception that another rule knows by its general words only."""

@@ -36,3 +36,8 @@ def test_a_type_that_the_image_does_not_have_is_refused(
     (model / "vocab.json").rename(model / brought.TOKENIZER)
     (newer / "configuration_x.py").write_text("")
     check(model_folder.write(newer, model_type="qwen9", auto_map=brought.CODE), **named)
+    (tmp_path / "swift/model/models/known.py").write_text("architectures=['QwenBertModel', '']\n")
+    for unknown in (None, ["BertModel"]):  # a part of another name is none that ms-swift knows
+        assert (
+            refused(model_folder.write(model, architectures=unknown)).id == "model-template-unknown"
+        )
