@@ -35,8 +35,8 @@ ADDED = {"Secret": "stringData", "ConfigMap": "data"}
 ADDS = Template(": `kubectl patch {kind} {object} -n {namespace} -p {patch}`")
 PULL_SECRETS = r"image pull secrets \((?P<name>[^),\s]+)"
 Named = Callable[[View, Mapping[str, str]], Facts]
-SANDBOX = "FailedCreatePodSandBox"
-MOUNT = ("FailedMount", "FailedAttachVolume")
+SANDBOX = ("FailedCreatePodSandBox", "FailedPrepareDynamicResources", "NetworkNotReady")
+MOUNT = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 TAINT_MANAGER = "DeletionByTaintManager"
 
 
@@ -159,11 +159,11 @@ def _container_not_started(view: View) -> Facts | None:
 
 def _sandbox_failed(view: View) -> Facts | None:
     """Match pods without a network or a runtime, which wait as all new ones do."""
-    created, failed = _containers(view, CREATING), view.events(SANDBOX)
+    created, failed = _containers(view, CREATING), view.events(*SANDBOX)
     if not created or not failed:
         return None
     cause = clean(str(failed[0].get("message") or ""))
-    return {"who": who(_ranks(created)), "reason": SANDBOX, "cause": cause}
+    return {"who": who(_ranks(created)), "reason": failed[0]["reason"], "cause": cause}
 
 
 def _init_container(view: View) -> Facts | None:

@@ -76,6 +76,7 @@ SHM = 'Usage of EmptyDir volume "shm" exceeds the limit "64Gi".'
 LOCALITY = "Pod was rejected: Resources cannot be allocated with Topology locality"
 HOOK = 'Internal error occurred: failed calling webhook "mpod.kb.io": context deadline exceeded'
 CUDA = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0"
+DRA = "FailedPrepareDynamicResources"
 CSI = "driver name fsx.csi.aws.com not found in the list of registered CSI drivers"
 
 
@@ -116,6 +117,22 @@ SAID: list[tuple[Callable[[], View], str]] = [
     (lambda: stuck("RunContainerError", 'exec: "python3": executable file not found'), "python3"),
     (lambda: stuck("CreateContainerError", "mkdir /var/x: no space left"), "disk for images"),
     (lambda: stuck("CreateContainerError", "failed to create subPath directory"), "writable"),
+    (lambda: ended_by("Evicted", "The node was low on resource: inodes."), "TMPDIR"),
+    (lambda: ended_by("Evicted", "The node was low on resource: pids."), "data workers"),
+    (lambda: not_created("maximum memory usage per Container is 5Gi"), "LimitRange"),
+    (lambda: stuck("ErrImagePull", "pull QPS exceeded"), "by itself"),
+    (lambda: stuck("ErrImagePull", "server gave HTTP response to HTTPS client"), "TLS"),
+    (lambda: creating("FailedAttachVolume", "rpc error: code = NotFound desc = x"), "any more"),
+    (lambda: creating("FailedAttachVolume", "maximum number of attachments"), "attached"),
+    (lambda: stuck("RunContainerError", "apply cgroup: no space left on device"), "kernel"),
+    (lambda: stuck("RunContainerError", "error setting rlimit type 8"), "that limit"),
+    (lambda: creating("FailedCreatePodSandBox", 'no runtime for "nvidia"'), "runtimeClassName"),
+    (lambda: creating(DRA, "Failed to prepare dynamic resources: x"), "ResourceClaim"),
+    (lambda: creating("NetworkNotReady", "network is not ready: cni"), "network plugin"),
+    (lambda: unscheduled("3 node(s) had volume node affinity conflict."), "zone"),
+    (lambda: unscheduled("3 cannot allocate all claims."), "resourceclaims"),
+    (lambda: unscheduled("binding volumes: context deadline exceeded"), "describe pvc"),
+    (lambda: unscheduled("3 node(s) exceed max volume count."), "attached"),
     (lambda: unscheduled("3 Too many pods."), "maxPods"),
     (lambda: unscheduled("3 node(s) didn't match pod anti-affinity rules."), "anti-affinity"),
 ]
