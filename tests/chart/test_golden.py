@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,7 @@ def changed(before: list[str], after: list[str]) -> str:
     return "".join(f"{line}\n" for line in difference(before, after))
 
 
+@cache
 def template_of_the_gang(profile: str) -> list[str]:
     documents = without_sources(render(selected(profile)))
     return yaml.safe_dump(jobs(documents)["node"]["template"], width=100).splitlines()
@@ -105,6 +107,7 @@ def test_what_a_network_changes_is_the_golden_change(profile: str, update_golden
     compare(f"network-{profile}.diff", text, update_golden)
 
 
+@cache
 def lines_of(name: str) -> list[str]:
     """Return a file's manifest as lines of YAML, under one name and without its checksums."""
     documents = without_sources(template_file(ROOT / "values" / f"{name}.yaml", name="run"))

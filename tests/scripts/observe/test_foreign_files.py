@@ -1,14 +1,13 @@
 """Files that the user may not read, or that no launcher wrote: they are noted, the rest is shown.
 
-Root may read all files, so root's processes drop that capability here.
+Root may read all files, so this thread drops that capability for a verb.
 """
 
+import ctypes
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,63 +18,83 @@ from launchers.state import document as state
 from scripts.observe.workspace import read_run
 from scripts.report import command as reporting
 from scripts.report import document, reading
+from tests.scripts.calling import Call, Ended
 from tests.scripts.observe.planted import rewrite
 from tests.scripts.status.recorded import make_run
 
-RIGHTS = "-dac_override,-dac_read_search"
-PREFIX = ("setpriv", f"--bounding-set={RIGHTS}", f"--inh-caps={RIGHTS}")
-ROOT = Path(__file__).parents[3]
+OVERRIDE = 0b110
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH of linux/capability.h."""
 DEEP = "[" * 100_000
 EXTREMES = (10**400, 10**30, 1e308, -1e308, 2.5, None, True, "x", {"a": 1})
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
+def root(tmp_path: Path) -> Path:
     for name in ("dpo", "other"):
         make_run(tmp_path, name, time.time())
-    yield tmp_path
-    subprocess.run(["chmod", "-R", "u+rwX", str(tmp_path)], check=True)
+    return tmp_path
 
 
-def said(root: Path, *words: str) -> tuple[int, str, str]:
-    """Run a verb as a user to whom the modes of files apply."""
-    command = [*(() if os.geteuid() else PREFIX), sys.executable, "-m", "scripts.cli", *words]
-    command += ["--workspace", str(root)]
-    env = {**os.environ, "KUBECONFIG": str(root / "none"), "COLUMNS": "300"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
+@contextmanager
+def modes_apply() -> Iterator[None]:
+    """Take this thread's rights to read and write whatever the modes of files say, capset(2)."""
+    system = ctypes.CDLL(None)
+    header, held = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert system.capget(header, held) == 0
+    less = type(held)(held[0] & ~OVERRIDE, *held[1:])
+    assert system.capset(header, less) == 0
+    yield
+    assert system.capset(header, held) == 0
+
+
+Said = Callable[..., Ended]
+
+
+@pytest.fixture
+def said(root: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> Said:
+    """Call a verb as a user to whom the modes of files apply."""
+    monkeypatch.setenv("KUBECONFIG", str(root / "none"))
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def said(*words: str) -> Ended:
+        with modes_apply():
+            return call(*words, "--workspace", str(root))
+
+    return said
 
 
 @pytest.mark.parametrize("hidden", ["runs/dpo", "runs/dpo/checkpoints/checkpoint-32"])
-def test_the_other_runs_are_listed(hidden: str, root: Path) -> None:
+def test_the_other_runs_are_listed(hidden: str, root: Path, said: Said) -> None:
     (root / hidden).chmod(0)
     for verb in ("list", "clean"):
-        code, out, _ = said(root, verb, "--json")
+        code, out, _ = said(verb, "--json")
         found = json.loads(out)
         assert (code, [each["run"] for each in found["runs"]]) == (0, ["dpo", "other"])
         if verb == "list":
             assert any(n.startswith("not all files of dpo were read: ") for n in found["notes"])
 
 
-def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(root: Path) -> None:
+def test_a_run_with_an_unreadable_checkpoint_and_metrics_is_shown(root: Path, said: Said) -> None:
     home = root / "runs" / "dpo"
     (home / "checkpoints" / "checkpoint-32").chmod(0)
     (home / "metrics.jsonl").chmod(0)
-    code, out, _ = said(root, "status", "dpo")
+    code, out, _ = said("status", "dpo")
     assert code == 0 and "34/107" in out and "metrics.jsonl" in out.partition("note")[2]
-    code, out, error = said(root, "report", "dpo", "-o", "json")
+    code, out, error = said("report", "dpo", "-o", "json")
     (run,) = json.loads(out)["runs"]
     assert any("metrics.jsonl: not read" in n for n in run["notes"]) and run["checkpoints"] == [24]
-    code, out, error = said(root, "bundle", "dpo", "--no-cluster", "--file", str(root / "b"))
+    code, out, error = said("bundle", "dpo", "--no-cluster", "--file", str(root / "b"))
     assert code == 0 and "not readable (Permission denied) (2 files" in out, error
 
 
 @pytest.mark.parametrize("hidden", ["", "/checkpoint-32", "/checkpoint-32/COMPLETE.json"])
-def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(hidden: str, root: Path) -> None:
+def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(
+    hidden: str, root: Path, said: Said
+) -> None:
     saved = root / "runs" / "dpo" / "checkpoints"
     (saved / "checkpoint-24" / "COMPLETE.json").unlink()
     Path(f"{saved}{hidden}").chmod(0)
-    code, _, error = said(root, "clean", "dpo", "--yes")
+    code, _, error = said("clean", "dpo", "--yes")
     assert code == 1 and "whether it may resume is not known" in error
     assert (root / "runs" / "dpo" / "progress.json").exists()
 
@@ -84,7 +103,7 @@ def test_a_run_whose_checkpoints_cannot_be_judged_is_not_removed(hidden: str, ro
     "hidden", ["checkpoints/checkpoint-32/shards", "attempts", "attempts/1/start.json"]
 )
 def test_a_run_is_not_removed_where_a_file_that_judges_it_is_hidden(
-    hidden: str, root: Path
+    hidden: str, root: Path, said: Said
 ) -> None:
     """One that was moved: only its attempts have the name that is in its checkpoint."""
     home = (root / "runs" / "dpo").rename(root / "runs" / "moved")
@@ -99,23 +118,23 @@ def test_a_run_is_not_removed_where_a_file_that_judges_it_is_hidden(
     (home / "attempts" / "1" / "start.json").write_text('{"run": "dpo"}')
     assert contents.describe(home)["newest"] == 32, "root reads all files"
     (home / hidden).chmod(0)
-    code, _, error = said(root, "clean", "moved", "--yes")
+    code, _, error = said("clean", "moved", "--yes")
     assert code == 1 and "whether it may resume is not known" in error
     assert (home / "progress.json").exists()
 
 
 @pytest.mark.parametrize("mode", [0, 0o444])
-def test_a_run_that_may_not_be_read_is_not_called_absent(mode: int, root: Path) -> None:
+def test_a_run_that_may_not_be_read_is_not_called_absent(mode: int, root: Path, said: Said) -> None:
     (root / "runs").chmod(mode)
-    _, out, _ = said(root, "why", "dpo", "--json")
+    _, out, _ = said("why", "dpo", "--json")
     notes = json.loads(out)["notes"]
     assert any("Permission denied" in each and "runs/dpo" in each for each in notes)
     assert not any("is it the workspace of this run" in each for each in notes)
 
 
-def test_runs_that_may_not_be_listed_are_no_empty_workspace(root: Path) -> None:
+def test_runs_that_may_not_be_listed_are_no_empty_workspace(root: Path, said: Said) -> None:
     (root / "runs").chmod(0)
-    code, out, error = said(root, "list")
+    code, out, error = said("list")
     assert code == 1 and "Permission denied" in error and "no runs" not in out
 
 
