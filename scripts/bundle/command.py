@@ -19,6 +19,7 @@ from scripts.observe.command import Target
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
+from scripts.report import output_file
 from scripts.report.locate import located
 from scripts.terminal import SCHEMA, print_json
 
@@ -54,7 +55,7 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
         work = found.work
         bundle = build(work.home, _documents(request), os.environ)
     file = request.file or Path(f"bundle-{work.run}.tar.gz")
-    file.write_bytes(archive(bundle, f"bundle-{work.run}"))
+    output_file.write(file, archive(bundle, f"bundle-{work.run}"))
     if as_data:
         print_json(console, document(bundle, work.run, file))
         return 0

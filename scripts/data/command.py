@@ -18,6 +18,7 @@ from scripts.data.measure import measure, tokenizer
 from scripts.helm import template
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem, of_launcher
+from scripts.report import output_file
 from scripts.terminal import SCHEMA
 
 READ_BYTES = 256 * 1024**2
@@ -49,7 +50,7 @@ def run(request: Request, console: Console) -> int:
     """
     document = document_of(request)
     if request.page:
-        request.page.write_text(page.render(document), encoding="utf-8")
+        output_file.write(request.page, page.render(document))
     if request.as_json:
         console.out(json.dumps(document, indent=1), highlight=False)
     else:

@@ -14,7 +14,7 @@ from scripts.observe.command import Target
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
-from scripts.report import Format, document, markdown, reading
+from scripts.report import Format, document, markdown, output_file, reading
 from scripts.report.html import page
 from scripts.report.locate import changed, located
 from scripts.report.record import RunRecord
@@ -51,7 +51,7 @@ def run(request: Request, console: Console) -> int:
     if file is None:
         console.out(text, end="", highlight=False)
         return 0
-    file.write_text(text, encoding="utf-8")
+    output_file.write(file, text)
     console.print(f"{file.resolve()} ({bytes_text(file.stat().st_size)})", soft_wrap=True)
     return 0
 

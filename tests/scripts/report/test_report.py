@@ -1,8 +1,10 @@
 """The report's parts that need no browser."""
 
+import errno
 import html
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -15,11 +17,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from launchers.metrics import rows
+from launchers.system import atomic_file
 from scripts.observe.command import Target
 from scripts.observe.ways import Source
 from scripts.prices import NONE, Prices
 from scripts.problem import Problem
-from scripts.report import Format, command, curves, document, facts, metrics_file, reading, timeline
+from scripts.report import (
+    Format,
+    command,
+    curves,
+    document,
+    facts,
+    metrics_file,
+    output_file,
+    reading,
+    timeline,
+)
 from scripts.report.columns import COLUMNS, Points, reduce
 from scripts.report.command import Request
 from scripts.report.html import chart, page
@@ -318,6 +331,28 @@ def test_the_command_writes_a_file_and_prints_its_path(
     assert command.run(Request(targets=runs), Console(width=60)) == 0
     assert f"{tmp_path}/report-a-b.html" in capsys.readouterr().out
     assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()
+    files = {*tmp_path.iterdir()}
+    with monkeypatch.context() as full, pytest.raises(OSError, match="No space"):
+        full.setattr(atomic_file, "flush", no_space)
+        command.run(Request(targets=runs[:1], file=tmp_path / "report-a-b.html"), Console())
+    assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()
+    assert {*tmp_path.iterdir()} == files
+
+
+def no_space(path: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
+def test_a_result_goes_where_a_link_or_a_pipe_leads(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("old")
+    output_file.write(tmp_path / "link", "new")
+    assert (tmp_path / "old").read_text() == "new" and (tmp_path / "link").is_symlink()
+    read, write = os.pipe()
+    output_file.write(Path(f"/dev/fd/{write}"), "page")
+    assert os.read(read, 9) == b"page"
+    os.close(read)
+    os.close(write)
 
 
 def test_too_many_runs_are_refused(run: RunRecord) -> None:
