@@ -83,7 +83,7 @@ def test_why_names_the_rank_that_the_gang_waits_for(queued: Space) -> None:
     finally:
         (late / "go").touch()  # without it the pod would not end at SIGTERM
     run.training()
-    explained(queued, "dpo", "running", Exit.OK)
+    explained(queued, "dpo", "loading", Exit.OK)
 
 
 def _forget_pods(space: Space) -> None:
