@@ -119,6 +119,19 @@ def test_other_starters_of_one_launcher_per_node_give_the_rank(
     assert (place.master_addr, place.master_port) == (master, port)
 
 
+@pytest.mark.parametrize(
+    "env",
+    [
+        *(JOBSET | of("JOB_COMPLETION_INDEX=0"), of("NODE_RANK=0 NNODES=2 MASTER_ADDR=h0")),
+        *(TORCHRUN | of("GROUP_RANK=0"), PYTORCHJOB | of("RANK=0 PET_NODE_RANK=0")),
+        *(TRAINJOB | of("PET_NODE_RANK=0"), DLC | of("RANK=0"), MPICH | of("PMI_RANK=0")),
+        *(OPEN_MPI | of("OMPI_COMM_WORLD_RANK=0"), SLURM | STEP | of("SLURM_NODEID=0")),
+    ],
+)
+def test_each_starter_has_a_rank_0(env: dict[str, str]) -> None:
+    assert (place_of(env).rank, place_of(env).nodes) == (0, 2)
+
+
 @pytest.mark.parametrize("env", [TORCHRUN, PYTORCHJOB, DLC, OPEN_MPI, SLURM])
 def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) -> None:
     own = {"NODE_RANK": "2", "NNODES": "4", "MASTER_ADDR": "mine"}

@@ -14,13 +14,7 @@ def test_the_least_settings_are_run_and_workspace() -> None:
     assert settings.stages.recipe.name == "recipe.yaml"
     assert launch.work.home.as_posix() == "/w/runs/r"
     assert settings.reports.metrics_port == 0
-
-
-def test_the_metrics_port_is_off_unless_it_is_set() -> None:
     assert from_env(ENV | {"DPO_METRICS_PORT": "9400"}).reports.metrics_port == 9400
-    assert from_env(ENV | {"DPO_METRICS_PORT": ""}).reports.metrics_port == 0
-    with pytest.raises(LaunchError, match="from 1 to 65535"):
-        from_env(ENV | {"DPO_METRICS_PORT": "70000"})
 
 
 def test_a_standby_needs_restarts_in_place() -> None:
@@ -60,6 +54,7 @@ def test_each_stage_has_a_skip_switch() -> None:
         ({"DPO_RUN": "", "DPO_RECIPE": "r.yaml"}, "DPO_RUN is not set"),
         ({"DPO_RUN": "../models"}, "DPO_RUN='../models'"),
         ({"DPO_RUN": ".."}, "DPO_RUN='..'"),
+        ({"DPO_METRICS_PORT": "70000"}, "from 1 to 65535"),
         ({"DPO_GPUS_PER_NODE": "all"}, "DPO_GPUS_PER_NODE='all'"),
         ({"DPO_GPUS_PER_NODE": "²"}, "DPO_GPUS_PER_NODE='²'"),
     ],
@@ -78,10 +73,6 @@ def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
     links = {f"DPO_CHAT_{name}": text for name, text in links.items()}
     others = {"DPO_DNS_PORT": "udp://10.0.0.1:53", "SKIP_LIST_SERVICE_HOST": "10.0.0.1"}
     assert from_env(ENV | links | others) == from_env(ENV)
-
-
-def test_the_users_override_of_patches_is_a_known_setting() -> None:
-    from_env({**ENV, "DPO_ACCEPT_PATCHES": "chunked-adam"})
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,6 @@ from tests.launchers.flags.commands import MCORE, MODEL, flags, names, saved
 from tests.launchers.recipes import plain as recipe
 
 
-@pytest.mark.parametrize("backend", ["megatron", "transformers"])
-@pytest.mark.parametrize("mcore", [None, MCORE])
-@pytest.mark.parametrize("state", [True, False])
-def test_a_resume_never_changes_the_reference(
-    tmp_path: Path, backend: str, mcore: Path | None, state: bool
-) -> None:
-    of = recipe(backend, tuner_type="full")
-    converted = mcore if backend == "megatron" else None
-    resumed = flags(of, mcore=converted, resume=saved(tmp_path, state=state))
-    assert resumed["ref_model"] == str(MODEL)
-    if converted:
-        assert resumed["mcore_ref_model"] == str(MCORE)
-
-
 @pytest.mark.parametrize(
     ("backend", "given", "loads"),
     [
@@ -44,6 +30,8 @@ def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
 
 
 EXACT = {"finetune": "false", "no_load_optim": "false"}
+REFERENCE = {"ref_model": MODEL, "mcore_ref_model": MCORE}
+BOTH = dict.fromkeys(("model", "ref_model"), MODEL)
 LORA, GIVEN = recipe(tuner_type="lora"), recipe(adapters=["/w/a"])
 WEIGHTS, OTHER = recipe(no_save_optim=True), recipe("transformers", tuner_type="full")
 PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
@@ -54,9 +42,11 @@ PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_a
     [
         # state: None at the first start, else whether the optimizer was saved; * is the checkpoint
         (recipe(), None, None, {"model": MODEL, "ref_model": MODEL}, "mcore_model"),
-        (recipe(), MCORE, None, {"mcore_model": MCORE, "mcore_ref_model": MCORE}, ""),
-        (recipe(), MCORE, True, {"mcore_model": "*", "model": MODEL, **EXACT}, ""),
-        (WEIGHTS, MCORE, False, {"model": "*", "finetune": "false"}, "mcore_model"),
+        (recipe(), MCORE, None, {"mcore_model": MCORE, **REFERENCE}, ""),
+        (recipe(), MCORE, True, {"mcore_model": "*", "model": MODEL, **EXACT, **REFERENCE}, ""),
+        (recipe(), None, True, {"mcore_model": "*", "ref_model": MODEL, **EXACT}, ""),
+        (WEIGHTS, MCORE, False, {"model": "*", "finetune": "false", **REFERENCE}, "mcore_model"),
+        (WEIGHTS, None, False, {"model": "*", "ref_model": MODEL}, "mcore_model"),
         *(
             (of, mcore, True, {"mcore_adapter": "*", "model": MODEL, **EXACT, **own}, absent)
             for of in (LORA, GIVEN)
@@ -72,7 +62,7 @@ PARTS = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_a
             for mcore in (None, MCORE)
             for absent in ("mcore_adapter", "mcore_model")
         ),
-        (OTHER, None, False, {"resume_from_checkpoint": "*", "model": MODEL}, ""),
+        *((OTHER, None, state, {"resume_from_checkpoint": "*", **BOTH}, "") for state in (0, 1)),
     ],
 )
 def test_weights_of_a_start_and_of_a_resume(

@@ -78,13 +78,20 @@ def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path)
     assert reported == [1, 2, 3]
 
 
-def test_a_disk_that_fails_costs_rows_and_not_the_training(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    failing = Writer(tmp_path / "file" / "metrics.jsonl", row)
-    failing.put(1)
-    failing.put(2)
-    failing.close()
-    assert not (tmp_path / "file" / "metrics.jsonl").exists()
+def test_an_error_costs_its_rows_and_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def finish(step: int) -> Row:
+        if step < 3:
+            raise OSError("the disk is full")
+        return row(step)
+
+    writer = Writer(tmp_path / "metrics.jsonl", finish)
+    for step in (1, 2, 3):
+        writer.put(step)
+    writer.close()
+    assert [each.step for each in reader.read(tmp_path / "metrics.jsonl", Row)] == [3]
+    assert caplog.text.count("metrics not written") == 1
 
 
 def test_the_files_place_is_the_runs_home_or_the_trainers_output() -> None:
