@@ -82,12 +82,7 @@ def train(
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
-    command = Command(
-        program=str(program(recipe, swift_folder())),
-        nproc=launch.nproc_per_node,
-        place=launch.place,
-        env=_environment(launch, recipe, env),
-    )
+    command = _without_attempt(launch, recipe, env)
     with (
         stopping(peers.agreement, processes=command.nproc, grace_seconds=launch.grace) as stop,
         watching(launch, hang, stop.board, peers, folder, env) as watch,
@@ -95,25 +90,22 @@ def train(
     ):
         stop.must_step = not _is_exportable(launch, recipe, attempt)
         owes = attempt.resume is not None and attempt.resume.owes_evaluation
-        own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
-        own |= {features.EVALUATE_VARIABLE: "1" if owes else "0"}
-        inside, log = {**command.env, **own}, folder / f"{ranks.name}.log"
+        own = {"DPO_ATTEMPT_FOLDER": str(folder), features.EVALUATE_VARIABLE: str(int(owes))}
+        inside, log = {**command.env, **own, **stop.env, **watch.env}, folder / f"{ranks.name}.log"
         child = Child(argv, inside, log, training_end.is_reported, standby.start)
         watch.torchrun = child.pid
         code = _wait(child, stop, watch, peers, standby)
         if _was_stopped(launch, stop, peers, code):
             return
-    hung = watch.verdict(peers)
-    if hung is None and code == 0:
+    if (hung := watch.verdict(peers)) is None and code == 0:
         _check_end(launch, folder, stop.board)
         return
     started = attempt.resume is not None or last_step(work.checkpoints) != logged
     if hung is not None:
         raise (_logged(ranks, started=started) if watch.may_have_failed else None) or hung
     if code is None and peers.loss is None:
-        raise LaunchError(
-            Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
-        )
+        cause = "ended because another rank failed"
+        raise LaunchError(Exit.PEER, cause, "check its log", id="ended-for-peer")
     raise _failure(ranks, peers, started=started, oom_kills=oom_kills_since(kills), code=code)
 
 
@@ -201,21 +193,18 @@ def _end(child: Child, grace: float, spare: Collection[int]) -> None:
         logs.info("training processes ended", seconds=round(seconds, 1))
 
 
-def _environment(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the training processes, without what differs between attempts."""
-    return {
-        **environment(
-            env,
-            launch.place,
-            nproc=launch.nproc_per_node,
-            package=PACKAGE,
-            without=tracker_keys(recipe, launch.place),
-        ),
+def _without_attempt(launch: Launch, recipe: Recipe, env: Mapping[str, str]) -> Command:
+    """Return program and environment of the training processes that all attempts share."""
+    nproc, withheld = launch.nproc_per_node, tracker_keys(recipe, launch.place)
+    shared = {
+        **environment(env, launch.place, nproc=nproc, package=PACKAGE, without=withheld),
         **features.environment(recipe, on_cpu=launch.gpus_per_node == 0),
         "DPO_RUN_FOLDER": str(launch.work.home),  # read by launchers/training
         **({node_disk.FOLDER: str(launch.local)} if launch.local else {}),
         ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
+    file = str(program(recipe, swift_folder()))
+    return Command(program=file, nproc=nproc, place=launch.place, env=shared)
 
 
 def _command(

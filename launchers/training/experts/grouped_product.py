@@ -25,7 +25,7 @@ from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
 from launchers.config.gpu_models import GROUPED_KERNELS
 from launchers.training.experts import remade_rows
-from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
+from launchers.training.experts.grouped_weights import Weights, prepared
 from launchers.training.experts.remade_rows import Again
 
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
@@ -39,7 +39,7 @@ class Product(torch.autograd.Function):  # type: ignore[misc]
         ctx: Any,
         rows: torch.Tensor,
         anchor: torch.Tensor | None,
-        experts: Frozen | Trained,
+        experts: Weights,
         splits: list[int],
         again: Again | None,
     ) -> torch.Tensor:

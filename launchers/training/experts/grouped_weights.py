@@ -67,22 +67,16 @@ def stack(parts: list[torch.Tensor]) -> torch.Tensor | None:
     return first.as_strided((len(parts), *first.shape), (size, *first.stride()))
 
 
-class Frozen:
-    """Frozen weights: they are moved into one contiguous tensor, once."""
+class Weights:
+    """The weights of a layer's experts and their products with rows."""
 
     is_trained = False
+    side: Any
+    """All as one tensor, [experts, out, in]; None if they do not follow each other in memory."""
 
     def __init__(self, module: Any) -> None:
         """Take the weights of a module."""
         self.weights = weights(module)
-
-    @cached_property
-    def side(self) -> torch.Tensor:
-        """Move the weights into one tensor, [experts, out, in]; runs in the first pass."""
-        side = torch.stack([weight.data for weight in self.weights])
-        for weight, moved in zip(self.weights, side.unbind(), strict=True):
-            weight.data = moved
-        return side
 
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in]."""
@@ -93,14 +87,26 @@ class Frozen:
         return product(grads, self.side, splits)
 
 
-class Trained:
+class Frozen(Weights):
+    """Frozen weights: they are moved into one contiguous tensor, once."""
+
+    @cached_property
+    def side(self) -> torch.Tensor:
+        """Move the weights into one tensor, [experts, out, in]; runs in the first pass."""
+        side = torch.stack([weight.data for weight in self.weights])
+        for weight, moved in zip(self.weights, side.unbind(), strict=True):
+            weight.data = moved
+        return side
+
+
+class Trained(Weights):
     """Trained weights, each in megatron-core's DDP buffer."""
 
     is_trained = True
 
     def __init__(self, module: Any, owner: Any) -> None:
         """Take the weights of a module that ``owner`` trains."""
-        self.weights = weights(module)
+        super().__init__(module)
         self.unset = [None] * module.num_gemms
         self.owner = owner
         self.groups = [owner.param_to_bucket_group[weight] for weight in self.weights]
@@ -110,13 +116,13 @@ class Trained:
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in]."""
         if self.side is not None:
-            return product(rows, self.side.transpose(-2, -1), splits)
+            return super().outputs(rows, splits)
         return self._product(rows, splits, self.weights[0].shape[0], "TN")
 
     def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return the gradients of the rows, [tokens, in], of those of the outputs."""
         if self.side is not None:
-            return product(grads, self.side, splits)
+            return super().inputs(grads, splits)
         return self._product(grads, splits, self.weights[0].shape[1], "NN")
 
     def _product(
@@ -155,7 +161,7 @@ class Trained:
                 group.register_grad_ready(weight, self.owner.force_all_reduce)
 
 
-def prepared(module: Any, owner: Any) -> Frozen | Trained | None:
+def prepared(module: Any, owner: Any) -> Weights | None:
     """Return a layer's weights for grouped products; None if the kernels do not support them.
 
     Supported are bf16 weights without bias that are either all frozen or all trained by ``owner``,

@@ -23,6 +23,7 @@ from swift.megatron.trainers import base
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
+from launchers.plan.footprint import WEIGHT
 from launchers.standby import kept_memory
 from launchers.storage import node_disk
 from launchers.system.host_memory import available
@@ -33,8 +34,6 @@ from launchers.training.saving.staging import Staging
 _callbacks = TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks
 _save, _collect = BaseMegatronTrainer.save_checkpoint, base.gc_collect
 _setup = BaseMegatronTrainer.setup_model_training
-WEIGHT = 2
-"""Bytes of a bf16 weight; all data-parallel ranks write them together, each a part."""
 
 
 class Request:
