@@ -284,12 +284,6 @@ values-table: ## rewrite the table of chart/VALUES.md from chart/values.yaml
 	$(call build,$(COMMAND))
 	@.venv/bin/python -m scripts.dev.values_table
 
-screenshots: ## rewrite the pictures of values/completion in a headless Chromium (node, npm, chromium)
-	$(call build,$(STAMPS)/screens)
-	@cp tests/editor/screens/*.js .tools/screens
-	@cd .tools/screens && node take.js \
-		"$$(type -P chromium google-chrome | head -1)" $(CURDIR)/chart/values.schema.json $(CURDIR)/values/completion
-
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@for v in $(RELEASES); do \
@@ -389,13 +383,6 @@ $(STAMPS)/editor: tests/editor/package-lock.json
 	@npm ci --prefix .tools/editor --cache .tools/npm --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-$(STAMPS)/screens: tests/editor/screens/package-lock.json
-	@echo "setup: .tools/screens, an editor in a page"
-	@mkdir -p $(STAMPS) .tools/screens
-	@cp tests/editor/screens/package.json tests/editor/screens/package-lock.json .tools/screens
-	@npm ci --prefix .tools/screens --cache .tools/npm --ignore-scripts --no-audit --no-fund --silent
-	@touch $@
-
 $(HELM): scripts/tools/helm.sh
 	@mkdir -p $(STAMPS)
 	@scripts/tools/helm.sh main
@@ -415,4 +402,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup setup-e2e differential-api pod-schema values-table screenshots release release-check clean
+.PHONY: help demo slurm field chart demo-clean render test test-real check test-next test-chart test-renderer durations refusals fixes attribution hangs faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup setup-e2e differential-api pod-schema values-table release release-check clean
