@@ -44,12 +44,6 @@ SETTINGS = (
     "DPO_PREFLIGHT_STRICT", "DPO_PREFLIGHT_DEADLINE", "DPO_GPU_MODEL", "DPO_NETWORK_TRANSPORT",
     "DPO_NETWORK_GBS", "DPO_NETWORK_FLOOR_GBS",
 )  # fmt: skip
-RENAMED = {
-    "GPU_MODEL": "DPO_GPU_MODEL",
-    "NETWORK_TRANSPORT": "DPO_NETWORK_TRANSPORT",
-    "NETWORK_FLOOR_GBS": "DPO_NETWORK_FLOOR_GBS",
-}
-"""Names of settings until 2026-11, and their present names."""
 
 
 @dataclass(frozen=True, kw_only=True)

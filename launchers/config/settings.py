@@ -202,7 +202,6 @@ class Settings:
 def from_env(env: Mapping[str, str]) -> Settings:
     """Parse the environment."""
     env_from.refuse(env)
-    _refuse_renamed(env)
     _refuse_unknown(env)
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
     if not (env.get("DPO_RUN") and env.get("DPO_WORKSPACE")):  # name all that are missing
@@ -358,13 +357,6 @@ def describe(settings: Settings) -> dict[str, object]:
         "pod": launch.pod,
         "node": launch.node,
     }
-
-
-def _refuse_renamed(env: Mapping[str, str]) -> None:
-    for old, new in preflight_settings.RENAMED.items():
-        if old in env:
-            cause = f"{old} is now named {new}"
-            raise LaunchError(Exit.CONFIG, cause, f"set {new} instead", id="env-renamed")
 
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:
