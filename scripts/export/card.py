@@ -14,6 +14,7 @@ from launchers.stages.statement import TRAINING
 from launchers.state.json_text import part
 from launchers.system.atomic_file import replace
 from scripts.export import statement as statements
+from scripts.export import tested
 from scripts.export.statement import Statement
 from scripts.problem import Problem
 from scripts.terminal import SCHEMA, print_json
@@ -78,7 +79,8 @@ def _facts(stated: Statement, recipe: Mapping[str, Any]) -> Iterator[tuple[str, 
     for held in training.get("evaluations") or []:
         shown = [f"{n} {held[n]:.4g}" for n in ("loss", "accuracy", "margin") if _is_known(held, n)]
         yield f"held-out pairs at step {held.get('step')}", ", ".join(shown)
-    yield from _test(part(training, "test"))
+    for name, value, note in tested.rows(part(training, "test")):
+        yield name.lower(), f"{value}: {note}"
     inside = part(part(stated.predicate, "buildDefinition"), "internalParameters")
     versions = part(inside, "versions").items()
     yield "software", ", ".join(f"{name} {version}" for name, version in versions if version)
@@ -86,25 +88,6 @@ def _facts(stated: Statement, recipe: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 def _is_known(held: Mapping[str, Any], name: str) -> bool:
     return isinstance(held.get(name), int | float)
-
-
-def _test(test: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    compared = part(test, "compared")
-    if test.get("problems"):
-        yield "test of the export", f"FAILED: {'; '.join(map(str, test['problems']))}"
-    elif compared:
-        yield (
-            "test of the export",
-            f"log-probabilities of {compared['pairs']} pairs within {compared['difference']:.1e} "
-            f"nats a token of the trainer's (bound {compared['bound']:g})",
-        )
-    elif test.get("not_compared"):
-        yield "test of the export", f"not compared: {test['not_compared']}"
-    if "base_accuracy" in compared:
-        yield (
-            "chosen answer likelier, base and tuned",
-            f"{compared['base_accuracy']:.1%} → {compared['tuned_accuracy']:.1%}",
-        )
 
 
 def _cell(value: object) -> str:
