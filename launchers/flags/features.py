@@ -115,34 +115,30 @@ def _of_both(name: str, module: str, **given: Any) -> Iterator[Feature]:
         yield Feature(f"{name}_{backend}", f"{module}_{backend}", backend, **given)
 
 
+def _megatron(
+    module: str, wanted: Callable[[Recipe], bool] = lambda _: True, *, name: str = "", **given: Any
+) -> Feature:
+    """Return a feature of Megatron's trainer, called as its module below ``training``."""
+    own = name or module.rpartition(".")[2]
+    return Feature(own, f"training.{module}", "megatron", wanted=wanted, **given)
+
+
+def _tracker(name: str) -> Feature:
+    module, function = "training.trackers", f"install_{name}"
+    return Feature(name, module, function=function, wanted=lambda r: name in r.reports_to)
+
+
 FEATURES = (
     # first: its installation marks the end of the phase ``imports``
     *_of_both("startup", "training.startup", callback="phases"),
     Feature("heartbeat", "hang.heartbeat"),
-    Feature(
-        "background_save",
-        "training.saving.save_megatron",
-        "megatron",
-        wanted=attrgetter("saves_in_background"),
-    ),
-    Feature(
-        "safetensors_last",
-        "training.saving.safetensors_last",
-        "megatron",
-        wanted=attrgetter("writes_safetensors_once"),
-    ),
-    Feature(
-        "narrow_moments",
-        "training.optimizer.narrow_moments",
-        "megatron",
-        wanted=_has_narrow_moments,
-    ),
+    _megatron("saving.save_megatron", attrgetter("saves_in_background"), name="background_save"),
+    _megatron("saving.safetensors_last", attrgetter("writes_safetensors_once")),
+    _megatron("optimizer.narrow_moments", _has_narrow_moments),
     *_of_both("seal", "training.seal", callback="seal"),
-    Feature(
+    _megatron(
         "merge_last",
-        "training.merge_last",
-        "megatron",
-        wanted=lambda recipe: recipe.trains_adapter and "merge_lora" not in recipe.args,
+        lambda recipe: recipe.trains_adapter and "merge_lora" not in recipe.args,
         callback="merge_last",
     ),
     *_of_both("metrics", "training.collect.collect", callback="metrics"),
@@ -167,89 +163,49 @@ FEATURES = (
     # after seal and probe: it stops when the checkpoint is complete
     Feature("stop_megatron", "stop.stop_megatron", "megatron"),
     Feature("stop_transformers", "stop.stop_transformers", "transformers", callback="stop"),
-    *(
-        Feature(
-            name,
-            "training.trackers",
-            function=f"install_{name}",
-            wanted=lambda recipe, name=name: name in recipe.reports_to,  # type: ignore[misc]
-        )
-        for name in ("wandb", "swanlab")
-    ),
+    *map(_tracker, ("wandb", "swanlab")),
     Feature("cpu_checkpoint", "training.cpu_checkpoint", is_for_cpu=True),
-    Feature(
-        "one_read",
-        "training.weight_loading",
-        "megatron",
+    _megatron(
+        "weight_loading",
+        lambda recipe: recipe.has_reference and recipe.reference == "online",
+        name="one_read",
         function="install_one_read",
-        wanted=lambda recipe: recipe.has_reference and recipe.reference == "online",
     ),
-    Feature("device_read", "training.weight_loading", "megatron", function="install_device_read"),
-    Feature("shard_writes", "training.saving.shard_writes", "megatron"),
-    Feature("early_plots", "training.saving.early_plots", "megatron"),
-    Feature("checked_read", "training.checked_read", "megatron"),
-    Feature("engine_calls", "training.packs.engine_calls", "megatron"),
-    Feature("fused_norm", "training.optimizer.fused_norm", "megatron"),
-    Feature("grad_check", "training.optimizer.grad_check", "megatron"),
-    Feature(
-        "grouped_product",
-        "training.experts.grouped_product",
-        "megatron",
-        wanted=grouped_experts.wanted,
-    ),
+    _megatron("weight_loading", name="device_read", function="install_device_read"),
+    _megatron("saving.shard_writes"),
+    _megatron("saving.early_plots"),
+    _megatron("checked_read"),
+    _megatron("packs.engine_calls"),
+    _megatron("optimizer.fused_norm"),
+    _megatron("optimizer.grad_check"),
+    _megatron("experts.grouped_product", grouped_experts.wanted),
     # after ``grouped_product``, which uses the weights after they are ordered and wrapped
-    Feature(
-        "expert_order",
-        "training.experts.expert_order",
-        "megatron",
-        wanted=grouped_experts.orders_weights,
-    ),
-    Feature("moved_rows", "training.experts.moved_rows", "megatron", wanted=grouped_experts.wanted),
+    _megatron("experts.expert_order", grouped_experts.orders_weights),
+    _megatron("experts.moved_rows", grouped_experts.wanted),
     # after ``grouped_product``, whose frozen experts it uses
-    Feature(
-        "stacked_adapters",
-        "training.experts.stacked_adapters",
-        "megatron",
-        wanted=grouped_experts.stacks_adapters,
-    ),
-    Feature(
-        "pack_lengths", "training.packs.pack_lengths", "megatron", wanted=equal_packs.has_no_padding
-    ),
-    Feature("chunked_adam", "training.optimizer.chunked_adam", "megatron", wanted=_has_large_step),
+    _megatron("experts.stacked_adapters", grouped_experts.stacks_adapters),
+    _megatron("packs.pack_lengths", equal_packs.has_no_padding),
+    _megatron("optimizer.chunked_adam", _has_large_step),
     Feature("reference", "reference.trainer", wanted=lambda r: r.reference == "precomputed"),
     Feature("row_forms", "training.tokens.row_forms", wanted=reads_forms),
     Feature("tokens", "training.tokens.cache"),
-    Feature("packing", "training.packs.packing", "megatron", wanted=has_packs),
+    _megatron("packs.packing", has_packs),
     Feature("evaluation", "evaluation.evaluation_megatron", "megatron", wanted=evaluates),
     # after ``reference``: both replace the trainer's loss
-    Feature(
-        "pair_weights",
-        "training.packs.pair_weights",
-        "megatron",
-        wanted=attrgetter("weighs_pairs_equally"),
-    ),
+    _megatron("packs.pair_weights", attrgetter("weighs_pairs_equally")),
     Feature(
         "pair_weights_transformers",
         "training.packs.pair_weights_transformers",
         "transformers",
         wanted=attrgetter("weighs_pairs_equally"),
     ),
-    Feature("equal_packs", "training.packs.equal_packs", "megatron", wanted=equal_packs.wanted),
-    Feature(
-        "counted_head",
-        "training.packs.counted_head",
-        "megatron",
-        wanted=equal_packs.has_unread_losses,
-    ),
+    _megatron("packs.equal_packs", equal_packs.wanted),
+    _megatron("packs.counted_head", equal_packs.has_unread_losses),
     # after ``equal_packs`` and ``tokens``: it shortens what they return
-    Feature(
-        "prompt_once", "training.packs.prompt_once", "megatron", wanted=attrgetter("prompt_once")
-    ),
-    Feature(
-        "filler_mask", "training.experts.filler_mask", "megatron", wanted=equal_packs.has_no_padding
-    ),
-    Feature("rank_order", "training.experts.rank_order", "megatron", wanted=equal_packs.wanted),
-    Feature("early_counts", "training.experts.early_counts", "megatron", wanted=equal_packs.wanted),
+    _megatron("packs.prompt_once", attrgetter("prompt_once")),
+    _megatron("experts.filler_mask", equal_packs.has_no_padding),
+    _megatron("experts.rank_order", equal_packs.wanted),
+    _megatron("experts.early_counts", equal_packs.wanted),
 )
 """All features, in the order in which they are installed."""
 
