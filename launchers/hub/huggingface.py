@@ -95,6 +95,8 @@ class HuggingFace:
         if status in (403, 404) and name == "HfHubHTTPError" and http_host(error) != own:
             # of the storage, by an address that the hub has signed for some time
             return _unavailable(f"{what}: the hub's storage returned HTTP {status}", transient=True)
+        if status == 404 and name == "HfHubHTTPError":  # a proxy's: the hub names what is missing
+            return _unavailable(f"{what}: HTTP 404 that does not name it", transient=True)
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(

@@ -22,8 +22,7 @@ JOBSET = "jobset.x-k8s.io"
 TIMEOUT_SECONDS = (5, 20)
 """To connect and to read; listing a thousand nodes takes seconds."""
 FOLLOW_TIMEOUT_SECONDS = (5, 60)
-"""The same for a log that is followed. A gang may write nothing for longer; a connection that has
-stalled looks the same, so the reader connects again."""
+"""The same for a log that is followed; a reader of one that is silent for longer connects again."""
 BLOCK_BYTES = 64 * 1024
 CONNECTIONS = 32
 """Connections that are kept; the client warns of each that it would close."""
@@ -140,8 +139,8 @@ class Answer:
 
     @property
     def lost(self) -> bool:
-        """True when nothing is known: no answer, or a server that is overloaded or fails."""
-        return self.status == 0 or self.status == 429 or self.status >= 500
+        """True when nothing is known: no answer, a proxy's, or a server that may recover."""
+        return not (self.found or 400 <= self.status < 500) or self.status in (408, 410, 425, 429)
 
     @property
     def items(self) -> list[Object]:
@@ -270,7 +269,9 @@ class Api:
             content = _content(response.read(), path if is_read else "")
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
-        is_cut = 200 <= response.status < 300 and content.keys() == {"message"}
+        is_text = content.keys() == {"message"}
+        is_page = is_text and response.status == 404 and content["message"].lstrip()[:1] == "<"
+        is_cut = is_page or (is_text and 200 <= response.status < 300)
         return Answer(
             status=0 if is_cut else response.status,
             content=content,

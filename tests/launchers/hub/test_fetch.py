@@ -202,6 +202,7 @@ def answered(status: int, host: str) -> Exception:
         (answered(403, "huggingface.co"), Exit.AUTH, False),
         (answered(403, "cas-bridge.xethub.hf.co"), Exit.UNAVAILABLE, True),
         (answered(404, "cdn-lfs.hf.co"), Exit.UNAVAILABLE, True),
+        (answered(404, "huggingface.co"), Exit.UNAVAILABLE, True),
         (json.JSONDecodeError("a proxy's page", "<html>", 0), Exit.UNAVAILABLE, True),
         (RuntimeError("I/O error: Stale file handle (os error 116)"), Exit.IO, False),
         (RuntimeError("endpoint is not connected (os error 107)"), Exit.UNAVAILABLE, True),

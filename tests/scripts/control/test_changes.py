@@ -176,7 +176,7 @@ def test_a_rerun_waits_until_the_old_jobset_is_gone(
     [
         ("500", "no answer of the API server"),
         ("401", "the API server does not accept the user"),
-        ("410", "the API server refused the request"),
+        ("405", "the API server refused the request"),
         ("", "you lack the permission"),
     ],
 )

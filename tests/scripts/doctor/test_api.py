@@ -32,6 +32,8 @@ class Handler(Silent):
         path = self.path.partition("?")[0]
         if path == "/proxy":
             return self.say(502, b"<html>bad gateway</html>")
+        if path.startswith("/status_"):
+            return self.say(int(path[8:11]), b"<html>" if "page" in path else b"404 page not found")
         if path.startswith("/api/v1/no_list_"):
             return self.say(200, NOT_WHOLE.get(path[16:], b""))
         if path == "/long":
@@ -71,6 +73,24 @@ def test_a_refusal_is_an_answer(api: Api) -> None:
     assert (refused.status, refused.why) == (403, "nodes is forbidden")
     broken = api.get("/proxy")
     assert (broken.status, broken.why) == (502, "<html>bad gateway</html>")
+
+
+@pytest.mark.parametrize(
+    ("what", "lost", "absent"),
+    [
+        ("404", False, True),
+        ("404_page", True, False),  # of a proxy: the API server answers in JSON, or these words
+        ("302_page", True, False),
+        ("408", True, False),
+        ("410", True, False),  # a list that has expired
+        ("409", False, False),
+    ],
+)
+def test_what_is_not_the_api_servers_no_is_no_absence(
+    api: Api, what: str, lost: bool, absent: bool
+) -> None:
+    answer = api.get(f"/status_{what}")
+    assert (answer.lost, answer.absent) == (lost, absent)
 
 
 @pytest.mark.parametrize("what", [*NOT_WHOLE, "empty"])

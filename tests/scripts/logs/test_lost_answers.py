@@ -47,7 +47,7 @@ def test_a_followed_log_is_whole_over_lost_answers(
     assert err.count(LOST) == (0 if is_idle else 1), "one note for one outage"
 
 
-@pytest.mark.parametrize("fault", ["404", "410"])
+@pytest.mark.parametrize("fault", ["404", "405"])
 def test_a_refusal_for_now_ends_no_follow(
     fault: str, cluster: Cluster, workspace: Path, logs: Logs
 ) -> None:
