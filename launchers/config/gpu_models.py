@@ -38,9 +38,6 @@ class GpuModel:
     source: str
     """Source of the bandwidths."""
     _: KW_ONLY
-    layer_gbs: float = 0.0
-    """GB/s at which the kernels between a layer's products move memory, where measured rows show
-    that they do not reach ``hbm_gbs``; 0: they do."""
     domain: int = 0
     """GPUs that NVLink joins over several hosts; 0: those of one host."""
 
@@ -68,8 +65,7 @@ _ALL = (
     GpuModel("h100-80g", ("NVIDIA H100 80GB HBM3",), 79.10, 989, 3350, 460, "sm90", _AZURE),
     GpuModel("h800-80g", ("NVIDIA H800",), 79.10, 989, 3350, 204, "sm90", _SCALED),
     GpuModel("h20-96g", ("NVIDIA H20",), 95.00, 148, 4000, 460, "sm90", _SCALED),
-    # layer_gbs is the H100's: scripts/dev/calibrate/NOTES.md
-    GpuModel("h200", ("NVIDIA H200",), 139.72, 989, 4800, 431, "sm90", _AZURE, layer_gbs=3350),
+    GpuModel("h200", ("NVIDIA H200",), 139.72, 989, 4800, 431, "sm90", _AZURE),
     GpuModel("b200", ("NVIDIA B200",), 178.35, 2250, 8000, 811, "sm100", _B200),
     # GB200 NVL72, data sheet
     GpuModel("gb200", ("NVIDIA GB200",), 184.31, 2500, 8000, 811, "sm100", _B200, domain=72),

@@ -1,9 +1,8 @@
 """Predict the time of a step from arithmetic and bandwidths, with an error band.
 
-A microbatch costs matrix products at a share of the GPU's peak, the rest of a layer at memory
-bandwidth, and communication; or, if longer, the time the host needs to launch layers with experts.
-``low`` and ``high`` are one standard deviation of the residuals (``Pace.spread``). An adapter adds
-memory traffic and optimizer time.
+A microbatch costs matrix products and attention at a share of the GPU's peak, the rest of a layer
+at memory bandwidth, communication, and the gaps between layers; or, if longer, the time the host
+needs to launch layers with experts. An adapter adds memory traffic and optimizer time.
 """
 
 import math
@@ -19,33 +18,56 @@ from launchers.plan.training_job import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """The constants that were fitted."""
+    """The constants that ``scripts/dev/calibrate`` fits, and the errors that it leaves.
 
-    passing: float = 4.775
+    A pass is forward through one layer with experts; a backward pass counts as ``BACKWARD``.
+    """
+
+    passing: float = 3.413
     """Number of times that one pass moves a layer's saved activations through GPU memory."""
-    host: float = 6.090e-3
-    """Host seconds to launch one pass of a layer with experts, concurrent with the GPU."""
-    idle: float = 4.162e-3
-    """Seconds of such a pass in which the GPU is idle, where the host waits for it in every
-    layer (``Training.host_waits``)."""
-    host_adam: float = 2.705e9
+    gap: float = 0.744e-3
+    """Seconds of a pass in which the GPU waits for the host to launch kernels."""
+    idle: float = 5.06e-3
+    """The same where the host waits for the GPU in every layer (``Training.host_waits``)."""
+    host_adam: float = 2.870e9
     """Parameters that a node's CPUs update in a second."""
-    spread: float = 0.20
-    """Standard deviation of the logarithm of predicted over measured, each file of rows predicted
-    by a fit of the others."""
+    host: float = 5.0e-3
+    """Host seconds to launch one pass, concurrent with the GPU. Not fitted: no run of today's
+    program was limited by it, and LoRA on one H200 took 5.2 ms (bench-1gpu-lora-table)."""
+    near: float = 0.11
+    """Largest logarithm of predicted over measured where today's program was measured (``_band``),
+    each visit predicted by a fit of the others."""
+    spread: float = 0.21
+    """Standard deviation of that logarithm over all rows, for everything else."""
 
 
 PACE = Pace()
+MEASURED = ("h100-80g", "h200")
+"""GPU models that today's program was measured on."""
 PRODUCTS = 0.80
 """Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
 of H200 (tests/bench/notes/preflight.md)."""
-GROUPED = 0.60
-"""The same for experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
-and back (tests/bench/results, experts-h200)."""
+GROUPED = 0.665
+"""The same for experts: 304 products of 1.23 TFLOP with a layer's experts in 560 and 573 ms of a
+traced step on two H200 (tests/bench/results, bench-2gpu-24-layers-ordered)."""
+ATTENTION = 0.63
+"""The same for attention in long texts: 621 TFLOP/s on H100 for 16,384 tokens (FlashAttention-3,
+pytorch/benchmark, pull request 2391)."""
+PARTIAL_TILES = 800.0
+"""Tokens by which attention takes a text for longer, as its tiles are filled in part: 550 to 1,150
+in four traced steps with texts of some 1,000 tokens (tests/bench/results, ``kernels``)."""
+ATTENTION_BACKWARD = 3.5
+"""Forward passes that attention's backward pass takes: 3.2 to 3.7 in these traces."""
+BACKWARD = 2.0
+"""Forward passes that move as much memory as a layer's backward pass: a fit of both to ten traces
+gives 3.5 and 7.0 times the saved activations, of adapters too."""
 NVLINK = 0.67
 """Fraction of the GPU's all-reduce bandwidth that an all-to-all of 235 MiB reaches: 281 and 296 of
 431 GB/s in the preflight of 2 and 4 H200 (tests/bench/notes/preflight.md). Used for all
 NVLink traffic."""
+MEETING = 0.19e-3
+"""Seconds that a pass waits for other GPUs with experts and for NCCL to begin: in traced passes
+of two H200 144 MB take 0.63 to 0.74 ms, of which 0.50 at ``NVLINK`` (``pass_rounds``)."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
@@ -72,14 +94,14 @@ class Speed:
 
     step_seconds: float
     low: float
-    """Seconds at one standard deviation of the residuals."""
+    """Seconds at the lower end of the band (``Pace.near``, ``Pace.spread``)."""
     high: float
     tokens_per_step: float
     tokens_per_second_per_gpu: float
     mfu: float
     """Model FLOPs utilisation: model FLOPs of the step over the peak of the GPU."""
     compute_seconds: float
-    """Time on the GPU, including idle time while the host launches kernels."""
+    """Time on the GPU, including the gaps in which the host launches kernels."""
     bubble_seconds: float
     optimizer_seconds: float
     communication: dict[str, float]
@@ -111,9 +133,12 @@ def predict(
     layout, local = training.layout, tokens / training.layout.cp
     parts = list(shards(model, layout, head=training.head))
     work = max(_microbatch(model, training, gpu, part, local, s_eff, pace) for part in parts)
+    forwards = 1.0 + training.compares + flops.recomputed(model, training)
+    passes = max(part.moe_layers for part in parts) * (forwards + BACKWARD)
     waits = _waits(model, training, parts, local, gpu, link)
-    passes = max(part.moe_layers for part in parts) * _passes(model, training)
-    work += pace.idle * passes * training.host_waits
+    if layout.ep * layout.etp > 1:
+        waits[max(waits, key=waits.__getitem__)] += MEETING * passes
+    work += (pace.idle if training.host_waits else pace.gap) * passes
     work = max(work, pace.host * passes - sum(waits.values()))  # both at once
     number = max(1, training.microbatches)
     bubble = (layout.pp - 1) / layout.chunks * (work + sum(waits.values()))
@@ -122,10 +147,11 @@ def predict(
     step = number * work + bubble + update + sum(seconds.values())
     total = tokens * number * layout.dp
     rate = total / step / layout.world
+    band = math.exp(_band(model, training, gpu, pace))
     return Speed(
         step_seconds=step,
-        low=step * math.exp(-pace.spread),
-        high=step * math.exp(pace.spread),
+        low=step / band,
+        high=step * band,
         tokens_per_step=total,
         tokens_per_second_per_gpu=rate,
         mfu=flops.model_flops(model, training, s_eff) * rate / (gpu.peak_tflops * 1e12),
@@ -134,6 +160,14 @@ def predict(
         optimizer_seconds=update,
         communication=seconds,
     )
+
+
+def _band(model: ModelConfig, training: Training, gpu: GpuModel, pace: Pace) -> float:
+    """Return the error of a prediction, as a logarithm."""
+    layout = training.layout
+    plain = layout.nodes == 1 and layout.dp == layout.world and not training.offloads
+    near = plain and model.is_moe and gpu.name in MEASURED and not training.host_waits
+    return pace.near if near else pace.spread
 
 
 def _microbatch(
@@ -147,27 +181,25 @@ def _microbatch(
 ) -> float:
     """Return the seconds of compute of one microbatch on a GPU of one stage."""
     layout, peak = training.layout, gpu.peak_tflops * 1e12
-    of = flops.parts(model, s_eff)
+    of, again = flops.parts(model, s_eff + PARTIAL_TILES), flops.recomputed(model, training)
     part = shard.layers / model.layers
     moe = shard.moe_layers / model.moe_layers if model.moe_layers else 0.0
-    model_passes, all_passes = flops.passes(training), _passes(model, training)
-    dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
+    forwards, passes = 1.0 + training.compares + again, flops.passes(training)
+    labelled = local * training.labelled
     split = activations.split(training) if shard.moe_layers else layout.tp
-    products = local * dense / layout.tp / (peak * PRODUCTS)
-    products += local * of.experts * moe * all_passes / split / (peak * GROUPED)
+    dense = local * of.linear * part * (passes + again) + labelled * of.head * shard.head * passes
+    moved = local * of.experts * moe * (passes + again)
+    attention = local * of.attention * part * (forwards + ATTENTION_BACKWARD)
+    products = dense / layout.tp / PRODUCTS + moved / split / GROUPED
+    products += attention / layout.tp / ATTENTION
     rows = local / split * model.topk * layout.etp
     saved = activations.layer(model, training, local, rows if shard.moe_layers else 0.0)
-    memory = saved * shard.layers * all_passes
-    memory += activations.logits(model, training, shard, local) * model_passes
-    again = flops.recomputed(model, training)
-    adapter = adapter_bytes_moved(model, training, shard, local, rows, again, stacked=gpu.groups)
-    bandwidth = (gpu.layer_gbs or gpu.hbm_gbs) * 1e9
-    return products + (memory * pace.passing + adapter) / bandwidth
-
-
-def _passes(model: ModelConfig, training: Training) -> float:
-    """Return the number of passes through a layer per microbatch, including recomputation."""
-    return flops.passes(training) + flops.recomputed(model, training)
+    memory = saved * shard.layers * (forwards + BACKWARD)
+    memory += activations.logits(model, training, shard, labelled) * (2.0 + training.compares)
+    other = adapter_bytes_moved(model, training, shard, local, rows, again, stacked=gpu.groups)
+    if training.tuner == "full":  # a gradient is read, and added to the sum of the step
+        other += shard.parameters * (2 + 2 * training.grad_bytes)
+    return products / peak + (memory * pace.passing + other) / (gpu.hbm_gbs * 1e9)
 
 
 def _waits(

@@ -82,19 +82,22 @@ def _host(console: Console, rows: Sequence[Row]) -> None:
 
 def _speed(console: Console, rows: Sequence[Row]) -> None:
     used = speed.fitted(rows)
-    crossed = speed.cross_errors(used)
+    crossed = speed.cross_errors(rows)
     timed = [row for row in rows if row.seconds is not None]
     names = [row.name for row in used]
     console.print(speed_table(timed, dict(zip(names, crossed, strict=True))))
-    _constants(console, PACE, speed.refit(used))
+    for row in speed.traced(rows):
+        off = math.expm1(speed.kernels_error(row))
+        console.print(f"  {row.name}: kernels {row.kernels:.3f} s, predicted {off:+.1%}")
+    _constants(console, PACE, speed.refit(rows))
     spread = _rms(crossed)
     today = [e for row, e in zip(used, crossed, strict=True) if not row.training.host_waits]
     console.print(
-        f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; by the other visits' "
-        f"rows the logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
+        f"speed: {len(used)} rows fitted with {1 + len(speed.BOUNDS)} constants; by the other "
+        f"visits' rows the logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
         f"the code has {PACE.spread}\n"
         f"  the {len(today)} rows of today's program are off by a factor of "
-        f"{math.exp(_rms(today)):.2f}"
+        f"{math.exp(_rms(today)):.2f}, the worst of {math.exp(max(map(abs, today))):.2f}"
     )
 
 

@@ -22,7 +22,7 @@ _SETTLED = 1e-5
 """A step that reduces the sum by a smaller share is the last one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Bounds:
     """The range of a constant, and the start of the search."""
 

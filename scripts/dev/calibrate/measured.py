@@ -4,8 +4,11 @@ A run with measured steps gives memory and time, one that ran out of GPU memory 
 refused; others are left out.
 """
 
+import statistics
 from collections.abc import Mapping
 from typing import Any
+
+from scripts.dev.results import visit_of
 
 MODEL = "Qwen3-30B-A3B"
 SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
@@ -19,6 +22,8 @@ NAMES = (
 )  # fmt: skip
 """Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
 
+LABELLED = 0.75
+"""Share of tokens with labels in the bench's pairs (medians of ``tests/bench/model/pairs.py``)."""
 BARE = "seconds of ms-swift without the launcher's features"
 EARLIER = "seconds with a pointer to each expert's weight, before expert_order"
 
@@ -28,13 +33,15 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Return the fields of the rows of a result.
 
-    ``result`` names the visit, too; ``more``: fields of the row by the name of the run.
+    ``more``: fields of the row by the name of the run.
     """
-    return [
-        _row(f"{result}-{name}", record, run, result) | {"visit": result} | more.get(name, {})
-        for name, run in record["runs"].items()
-        if run.get("steps") or run.get("out_of_memory")
-    ]
+    found = []
+    for name, run in record["runs"].items():
+        if run.get("steps") or run.get("out_of_memory"):
+            row = _row(f"{result}-{name}", record, run, result) | {"visit": visit_of(record)}
+            extra = more.get(name, {})
+            found.append(row | extra | {"facts": row["facts"] | extra.get("facts", {})})
+    return found
 
 
 def _row(
@@ -53,6 +60,7 @@ def _row(
         "facts": {
             "longest": int(flags.get("packing_length", flags["max_length"])),
             "moves_rows": "moved_rows" in run.get("features", ()),
+            "labelled": LABELLED if "counted_head" in run.get("features", ()) else 1.0,
         },
     }
     is_full = flags.get("tuner_type", "full") == "full"
@@ -68,6 +76,9 @@ def _row(
         row["facts"] |= {"reference": False, "compares": False}
     if not run.get("steps"):
         return row | {"outOfMemory": True}
+    traced = [each["compute_ms"] for each in run.get("kernels", ()) if "microbatches" not in each]
+    if traced and row["facts"]["moves_rows"]:
+        row["kernels"] = statistics.mean(traced) / 1e3
     microbatches = int(flags["global_batch_size"]) / int(flags.get("micro_batch_size", 1))
     return row | {
         "reads": "reserved",

@@ -2,19 +2,20 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from launchers.plan.step_time import PACE, Pace
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.dev.calibrate.rows import Row
 
+PASSING = Bounds(low=0.5, start=3.0, high=20.0)
+"""Plausible range of ``Pace.passing``, which kernels of traced steps determine."""
 BOUNDS = {
-    "passing": Bounds(low=0.5, start=3.0, high=20.0),
-    "host": Bounds(low=1e-3, start=6e-3, high=2e-2),  # where no row is limited by it, it stays
+    "gap": Bounds(low=1e-5, start=5e-4, high=5e-3),
     "idle": Bounds(low=1e-4, start=4e-3, high=2e-2),
     "host_adam": Bounds(low=1e9, start=3.5e9, high=1e10),
 }
-"""Constants of ``Pace`` and their plausible ranges."""
+"""Constants of ``Pace`` that seconds of steps determine, and their plausible ranges."""
 
 
 def error(row: Row, pace: Pace = PACE) -> float:
@@ -23,33 +24,54 @@ def error(row: Row, pace: Pace = PACE) -> float:
     return math.log(row.speed(pace).step_seconds / row.seconds)
 
 
+def kernels_error(row: Row, pace: Pace = PACE) -> float:
+    """Return the logarithm of predicted over traced seconds of the kernels that compute."""
+    assert row.kernels is not None
+    busy = row.speed(dataclasses.replace(pace, gap=0.0, idle=0.0, host=0.0))
+    return math.log((busy.compute_seconds + busy.optimizer_seconds) / row.kernels)
+
+
 def fitted(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that the constants are fitted on."""
+    """Return the rows whose seconds the constants are fitted on."""
     used = [row for row in rows if row.seconds is not None]
     return [row for row in used if (row.fit if row.fit_seconds is None else row.fit_seconds)]
 
 
+def traced(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with a traced step."""
+    return [row for row in rows if row.kernels is not None]
+
+
 def refit(rows: Sequence[Row]) -> Pace:
-    """Return the constants that fit the rows best."""
-
-    def errors(constants: Sequence[float]) -> Vector:
-        pace = _pace(constants)
-        return [error(row, pace) for row in rows]
-
-    return _pace(solve(errors, [_logarithm(b) for b in BOUNDS.values()]))
+    """Return the constants that fit best: ``passing`` traced kernels, then the others steps."""
+    of_kernels, of_steps = traced(rows), fitted(rows)
+    pace = _fit(PACE, {"passing": PASSING}, kernels_error, of_kernels)
+    return _fit(pace, BOUNDS, error, of_steps)
 
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
-    """Return each row's error by constants fitted without its visit, whose rows agree."""
-    return left_out(rows, refit, error)
+    """Return the error of each fitted row by constants of other visits, whose rows agree."""
+    used = fitted(rows)
+    names = {row.name for row in used}
+    rest = [row for row in traced(rows) if row.name not in names]
+    return left_out([*used, *rest], refit, error)[: len(used)]
+
+
+def _fit(
+    pace: Pace, bounds: Mapping[str, Bounds], error: Callable[[Row, Pace], float], rows: list[Row]
+) -> Pace:
+    """Search in logarithms: the constants differ by twelve orders of magnitude."""
+
+    def changed(constants: Sequence[float]) -> Pace:
+        pairs = zip(bounds, map(math.exp, constants), strict=True)
+        return dataclasses.replace(pace, **dict(pairs))
+
+    def errors(constants: Sequence[float]) -> Vector:
+        changed_pace = changed(constants)
+        return [error(row, changed_pace) for row in rows]
+
+    return changed(solve(errors, [_logarithm(each) for each in bounds.values()]))
 
 
 def _logarithm(bounds: Bounds) -> Bounds:
-    """Search in logarithms: the constants differ by twelve orders of magnitude."""
-    low = math.log(max(bounds.low, 1e-6))
-    return Bounds(low=low, start=math.log(bounds.start), high=math.log(bounds.high))
-
-
-def _pace(constants: Sequence[float]) -> Pace:
-    pairs = zip(BOUNDS, constants, strict=True)
-    return dataclasses.replace(PACE, **{name: math.exp(value) for name, value in pairs})
+    return Bounds(*map(math.log, dataclasses.astuple(bounds)))

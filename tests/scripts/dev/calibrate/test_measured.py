@@ -18,19 +18,39 @@ RUN: dict[str, Any] = {"steps": 4, "world": 4, "reserved_gib": 40.5, "seconds": 
 RUN |= {"tokens_per_step": 62_400, "s_eff": 1100.5}
 RUN["flags"] = {"global_batch_size": "8", "max_length": "8192", "packing_length": "16384"}
 OUT = {"steps": 0, "out_of_memory": True, "world": 4, "flags": RUN["flags"]}
-RECORD = {"card": "h200", "layers": 8, "runs": {"ran": RUN, "out": OUT, "cut": {"skipped": "time"}}}
+GPUS = {"when": "2026-11-28T06:18:00+00:00", "gpus": ["NVIDIA H200, 580"] * 4}
+RECORD = {
+    **GPUS,
+    "card": "h200",
+    "layers": 8,
+    "runs": {"ran": RUN, "out": OUT, "cut": {"skipped": "time"}},
+}
 OTHERS = ("model", "ref_model", "dataset", "output_dir", "add_version", "no_save_optim")
 """Flags of a result that launcher and bench set, not the recipe."""
 
 
 def test_each_run_with_steps_or_out_of_memory_is_a_row() -> None:
-    ran, out = measured.rows(RECORD, "bench-a", {"ran": {"fit": False, "note": "why"}})
-    wanted = {"name": "bench-a-ran", "visit": "bench-a", "fit": False, "gib": 40.5, "seconds": 0.8}
-    assert wanted.items() <= ran.items() and ran["tokens"] == 7800 and out["note"] == measured.BARE
-    assert ran["facts"] == {"longest": 16384, "moves_rows": False} and ran["config"] == {
-        "num_hidden_layers": 8
+    ran, out = measured.rows(
+        RECORD, "bench-a", {"ran": {"fit": False, "note": "why", "facts": {"labelled": 0.4}}}
+    )
+    wanted = {
+        "name": "bench-a-ran",
+        "visit": "2026-11-28-4xh200",
+        "fit": False,
+        "gib": 40.5,
+        "seconds": 0.8,
     }
+    assert wanted.items() <= ran.items() and ran["tokens"] == 7800 and out["note"] == measured.BARE
+    assert ran["facts"] == {"longest": 16384, "moves_rows": False, "labelled": 0.4}
+    assert ran["config"] == {"num_hidden_layers": 8}
     assert out["outOfMemory"] and "gib" not in out
+
+
+def test_kernels_of_a_traced_step_are_the_mean_of_the_gpus_without_those_of_the_pass() -> None:
+    kernels = [{"compute_ms": 700}, {"compute_ms": 900}, {"compute_ms": 90, "microbatches": 6}]
+    run = {**RUN, "kernels": kernels, "features": ["grouped_product", "moved_rows"]}
+    [row] = measured.rows({**RECORD, "runs": {"ran": run}}, "bench-a", {})
+    assert row["kernels"] == 0.8
 
 
 def test_a_row_has_the_models_sizes_where_they_are_not_its_own() -> None:
