@@ -15,7 +15,7 @@ from launchers.metrics.trainer_log import LOG
 from scripts import manifest
 from scripts.helm import ROOT, template
 from scripts.local import overlay, runner
-from scripts.local.display import make_display
+from scripts.local.display import Display
 from scripts.local.pods import refuse_unrunnable
 from scripts.local.schedule import Machine
 from scripts.problem import Problem
@@ -71,5 +71,5 @@ def run_locally(request: Request, console: Console) -> int:
         gpu_resource=request.gpu_resource,
     )
     trainer_log = Workspace(root=workspace, run=jobset.name).checkpoints / LOG
-    with make_display(console, trainer_log, verbose=request.verbose) as display:
-        return runner.run(jobset, machine, display)
+    display = Display(console, trainer_log, verbose=request.verbose)
+    return runner.run(jobset, machine, display)

@@ -1,23 +1,19 @@
-"""The terminal output of a local run: a live table and progress bar, or plain lines."""
-
-from __future__ import annotations
+"""The terminal output of a local run: every event of its pods, and a step every few seconds."""
 
 import re
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.console import Console
 
 from scripts.local.trainer_log import Follower
 
 EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\w+) (?:rank=\d+ )?(.*)")
 LIMIT = 100
 """Characters of an event that are shown; the pod's log has all of it."""
+STEP_SECONDS = 5.0
+"""Seconds between two printed steps."""
 
 
 def event(line: str) -> str | None:
@@ -35,10 +31,7 @@ def event(line: str) -> str | None:
 
 
 class Display:
-    """Plain lines, for a pipe or a file: every event, and a step every few seconds."""
-
-    every = 5.0
-    """Seconds between two printed steps."""
+    """Prints lines, also for a pipe or a file."""
 
     def __init__(self, console: Console, trainer_log: Path, *, verbose: bool = False) -> None:
         """Show events on `console` and steps of `trainer_log`; `verbose` shows all output."""
@@ -47,16 +40,6 @@ class Display:
         self._verbose = verbose
         self._next = 0.0
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Display:
-        """Start the display."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop the display."""
-
-    def begin(self, pods: Sequence[str]) -> None:
-        """Start an attempt with these pods."""
 
     def line(self, pod: str, text: str) -> None:
         """Show a line that a pod printed; called from the thread that reads its output."""
@@ -80,69 +63,5 @@ class Display:
             return
         step = self._steps.newest()
         if step:
-            self._next = time.monotonic() + self.every
+            self._next = time.monotonic() + STEP_SECONDS
             self.note(f"step {step.number}/{step.total} loss={step.row['loss']:.4f}")
-
-
-class LiveDisplay(Display):
-    """On a terminal: a table of the pods and a progress bar of the steps, updated in place."""
-
-    every = 0.25
-
-    def __enter__(self) -> Display:
-        """Start the live region of the terminal."""
-        self._events: dict[str, str] = {}
-        self._bar = Progress(
-            TextColumn("train"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.4f}"),
-            TimeRemainingColumn(),
-            console=self.console,
-        )
-        self._live = Live(get_renderable=self._render, console=self.console, refresh_per_second=8)
-        self._live.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop updates and leave the last state on the screen."""
-        self._live.__exit__(None, None, None)
-
-    def begin(self, pods: Sequence[str]) -> None:
-        """Start an attempt with these pods."""
-        self._events = dict.fromkeys(pods, "starting")
-
-    def line(self, pod: str, text: str) -> None:
-        """Show the newest event of a pod as its row."""
-        if self._verbose:
-            super().line(pod, text)
-        shown = event(text)
-        if shown is not None:
-            self._events[pod] = shown
-
-    def ended(self, pod: str, code: int) -> None:
-        """Show that a pod ended."""
-        self._events[pod] = f"exit code {code}: {self._events.get(pod, '')}" if code else "done"
-
-    def tick(self) -> None:
-        """Update the progress bar."""
-        step = self._steps.newest()
-        if step:
-            if not self._bar.task_ids:
-                self._bar.add_task("train", total=step.total, loss=0.0)
-            task = self._bar.task_ids[0]
-            self._bar.update(task, completed=step.number, total=step.total, loss=step.row["loss"])
-
-    def _render(self) -> RenderableType:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="bold", no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
-        for pod, text in list(self._events.items()):
-            table.add_row(pod, text)
-        return Group(table, self._bar) if self._bar.task_ids else table
-
-
-def make_display(console: Console, trainer_log: Path, *, verbose: bool = False) -> Display:
-    """Return a live display for a terminal, plain lines otherwise."""
-    kind = LiveDisplay if console.is_terminal else Display
-    return kind(console, trainer_log, verbose=verbose)

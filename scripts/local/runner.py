@@ -31,7 +31,6 @@ def run(jobset: JobSet, machine: Machine, display: Display) -> int:
         while True:
             with tempfile.TemporaryDirectory(prefix="dpo-", ignore_cleanup_errors=True) as scratch:
                 waves = schedule_attempt(jobset, machine, restarts, Path(scratch))
-                display.begin([start.pod.name for wave in waves for start in wave])
                 outcome = run_attempt(waves, display, stop)
             if outcome.stopped or stop.count:
                 return stop.exit_code
