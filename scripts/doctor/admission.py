@@ -52,13 +52,15 @@ def check_name(release: Release, snapshot: Snapshot) -> list[Finding]:
         return [fail("release-exists", subject, found, remedy)]
     wanted = [(JOBSETS, release.name), (SERVICES, release.name)]
     wanted += [(CONFIG_MAPS, each) for each in sorted(release.of_kind("ConfigMap"))]
-    taken = [f"{kind.plural}/{name}" for kind, name in wanted if snapshot.named(kind, name).found]
+    answers = {f"{kind.plural}/{name}": snapshot.named(kind, name) for kind, name in wanted}
+    taken = [place for place, answer in answers.items() if answer.found]
     if taken:
         found = f"{names(taken)} exists already and is not of this release"
         remedy = f"{other}kubectl -n {snapshot.namespace} delete {' '.join(taken)}"
         return [fail("name-taken", subject, found, remedy)]
-    if not records.found:
-        return [unchecked("name", subject, records)]
+    for answer in (records, *answers.values()):
+        if not answer.found and not (answer.absent and answer is not records):
+            return [unchecked("name", subject, answer)]
     return [ok("name-ok", subject, "the name is free")]
 
 
@@ -71,7 +73,7 @@ def check_jobset(release: Release, snapshot: Snapshot) -> list[Finding]:
     if answer.status == 409:
         found = "not checked, because a JobSet of this name exists"
         return [warn("jobset-unchecked", subject, found)]
-    if answer.status in (0, 404) or _is_forbidden(answer):
+    if answer.absent or _is_unknown(answer):
         return [unchecked("jobset", subject, answer)]
     if "failed calling webhook" in answer.why:
         return [fail("jobset-webhook", subject, answer.why, REMEDIES["failed calling webhook"])]
@@ -153,12 +155,16 @@ def _pods(job: ReplicatedJob, answer: Answer) -> Finding:
         return act("pods-injected", subject, found, INJECTED)
     if answer.found:
         return ok("pods-ok", subject, "admitted by the namespace")
-    if answer.status == 0 or "cannot create resource" in answer.why:
+    if _is_unknown(answer):
         return unchecked("pods", subject, answer)
     remedies = [remedy for text, remedy in REMEDIES.items() if text in answer.why]
     return fail("pods-refused", subject, answer.why, (remedies or [OTHER_REMEDY])[0])
 
 
-def _is_forbidden(answer: Answer) -> bool:
-    """Return whether the user may not create the object; admission also answers 403."""
-    return answer.status == 403 and "cannot create resource" in answer.why
+def _is_unknown(answer: Answer) -> bool:
+    """Return whether a dry run was not judged: no right to create, or a server that fails.
+
+    Admission also answers 403, and a webhook's failure is one of the server (500).
+    """
+    is_forbidden = answer.status == 403 and "cannot create resource" in answer.why
+    return is_forbidden or (answer.lost and "webhook" not in answer.why)

@@ -1,7 +1,7 @@
 """Permissions that a user needs during a run, and those that are missing."""
 
 from scripts.doctor import api as kinds
-from scripts.doctor.api import Kind, Permission
+from scripts.doctor.api import Answer, Kind, Permission
 from scripts.doctor.findings import Finding, fail, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 
@@ -54,8 +54,11 @@ def _missing(permission: Permission, snapshot: Snapshot) -> Finding | None:
     subject = f"permission {permission}"
     if not answer.found:
         return unchecked("permission", subject, answer)
-    if (answer.content.get("status") or {}).get("allowed"):
+    status = answer.content.get("status") or {}
+    if status.get("allowed"):
         return None
+    if (error := status.get("evaluationError")) and not status.get("denied"):
+        return unchecked("permission", subject, Answer(status=0, content={"message": error}))
     found = f"missing in namespace {snapshot.namespace}, needed for {permission.purpose}"
     remedy = "ask the administrator for a Role that grants it"
     level = fail if permission.required else warn

@@ -96,6 +96,8 @@ def _new_claim(release: Release, claim: Object, pods: int, snapshot: Snapshot) -
             remedy = f"workspace: {{existingClaim: {name}, pvc: null}}"
             return [fail("claim-of-other-release", subject, found, remedy)]
         return [ok("claim-kept", subject, "kept from an earlier run of this name")]
+    if not existing.absent:
+        return [unchecked("claim", subject, existing)]
     if spec.get("volumeName") and spec.get("storageClassName") == "":
         text = f"binds to volume {spec['volumeName']}, without a class"
         return [ok("claim-volume", subject, text)]

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
-from scripts.doctor.api import JOBSETS, PODS, Answer
+from scripts.doctor.api import JOBSETS, PODS, Answer, Permission
 from scripts.doctor.command import examine
 from scripts.doctor.findings import Finding, Level
 from scripts.doctor.permissions import needed_permissions
 from scripts.doctor.snapshot import Snapshot
 from tests.scripts.doctor.healthy import PLURALS, forbidden, found, groups, release, snapshot
+from tests.scripts.doctor.test_storage import NEW
+
+CREATE = Permission(verb="create", kind=JOBSETS, purpose="helm install")
 
 
 def without(*plurals: str) -> Snapshot:
@@ -43,6 +46,29 @@ def test_a_user_who_may_see_nothing_gets_warnings_only() -> None:
     )
     levels = {each.level for each in examine(release(), nothing)}
     assert levels == {Level.OK, Level.WARN}
+
+
+BUSY = Answer(status=503, content={"message": "the server is currently unable"})
+ERROR = found({"status": {"allowed": False, "evaluationError": "no answer of the authorizer"}})
+UNKNOWN: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
+    ("jobset-unchecked", (), {"jobset": BUSY}),
+    ("pods-unchecked", (), {"pods": {"node": BUSY}}),
+    ("name-unchecked", (), {"lists": {"services": BUSY}}),
+    ("claim-unchecked", NEW, {"lists": {"persistentvolumeclaims": BUSY}}),
+    ("permission-unchecked", (), {"permissions": {CREATE: ERROR}}),
+]
+
+
+@pytest.mark.parametrize(("id", "sets", "answers"), UNKNOWN, ids=[each[0] for each in UNKNOWN])
+def test_what_is_not_known_is_neither_refused_nor_free(
+    id: str, sets: tuple[str, ...], answers: dict[str, Any]
+) -> None:
+    chosen = release(*sets)
+    whole = snapshot(chosen)
+    merged = {name: {**getattr(whole, name), **given} for name, given in answers.items()
+              if isinstance(given, dict)}  # fmt: skip
+    (line,) = other_than_ok(examine(chosen, snapshot(chosen, **{**answers, **merged})))
+    assert (line.level, line.id) == (Level.WARN, id)
 
 
 def test_a_missing_right_is_named_and_only_the_needed_ones_fail() -> None:
