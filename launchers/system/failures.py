@@ -113,6 +113,8 @@ _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass
 _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 _GENERAL = frozenset({"exception", "recipe-or-plugin"})
 """Verdicts by the type of an exception, whose text is of no known cause."""
+_BY_WORDS = frozenset({"recipe-or-plugin", "tensors-differ", "dataset-rows", "dataset-not-json"})
+"""Verdicts by general words: where the exception was raised tells more."""
 _OUTSIDE = _ABORTING | {FailureClass.STORAGE}
 _FILES = frozenset({FailureClass.STORAGE, FailureClass.HOST_MEMORY})
 _SYSTEM = _OUTSIDE | {FailureClass.NETWORK, FailureClass.HANG}
@@ -181,7 +183,7 @@ def _rank(line: str) -> str:
 
 def _with_place(found: Verdict, text: str) -> Verdict:
     """Return the verdict by the code that raised the exception, if its words tell less."""
-    if found.id not in ("recipe-or-plugin", "dataset-rows", "dataset-not-json"):
+    if found.id not in _BY_WORDS:
         return found
     frames = text[text.rfind("Traceback (") + 1 :]
     id = next((id for id, pattern in PLACES if pattern.search(frames)), "")

@@ -27,7 +27,7 @@ CAUSES = (
     FailureRule(
         "node-limit",
         Exit.PREFLIGHT,
-        r"Too many open files|can't start new thread|Resource temporarily unavailable"
+        r"Too many open files|can't start new thread(?! at int)|Resource temporarily unavailable"
         r"|No file descriptors available|received 0 items of ancdata|inotify",
         "raise the limits of the container runtime (open files, processes)",
     ),
@@ -290,7 +290,7 @@ CAUSES = (
         r"|integrity check failed"
         r"|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
-        r"|download incomplete|urlopen error"
+        r"|download incomplete|urlopen error|_InactiveRpcError"
         r"|\b(?:HTTP|status|error) (?:Error|code):? ?(?:429|5\d\d)\b"
         r"|^(?:aiohttp|anyio|botocore|fsspec|http|httpcore|httpx|requests|urllib3)\.\S*"
         r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"

@@ -145,12 +145,13 @@ RULES = (
         "model-unsuitable",
         Exit.DATA,
         r"size mismatch for|loading state_dict|Unrecognized model in"
-        r"|does not recognize this architecture|does not appear to have|Unrecognized configuration"
+        r"|does not recognize this architecture|does not appear to have"
+        r"|Unrecognized (?:configuration|processing|image|video|feature)"
         r"|Tokenizer class .* does not exist|no file named .*(?:model|pytorch|safetensors)"
         r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
-        r"|Unexpected key\(s\)|Can't load (?:tokenizer|the configuration|config|feature)"
+        r"|Unexpected key\(s\)|Can't load (?:the )?(?:tokenizer|config|feature|image|video|proc)"
         r"|jinja2\.exceptions\.(?!TemplateError)|not a valid JSON file|chat_template is not set"
-        r"|backend tokenizer|Tiktoken failed"
+        r"|backend tokenizer|Tiktoken failed|Error parsing line b|Error while init\w+ (?:BPE|Uni|Word)"
         r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
         "use a model that ms-swift supports, with all of its files",
         kind=FailureClass.MODEL,
@@ -228,7 +229,9 @@ RULES = (
         r"|Arrow(?:Key|Capacity|Index)Error|[Ii]mage (?:features and image )?tokens do(?:es)? not"
         r"|Mismatch in `\w+` token count|writer_batch_size|Dataset scripts are no longer"
         r"|convert pandas DataFrame|surrogates not allowed|string class label"
-        r"|Could not infer dtype of|must be real number, not|int too large to convert",
+        r"|(?:^|: )(?:av\.error|soundfile|decord|torchcodec|audioread)\.\w|aspect ratio must be"
+        r"|must be larger than factor|Could not infer dtype of|must be real number, not"
+        r"|int too large to convert",
         "correct the rows of the dataset (recipe.dataset), or recipe.args.columns",
         early=True,
     ),
@@ -319,7 +322,9 @@ PLACES = (
     (
         "model-incomplete",
         re.compile(
-            r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$", re.M
+            r"configuration_utils.*__getattribute__$|, in (?:_?from_pretrained|\w*rope\w*)$"
+            r"|/(?:transformers/core_model_loading|mcore_bridge/(?:bridge|utils)/\w+)\.py\", line",
+            re.M,
         ),
     ),
     (
