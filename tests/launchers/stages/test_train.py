@@ -149,7 +149,10 @@ def test_an_end_without_a_sign_of_a_peer_is_reported_in_seconds(
     assert SIGNLESS_SECONDS < 5
 
 
-def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_path: Path) -> None:
+def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchers.stages.train.SIGNLESS_SECONDS", 0.01)
     ranks = logs(tmp_path, "")
     ranks.with_suffix(".log").write_text(
         "[default0]:RuntimeError: caught\n"
@@ -157,7 +160,7 @@ def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_p
     )
     peers = PeerMonitor()
     lost = PeerLoss(who="rank 3", cause="out of disk")
-    threading.Timer(SIGNLESS_SECONDS + 1.0, peers.record_loss, (lost,)).start()
+    threading.Timer(0.5, peers.record_loss, (lost,)).start()
     assert _failure(ranks, peers, started=True, code=1).cause == "rank 3 ended: out of disk"
 
 
@@ -172,6 +175,7 @@ def test_a_workspace_that_does_not_answer_is_no_error_of_the_user(
         return log.read_text()
 
     monkeypatch.setattr(training_end, "end_of", read)
+    monkeypatch.setattr(training_end, "LOOKUP_SECONDS", 0.1)
     ranks = logs(tmp_path, "ValueError: wrong", "")
     error = _failure(ranks / "a" / "b" if is_away else ranks, PeerMonitor(), started=False, code=1)
     assert (error.code, error.failure_class) == (Exit.IO, FailureClass.STORAGE)

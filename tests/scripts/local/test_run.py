@@ -47,6 +47,7 @@ def test_the_charts_command_unpacks_its_archive_and_becomes_the_launcher(tmp_pat
     script = """
         import os, signal, sys, pathlib, time
         from launchers.sub import NAME
+        assert signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]) == {signal.SIGTERM}
         if os.environ["JOB_COMPLETION_INDEX"] == "0":
             time.sleep(60)  # the pod that fails first ends the others
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
