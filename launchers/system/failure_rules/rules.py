@@ -151,7 +151,7 @@ RULES = (
         r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
         r"|Unexpected key\(s\)|Can't load (?:the )?(?:tokenizer|config|feature|image|video|proc)"
         r"|jinja2\.exceptions\.(?!TemplateError)|not a valid JSON file|chat_template is not set"
-        r"|backend tokenizer|Tiktoken failed|Error parsing line b|Error while init\w+ (?:BPE|Uni|Word)"
+        r"|backend tokenizer|Tiktoken failed|Error parsing line b|while initializing (?:BPE|U|W)"
         r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
         "use a model that ms-swift supports, with all of its files",
         kind=FailureClass.MODEL,
