@@ -16,8 +16,6 @@ STEEP = 30.0
 """Largest over median from which a positive series is drawn on a logarithmic axis."""
 FLAT = 1e-9
 """Range over the largest value up to which a series is drawn as constant."""
-NEAR = 1.6
-"""Distance in the viewBox below which a line hides another; the width of a line."""
 ALONE = 60
 """Number of points up to which each is marked in an evaluation's series."""
 
@@ -98,7 +96,7 @@ def draw(drawing: Drawing, names: Sequence[str]) -> Html:
         [_resume(scale, step) for step in drawing.resumes],
         [_rule(scale, line.label, line.value) for line in drawing.lines],
         [_band(scale, each, len(names)) for each in drawing.series if each.points.is_reduced],
-        [_line(scale, each, len(names), is_over=is_over(drawing, each)) for each in drawing.series],
+        [_line(scale, each, len(names)) for each in drawing.series],
         tag("g", class_="cursor", aria_hidden="true"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
@@ -186,25 +184,7 @@ def _rule(scale: Axes, name: str, value: float) -> Html:
     )
 
 
-def is_over(drawing: Drawing, series: Series) -> bool:
-    """Return whether a series hides that of an earlier run: it is drawn with gaps."""
-    scale = axes(drawing)
-    before = (e for e in drawing.series if e.part == series.part and e.run < series.run)
-    return any(_coincide(scale, each, series) for each in before)
-
-
-def _coincide(scale: Axes, one: Series, other: Series) -> bool:
-    """Return whether most points of two series at the same steps lie on each other."""
-    known = dict(zip(one.points.steps, one.points.means, strict=True))
-    apart = [
-        abs(scale.top(known[step]) - scale.top(mean))
-        for step, mean in zip(other.points.steps, other.points.means, strict=True)
-        if step in known
-    ]
-    return bool(apart) and sum(each < NEAR for each in apart) > len(apart) / 2
-
-
-def _line(scale: Axes, series: Series, runs: int, *, is_over: bool) -> Html:
+def _line(scale: Axes, series: Series, runs: int) -> Html:
     points = list(zip(series.points.steps, series.points.means, strict=True))
     marks: list[Html] = []
     if series.is_evaluation and len(points) <= ALONE or len(points) == 1:
@@ -212,9 +192,8 @@ def _line(scale: Axes, series: Series, runs: int, *, is_over: bool) -> Html:
             tag("circle", cx=_n(scale.left(step)), cy=_n(scale.top(value)), r=3)
             for step, value in points
         ]
-    over = " over" if is_over and runs > 1 else ""
     shape = tag("path", d=_path(scale, points))
-    return tag("g", shape, marks, class_=f"line {style(series, runs)}{over}")
+    return tag("g", shape, marks, class_=f"line {style(series, runs)}")
 
 
 def _band(scale: Axes, series: Series, runs: int) -> Html:

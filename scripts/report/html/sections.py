@@ -53,14 +53,12 @@ def all_curves(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:
         return None
     missing = curves.absent(runs)
     resumed = any(each.resumes for each in found)
-    over = any(chart.is_over(each, series) for each in found for series in each.series)
     reduced = any(series.points.is_reduced for each in found for series in each.series)
     notes = [
         "▾ marks the first step of a later attempt. " if resumed else None,
         "A line is the mean of consecutive steps, the band their minimum and maximum. "
         if reduced
         else None,
-        "Where runs coincide, the later one is dashed. " if over else None,
         f"Not recorded: {', '.join(map(in_sentence, missing))}. " if missing else None,
     ]
     return tag(

@@ -115,24 +115,6 @@ def test_a_number_of_before_the_last_steps_does_not_shorten_the_time(
     assert timeline.effective(RunRecord(name="n", place="p")) is None
 
 
-def test_a_line_that_would_hide_another_run_is_dashed(tmp_path: Path) -> None:
-    one = reading.read(plant(tmp_path / "one"))
-    points = one.curves["grad_norm"]
-    shifted = replace(points, means=tuple(2 * each for each in points.means))
-    other = replace(one, curves={**one.curves, "grad_norm": shifted})
-    drawn = {each.chart.id: each for each in curves.drawings([one, other])}
-
-    def over(id: str) -> list[bool]:
-        return [chart.is_over(drawn[id], each) for each in drawn[id].series]
-
-    assert over("gradient") == [False, False]
-    assert over("mfu") == [False, True]
-    assert over("loss") == [False, False, True, True]
-    assert str(chart.draw(drawn["mfu"], ["a", "b"])).count('class="line c1 over"') == 1
-    assert "the later one is dashed" in command.render([one, other])
-    assert "the later one is dashed" not in command.render([one])
-
-
 def test_units_are_those_of_what_is_shown(run: RunRecord) -> None:
     def shown(*runs: RunRecord) -> set[str]:
         return {each.chart.unit for each in curves.drawings(runs) if each.chart.id == "speed"}
