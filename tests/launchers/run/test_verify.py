@@ -17,6 +17,7 @@ from launchers.evaluation import evaluations
 from launchers.evaluation.evaluations import Evaluation
 from launchers.exits import Exit
 from launchers.metrics import writer
+from launchers.run.verify import CLOCK_SKEW_SECONDS
 from tests.launchers.pods import PAIR, Pods, end
 from tests.launchers.run.test_signals import read_until
 
@@ -94,7 +95,7 @@ def test_it_waits_for_the_end(pods: Pods) -> None:
 
 def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
     pods.ended()
-    time.sleep(3)  # a little more than what the clocks may differ by
+    time.sleep(CLOCK_SKEW_SECONDS + 0.1)
     install(pods, time.time())
     verify(pods, Exit.UNAVAILABLE)
     pods.ended()
