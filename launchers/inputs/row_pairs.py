@@ -327,7 +327,7 @@ def _faults(chosen: Side, rejected: Side, reader: Reader) -> Iterable[tuple[str,
         yield "dataset-prompt-twice", "answers that begin with the prompt"
     elif any(map(_MARKERS.search, (chosen.prompt, chosen.answer, rejected.answer))):
         yield "dataset-markers", "a template's markers in its texts"
-    elif AS_TEXT.match(chosen.asked[-1][1]):
+    elif any(map(AS_TEXT.match, (chosen.asked[-1][1], chosen.answer, rejected.answer))):
         yield "dataset-markers", "turns as one text"
     elif any(map(_is_joined, pair)):
         yield "dataset-turns-joined", "turns of one role in a row, which ms-swift joins in one word"

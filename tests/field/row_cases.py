@@ -174,6 +174,11 @@ READ = (
         lambda n: {"query": json.dumps(talk(n, "")[:1]), "response": "a", "rejected_response": "b"},
     ),
     (
+        "turns as one text in place of an answer",
+        "warned dataset-markers",
+        lambda n: pair(n, rejected_response=json.dumps([turn("assistant", bad(n))])),
+    ),
+    (
         "two turns of the user in one word",
         "warned dataset-turns-joined",
         lambda n: pair(n, messages=[turn("user", "hi"), *talk(n, good(n))]),
