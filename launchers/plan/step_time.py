@@ -35,15 +35,16 @@ class Pace:
     """Host seconds to launch one pass, concurrent with the GPU. Not fitted: no run of today's
     program was limited by it, and LoRA on one H200 took 5.2 ms (bench-1gpu-lora-table)."""
     near: float = 0.11
-    """Largest logarithm of predicted over measured where today's program was measured (``_band``),
-    each visit predicted by a fit of the others."""
+    """Largest logarithm of predicted over measured of today's program, each visit predicted by a
+    fit of the others: for jobs like those that were measured (``_band``)."""
     spread: float = 0.21
     """Standard deviation of that logarithm over all rows, for everything else."""
 
 
 PACE = Pace()
-MEASURED = ("h100-80g", "h200")
-"""GPU models that today's program was measured on."""
+MEASURED, MEASURED_GPUS = ("h100-80g", "h200"), 4
+"""GPU models and number of GPUs that steps were measured on: today's program on one and two, an
+earlier one on four."""
 PRODUCTS = 0.80
 """Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
 of H200 (tests/bench/notes/preflight.md)."""
@@ -165,8 +166,9 @@ def predict(
 def _band(model: ModelConfig, training: Training, gpu: GpuModel, pace: Pace) -> float:
     """Return the error of a prediction, as a logarithm."""
     layout = training.layout
-    plain = layout.nodes == 1 and layout.dp == layout.world and not training.offloads
-    near = plain and model.is_moe and gpu.name in MEASURED and not training.host_waits
+    host = layout.nodes == 1 and layout.world <= MEASURED_GPUS and gpu.name in MEASURED
+    plain = layout.dp == layout.world and model.is_moe
+    near = host and plain and not training.offloads and not training.host_waits
     return pace.near if near else pace.spread
 
 

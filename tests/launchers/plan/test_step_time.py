@@ -242,7 +242,8 @@ ONE_HOST: dict[str, Any] = {"nodes": 1, "gpus_per_node": 4, "ep": 4}
     [
         ({}, {}, "h200", PACE.near),
         ({}, {"tuner": "lora", "reference": False}, "h100-80g", PACE.near),
-        ({"nodes": 2}, {}, "h200", PACE.spread),
+        ({"nodes": 2, "gpus_per_node": 2}, {}, "h200", PACE.spread),
+        ({"gpus_per_node": 8}, {}, "h200", PACE.spread),
         ({"tp": 2}, {}, "h200", PACE.spread),
         ({}, {"optimizer_offload": 0.5}, "h200", PACE.spread),
         ({}, {"host_waits": True}, "h200", PACE.spread),
