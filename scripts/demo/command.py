@@ -61,7 +61,6 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
         pairs_per_step=pairs_per_step(),
         phases=phases,
     )
-    report.write(shown, folder)
     console.print(report.phase_table(shown), report.table(shown))
     console.print(f"checkpoint  {work.export}", soft_wrap=True)
     page = folder / "report.html"

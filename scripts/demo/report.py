@@ -1,4 +1,4 @@
-"""The result of the demo: tables and a JSON file."""
+"""The result of the demo as tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -81,15 +81,3 @@ def phase_table(report: Report) -> Table:
     for name, (seconds, state) in report.phases.items():
         shown.add_row(name, f"{seconds:.1f}", state)
     return shown
-
-
-def write(report: Report, folder: Path) -> None:
-    """Write the JSON file."""
-    fields = {
-        **report.score.__dict__,
-        "steps": report.steps[-1].number,
-        "loss": report.steps[-1].row["loss"],
-        "tokens_per_second": report.tokens_per_second,
-        "seconds": {name: seconds for name, (seconds, _) in report.phases.items()},
-    }
-    (folder / "demo.json").write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from launchers.metrics.trainer_log import Step
-from scripts.demo.report import Report, Score, phase_table, read_phases, table, write
+from scripts.demo.report import Report, Score, phase_table, read_phases, table
 
 SCORE = Score(
     pairs=800,
@@ -50,12 +50,6 @@ def test_the_table_shows_before_and_after_and_every_phase() -> None:
         assert figure in text
     assert "up to date" in text
     assert "skipped: SKIP_CONVERT=1" in text
-
-
-def test_the_figures_are_kept(tmp_path: Path) -> None:
-    write(REPORT, tmp_path)
-    kept = json.loads((tmp_path / "demo.json").read_text())
-    assert (kept["accuracy_after"], kept["steps"]) == (0.975, 100)
 
 
 def test_the_phases_are_the_launchers_stages_in_their_order(tmp_path: Path) -> None:

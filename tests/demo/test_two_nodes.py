@@ -79,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(700)
 def test_two_nodes_learn_the_preference(folder: Path) -> None:
-    figures = json.loads((folder / "demo.json").read_text())
+    figures = json.loads((folder / "score.json").read_text())["score"]
     assert figures["accuracy_before"] < 0.6
     assert figures["accuracy_after"] >= 0.95
     assert figures["margin_after"] > 1
@@ -145,7 +145,7 @@ def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     done = states(home)
     assert {done[name] for name in ("clone", "download", "train")} == {"up to date"}
     assert output.count("up to date") >= 5
-    assert json.loads((folder / "demo.json").read_text())["accuracy_after"] >= 0.95
+    assert json.loads((folder / "score.json").read_text())["score"]["accuracy_after"] >= 0.95
 
 
 def test_the_notebook_runs_on_the_demo(
