@@ -91,9 +91,6 @@ def template(
     """Render the chart, with more flags of ``helm template``.
 
     By the renderer as far as it can, or by ``helm``; ``is_cached``: the chart does not change.
-
-    Raises:
-        Refused: with Helm's message.
     """
     given = values if isinstance(values, str) else json.dumps(values)
     act = _template if is_cached else _template.__wrapped__
@@ -177,11 +174,7 @@ def layers(file: Path) -> list[str]:
 def template_file(
     file: Path, *, name: str = "", helm: str | None = None, chart: Path = CHART
 ) -> list[Document]:
-    """Render the text of a values file, since YAML parsers differ (5e-6).
-
-    Raises:
-        Refused: with Helm's message.
-    """
+    """Render the text of a values file, since YAML parsers differ (5e-6)."""
     return objects(text_of(file, name or file.stem, helm, chart))
 
 

@@ -35,7 +35,7 @@ class Api:
     _held: threading.local = field(default_factory=threading.local)
 
     def path(self, kind: str, namespace: str) -> str:
-        """Return the path of the objects of a kind, which has any of the names that kubectl takes."""
+        """Return the path of the objects of a kind, by any of the names that kubectl takes."""
         if kind not in self._paths:
             for root in ("/apis", "/api"):  # core objects take precedence
                 self._discover(root)

@@ -218,12 +218,7 @@ class World:
         stop: StopOnRequest | None = None,
         agreement: StopAgreement | None = None,
     ) -> bool:
-        """Let time pass; return whether the run or this start has ended without a save.
-
-        Raises:
-            Crash: all pods are gone.
-            Failure: the training processes have failed.
-        """
+        """Let time pass; return whether the run or this start has ended without a save."""
         until, beat = self.clock.now + seconds, self.clock.now
         while self.clock.now < until:
             self.clock.now = min(until, self.clock.now + TICK)

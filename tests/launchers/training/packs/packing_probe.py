@@ -169,11 +169,7 @@ def faults() -> list[str]:
 
 
 def spawned() -> list[str]:
-    """Pack as a rank with CUDA does, where ms-swift spawns a worker; return what is wrong.
-
-    Raises:
-        RuntimeError: a process is started.
-    """
+    """Pack as a rank with CUDA does, where ms-swift spawns a worker; return what is wrong."""
     import multiprocessing
 
     import swift.dataset.packing as datasets
