@@ -54,16 +54,20 @@ _MAPS = (
     {"rejected": "rejected_response"},
     {"chosen_response": "response"},
     {"chosen": "response"},
+    {"chosen": "messages", "rejected": "rejected_response"},
+    {"response_j": "response", "response_k": "rejected_response"},
     {"conversations": "messages", "rejected": "rejected_response"},
 )
 _BETTER, _WORSE = (
-    re.compile(rf"(?:^|_)(?:{words})(?:_|$)", re.IGNORECASE)
+    re.compile(rf"(?:^|[\W_])(?:{words})(?:[\W_]|$)", re.IGNORECASE)
     for words in (
         "chosen|accepted|preferred|win|winner|winning|better|best|pos|positive|good",
         "rejected|reject|dispreferred|non_preferred|lose|loser|losing|worse|worst|neg|negative|bad",
     )
 )
 """Words in the names of columns with answers."""
+_NUMBERED = re.compile(r"(.*?)_?([0-9ABab])")
+"""Columns of answers that another column compares: HelpSteer, PKU-SafeRLHF, arenas."""
 _JOINS = (
     "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
     "recipe.args.external_plugins; or use messages and rejected_response"
@@ -96,9 +100,30 @@ def remedy(rows: Sequence[Mapping[str, Any]]) -> str:
             return f"make {name} a text or a list of turns: it is {is_what}"
     if all(isinstance(row.get(name), str | list) for name in ("chosen", "rejected")):
         return _JOINS if {*QUERIES, *TALKS} & {*row} else _BARE
+    if compared := _compared(row):
+        return f"write the better of {compared} as chosen, the other as rejected, and the prompt"
     if "label" in row:
         return f"set recipe.args.rlhf_type: kto for answers with a label; or {_OTHER}"
     return _OTHER
+
+
+def _compared(row: Mapping[str, Any]) -> str:
+    """Return the two or more answers of a row that only a number or a rank tells apart.
+
+    >>> _compared({"answer_0": "a", "answer_1": "b"}), _compared({"ranked": [{"a": 1}, {"a": 2}]})
+    ('answer_0 and answer_1', 'the maps in ranked')
+    """
+    found = {n: m[1] for n, v in row.items() if v and (m := _NUMBERED.fullmatch(n))}
+    stems = [*found.values()]
+    for name, value in row.items():
+        if stems.count(stem := found.get(name, "")) == 2 and isinstance(value, str | list):
+            return " and ".join(each for each in found if found[each] == stem)
+        maps = value if isinstance(value, list) else []
+        if len(maps) > 1 and all(
+            isinstance(v, Mapping) and not {"role", "from"} & {*v} for v in maps
+        ):
+            return f"the maps in {name}"
+    return ""
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:

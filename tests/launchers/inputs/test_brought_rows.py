@@ -72,6 +72,15 @@ def test_an_answer_in_a_column_of_another_name_is_named(tmp_path: Path, name: st
         ({"query": "q", "Good": "a", "bad": "b"}, {"Good": "response", "bad": RESPONSE}),
         ({"question": "q", "response": "a", "y_neg": "b", "neg_score": 1}, {"y_neg": RESPONSE}),
         ({"conversations": TALK, "worse_talk": WORSE}, {"worse_talk": TALKS}),
+        ({"chosen": TALK, "rejected": "b"}, {"chosen": "messages", "rejected": RESPONSE}),
+        (
+            {"question": "q", "response_j": "a", "response_k": "b"},
+            {"response_j": "response", "response_k": RESPONSE},
+        ),
+        (
+            {"query": "q", "good.text": "a", "bad.text": "b"},
+            {"good.text": "response", "bad.text": RESPONSE},
+        ),
         (
             {"preferred": TALK, "dispreferred": WORSE},
             {"preferred": "messages", "dispreferred": TALKS},
@@ -96,6 +105,10 @@ def test_columns_whose_names_tell_the_answers_are_named(
     [
         ({"prompt": "q", "completion": "a", "label": True}, "recipe.args.rlhf_type: kto"),
         ({"chosen": "a", "rejected": "b"}, "add the prompt as a column query"),
+        ({"prompt": "q", "response_0": "a", "response_1": "b", "better": 1}, "response_0 and resp"),
+        ({"history": "q", "human_ref_A": "a", "human_ref_B": "b", "labels": 1}, "human_ref_A and"),
+        ({"conversation_a": TALK, "conversation_b": WORSE, "winner": "a"}, "conversation_a and"),
+        ({"prompt": "q", "answers": [{"answer": "a"}, {"answer": "b"}]}, "the maps in answers"),
         ({"prompt": ["q"], "chosen": ["a"], "rejected": ["b"]}, "first entry a text"),
         (
             {"question": "q", "image": "no.png", "chosen": "a", "rejected": "b"},
@@ -107,7 +120,7 @@ def test_columns_whose_names_tell_the_answers_are_named(
 def test_rows_of_another_form_are_refused_with_what_to_write(
     tmp_path: Path, row: dict[str, Any], says: str
 ) -> None:
-    assert says in refusal(tmp_path / "a.jsonl", lines(row))
+    assert says in refusal(tmp_path / "a.jsonl", lines(row, row))
 
 
 @pytest.mark.parametrize("part", [{"image_url": {"url": "https://a/b.png"}}, {"image_url": None}])

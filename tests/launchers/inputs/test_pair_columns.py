@@ -27,7 +27,6 @@ ALPACA = {"system": "s", "instruction": "q", "input": "x", "chosen": "good", "re
     [
         EXPLICIT,
         {**EXPLICIT, "prompt": "q"},
-        {**WHOLE, "rejected": [BAD]},
         {**WHOLE, "system": "s"},
         {**TEXTS, "prompt": [ASKED]},
     ],
@@ -55,6 +54,7 @@ def test_rows_without_a_column_of_the_prompt_are_told_to_name_one(row: dict[str,
         (ALPACA, "{chosen: response, rejected: rejected_response}"),
         (WHOLE, "{chosen: messages, rejected: rejected_messages}"),
         (SHARED, "{chosen: messages, rejected: rejected_messages}"),
+        ({**WHOLE, "rejected": [BAD]}, "{chosen: messages, rejected: rejected_response}"),
         ({**WHOLE, "messages": [ASKED, GOOD]}, "{rejected: rejected_messages}"),
         (
             {**TEXTS, "question": "other"},
