@@ -12,6 +12,7 @@ from launchers.plan import activations
 from launchers.plan.layout import Layout
 from launchers.plan.memory import (
     BUFFER_SPARE,
+    CHUNK,
     FIT,
     PROCESS,
     SHARD_FILE,
@@ -19,6 +20,7 @@ from launchers.plan.memory import (
     STANDBY,
     Host,
     host,
+    optimizer_passing,
     predict,
 )
 from launchers.plan.model_config import ModelConfig
@@ -60,7 +62,31 @@ def jobs(draw: st.DrawFn) -> Drawn:
     return MOE if moe else DENSE, training
 
 
-def test_one_gpu_holds_two_four_and_twelve_bytes_of_each_parameter() -> None:
+AWARE: dict[str, Any] = {"precision_aware": True, "main_grads_dtype": "bf16"}
+NARROW = {**AWARE, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "fp8"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "dense", "passing"),
+    [
+        ({"optimizer": "sgd"}, 1, 4 * 3),
+        ({}, 1, 0),
+        ({"main_grads_dtype": "bf16"}, 1, 4 * 3),
+        ({**AWARE, "optimizer_offload": 0.25}, 1, 0.75 * 4 * 3),
+        (AWARE, 1, 0),
+        ({**AWARE, "exp_avg_dtype": "bf16"}, 1, 4 * 2),
+        (NARROW, 1, 8 * 2),
+        (NARROW, CHUNK + 1, 8 * CHUNK),
+        ({**NARROW, "chunked_step": False}, CHUNK + 1, 8 * (CHUNK + 1)),
+    ],
+)
+def test_the_copies_of_an_optimizer_step(
+    fields: dict[str, Any], dense: int, passing: float
+) -> None:
+    assert optimizer_passing(job(**fields), dense, 2) == passing
+
+
+def test_one_gpu_holds_two_four_and_twelve_passingof_each_parameter() -> None:
     memory = predict(DENSE, job())
     gib = DENSE.parameters / GIB
     assert memory.weights == memory.reference == 2 * gib
@@ -233,7 +259,7 @@ def test_a_save_copies_weights_and_optimizer_once_however_experts_are_spread(ep:
     assert found.at_save == 8 * PROCESS + found.save
 
 
-def test_a_save_copies_eight_bytes_of_each_parameter_with_short_state() -> None:
+def test_a_save_copies_eight_passingof_each_parameter_with_short_state() -> None:
     found, _ = node(precision_aware=True, exp_avg_dtype="bf16", exp_avg_sq_dtype="bf16")
     assert found.save == pytest.approx(8 * BUFFER_SPARE * MOE.parameters)
 
