@@ -78,19 +78,21 @@ def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path)
     assert reported == [1, 2, 3]
 
 
-def test_an_error_costs_its_rows_and_is_said_once(
+def test_a_disk_that_fails_costs_its_rows_and_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (tmp_path / "w").write_text("")  # no folder
+
     def finish(step: int) -> Row:
-        if step < 3:
-            raise OSError("the disk is full")
+        if step == 3:
+            (tmp_path / "w").unlink()
         return row(step)
 
-    writer = Writer(tmp_path / "metrics.jsonl", finish)
+    writer = Writer(tmp_path / "w" / "metrics.jsonl", finish)
     for step in (1, 2, 3):
         writer.put(step)
     writer.close()
-    assert [each.step for each in reader.read(tmp_path / "metrics.jsonl", Row)] == [3]
+    assert [each.step for each in reader.read(tmp_path / "w" / "metrics.jsonl", Row)] == [3]
     assert caplog.text.count("metrics not written") == 1
 
 
