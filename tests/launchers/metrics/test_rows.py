@@ -84,15 +84,15 @@ def test_a_disk_that_fails_costs_its_rows_and_is_said_once(
     (tmp_path / "w").write_text("")  # no folder
 
     def finish(step: int) -> Row:
-        if step == 3:
+        if step == 4:
             (tmp_path / "w").unlink()
         return row(step)
 
     writer = Writer(tmp_path / "w" / "metrics.jsonl", finish)
-    for step in (1, 2, 3):
+    for step in (1, 2, 3, 4):
         writer.put(step)
     writer.close()
-    assert [each.step for each in reader.read(tmp_path / "w" / "metrics.jsonl", Row)] == [3]
+    assert [each.step for each in reader.read(tmp_path / "w" / "metrics.jsonl", Row)] == [4]
     assert caplog.text.count("metrics not written") == 1
 
 
