@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from launchers import PACKAGE
 from launchers.exits import Exit
-from scripts.helm import ROOT
-from tests.launchers import warm
 
 LOG = {"path": "/w/a", "offset": 0, "tail": None, "pattern": None}
 LOG |= {"limit": 10, "seconds": 1, "last": False}
@@ -18,9 +17,8 @@ SMALL = json.dumps({"limit": 10, "cut": 0, "patterns": [r".*\.json"]})
 
 
 def said(*words: str, **env: str) -> tuple[int, str, str]:
-    inside = {**os.environ, "PYTHONPATH": str(ROOT), **env}
-    command = [str(warm.launcher(str(ROOT))), "-m", "launchers", *words]
-    done = subprocess.run(command, cwd=ROOT, env=inside, capture_output=True, text=True)
+    command, inside = [sys.executable, "-m", "launchers", *words], {**os.environ, **env}
+    done = subprocess.run(command, cwd=PACKAGE.parent, env=inside, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -63,7 +61,7 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path: Path) -> None:
 def test_a_reader_loads_nothing_that_runs_a_run() -> None:
     """It starts in a pod that trains, and in a reader pod with little processor time."""
     words = [sys.executable, "-c", "import sys, launchers.state.command; print(*sys.modules)"]
-    loaded = set(subprocess.check_output(words, cwd=ROOT, text=True).split())
+    loaded = set(subprocess.check_output(words, cwd=PACKAGE.parent, text=True).split())
     assert "launchers.state.document" in loaded
     packages = {name.split(".")[1] for name in loaded if name.count(".") == 2}
     assert not packages & {"run", "preflight", "hub", "inputs", "flags", "upstream", "training"}
