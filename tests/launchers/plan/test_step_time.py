@@ -259,6 +259,12 @@ def test_the_band_is_narrow_where_todays_program_was_measured(
     assert math.log(step.step_seconds / step.low) == pytest.approx(error)
 
 
+def test_the_band_of_a_dense_model_is_wide() -> None:
+    training = job(Layout(nodes=1, gpus_per_node=4))
+    step = predict(load_model_config("Qwen3-4B"), training, GPU_MODELS["h200"], IB, 1024)
+    assert math.log(step.high / step.step_seconds) == pytest.approx(PACE.spread)
+
+
 def test_a_host_that_waits_in_every_layer_adds_its_time_to_the_gpus() -> None:
     long, alone = waited(32768, host_waits=True)
     assert long - alone == pytest.approx(PACE.idle * 128 / 2 * 48 * 5)
