@@ -65,6 +65,9 @@ def check_installed(needed: str) -> None:
     """Check that an image's own launcher has the version that the chart needs.
 
     ``needed``: the chart's version; empty where the chart brings the launcher.
+
+    Raises:
+        LaunchError: CONFIG, naming both versions.
     """
     if needed and (found := _installed()) != of_wheel(needed):
         raise LaunchError(

@@ -144,6 +144,9 @@ def build(root: Path = ROOT) -> bool:
 
     Returns:
         Whether they were written.
+
+    Raises:
+        OSError: the chart's folder is not writable.
     """
     chart = root / "chart"
     files = sources(root / "launchers")

@@ -25,7 +25,11 @@ INSTALL = "run `make setup` in the checkout, or install Helm >= 3.17"
 
 
 def find_helm() -> Path:
-    """Return the checkout's own Helm, or the one on PATH."""
+    """Return the checkout's own Helm, or the one on PATH.
+
+    Raises:
+        Problem: there is none, or it is older than 3.17.
+    """
     own = ROOT / ".tools" / "bin" / "helm"
     found = own if own.exists() else Path(shutil.which("helm") or "")
     if not found.name:
@@ -49,12 +53,20 @@ def options(files: Sequence[Path], sets: Sequence[str]) -> list[str]:
 
 
 def run_helm(command: Sequence[str]) -> str:
-    """Run a command of Helm, and return what it prints."""
+    """Run a command of Helm, and return what it prints.
+
+    Raises:
+        Problem: it failed.
+    """
     return output_of(command, f"helm {command[1]} failed:\n")
 
 
 def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:
-    """Return the manifest, as YAML, of `helm install RELEASE chart -f ... --set ...`."""
+    """Return the manifest that `helm install RELEASE chart -f ... --set ...` would send, as YAML.
+
+    Raises:
+        Problem: the chart refuses the values; the message has a line for each mistake.
+    """
     with contextlib.suppress(OSError):  # a read-only checkout: the chart says what is missing
         archive.build(ROOT)
     for file in files:

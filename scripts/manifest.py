@@ -97,7 +97,11 @@ class JobSet:
 
     @property
     def gang(self) -> ReplicatedJob:
-        """Return the replicated job that trains."""
+        """Return the replicated job that trains.
+
+        Raises:
+            Problem: there is none of that name.
+        """
         for job in self.jobs:
             if job.name == GANG:
                 return job
@@ -156,12 +160,20 @@ class Release:
 
 
 def parse(text: str) -> JobSet:
-    """Return the JobSet of a rendered manifest."""
+    """Return the JobSet of a rendered manifest.
+
+    Raises:
+        Problem: the text is not YAML, or holds no JobSet or several.
+    """
     return parse_release(text).jobset
 
 
 def parse_release(text: str) -> Release:
-    """Return all objects of a rendered manifest."""
+    """Return all objects of a rendered manifest.
+
+    Raises:
+        Problem: the text is not YAML, or holds no JobSet or several.
+    """
     try:
         objects = tuple(item for item in yaml.load_all(text, LOADER) if isinstance(item, dict))
     except yaml.YAMLError as error:

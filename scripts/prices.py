@@ -53,6 +53,9 @@ def read(file: str | None = None) -> Prices:
     """Read the table; an empty one if there is none.
 
     ``file``: its path; by default that of the variable ``FILE``.
+
+    Raises:
+        Problem: it can't be read, is of another form, or names a GPU model that is not known.
     """
     path = os.environ.get(FILE, "") if file is None else file
     if not path:

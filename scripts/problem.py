@@ -36,7 +36,11 @@ def output_of(
     env: Mapping[str, str] | None = None,
     given: str | None = None,
 ) -> str:
-    """Run a program with ``given`` as its input, and return what it prints."""
+    """Run a program with ``given`` as its input, and return what it prints.
+
+    Raises:
+        Problem: ``failed`` and its stderr, if its exit code is not 0.
+    """
     done = subprocess.run(
         command, cwd=cwd, env=env, input=given, capture_output=True, text=True, check=False
     )

@@ -37,6 +37,9 @@ def parse_quantity(written: object) -> Decimal:
 
     >>> parse_quantity("480Gi") / 2**30, parse_quantity("500m"), parse_quantity(8)
     (Decimal('480'), Decimal('0.500'), Decimal('8'))
+
+    Raises:
+        Problem: it is not a Kubernetes quantity.
     """
     # Here, as hosts that only run `megatron-dpo local` lack the client.
     parse: Callable[[object], Decimal] = official_client.part("utils.quantity").parse_quantity
@@ -51,7 +54,11 @@ def parse_quantity(written: object) -> Decimal:
 
 
 def parse_amounts(written: Mapping[str, object] | None) -> dict[str, Decimal]:
-    """Return a resource list (name to quantity) as numbers."""
+    """Return a resource list (name to quantity) as numbers.
+
+    Raises:
+        Problem: one of them is not a Kubernetes quantity.
+    """
     return {name: parse_quantity(amount) for name, amount in (written or {}).items()}
 
 

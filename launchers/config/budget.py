@@ -30,7 +30,11 @@ class Budget:
 
 
 def from_env(env: Mapping[str, str]) -> Budget:
-    """Parse the environment: ``DPO_BUDGET_GPU_MINUTES=7230 DPO_BUDGET_BY=2026-12-01T08:00:00Z``."""
+    """Parse the environment: ``DPO_BUDGET_GPU_MINUTES=7230 DPO_BUDGET_BY=2026-12-01T08:00:00Z``.
+
+    Raises:
+        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
+    """
     minutes, by = (env.get(name, "") for name in SETTINGS)
     try:
         time = datetime.fromisoformat(by or "9999-01-01T00:00:00Z")

@@ -23,7 +23,11 @@ def required(env: Mapping[str, str], name: str, *others: str) -> str:
 
 
 def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1) -> int:
-    """Read a whole number."""
+    """Read a whole number.
+
+    Raises:
+        LaunchError: CONFIG when it is not a whole number or is below ``lowest``.
+    """
     text = env.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal()) or int(text) < lowest:
         raise LaunchError(
@@ -46,7 +50,11 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
 
 
 def is_one(env: Mapping[str, str], name: str) -> bool:
-    """Return whether a variable is 1 and not 0; unset or empty is 0."""
+    """Return whether a variable is 1 and not 0; unset or empty is 0.
+
+    Raises:
+        LaunchError: CONFIG for any other spelling.
+    """
     text = env.get(name, "") or "0"
     if text not in ("0", "1"):
         raise LaunchError(

@@ -24,7 +24,11 @@ RANKS = (
 
 
 def refuse(env: Mapping[str, str]) -> None:
-    """Refuse the first setting or rank variable that only ``envFrom`` can have set."""
+    """Refuse the first setting or rank variable that only ``envFrom`` can have set.
+
+    Raises:
+        LaunchError: CONFIG, naming the variable and its source, or all sources whose prefix fits.
+    """
     if not env.get(SOURCES):
         return
     own = frozenset(env.get(NAMES, "").split(","))

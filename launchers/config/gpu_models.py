@@ -81,7 +81,11 @@ GPU_MODELS: dict[str, GpuModel] = {gpu.name: gpu for gpu in _ALL}
 
 
 def by_name(name: str) -> GpuModel:
-    """Return a model by its name in the values."""
+    """Return a model by its name in the values.
+
+    Raises:
+        LaunchError: CONFIG, listing the known models.
+    """
     if name in GPU_MODELS:
         return GPU_MODELS[name]
     raise LaunchError(

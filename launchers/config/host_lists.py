@@ -54,6 +54,9 @@ def slurm_hosts(node_list: str) -> list[str]:
 
     >>> slurm_hosts("rack[1-2]n[1-2]-ib")
     ['rack1n1-ib', 'rack1n2-ib', 'rack2n1-ib', 'rack2n2-ib']
+
+    Raises:
+        LaunchError: CONFIG when the text is not a host list.
     """
     found: list[str] = []
     end = 0

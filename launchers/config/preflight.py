@@ -76,7 +76,11 @@ class Preflight:
 
 
 def from_env(env: Mapping[str, str]) -> Preflight:
-    """Parse the environment."""
+    """Parse the environment.
+
+    Raises:
+        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
+    """
     model = env.get("DPO_GPU_MODEL", "")
     return Preflight(
         skip=is_one(env, "SKIP_PREFLIGHT"),

@@ -194,7 +194,11 @@ class Recipe:
         return value if isinstance(value, str) else default
 
     def is_on(self, name: str, default: str = "false") -> bool:
-        """Return the value of a switch; an empty value counts as missing."""
+        """Return the value of a switch; an empty value counts as missing.
+
+        Raises:
+            LaunchError: CONFIG for a value that ms-swift's parser refuses.
+        """
         text = as_text(self.args.get(name, "")) or default
         value = switch(text)
         if value is None:

@@ -14,7 +14,12 @@ _OF_CHART = ("checkFlags",)
 
 
 def load(path: Path) -> Recipe:
-    """Read the recipe file."""
+    """Read the recipe file.
+
+    Raises:
+        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
+        ones.
+    """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:

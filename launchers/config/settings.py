@@ -200,7 +200,11 @@ class Settings:
 
 
 def from_env(env: Mapping[str, str]) -> Settings:
-    """Parse the environment."""
+    """Parse the environment.
+
+    Raises:
+        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
+    """
     env_from.refuse(env)
     _refuse_unknown(env)
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
@@ -322,7 +326,11 @@ def _absolute(name: str, text: str) -> Path:
 
 
 def refuse_contradictions(settings: Settings) -> None:
-    """Refuse settings that contradict each other."""
+    """Refuse settings that contradict each other.
+
+    Raises:
+        LaunchError: CONFIG, naming both.
+    """
     checks, trains = settings.stages.preflight, "train" not in settings.stages.skips
     if settings.launch.rehearse and not trains:
         raise LaunchError(

@@ -126,7 +126,11 @@ def parse_source(text: str, key: str) -> Source:
 
 
 def parse_datasets(dataset: Iterable[str]) -> dict[str, Source]:
-    """Return the sources of ``recipe.dataset`` by their keys, in order."""
+    """Return the sources of ``recipe.dataset`` by their keys, in order.
+
+    Raises:
+        LaunchError: CONFIG, as of ``parse_source``.
+    """
     named = ((f"recipe.dataset[{index}]", text) for index, text in enumerate(dataset))
     return {key: parse_source(text, key) for key, text in named}
 

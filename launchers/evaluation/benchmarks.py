@@ -49,6 +49,9 @@ def refuse_unknown(launch: Launch, env: Mapping[str, str]) -> None:
     """Refuse benchmarks before training that evalscope of this image does not have.
 
     Its names take up to a minute: a restart with the same image and benchmarks does not ask again.
+
+    Raises:
+        LaunchError: CONFIG.
     """
     tasks = Benchmarks.of(env).tasks
     if not tasks or launch.rehearse:

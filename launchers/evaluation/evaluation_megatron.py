@@ -35,7 +35,11 @@ each part, which costs at most a quarter of it."""
 
 
 def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
-    """Compute steps as upstream does, and the microbatches of an evaluation."""
+    """Compute steps as upstream does, and the microbatches of an evaluation.
+
+    Raises:
+        LaunchError: DATA for too few held-out rows.
+    """
     given = self.eval_iters
     _init_iters(self, train_dataset, val_dataset)
     if val_dataset is None or given == 0:

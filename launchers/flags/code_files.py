@@ -32,6 +32,9 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
     """Return those flags of a recipe that name files, with absolute paths.
 
     Relative paths start in ``clone``.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
     """
     found: dict[str, Value] = {}
     for flag in (*ALWAYS_FILES, *CONFIGS, *BY_SUFFIX, *DATASETS):
@@ -50,6 +53,9 @@ def verify(args: Mapping[str, Value], script: Sequence[str], clone: Path | None)
     """Verify that the clone has the files that flags name, and the script.
 
     ``script`` has its arguments, and is empty without one.
+
+    Raises:
+        LaunchError: INPUT_MISSING for a file that it does not have.
     """
     if clone is None:
         return
@@ -80,7 +86,11 @@ def _is_file(flag: str, word: str) -> bool:
 
 
 def in_clone(key: str, path: str, clone: Path | None) -> str:
-    """Return the absolute path of a file that a flag, or a key of the recipe, names."""
+    """Return the absolute path of a file that a flag, or a key of the recipe, names.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
+    """
     if Path(path).is_absolute():
         return path
     if clone is None:

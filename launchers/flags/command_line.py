@@ -94,7 +94,11 @@ def program(recipe: Recipe, swift: Path) -> Path:
 
 
 def script_command(recipe: Recipe, inputs: Inputs) -> list[str]:
-    """Return the command of backend ``script``: Python runs a ``.py``, bash any other file."""
+    """Return the command of backend ``script``: Python runs a ``.py``, bash any other file.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
+    """
     path = code_files.in_clone("recipe.script", recipe.script[0], inputs.clone)
     return [sys.executable if path.endswith(".py") else "bash", path, *recipe.script[1:]]
 

@@ -95,7 +95,11 @@ def read(packages: Mapping[str, Path]) -> Classes:
 
 
 def flags(classes: Classes, entry: str) -> dict[str, Default]:
-    """Collect the flags of one dataclass of ms-swift, inherited ones included."""
+    """Collect the flags of one dataclass of ms-swift, inherited ones included.
+
+    Raises:
+        LookupError: the class, or one that it inherits from, was not found.
+    """
     return {name: flag.default for name, flag in _collect(classes, entry).items()}
 
 

@@ -42,7 +42,11 @@ class Connection:
         self._sending = threading.Lock()
 
     def send(self, message: Message) -> None:
-        """Send one message."""
+        """Send one message.
+
+        Raises:
+            Closed: when the connection has ended.
+        """
         try:
             with self._sending:
                 self._sock.sendall(json.dumps(message).encode() + b"\n")

@@ -34,6 +34,9 @@ class Hang:
 def from_env(env: Mapping[str, str]) -> Hang:
     """Parse the environment: ``DPO_HANG_WATCHDOG=1 DPO_HANG_FLOORS=step=120,save=3600``.
 
+    Raises:
+        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
+
     >>> from_env({"DPO_HANG_FLOORS": "step=120"}).floors["step"], from_env({}).is_watched
     (120, True)
     """

@@ -34,7 +34,11 @@ _OTHER_WEIGHTS = (
 
 
 def client_for(source: Source, repo_type: RepoType) -> HubClient:
-    """Return the client for a source's hub."""
+    """Return the client for a source's hub.
+
+    Raises:
+        LaunchError: CONFIG if the client is not installed.
+    """
     return (HuggingFace if source.hub == "hf" else ModelScope)(source, repo_type)
 
 
@@ -100,6 +104,9 @@ def indexed(
     """Leave out the safetensors that a model's index does not name, such as a second copy.
 
     ``named`` are the index's files, relative to it; none: it is not an index, and all stay.
+
+    Raises:
+        LaunchError: DATA if the repository does not have all of them.
     """
     there = {_relative(file.path, source) for file in files}
     if missing := sorted(str(name) for name in named if name not in there):

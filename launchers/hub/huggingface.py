@@ -34,7 +34,11 @@ class HuggingFace:
     """One repository of the hub; honours HF_ENDPOINT, HF_TOKEN and the client's other variables."""
 
     def __init__(self, source: Source, repo_type: RepoType) -> None:
-        """Prepare the client; no request is sent."""
+        """Prepare the client; no request is sent.
+
+        Raises:
+            LaunchError: CONFIG if the client is not installed.
+        """
         self._source, self._repo_type = source, repo_type
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read at import
         try:

@@ -31,7 +31,11 @@ class ModelScope:
     """One repository of the hub; honours MODELSCOPE_ENDPOINT and MODELSCOPE_API_TOKEN."""
 
     def __init__(self, source: Source, repo_type: RepoType) -> None:
-        """Prepare the client; no request is sent."""
+        """Prepare the client; no request is sent.
+
+        Raises:
+            LaunchError: CONFIG if the client is not installed.
+        """
         self._source, self._repo_type = source, repo_type
         # the launcher has its own lock, and the client's needs flock on the shared cache
         os.environ.setdefault("MODELSCOPE_DOWNLOAD_FILE_LOCK", "false")

@@ -151,7 +151,11 @@ def _index(folder: Path, name: str, backend: str, file: str = INDEX) -> dict[str
 
 
 def document(path: Path, name: str, id: str, remedy: str) -> Any:
-    """Return the content of a JSON file of a model; None without such a file."""
+    """Return the content of a JSON file of a model; None without such a file.
+
+    Raises:
+        LaunchError: DATA, saying what the file is; IO if the storage does not answer.
+    """
     try:
         text = lookup.text(path)
         return None if text is None else json.loads(text)

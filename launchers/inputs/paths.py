@@ -26,7 +26,12 @@ CONVERTER = ("ms-swift", "mcore-bridge", "megatron-core", "transformers")
 
 
 def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
-    """Decide once where the run's inputs are, and whether the model is converted."""
+    """Decide once where the run's inputs are, and whether the model is converted.
+
+    Raises:
+        LaunchError: CONFIG for a source that cannot be parsed, or one inside a clone when the run
+            has no code.
+    """
     work = settings.launch.work
     clone = clone_path(settings.stages.code, work, skip="clone" in settings.stages.skips)
     model = sources.parse_source(recipe.model, "recipe.model")
@@ -55,6 +60,9 @@ def clone_path(code: Code, workspace: Workspace, *, skip: bool = False) -> Path 
         code: the training code.
         workspace: the run's workspace.
         skip: SKIP_CLONE=1: the shared clone, unless the run has one of its own.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     if not code.url:
         return None
@@ -87,7 +95,11 @@ def _conversion(settings: Settings, model: str) -> str:
 
 
 def importable(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment in which ``code.pythonPath`` is first to import from."""
+    """Return the environment with the clone's folders of ``code.pythonPath`` first to import from.
+
+    Raises:
+        LaunchError: CONFIG for a folder that is not one of the clone.
+    """
     code = settings.stages.code
     clone = clone_path(code, settings.launch.work, skip="clone" in settings.stages.skips)
     if not code.python_path:

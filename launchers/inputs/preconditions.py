@@ -211,7 +211,11 @@ def known_flags(recipe: Recipe) -> Known:
 
 
 def first_attempt_flags(launch: Launch, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
-    """Return the training flags of the first attempt."""
+    """Return the training flags of the first attempt.
+
+    Raises:
+        LaunchError: CONFIG for a flag that the launcher cannot put on a command line.
+    """
     return training_flags(
         recipe,
         inputs,
@@ -266,7 +270,11 @@ def check_model(
 
 
 def refuse(refusals: list[Refusal]) -> None:
-    """Refuse the run if there is any refusal."""
+    """Refuse the run if there is any refusal.
+
+    Raises:
+        LaunchError: CONFIG with all messages.
+    """
     if refusals:
         count = "" if len(refusals) == 1 else f" ({len(refusals)} mistakes)"
         raise LaunchError(

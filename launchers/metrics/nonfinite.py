@@ -28,6 +28,9 @@ class Zeros:
         An adapter that begins at zero has gradients too, so that a norm of exactly 0 in each of the
         first steps means that the loss does not depend on what is trained.
         ``norm`` is of all gradients before they are clipped, the same on all ranks.
+
+        Raises:
+            LaunchError: DATA, all were 0.
         """
         if self.steps < 0 or norm:
             self.steps = -1

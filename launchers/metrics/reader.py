@@ -61,7 +61,11 @@ def newest(lines: Iterable[str], kind: type[Kind]) -> list[Kind]:
 
 
 def read(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Return the newest row, or evaluation, of each step of a file; an empty list without one."""
+    """Return the newest row, or evaluation, of each step of a file; an empty list without one.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
 
     def ask() -> list[Kind]:
         with path.open(encoding="utf-8", errors="replace") as handle:

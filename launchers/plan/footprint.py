@@ -96,7 +96,11 @@ class Footprint:
 def predict_footprint(
     recipe: Recipe, training: Training, model: ModelConfig, *, convert: bool
 ) -> Footprint:
-    """Return the footprint of a run on the Megatron backend."""
+    """Return the footprint of a run on the Megatron backend.
+
+    Raises:
+        LaunchError: CONFIG, naming a flag that is not a number.
+    """
     weights = WEIGHT * model.parameters
     (written, state), once = _checkpoint(training, model), recipe.writes_safetensors_once
     in_background = recipe.saves_in_background
@@ -115,7 +119,11 @@ def predict_footprint(
 
 
 def save_every(recipe: Recipe) -> int | None:
-    """Return the steps between two checkpoints; None if they are saved by time or by epoch."""
+    """Return the steps between two checkpoints; None if they are saved by time or by epoch.
+
+    Raises:
+        LaunchError: CONFIG when ``save_steps`` is not a number.
+    """
     a = Arguments(args=recipe.args)
     if recipe.saves_by_time or a.word("save_strategy", "steps") == "epoch":
         return None
@@ -123,7 +131,11 @@ def save_every(recipe: Recipe) -> int | None:
 
 
 def kept(recipe: Recipe) -> int | None:
-    """Return the number of checkpoints that are kept; None for all."""
+    """Return the number of checkpoints that are kept; None for all.
+
+    Raises:
+        LaunchError: CONFIG when ``save_total_limit`` is not a number.
+    """
     given = Arguments(args=recipe.args).optional("save_total_limit")
     return KEPT_BY_TIME if given is None and recipe.saves_by_time else given
 

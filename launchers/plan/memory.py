@@ -83,6 +83,9 @@ def predict(model: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
     The job's layout must pass the rules.
+
+    Raises:
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     parts = list(shards(model, training.layout, head=training.head))
     stages = [_stage(model, training, shard, fit) for shard in parts]

@@ -44,6 +44,9 @@ def shards(model: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]
     """Yield the part of a rank of each stage.
 
     ``head``: the model ends in logits over the vocabulary, unlike reward models.
+
+    Raises:
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     before = 0
     for stage, layers in enumerate(layout.stage_layers(model.layers)):

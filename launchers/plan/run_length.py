@@ -215,6 +215,9 @@ def predict_run_length(recipe: Recipe, training: Training, data: Data | None) ->
     """Return the run's steps; None if neither the recipe nor the data determine them.
 
     ``swift/megatron/arguments/megatron_args.py`` ``init_iters``: epochs win over ``train_iters``.
+
+    Raises:
+        LaunchError: CONFIG, naming the flag that is not a number.
     """
     a = Arguments(args=recipe.args)
     if "num_train_epochs" in recipe.args:

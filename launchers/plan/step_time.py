@@ -129,6 +129,9 @@ def predict(
         s_eff: sum(L^2) / sum(L) of the sequences' lengths.
         tokens: mean tokens of a microbatch; 0: a full pack, or rows of ``max_length``.
         pace: fitted constants.
+
+    Raises:
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     tokens = tokens or activations.usual(training, model.positions)
     layout, local = training.layout, tokens / training.layout.cp

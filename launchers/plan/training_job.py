@@ -241,7 +241,11 @@ class Training:
 
 
 def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
-    """Parse a recipe of the Megatron backend."""
+    """Parse a recipe of the Megatron backend.
+
+    Raises:
+        LaunchError: CONFIG, naming the flag, or for the transformers backend.
+    """
     if recipe.backend != "megatron":
         raise LaunchError(
             Exit.CONFIG,

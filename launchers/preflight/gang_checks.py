@@ -46,7 +46,11 @@ class Answer:
 
 
 def answer_of(message: Message) -> Answer:
-    """Parse a rank's ``ready`` message, to which both sides have added the timestamps."""
+    """Parse a rank's ``ready`` message, to which both sides have added the timestamps.
+
+    Raises:
+        KeyError: it does not contain an answer.
+    """
     answer = message["preflight"]
     return Answer(
         name=str(message["name"]),

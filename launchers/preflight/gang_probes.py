@@ -57,7 +57,11 @@ class PortProbe:
     """Rank 0's side: listens on the master port and sends a nonce to each peer."""
 
     def __init__(self, port: int, word: str, ranks: int) -> None:
-        """Listen on all addresses."""
+        """Listen on all addresses.
+
+        Raises:
+            OSError: the port is in use.
+        """
         self._word = word.encode()
         self._server = server(port, backlog=ranks)
         self._thread = threading.Thread(target=self._serve, name="preflight-port", daemon=True)
@@ -93,7 +97,11 @@ class PortProbe:
 
 
 def read_word(address: str, port: int) -> str:
-    """Return rank 0's nonce, read from its master port."""
+    """Return rank 0's nonce, read from its master port.
+
+    Raises:
+        OSError: it cannot be reached.
+    """
 
     def connect() -> str:
         with socket.create_connection((address, port), timeout=CONNECT_TIMEOUT_SECONDS) as sock:

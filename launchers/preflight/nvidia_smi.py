@@ -49,7 +49,11 @@ class Smi:
 
 
 def parse_smi(text: str) -> Smi:
-    """Parse ``nvidia-smi -q -x``."""
+    """Parse ``nvidia-smi -q -x``.
+
+    Raises:
+        ValueError: the text is not that output.
+    """
     try:
         # warnings, such as that of a damaged infoROM, come before or after it
         found = re.search("<nvidia_smi_log>.*</nvidia_smi_log>", text, re.DOTALL)

@@ -93,6 +93,9 @@ class Preflight:
         """Check this pod.
 
         ``needed``: bytes that checkpoints will still need; None if unknown.
+
+        Raises:
+            LaunchError: PREFLIGHT, or a user code, with all failures.
         """
         if self.unwanted:
             logs.info("preflight skipped", why=self.unwanted)
@@ -113,7 +116,11 @@ class Preflight:
             self.report.settle(found, launch.work.home)
 
     def space(self, needed: int | None) -> None:
-        """Check the workspace's free space again, once the model's sizes are known."""
+        """Check the workspace's free space again, once the model's sizes are known.
+
+        Raises:
+            LaunchError: QUOTA, with the free and the needed bytes.
+        """
         if needed is not None and not self.unwanted:
             with self.report.timed():
                 left = free(self.settings.launch.workspace)
@@ -179,7 +186,11 @@ class Preflight:
     def collective(
         self, folder: Path, question: PreflightQuestion | None, peers: PeerMonitor
     ) -> None:
-        """Measure all GPUs of the gang together; write the report."""
+        """Measure all GPUs of the gang together; write the report.
+
+        Raises:
+            LaunchError: PREFLIGHT with all failures, equal on every rank.
+        """
         if question is None:
             return
         with self.report.timed():

@@ -127,6 +127,9 @@ def gather(
     """Read the facts.
 
     Operations are tried in ``scratch``, a folder on the workspace.
+
+    Raises:
+        LaunchError: IO, the workspace does not answer.
     """
     smi, error = ask(env) if gpus else (None, "")
     return PodFacts(
@@ -360,6 +363,9 @@ def count_gpus(env: Mapping[str, str]) -> int:
 
     >>> [count_gpus({"CUDA_VISIBLE_DEVICES": text}) for text in ("0,1", "", "-1", "0,-1,2")]
     [2, 0, 0, 1]
+
+    Raises:
+        LaunchError: PREFLIGHT, nvidia-smi does not answer.
     """
     chosen = env.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:

@@ -60,6 +60,9 @@ def read(path: Path) -> dict[str, Any]:
 
     Rows that were read and not yet tokenised count as neither: those read are those kept and
     dropped. Rows of a mapped dataset that no process has seen were dropped by an earlier attempt.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     text = lookup.text(path)
     if text is None:

@@ -113,7 +113,11 @@ class Timeline:
 
 
 def rows_of(attempt: Path) -> dict[str, Any]:
-    """Return the counts of an attempt's rows; empty where there are none yet."""
+    """Return the counts of an attempt's rows; empty where there are none yet.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     found = {**read_object(attempt / PACKING), **row_counts.so_far(attempt)}
     names = ("rows_read", "rows_kept", "rows_dropped", "pairs_doubtful", "rows_not_counted")
     own = (*names, "rows_so_far", "rows_drawn", "rows_replaced")
@@ -121,7 +125,11 @@ def rows_of(attempt: Path) -> dict[str, Any]:
 
 
 def note(attempt: Path, counts: Mapping[str, Any]) -> None:
-    """Write counts of rows, or why there are none, to an attempt's ``packing.json``."""
+    """Write counts of rows, or why there are none, to an attempt's ``packing.json``.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     known = read_object(attempt / PACKING)
     if known != (document := {**known, **counts}):
         replace(attempt / PACKING, json.dumps(document, indent=1) + "\n")

@@ -32,6 +32,9 @@ def prove(env: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Prove the patches that are neither known nor proved, and record what was proved.
 
     ``env`` has ``DPO_WORKSPACE``, where the record is kept.
+
+    Raises:
+        LaunchError: CONFIG without a workspace, and naming the patches that were not proved.
     """
     required(env, "DPO_WORKSPACE")
     verdicts = {each.feature: judge(each, "") for each in PATCHES}

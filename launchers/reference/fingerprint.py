@@ -105,6 +105,9 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
 
     The launcher's own plugins are left out: they change no token.
     The launcher notes the digests of its downloads in ``home``.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING, *LATER)}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]

@@ -108,7 +108,11 @@ def add_part(folder: Path, pairs: Mapping[bytes, tuple[float, float]]) -> None:
 
 
 def read_parts(folder: Path) -> Pairs:
-    """Return the entries that earlier passes have written; torn files are skipped."""
+    """Return the entries that earlier passes have written; torn files are skipped.
+
+    Raises:
+        LaunchError: as of ``add``.
+    """
     pairs: Pairs = {}
     for path in lookup.matching(folder / _PARTS, "*.bin"):
         sealed = lookup.data(path)
@@ -135,7 +139,11 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
 
 
 def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
-    """Return all entries and their cost; None if the store is not complete."""
+    """Return all entries and their cost; None if the store is not complete.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     seal = read_object(folder / _COMPLETE)
     try:
         data = lookup.data(_pairs(folder, seal["sha256"]))
@@ -147,7 +155,11 @@ def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
 
 
 def refuse_torn(folder: Path) -> None:
-    """End a run whose store, which ``read`` finds incomplete, was complete once."""
+    """End a run whose store, which ``read`` finds incomplete, was complete once.
+
+    Raises:
+        LaunchError: IO.
+    """
     digest = str(known_object(folder / _COMPLETE, RESTORE).get("sha256") or "")
     if digest and lookup.exists(_pairs(folder, digest)) and read(folder) is None:
         raise torn(_pairs(folder, digest), RESTORE)

@@ -78,7 +78,11 @@ Probe = Mapping[str, Any]
 
 
 def read_shapes(folder: Path) -> Files:
-    """Return the shapes of the tensors of each file, from the headers of a folder's safetensors."""
+    """Return the shapes of the tensors of each file, from the headers of a folder's safetensors.
+
+    Raises:
+        ValueError: a file is not of that format.
+    """
     found = {}
     for path in sorted(folder.glob("*.safetensors")):
         size = path.stat().st_size

@@ -55,7 +55,11 @@ def read_back(
 
 
 def refuse_choice(env: Mapping[str, str]) -> None:
-    """Refuse another value of ``DPO_EXPORT_TEST``."""
+    """Refuse another value of ``DPO_EXPORT_TEST``.
+
+    Raises:
+        LaunchError: CONFIG.
+    """
     if (found := env.get(VARIABLE) or CHOICES[0]) not in CHOICES:
         remedy = f"use one of {', '.join(CHOICES)} in extraEnv"
         raise LaunchError(Exit.CONFIG, f"{VARIABLE}={found!r}", remedy, id="export-test-choice")
@@ -84,7 +88,11 @@ def _logged(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_differing(launch: Launch) -> None:
-    """End a run whose export is not what was trained."""
+    """End a run whose export is not what was trained.
+
+    Raises:
+        LaunchError: CONFIG with the problems; the export stays.
+    """
     found = read_object(launch.work.export_test)
     if launch.rehearse or not found.get("problems"):
         return

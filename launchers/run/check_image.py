@@ -35,7 +35,11 @@ _FIX = "use an image whose packages fit together, e.g. one of scripts/image/Dock
 
 
 def check_image(env: Mapping[str, str]) -> None:
-    """Print what was found of the image, and its patches."""
+    """Print what was found of the image, and its patches.
+
+    Raises:
+        LaunchError: CONFIG with all that is wrong.
+    """
     facts = gather(env, Path(), "megatron", gpus=True)
     verdicts = [patches.judge(each, env.get(patches.ACCEPT, "")) for each in table.PATCHES]
     found = [

@@ -110,6 +110,9 @@ def publish(folder: Path, archive: Path, known: Container[str], holder: str) -> 
 
     Returns:
         A description of the result, for the log.
+
+    Raises:
+        OSError: when the workspace cannot be written.
     """
     found = contents(folder)
     if all(name in known for name in found):

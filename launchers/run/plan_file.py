@@ -75,7 +75,11 @@ def planned(
 
 
 def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:
-    """Read the model's sizes with their source; None with the reason when that fails."""
+    """Read the model's sizes with their source; None with the reason when that fails.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     data = lookup.data(config)
     if data is None:
         return None, f"{config} does not exist yet"

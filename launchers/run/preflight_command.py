@@ -31,7 +31,11 @@ def with_defaults(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def preflight(settings: Settings, env: Mapping[str, str]) -> None:
-    """Check this host, or the gang that it belongs to."""
+    """Check this host, or the gang that it belongs to.
+
+    Raises:
+        LaunchError: the checks that failed.
+    """
     workspace = settings.launch.workspace.resolve()
     settings = replace(settings, launch=replace(settings.launch, workspace=workspace))
     settings = with_gpus(settings, env)
@@ -45,7 +49,11 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
 
 
 def preflight_of_run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
-    """Check the gang of a run, and end: nothing is downloaded or trained."""
+    """Check the gang of a run, and end: nothing is downloaded or trained.
+
+    Raises:
+        LaunchError: the checks that failed.
+    """
     hello = Hello.of_run(settings, recipe)
     checks = Preflight.of_run(settings, recipe, hello, env)
     if settings.launch.place.rank != 0:

@@ -118,6 +118,9 @@ def judge_data(launch: Launch, recipe: Recipe, inputs: Inputs, *, is_gang: bool 
     """Check a local model's folder and the rows of the datasets, before the model is downloaded.
 
     The pod of a single stage does not know the gang's sizes: ``is_gang`` is False.
+
+    Raises:
+        LaunchError: DATA when nothing could be trained from them.
     """
     if recipe.script:  # what it reads is not known
         return

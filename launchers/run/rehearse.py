@@ -27,6 +27,9 @@ def begin(launch: Launch, digest: str) -> None:
     """Remove the files of an earlier rehearsal (on rank 0), unless this start continues it.
 
     Nothing happens without ``launch.rehearse``.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or the progress of before is torn.
     """
     work = launch.work
     if not launch.rehearse:

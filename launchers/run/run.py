@@ -60,7 +60,11 @@ POLL_INTERVAL_SECONDS = 0.5
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
-    """Run this node's part."""
+    """Run this node's part.
+
+    Raises:
+        LaunchError: why the run ended without success.
+    """
     deadline = time.monotonic() + settings.gang.deadline
     settings = with_gpus(settings, env)
     if settings.launch.place.rank == 0:

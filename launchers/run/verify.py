@@ -130,7 +130,11 @@ def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError
 
 
 def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]]) -> None:
-    """Verify the outputs of a run that succeeded."""
+    """Verify the outputs of a run that succeeded.
+
+    Raises:
+        LaunchError: INPUT_MISSING or IO when an output is missing, different or damaged.
+    """
     if settings.launch.rehearse:
         if not lookup.is_file(settings.launch.rehearsal_report):
             raise _changed("rehearsal-report", f"{settings.launch.rehearsal_report} does not exist")

@@ -174,6 +174,9 @@ def checked_attempt(launch: Launch, recipe: Recipe, verify_seconds: float = 0) -
     """Choose the next attempt that trains, and check that it may.
 
     ``verify_seconds`` is 0 after a restart in place: the page cache has what was written.
+
+    Raises:
+        LaunchError: see ``decide_start``.
     """
     attempt = next_attempt(launch.work, nodes=launch.place.nodes, verify_seconds=verify_seconds)
     if attempt.resume is not None:

@@ -89,6 +89,10 @@ def expert_parallel(model: Path, gpus: int) -> int:
     """Return the conversion's expert parallel size; 1 for a dense model.
 
     Any layout will do: Megatron's ``torch_dist`` format reshards on load.
+
+    Raises:
+        LaunchError: DATA when config.json is missing or not JSON; IO if the storage does not
+            answer.
     """
     try:
         config = json.loads(lookup.text(model / "config.json") or "")

@@ -58,7 +58,11 @@ def finish(
     origin: Origin,
     env: Mapping[str, str],
 ) -> None:
-    """Export what a run has trained, test the export, and log how it is served."""
+    """Export what a run has trained, test the export, and log how it is served.
+
+    Raises:
+        LaunchError: see ``export``; CONFIG if the export differs from what was trained.
+    """
     work = launch.work
     if recipe.script:
         logs.info("no export", why="recipe.backend is script", folder=work.home)
@@ -200,7 +204,11 @@ def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
 
 
 def newest(work: Workspace) -> Checkpoint:
-    """Return the last complete checkpoint."""
+    """Return the last complete checkpoint.
+
+    Raises:
+        LaunchError: INPUT_MISSING when there is none.
+    """
     last = checkpoint.newest(work.checkpoints)
     if last is None:
         raise LaunchError(
@@ -213,7 +221,11 @@ def newest(work: Workspace) -> Checkpoint:
 
 
 def best(work: Workspace, measure: Measure) -> Checkpoint:
-    """Return the complete checkpoint with the best evaluation."""
+    """Return the complete checkpoint with the best evaluation.
+
+    Raises:
+        LaunchError: INPUT_MISSING when no complete checkpoint was evaluated.
+    """
     saved = {each.step: each for each in checkpoint.complete(work.checkpoints)}
     found = measure.best(reader.read(work.metrics, Evaluation), saved)
     if found is None:
@@ -231,7 +243,11 @@ def best(work: Workspace, measure: Measure) -> Checkpoint:
 
 
 def files_of(last: Checkpoint) -> dict[str, Path]:
-    """Return the files of a checkpoint to export, by their names in the export."""
+    """Return the files of a checkpoint to export, by their names in the export.
+
+    Raises:
+        LaunchError: INPUT_MISSING when the merged model is damaged.
+    """
     own = hugging_face_files(last.path)
     whole = checkpoint.merged(last.path)
     if not lookup.is_dir(whole):

@@ -38,7 +38,11 @@ class RefusedError(Exception):
 
 
 def inventory(root: Path) -> list[Fields]:
-    """Return the runs of a workspace, by name."""
+    """Return the runs of a workspace, by name.
+
+    Raises:
+        RefusedError: they cannot be listed.
+    """
     read = State(Workspace(root=root, run=""))
     homes = [root / "runs" / name for name in read.names(root / "runs")]
     if read.problems:
@@ -153,7 +157,11 @@ def refusal(root: Path, name: str, run: Fields | None) -> str:
 
 
 def remove(root: Path, name: str) -> None:
-    """Remove the folder of one run."""
+    """Remove the folder of one run.
+
+    Raises:
+        RefusedError: the run must not be removed (any more), or something could not be.
+    """
     chosen(root, [name])
     moved = f".{name}.{REMOVING}"
     try:

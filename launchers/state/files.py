@@ -27,6 +27,9 @@ def walk(home: Path, below: str = "") -> Iterator[tuple[str, os.stat_result | OS
     """Yield the relative names of what a folder holds, and the status; links are not followed.
 
     Yields the error for a file or folder that cannot be read; what is gone meanwhile is left out.
+
+    Raises:
+        OSError: the folder itself cannot be listed.
     """
     try:
         names = sorted(each.name for each in (home / below).iterdir())

@@ -18,6 +18,9 @@ def parse(text: str) -> tuple[Any, int]:
 
     >>> parse('{"loss": NaN, "eta": [1e999, 2.5], "n": 3}')
     ({'loss': None, 'eta': [None, 2.5], 'n': 3}, 2)
+
+    Raises:
+        ValueError: it is not JSON.
     """
     left_out = 0
 

@@ -285,6 +285,9 @@ def inspect(folder: Path) -> Checkpoint | Rejected:
 
     A save or a rotation was interrupted if the manifest or a listed file is missing, or if a file
     has another size.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     found = _inspect(folder)
     if isinstance(found, Rejected):

@@ -106,6 +106,9 @@ def compare(
     """Compare one part of the digested chunks with the files, until the time is over.
 
     Nodes share the work: each has one ``part``, from 0, and the same ``seed`` of the order.
+
+    Raises:
+        OSError: a file cannot be read.
     """
     begun = time.monotonic()
     wanted = {name: _split(text) for name, text in digests.items()}

@@ -75,7 +75,11 @@ def reporting(place: Path) -> Iterator[None]:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raise if the volume has less free space than needed."""
+    """Raise if the volume has less free space than needed.
+
+    Raises:
+        LaunchError: QUOTA with both numbers.
+    """
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise LaunchError(
@@ -142,7 +146,11 @@ def size(folder: Path, unread: Callable[[OSError], object] = lambda _: None) -> 
 
 
 def held(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``, on which a decision depends."""
+    """Return the bytes of all files below ``folder``, on which a decision depends.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     found = (lookup.status(path, follow=False) for path in manifest.files(folder))
     return sum(status.st_size for status in found if status is not None)
 
@@ -188,7 +196,11 @@ class GradualFlush:
         self._file, self._flushed, self._done = file, flushed, 0
 
     def advance(self) -> None:
-        """Flush if ``FLUSHED_BYTES`` have been written since the last flush."""
+        """Flush if ``FLUSHED_BYTES`` have been written since the last flush.
+
+        Raises:
+            OSError: of the disk.
+        """
         position = self._file.tell()
         if position - self._done < FLUSHED_BYTES:
             return

@@ -81,7 +81,11 @@ def read_chain(path: Path) -> Chain:
 
 
 def await_chain(path: Path, seconds: float) -> Chain:
-    """Read a lock, again for so many seconds while that is not possible."""
+    """Read a lock, again for so many seconds while that is not possible.
+
+    Raises:
+        LaunchError: IO, it could not be read.
+    """
     stop = lookup.stop_in(seconds)
     while True:
         try:

@@ -46,6 +46,9 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
 
     Left out are files that are deleted and still open: an NFS client names them ``.nfs...``.
     ``skip``: names directly below ``folder`` to leave out.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     found = lookup.entries(folder)
     found = {n: d for n, d in found.items() if n not in skip and not n.startswith(_OPEN)}
@@ -65,6 +68,9 @@ def digest_folder(
 
     One file is the only entry; ``follow`` digests the targets of symbolic links. ``known`` files
     are not read.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or a listed file is gone.
     """
     is_dir = lookup.is_dir(folder)
     found = list(files(folder, skip)) if is_dir else [folder]
@@ -124,6 +130,9 @@ def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
 
     Files missing from the manifest are ignored: training may leave caches.
     ``full`` compares digests, otherwise only sizes.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     found = each(lambda item: _problem(folder / item[0], item[1], full), manifest.items(), READERS)
     return [f"{name}: {wrong}" for name, wrong in zip(manifest, found, strict=True) if wrong]

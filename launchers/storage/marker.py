@@ -26,7 +26,11 @@ class Marker:
 
 
 def read(folder: Path) -> Marker | None:
-    """Return the marker of ``folder``; None if it is missing or torn."""
+    """Return the marker of ``folder``; None if it is missing or torn.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     try:
         document = json.loads(lookup.text(folder / NAME) or "")
         manifest = {

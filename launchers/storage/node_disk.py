@@ -50,7 +50,11 @@ def copying(folder: Path) -> Path:
 def copy_shards(
     local: Path, folder: Path, rank: int, flushed: Callable[[], None] = lambda: None
 ) -> None:
-    """Copy a rank's shards to the workspace, each by a rename; its note of the digests last."""
+    """Copy a rank's shards to the workspace, each by a rename; its note of the digests last.
+
+    Raises:
+        OSError: a file differs from its digests, or the error of a disk.
+    """
     written, note = rank_digests(local, rank), checkpoint.rank_note(folder, rank)
     if not written:
         raise OSError(errno.ENOENT, "has no digests", str(local))
@@ -80,7 +84,11 @@ def announce(folder: Path, written: Sequence[Written]) -> None:
 
 
 def pending(checkpoints: Path) -> Iterator[tuple[Path, list[Written]]]:
-    """Yield checkpoints newer than the newest complete one, with what ranks have written."""
+    """Yield checkpoints newer than the newest complete one, with what ranks have written.
+
+    Raises:
+        LaunchError: IO if the storage does not answer, or the note of one is torn.
+    """
     for found in checkpoint.newest_and_rejected(checkpoints)[1]:
         remedy = "remove it to give this checkpoint up, and resume from an older one"
         ranks = known_object(found.path / PENDING, remedy).get("ranks", [])
@@ -114,6 +122,9 @@ def finish(checkpoints: Path) -> None:
     """Seal the pending checkpoints that all nodes have copied; on rank 0, after ``push`` on all.
 
     The others are given up: the run continues from an older one, and saves these steps again.
+
+    Raises:
+        LaunchError: IO, QUOTA when the workspace fails.
     """
     with disk.reporting(checkpoints):
         for folder, ranks in list(pending(checkpoints)):

@@ -138,6 +138,9 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     """Use an existing output without verification, as the user requested.
 
     ``there`` must exist; ``path`` has the marker, if the launcher made the output.
+
+    Raises:
+        LaunchError: INPUT_MISSING when it does not exist.
     """
     setting = SKIPS[stage]
     wanted = there or path
@@ -255,7 +258,11 @@ def refuse_foreign(stage: str, path: Path) -> None:
 
 
 def refuse_links(partial: Path, files: Iterable[Path]) -> None:
-    """Refuse folders in a partial output that lead out of it: files there are not its own."""
+    """Refuse folders in a partial output that lead out of it: files there are not its own.
+
+    Raises:
+        LaunchError: CONFIG with the first such folder.
+    """
     own = partial.resolve()
     for folder in sorted({file.parent for file in files}):
         if not folder.resolve().is_relative_to(own):

@@ -62,6 +62,9 @@ def disagreement(
 
     Returns:
         Which file differs and how, empty if none does; and the noted digests by name.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     known: dict[str, str] = {}
     noted = list(notes)
@@ -137,6 +140,9 @@ def header(path: Path, size: int) -> Header:
     """Read the header of safetensors (https://github.com/huggingface/safetensors).
 
     As its reader, takes none whose tensors overlap, leave bytes out or need others by their shapes.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     length = int.from_bytes(lookup.begin(path, 8) or b"", "little")
     if not 0 < length <= _LONGEST_HEADER or size < 8:
@@ -165,6 +171,9 @@ def zero_tail(path: Path, head: Header) -> str:
     A download that stopped after its space was allocated leaves them, or a hole: the size is right.
     Of a whole file one part is read. Zeros are no fault in the last rows of a vocabulary, which may
     be padding, nor in tensors of one dimension and those that begin as zeros (``_MAY_BE_ZERO``).
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     start = head.start
     if head.size - start < PART_BYTES or any(file_part(path, head.size - PART_BYTES)):
@@ -187,7 +196,11 @@ def zero_tail(path: Path, head: Header) -> str:
 
 
 def lost(path: Path, head: Header) -> str:
-    """Return what shows that a storage has lost a part of a file of weights; else empty."""
+    """Return what shows that a storage has lost a part of a file of weights; empty if nothing does.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     if tensor := zero_tail(path, head):
         return f"ends in zeros, from within {tensor} on"
     return f"has a hole within {tensor}" if (tensor := holed(path, head)) else ""
@@ -198,6 +211,9 @@ def holed(path: Path, head: Header) -> str:
 
     Writes that a crash has lost leave holes with weights next to them. A file system that does
     not store zeros makes holes of whole blocks: they begin and end amid zeros, or between rows.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
     """
     spans = sorted((*each["data_offsets"], name) for name, each in head.tensors.items())
     cut, whole = list[str](), 0

@@ -66,7 +66,11 @@ def torn(path: Path, remedy: str) -> LaunchError:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty when it is missing, or torn by another writer."""
+    """Return the JSON object in a file; empty when it is missing, or torn by another writer.
+
+    Raises:
+        LaunchError: IO if the storage does not answer.
+    """
     try:
         found = json.loads(lookup.text(path) or "")
     except FOREIGN:

@@ -380,7 +380,11 @@ def tail(path: Path) -> str:
 
 
 def end_of(path: Path) -> str:
-    """Read the end of a log."""
+    """Read the end of a log.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with path.open("rb") as handle:
         handle.seek(max(0, path.stat().st_size - TAIL))
         return handle.read().decode(errors="replace")

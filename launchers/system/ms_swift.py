@@ -7,7 +7,11 @@ from launchers.exits import Exit, LaunchError
 
 
 def package_folder(name: str) -> Path:
-    """Return the folder of an installed top-level package."""
+    """Return the folder of an installed top-level package.
+
+    Raises:
+        LaunchError: CONFIG if it is not installed.
+    """
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise LaunchError(

@@ -21,6 +21,9 @@ def load(env: Mapping[str, str]) -> None:
     Rank 0 logs the names in one line, then a line for each patch.
 
     ``env``: the environment, with torchrun's ``RANK``.
+
+    Raises:
+        LaunchError: CONFIG for a patch that does not fit the installed upstream.
     """
     names = [name for name in env.get(VARIABLE, "").split(",") if name]
     if names:

@@ -36,6 +36,9 @@ def identity(
     """Return the code that fills a cache as JSON, without places and times.
 
     With one of ``plugins`` in a clone the whole clone counts.
+
+    Raises:
+        OSError: code cannot be read.
     """
     names = tuple(packages)
     own = {LAUNCHER: version.own_digest(env.get("DPO_LAUNCHER_DIGEST", ""))} if launcher else {}

@@ -62,6 +62,9 @@ def functions(scope: str, names: str) -> tuple[Function, ...]:
     """Return functions of one module or class.
 
     ``scope`` is a module, or a class as ``module:Class``; blanks separate the names in it.
+
+    Raises:
+        KeyError: ``digests.json`` has no module of its distribution.
     """
     module, _, owner = scope.partition(":")
     prefix = f"{owner}." if owner else ""

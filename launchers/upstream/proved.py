@@ -31,7 +31,11 @@ def file(env: Mapping[str, str]) -> Path | None:
 
 
 def date(name: str, digests: Digests, env: Mapping[str, str]) -> str:
-    """Return the day on which a patch was proved on these sources; empty if it was not."""
+    """Return the day on which a patch was proved on these sources; empty if it was not.
+
+    Raises:
+        LaunchError: IO if the workspace does not answer.
+    """
     path = file(env)
     found = read_object(path).get(name) if path else None
     if not isinstance(found, dict) or found.get("digests") != dict(digests):
@@ -40,7 +44,11 @@ def date(name: str, digests: Digests, env: Mapping[str, str]) -> str:
 
 
 def write(proofs: Mapping[str, Digests], failed: list[str], env: Mapping[str, str]) -> None:
-    """Add proofs of today to the record, by the patches' names; remove what failed."""
+    """Add proofs of today to the record, by the patches' names; remove what failed.
+
+    Raises:
+        OSError: the workspace cannot be written.
+    """
     path = file(env)
     assert path is not None, "the command requires a workspace"
     today = datetime.now(UTC).date().isoformat()

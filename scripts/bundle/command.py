@@ -87,6 +87,9 @@ def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> B
     """Return what a bundle holds.
 
     ``documents`` by file name, a text is a log; secrets of ``env`` are removed wherever they stand.
+
+    Raises:
+        Problem: a known secret is still in a file, so that nothing is written.
     """
     own = redact.from_environment(env)
     known = {value for each in documents.values() for value in objects.secrets(each)}

@@ -54,7 +54,11 @@ class Entry:
 
 
 def entries(home: Path) -> Iterator[Entry]:
-    """Yield all files of a run's folder, and folders that cannot be listed; no link is followed."""
+    """Yield all files of a run's folder, and folders that cannot be listed; no link is followed.
+
+    Raises:
+        OSError: the run's folder cannot be listed.
+    """
     found = dict(files.walk(home))
     newest = _newest(found)
     for name, status in found.items():

@@ -46,7 +46,11 @@ class Action:
 
 
 def stop(view: View, who: str) -> Action:
-    """Return how a run is stopped; it keeps its place in the cluster and its files."""
+    """Return how a run is stopped; it keeps its place in the cluster and its files.
+
+    Raises:
+        Problem: there is no such run.
+    """
     jobset = _existing(view)
     if view.terminal:
         return Action(says=f"run {view.run} has ended ({view.terminal}); nothing to stop")
@@ -75,7 +79,11 @@ def stop(view: View, who: str) -> Action:
 
 
 def resume(view: View) -> Action:
-    """Return how a stopped run is put back into its queue."""
+    """Return how a stopped run is put back into its queue.
+
+    Raises:
+        Problem: there is no such run, or it has ended.
+    """
     _existing(view)
     if view.terminal:
         again = addressed(f"`megatron-dpo rerun {view.run}`", view)
@@ -103,6 +111,9 @@ def rerun(view: View, release: Release) -> Action:
 
     The JobSet is created from Helm's record, not from the cluster's object, to which Kueue has
     added node labels and tolerations of the flavor it ran on.
+
+    Raises:
+        Problem: the run has not ended.
     """
     if view.jobset and not view.terminal:
         said = f"`megatron-dpo stop {view.run}` and `megatron-dpo resume {view.run}` interrupt it"

@@ -82,7 +82,11 @@ class Place:
         return f"exec in pod {self.pod}" if self.pod else f"a reader pod of {self.view.run}"
 
     def call(self, verb: str, *names: str) -> Any:
-        """Return the answer of `launchers/state/contents.py`."""
+        """Return the answer of `launchers/state/contents.py`.
+
+        Raises:
+            Problem: it could not be run.
+        """
         if self.api is None or self.view is None:
             return contents.answer(verb, self.root, names)
         words, changes_files = ["clean", verb, "--", str(self.root), *names], verb != "list"
@@ -98,7 +102,11 @@ class Place:
 
 
 def find(target: Target) -> Place:
-    """Return the workspace: where it is mounted, otherwise in the pods of a run."""
+    """Return the workspace: where it is mounted, otherwise in the pods of a run.
+
+    Raises:
+        Problem: there is neither.
+    """
     if target.workspace is not None and target.source in (Source.AUTO, Source.MOUNT):
         check_folder(target.workspace)
         return Place(root=target.workspace)
@@ -127,6 +135,9 @@ def read(target: Target, names: Sequence[str] = ()) -> tuple[Place, list[Held]]:
     """Return the workspace in the first way that works, and its runs.
 
     A pod of ``target`` mounts the workspace, unless that is mounted here; no names: all runs.
+
+    Raises:
+        Problem: it can't be read, or one of these runs must not be removed.
     """
     place = find(target)
     try:
@@ -169,6 +180,9 @@ def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     """List what the workspace holds by run; nothing is removed.
 
     ``target``: as of ``read``.
+
+    Raises:
+        Problem: the workspace can't be read.
     """
     place, held = read(target)
     if as_data:
@@ -187,6 +201,10 @@ def remove(
     The rules of `launchers/state/contents.py` are applied where the workspace is, right before the
     removal, too.
     ``target``: as of ``read``.
+
+    Raises:
+        Problem: the workspace can't be reached, or one of the runs must not be removed; then none
+            is.
     """
     place, found = read(target, names)
     _refuse_live(place, [each.run for each in found])

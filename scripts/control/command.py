@@ -77,7 +77,11 @@ def _user() -> str:
 
 
 def installed(api: Api, run: str) -> Release:
-    """Return Helm's record of a release."""
+    """Return Helm's record of a release.
+
+    Raises:
+        Problem: there is none, or it may not be read.
+    """
     words = ["get", "manifest", "--namespace", api.namespace, "--kube-context", api.context]
     command = [str(find_helm()), *words, "--", run]
     return parse_release(output_of(command, f"Helm has no readable record of {run}: "))

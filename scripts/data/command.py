@@ -47,6 +47,9 @@ def run(request: Request, console: Console) -> int:
 
     Returns:
         0, or 1 when a run would refuse them.
+
+    Raises:
+        Problem: a file does not exist, or the values are refused.
     """
     document = document_of(request)
     if request.page:
@@ -59,7 +62,11 @@ def run(request: Request, console: Console) -> int:
 
 
 def document_of(request: Request) -> dict[str, Any]:
-    """Return the document of a request's datasets, judged with the recipe of its values."""
+    """Return the document of a request's datasets, judged with the recipe of its values.
+
+    Raises:
+        Problem: a file does not exist, or the values are refused.
+    """
     for path in (*request.paths, *request.held_out):
         if not path.exists():
             raise Problem(f"{path} does not exist; give files or folders of rows")
@@ -91,7 +98,11 @@ def document_of(request: Request) -> dict[str, Any]:
 
 
 def recipe_of(request: Request) -> Recipe:
-    """Return the recipe of the values, or one of defaults."""
+    """Return the recipe of the values, or one of defaults.
+
+    Raises:
+        Problem: the values are refused.
+    """
     if request.files:
         return read_submission(template("run", request.files, request.sets)).recipe
     document: dict[str, Any] = {"backend": "transformers", "task": "rlhf", "args": {}}

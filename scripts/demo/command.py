@@ -149,7 +149,11 @@ def clean(folder: Path, console: Console) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that the demo created."""
+    """Remove a folder that the demo created.
+
+    Raises:
+        Problem: the folder was not created by the demo.
+    """
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / "sources").is_dir():

@@ -108,7 +108,11 @@ def seal(sources: Sources) -> None:
 
 
 def in_training(python: Path, module: str, arguments: Sequence[str]) -> str:
-    """Run a module of this package in the training environment; return its output."""
+    """Run a module of this package in the training environment; return its output.
+
+    Raises:
+        Problem: it failed; the message has the end of its stderr.
+    """
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     command = [str(python), "-m", module, *arguments]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

@@ -84,6 +84,9 @@ def spliced(
         ranges: backend to the bounds of whole numbers, the same in each release; always judged.
         numbers: flags that a rule of the chart's table bounds: one value, no list.
         descriptions: flag to the sentence that editors show.
+
+    Raises:
+        ValueError: the schema has no such part.
     """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.flags to replace")
@@ -93,6 +96,9 @@ def spliced(
 
 def bounded(rule: Range) -> dict[str, object]:
     """Return the schema of a whole number within bounds, which may be written as text.
+
+    Raises:
+        ValueError: bounds that a pattern cannot express.
 
     >>> size = Range(id="f", source="", flag="f", noun="size", low="1", high="999999", whole=True)
     >>> bounded(size)["pattern"]

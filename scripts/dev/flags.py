@@ -64,7 +64,11 @@ def main() -> None:
 
 
 def site_packages(venv: Path) -> Path:
-    """Return the folder of a virtual environment's packages."""
+    """Return the folder of a virtual environment's packages.
+
+    Raises:
+        SystemExit: ms-swift is not installed there.
+    """
     for folder in sorted(venv.glob("lib/python3.*/site-packages")):
         if (folder / "swift").is_dir():
             return folder

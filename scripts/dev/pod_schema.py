@@ -44,6 +44,9 @@ def main() -> None:
 def lowest(chart: str) -> str:
     """Return the lowest supported Kubernetes of a Chart.yaml.
 
+    Raises:
+        ValueError: there is none.
+
     >>> lowest('kubeVersion: ">=1.34.0-0"')
     '1.34'
     """
@@ -54,7 +57,11 @@ def lowest(chart: str) -> str:
 
 
 def openapi(version: str) -> dict[str, Schema]:
-    """Return the types of Kubernetes ``version`` by name, without their group."""
+    """Return the types of Kubernetes ``version`` by name, without their group.
+
+    Raises:
+        ValueError: kubernetes-validate is not installed or does not have this version.
+    """
     spec = importlib.util.find_spec("kubernetes_validate")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
     file = folder / "kubernetes-json-schema" / f"v{version}.0-local" / "_definitions.json"
@@ -66,7 +73,11 @@ def openapi(version: str) -> dict[str, Schema]:
 
 
 def spliced(schema: str, types: Mapping[str, Schema], version: str) -> str:
-    """Return the schema's text with its generated part replaced."""
+    """Return the schema's text with its generated part replaced.
+
+    Raises:
+        ValueError: the schema has no such part, or a rule names a field that no type has.
+    """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.kubernetes to replace")
     made = unprinted(generated(types))
@@ -84,7 +95,11 @@ def spliced(schema: str, types: Mapping[str, Schema], version: str) -> str:
 
 
 def generated(types: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Return the generated definitions: shared ones, and those that ``ROOTS`` reach."""
+    """Return the generated definitions: shared ones, and those that ``ROOTS`` reach.
+
+    Raises:
+        ValueError: a rule names a field that no type has.
+    """
     made: dict[str, Schema] = dict(SHARED)
     waiting = list(ROOTS)
     while waiting:

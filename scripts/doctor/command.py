@@ -37,7 +37,11 @@ class Request:
 
 
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:
-    """Print the findings about a release; return the exit status."""
+    """Print the findings about a release; return the exit status.
+
+    Raises:
+        Problem: the chart refuses the values, or the kubeconfig can't be read.
+    """
     report = diagnose(request)
     if as_data:
         console.print(as_json(report), soft_wrap=True, highlight=False, markup=False)

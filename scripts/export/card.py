@@ -24,7 +24,11 @@ HUB = "hf://"
 
 
 def run(folder: Path, console: Console, *, as_data: bool) -> int:
-    """Write the card next to the statement; return the exit status."""
+    """Write the card next to the statement; return the exit status.
+
+    Raises:
+        Problem: the export has no statement, or another README.md.
+    """
     text, path = render(statements.read(folder)), folder / NAME
     if path.exists() and path.read_text(encoding="utf-8", errors="replace") != text:
         raise Problem(

@@ -45,7 +45,11 @@ class Request:
 def run(
     request: Request, console: Console, asking: Callable[[str], bool], *, as_data: bool = False
 ) -> int:
-    """Verify, compare, show, ask and push; return the exit status."""
+    """Verify, compare, show, ask and push; return the exit status.
+
+    Raises:
+        Problem: the export is not that of its statement, or the destination refuses it.
+    """
     words, place = terminal(stderr=True) if as_data else console, request.destination
     remote = _remote(request)
     folder = Path(request.export)

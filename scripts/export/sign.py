@@ -11,7 +11,11 @@ from scripts.terminal import SCHEMA, print_json
 
 
 def run(folder: Path, key: str, passphrase: str, console: Console, *, as_data: bool) -> int:
-    """Write the envelope next to the statement; return the exit status."""
+    """Write the envelope next to the statement; return the exit status.
+
+    Raises:
+        Problem: the export is not that of its statement, or the key cannot sign.
+    """
     verdict = verify(folder)
     wrong = [each for each in verdict.findings if each.id != "signature-invalid"]
     if verdict.statement is None or wrong:

@@ -29,7 +29,11 @@ class Statement:
 
 
 def read(folder: Path) -> Statement:
-    """Return the statement of an export."""
+    """Return the statement of an export.
+
+    Raises:
+        Problem: the folder has none, or none that is well formed.
+    """
     path = folder / NAME
     if not lookup.is_dir(folder):
         raise Problem(f"{folder} is not a folder; give the folder of an export, runs/RUN/export")
@@ -45,7 +49,11 @@ def read(folder: Path) -> Statement:
 
 
 def parse(text: bytes, where: str) -> Statement:
-    """Return the statement in a text."""
+    """Return the statement in a text.
+
+    Raises:
+        Problem: it is not well formed.
+    """
     try:
         found = json.loads(text, object_pairs_hook=_unique)
         if not isinstance(found, dict):

@@ -102,6 +102,10 @@ def fix(target: Target, confirm: Callable[[Repair], bool], *, yes: bool = False)
 
     Returns:
         What the commands printed; None if they were not confirmed.
+
+    Raises:
+        Problem: no remedy is a command, a right is missing, the state has changed since, or a
+            command failed.
     """
     one = _seen(target)
     if yes and not one.reason.sure:
@@ -178,7 +182,11 @@ def _allowed(one: Command) -> None:
 
 
 def execute(commands: Sequence[Command], target: Target) -> str:
-    """Run commands one after the other; return what they printed."""
+    """Run commands one after the other; return what they printed.
+
+    Raises:
+        Problem: one failed; it says which ones have been run and which are left.
+    """
     said: list[str] = []
     for number, each in enumerate(commands):
         try:

@@ -48,6 +48,9 @@ def run(request: Request, console: Console, *, yes: bool = False) -> int:
 
     Returns:
         0 if nothing is refused any more, 1 otherwise.
+
+    Raises:
+        Problem: no file is given, a file has changed since, or a question is not possible.
     """
     found = fixed(request, sure if yes else _asking(console))
     is_data = request.as_json

@@ -27,7 +27,11 @@ class Files:
 
     @classmethod
     def read(cls, files: Sequence[Path], sets: Sequence[str] = ()) -> Files:
-        """Read the files as they are, with their line breaks."""
+        """Read the files as they are, with their line breaks.
+
+        Raises:
+            Problem: there is none, or one is not a text file.
+        """
         if not files:
             raise Problem("--fix changes values files; give one with -f FILE")
         try:
@@ -113,7 +117,11 @@ class Files:
             yield paths
 
     def write(self, before: Files) -> list[Path]:
-        """Replace the files that differ; return them."""
+        """Replace the files that differ; return them.
+
+        Raises:
+            Problem: a file has changed since it was read; none is written.
+        """
         changed = [file for file, each in self.texts.items() if each != before.texts[file]]
         for file in changed:
             if not file.is_file() or file.read_bytes() != before.texts[file].encode():

@@ -30,6 +30,9 @@ def resolve(
     """Return the environment of the pod's process.
 
     ``caller`` is the source of PASSED and of secrets; ``mounts``: path in the pod -> path here.
+
+    Raises:
+        Problem: a value comes from something that this machine does not have.
     """
     env = {name: caller[name] for name in PASSED if name in caller}
     own: dict[str, str] = {}

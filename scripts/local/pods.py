@@ -84,7 +84,11 @@ def order(jobs: Sequence[ReplicatedJob]) -> list[list[str]]:
 
 
 def refuse_unrunnable(jobset: JobSet) -> None:
-    """Check that each pod is one process."""
+    """Check that each pod is one process.
+
+    Raises:
+        Problem: a pod has init containers or more than one container.
+    """
     for job in jobset.jobs:
         for kind, most in (("containers", 1), ("initContainers", 0)):
             count = len(job.pod.get(kind) or [])

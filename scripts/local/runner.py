@@ -58,7 +58,11 @@ def _explain(folder: Path, display: Display) -> None:
 
 
 def training_python(root: Path, given: str | None = None) -> Path:
-    """Return the given Python, or the checkout's training environment, or python3 (a GPU host)."""
+    """Return the given Python, or the checkout's training environment, or python3 (a GPU host).
+
+    Raises:
+        Problem: the given one does not exist.
+    """
     if given:
         found = shutil.which(given)
         if found is None:

@@ -21,6 +21,9 @@ def place(
     ConfigMaps become files below `folder`, an emptyDir a folder below `scratch`. The host's
     /dev/shm is the pod's. A hostPath must have the same path in the pod, since a process sees the
     host's root.
+
+    Raises:
+        Problem: a volume that this machine can't stand for; it says what to write.
     """
     volumes = {volume["name"]: volume for volume in pod.job.pod.get("volumes") or []}
     mounts: dict[str, str] = {}

@@ -38,7 +38,11 @@ class Selection:
 
 
 def run(target: Target, chosen: Selection) -> int:
-    """Print the lines to stdout; notes to stderr."""
+    """Print the lines to stdout; notes to stderr.
+
+    Raises:
+        Problem: the run or rank does not exist, or no log can be read.
+    """
     pattern = compile_pattern(chosen.grep)
     api = target.reach()
     view = _first_view(target, api, chosen)

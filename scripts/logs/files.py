@@ -47,6 +47,9 @@ def read_log(
 
     In a pod the lines are chosen there; of a mounted file all are returned.
     ``note`` takes a sentence about lines that are left out.
+
+    Raises:
+        Problem: the attempt has no such log, or it can't be read.
     """
     known = {each.number: each for each in view.files.attempts} if view.files else {}
     name = f"node-{wanted.rank}.log"

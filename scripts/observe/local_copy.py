@@ -46,6 +46,9 @@ def copied(
     """Copy a run's files in the first way that works.
 
     ``patterns`` are of names in the folder; of a file ``cut`` bytes of both ends stay, 0: all.
+
+    Raises:
+        Problem: no way works, or the run has no files.
     """
     if not view.gang or not may_have_files(view):
         raise Problem(f"no pod of run {view.run} mounts its workspace (namespace {view.namespace})")
@@ -66,7 +69,11 @@ def copied(
 
 
 def unpack(text: bytes, home: Path) -> list[str]:
-    """Write an archive of `launchers/state/files.py` into a folder; return what was not read."""
+    """Write an archive of `launchers/state/files.py` into a folder; return what was not read.
+
+    Raises:
+        Problem: it is not such an archive, or has a name outside of the folder.
+    """
     home.mkdir(parents=True)
     try:
         content = base64.b64decode(text)

@@ -51,14 +51,22 @@ class OldLauncher(Problem):
 
 
 def folder_in_pod(view: View) -> str:
-    """Return the folder of the workspace in the run's pods."""
+    """Return the folder of the workspace in the run's pods.
+
+    Raises:
+        Problem: the JobSet is not of this chart.
+    """
     if folder := view.variables.get(RUN_FOLDER, {}).get("value"):
         return str(folder)
     raise Problem(f"the JobSet {view.run} does not say where its workspace is ({RUN_FOLDER})")
 
 
 def home_in_pod(view: View) -> str:
-    """Return the run's folder in its pods."""
+    """Return the run's folder in its pods.
+
+    Raises:
+        Problem: the JobSet is not of this chart.
+    """
     return str(Workspace(root=Path(folder_in_pod(view)), run=view.run).home)
 
 
@@ -97,7 +105,11 @@ def _old_launcher(view: View) -> OldLauncher:
 
 
 def execute(api: Api, pod: str, command: Sequence[str], seconds: float = EXEC_SECONDS) -> bytes:
-    """Run a command in the launcher's container, and return its output."""
+    """Run a command in the launcher's container, and return its output.
+
+    Raises:
+        Problem: it is refused, fails, or takes longer than the limit.
+    """
     import websocket  # most readings need no exec
 
     websocket.setdefaulttimeout(EXEC_SECONDS)  # the client sets none, also not to connect
@@ -164,6 +176,9 @@ def reader_pod(
     has no token and no label that Kueue or JobSet would act on, and Kubernetes ends it after its
     time limit. The workspace is mounted read-only unless files are changed. It goes where the gang
     may go: only there the volume can be mounted for sure, and all nodes may have the GPU's taint.
+
+    Raises:
+        Problem: the workspace is an emptyDir, which ends with its pod.
     """
     spec: Object = view.gang_pod.get("spec") or {}
     held = {each["name"]: each for each in spec.get("volumes") or []}

@@ -51,6 +51,9 @@ def read_files(
     """Read a run's files in the first way that works.
 
     AUTO tries all ways; ``mounted`` is a folder here, and ``reader`` allows a reader pod.
+
+    Raises:
+        Problem: the mounted path is not a folder, or the chosen way does not work.
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         files = read_run(mounted, view.run)

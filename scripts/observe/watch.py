@@ -61,7 +61,11 @@ class Watch:
         return min(self.interval * float(1 << min(self.failures, 10)), LONGEST_SECONDS)
 
     def look(self) -> Look:
-        """Read the run; return the last state if its objects cannot be read now."""
+        """Read the run; return the last state if its objects cannot be read now.
+
+        Raises:
+            Problem: the first look failed, or the options are wrong.
+        """
         if self.failures:
             self._connect_again()
         try:

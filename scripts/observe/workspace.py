@@ -133,13 +133,21 @@ class RunFiles:
 
 
 def read_run(root: Path, run: str) -> RunFiles:
-    """Read a run of a workspace that is mounted here."""
+    """Read a run of a workspace that is mounted here.
+
+    Raises:
+        Problem: the folder is not a workspace.
+    """
     check_folder(root)
     return parse_run(document.read(Workspace(root=root, run=run)))
 
 
 def run_names(root: Path) -> list[str]:
-    """Return the sorted names of the runs of a workspace that is mounted here."""
+    """Return the sorted names of the runs of a workspace that is mounted here.
+
+    Raises:
+        Problem: the folder is not a workspace, or its runs may not be listed.
+    """
     check_folder(root)
     state = document.State(Workspace(root=root, run=""))
     found = state.names(root / "runs")
@@ -166,7 +174,11 @@ def check_folder(root: Path) -> None:
 
 
 def parse_run(found: Document) -> RunFiles:
-    """Return the files of a run from the document of `launchers/state/document.py`."""
+    """Return the files of a run from the document of `launchers/state/document.py`.
+
+    Raises:
+        Problem: it is of another version.
+    """
     if found.get("schema") != document.SCHEMA:
         raise Problem(f"the launcher's document of the run is not of schema {document.SCHEMA}")
     recent = tuple(filter(None, map(rows.of, found.get("rows") or ())))
@@ -199,7 +211,11 @@ def _attempt(found: Document) -> Attempt:
 
 
 def made(kind: type[T], found: Document, **own: Any) -> T:
-    """Return a dataclass with its fields of a document; a later launcher may print others, too."""
+    """Return a dataclass with its fields of a document; a later launcher may print others, too.
+
+    Raises:
+        Problem: it lacks one, as that of an earlier launcher does.
+    """
     names = {each.name for each in fields(kind)} & found.keys()
     try:
         return kind(**{name: found[name] for name in names} | own)

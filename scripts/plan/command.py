@@ -68,6 +68,10 @@ def run(request: Request, console: Console, *, fix: bool = False, yes: bool = Fa
 
     Returns:
         0, or 1 when the release is refused or no layout fits.
+
+    Raises:
+        Problem: the chart refuses the values, or a needed fact is missing; with ``--json`` the
+            document says so instead.
     """
     if fix:
         from scripts.fix import command as fixing  # which plans by this module
@@ -114,7 +118,11 @@ def _planned(request: Request) -> tuple[Submission, Plan, Verdict, Search | None
 
 
 def predict(request: Request) -> tuple[Submission, Plan, Verdict]:
-    """Return a release, its plan and the verdict on it."""
+    """Return a release, its plan and the verdict on it.
+
+    Raises:
+        Problem: the chart refuses the values, or a needed fact is missing.
+    """
     found = _read(request)
     plan = planning.build(job_of(found, request))
     return found, plan, judge(found, plan)
@@ -129,7 +137,11 @@ def refusals(request: Request) -> Sequence[str]:
 
 
 def layouts(request: Request) -> list[Args]:
-    """Return the changes of ``recipe.args`` after which a release fits; none if it fits already."""
+    """Return the changes of ``recipe.args`` after which a release fits; none if it fits already.
+
+    Raises:
+        Problem: the release is refused for another reason.
+    """
     *_, searched, proposals = _planned(request)
     return [found.changes for found in proposals] if searched else []
 
@@ -155,7 +167,11 @@ def _read(request: Request) -> Submission:
 
 
 def search_of(found: Submission, plan: Plan) -> Search:
-    """Return the search on the GPUs that a release asks for."""
+    """Return the search on the GPUs that a release asks for.
+
+    Raises:
+        Problem: a fact that the prediction needs is not known.
+    """
     job, training, gpu = plan.job, plan.training, plan.gpu
     if job.model_config is None:
         raise Problem(job.model_config_source)
@@ -205,7 +221,11 @@ def _print(content: dict[str, Any], console: Console) -> None:
 
 
 def job_of(found: Submission, request: Request) -> Job:
-    """Return the job that the release's launcher would build from its environment."""
+    """Return the job that the release's launcher would build from its environment.
+
+    Raises:
+        Problem: the GPU is not known, or the launcher would refuse the environment.
+    """
     if request.gpu and request.gpu not in GPU_MODELS:
         raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(GPU_MODELS)}")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}

@@ -45,6 +45,9 @@ def find_model(
 
     Returns:
         The sizes and their origin; None and what to give when the sizes are not known.
+
+    Raises:
+        Problem: the file can't be read, holds no sizes, or is of a model that can't be trained.
     """
     if config is not None:
         return read_config(config, recipe), str(config)
@@ -60,7 +63,11 @@ def find_model(
 
 
 def read_config(config: Path, recipe: Recipe | None = None) -> ModelConfig:
-    """Read a ``config.json``."""
+    """Read a ``config.json``.
+
+    Raises:
+        Problem: it does not exist, is not JSON, a size is missing, or the recipe can't train it.
+    """
     try:
         with of_launcher(f"{config}: "):
             document = json.loads(config.read_text(encoding="utf-8-sig"))
@@ -105,6 +112,9 @@ def find_data(
     Returns:
         None when nothing is given, the rows cannot be counted in a file of this machine, and a
         source has no ``#N``; with ``tokens`` alone their number is unknown.
+
+    Raises:
+        Problem: a source or a file can't be parsed.
     """
     unknown = "; prompts counted twice: their part is read from files (--data)"
     why = unknown if prompt_once else ""
@@ -196,7 +206,11 @@ def _pairs(files: Sequence[Rows]) -> Iterator[Pair]:
 
 
 def judge_rows(recipe: Recipe, paths: Sequence[Path]) -> None:
-    """Refuse rows as the pods' check would."""
+    """Refuse rows as the pods' check would.
+
+    Raises:
+        Problem: a path does not exist, or the check refuses its rows.
+    """
     for path in paths:
         if not path.exists():
             raise Problem(f"--data {path}: does not exist; give files or folders of rows")

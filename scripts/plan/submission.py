@@ -69,7 +69,11 @@ class Submission:
 
 
 def read_submission(text: str) -> Submission:
-    """Read a rendered manifest."""
+    """Read a rendered manifest.
+
+    Raises:
+        Problem: it was not rendered from this chart, or its recipe can't be read.
+    """
     release = parse_release(text)
     jobset, gang = release.jobset, release.gang
     volumes = {volume["name"]: volume for volume in gang.pod.get("volumes") or []}

@@ -47,7 +47,12 @@ class Request(doctor.Request):
 
 
 def run(request: Request, console: Console) -> int:
-    """Rehearse on the cluster; return 0 if the long run may start, otherwise 1."""
+    """Rehearse on the cluster; return 0 if the long run may start, otherwise 1.
+
+    Raises:
+        Problem: the chart or Helm refuses the values, a rehearsal is running, or the API server
+            does not answer.
+    """
     rendered = parse_release(template(request.release, request.files, [*request.sets, *SETS]))
     _refuse_own_claim(rendered)
     api = connect(request.context, request.namespace)
@@ -115,7 +120,11 @@ def describe(state: Answer) -> str:
 
 
 def wait(api: Api, name: str, say: Callable[[str], None], poll: float = POLL_SECONDS) -> str:
-    """Wait for the end of a JobSet; return its terminal state."""
+    """Wait for the end of a JobSet; return its terminal state.
+
+    Raises:
+        Problem: the JobSet was deleted, or the API server has not answered for LOST_SECONDS.
+    """
     said, answered = "", time.monotonic()
     while True:
         state = api.get(JOBSETS.path(api.namespace, name))

@@ -70,7 +70,11 @@ def _record(target: Target, redactor: Redactor) -> RunRecord:
 
 
 def render(runs: Sequence[RunRecord], format: Format = "html") -> str:
-    """Return the report of runs."""
+    """Return the report of runs.
+
+    Raises:
+        Problem: too many runs.
+    """
     if len(runs) > MOST:
         raise Problem(f"{len(runs)} runs in one report; give at most {MOST}")
     names = distinct(runs)

@@ -26,6 +26,9 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
     """Find a run's files; a copy of them ends with the block.
 
     ``run`` is a name or the path of a folder; ``patterns`` and ``cut``: see `copied`.
+
+    Raises:
+        Problem: it is neither mounted nor can be read through a pod.
     """
     absent = f"{target.run!r}: its workspace is not mounted"
     if not is_name(target.run) and target.source not in MOUNTED:

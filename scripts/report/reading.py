@@ -47,6 +47,9 @@ def find(name: str, workspace: Path) -> Workspace:
     """Return the paths of a run.
 
     ``name`` is that of a run of the workspace, or the path of a run's folder.
+
+    Raises:
+        Problem: there is no such run, or the storage does not answer.
     """
     try:
         with lookup.within(0.0):  # a person waits

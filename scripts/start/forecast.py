@@ -94,6 +94,9 @@ def forecast(known: Known, targets: Collection[str], now: float) -> dict[str, St
     """Return when waiting Workloads start, by uid; one that is not in a known queue is left out.
 
     ``targets`` are uids of Workloads; the documents were read at ``now`` (Unix time).
+
+    Raises:
+        Problem: a quantity of a document is none.
     """
     queues = queues_of(known.cluster_queues, known.cohorts)
     gangs = _gangs(known, queues)

@@ -53,7 +53,11 @@ class Gang:
 
 
 def gang_of(workload: Object, queue: Queue, flavors: Mapping[str, Object]) -> Gang | None:
-    """Return the gang of a Workload; None if it neither holds nor waits for quota."""
+    """Return the gang of a Workload; None if it neither holds nor waits for quota.
+
+    Raises:
+        Problem: a request is not a quantity.
+    """
     meta, spec = workload["metadata"], workload.get("spec") or {}
     status: Object = workload.get("status") or {}
     admission: Object = status.get("admission") or {}

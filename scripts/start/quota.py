@@ -24,6 +24,9 @@ def thousandths(written: object) -> int:
 
     >>> thousandths("8"), thousandths("500m")
     (8000, 500)
+
+    Raises:
+        Problem: it is not a quantity.
     """
     return int(parse_quantity(written) * 1000)
 
@@ -116,7 +119,11 @@ class Queue:
 
 
 def queues_of(cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> dict[str, Queue]:
-    """Return the ClusterQueues by name, each with its cohorts."""
+    """Return the ClusterQueues by name, each with its cohorts.
+
+    Raises:
+        Problem: a quota is not a quantity.
+    """
     specs = {each["metadata"]["name"]: each.get("spec") or {} for each in cohorts}
     made: dict[str, Node] = {}
 

@@ -68,6 +68,9 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     either, and with `--source api`, its columns are empty.
 
     Without an answer of the API server the runs of a mounted workspace are listed by their files.
+
+    Raises:
+        Problem: there is no JobSet API, or the mounted folder is none.
     """
     api = target.reach()
     notes: list[str] = []

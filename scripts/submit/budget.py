@@ -59,6 +59,9 @@ def limits(by: str | None, amount: str | None, now: float) -> Limits:
 
     ``by`` is a time of day in UTC or a date and time, ``amount`` in the prices' currency.
 
+    Raises:
+        Problem: one has another form, is negative, or lies in the past.
+
     >>> limits("08:00", "400", 0.0), limits("1970-01-01T01:00+01:00", None, -9.0).by
     (Limits(by=28800.0, money=400.0), 0.0)
     """
@@ -101,6 +104,9 @@ def choices(
 
     Also why other files are left out.
     ``among`` are values files of other gangs.
+
+    Raises:
+        Problem: nothing can be planned.
     """
     found: list[Choice] = []
     problems: list[Problem] = []
@@ -150,7 +156,11 @@ def _of(request: planning.Request, prices: Prices) -> Iterator[Choice]:
 
 
 def choose(found: Sequence[Choice], given: Limits, now: float) -> tuple[Choice, list[str]]:
-    """Return the cheapest choice that meets the limits, or the one that trains most; warnings."""
+    """Return the cheapest choice that meets the limits, or the one that trains most; warnings.
+
+    Raises:
+        Problem: there is none, or the limits do not pay for one step.
+    """
     if not found:
         raise Problem("no gang or layout fits; see megatron-dpo plan [budget-no-layout]")
     meets = [each for each in found if each.hours <= each.left(given, now)]

@@ -77,6 +77,9 @@ def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Submit a run.
 
     With ``as_data`` one JSON document is printed at the end, all else to stderr.
+
+    Raises:
+        Problem: the chart refuses the values, or Helm fails.
     """
     outcome = Outcome(context=request.target.context, namespace=request.target.namespace)
     if not as_data:
@@ -97,7 +100,11 @@ def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
 
 
 def submit(request: Request, console: Console, outcome: Outcome) -> int:
-    """Submit a run and note what happened; return the exit code."""
+    """Submit a run and note what happened; return the exit code.
+
+    Raises:
+        Problem: the chart refuses the values, or Helm fails.
+    """
     target = request.target
     if not request.files and not request.sets:
         raise Problem("no values given; use e.g. -f values/a100-2node.yaml")
@@ -136,7 +143,11 @@ def _limited(request: Request, console: Console, outcome: Outcome) -> Request:
 
 
 def submit_planned(request: Request, console: Console, outcome: Outcome) -> int:
-    """Submit a run that the plan accepts, as `submit` does."""
+    """Submit a run that the plan accepts, as `submit` does.
+
+    Raises:
+        Problem: Helm fails.
+    """
     target = request.target
     report = _diagnose(request, console, outcome)
     if failures(report):

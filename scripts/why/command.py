@@ -29,7 +29,11 @@ INDENT = 7
 
 
 def run(target: Target, console: Console, *, as_data: bool = False) -> int:
-    """Print the reasons for a run's state; return the exit code of the first."""
+    """Print the reasons for a run's state; return the exit code of the first.
+
+    Raises:
+        Problem: the mounted folder can't be read.
+    """
     view, reading, reasons, begin = seen(target)
     if as_data:
         print_json(console, document(view, reading, reasons, begin))

@@ -25,7 +25,11 @@ class Dropped(Exception):
 
 
 def check(row: Mapping[str, Any], release: tuple[int, ...]) -> None:
-    """Drop a row for its objects, margin or tools, as ``_check_objects`` and the template do."""
+    """Drop a row for its objects, margin or tools, as ``_check_objects`` and the template do.
+
+    Raises:
+        Dropped: ms-swift drops the row.
+    """
     objects, margin = row.get("objects"), row.get("margin")
     if objects is not None and not (isinstance(objects, Mapping) and "bbox" in objects):
         raise Dropped("dataset-objects", "objects that are not a map with bbox")

@@ -34,7 +34,11 @@ class FirstStepCallback(MegatronCallback):  # type: ignore[misc]
         return returned
 
     def on_step_end(self) -> None:
-        """Judge the first step, then give the trainer its own step back."""
+        """Judge the first step, then give the trainer its own step back.
+
+        Raises:
+            LaunchError: CONFIG, the policy is not the reference.
+        """
         if not self.is_judged:
             return
         self.is_judged, self.trainer.train_step = False, self.inner

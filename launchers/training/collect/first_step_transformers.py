@@ -41,7 +41,11 @@ class FirstStepCallback(TrainerCallback):  # type: ignore[misc]
         return loss, metrics
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Judge the first step, then give the trainer its own function back."""
+        """Judge the first step, then give the trainer its own function back.
+
+        Raises:
+            LaunchError: CONFIG on every process, the policy is not the reference.
+        """
         if not self.is_judged:
             return
         self.is_judged, self.trainer.get_batch_loss_metrics = False, self.inner

@@ -27,7 +27,11 @@ class NonFiniteCallback(MegatronCallback):  # type: ignore[misc]
             self.inner, trainer.loss_func = trainer.loss_func, self.measured
 
     def optimized(self) -> Any:
-        """Make the optimizer's step and judge the norm of all gradients, which all ranks have."""
+        """Make the optimizer's step and judge the norm of all gradients, which all ranks have.
+
+        Raises:
+            LaunchError: DATA, those of the first steps are all 0.
+        """
         returned = self.optimize()
         if CURRENT.zeros and returned[1] is not None:
             CURRENT.zeros.judge(float(returned[1]), self.args.train_iters)

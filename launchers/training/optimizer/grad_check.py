@@ -53,7 +53,11 @@ def check_grads(self: Any, check_for_nan_or_inf: bool, check_for_large: bool) ->
 
 
 def get_grad_norm_fp32(*given: Any, **named: Any) -> Any:
-    """Return upstream's norm of all gradients."""
+    """Return upstream's norm of all gradients.
+
+    Raises:
+        LaunchError: DATA, the norm is not finite.
+    """
     norm = _norm(*given, **named)
     if not math.isfinite(norm):
         refuse(float(norm))
@@ -61,7 +65,11 @@ def get_grad_norm_fp32(*given: Any, **named: Any) -> Any:
 
 
 def refuse(total: float) -> None:
-    """End this rank; ranks whose own gradients are not finite end first."""
+    """End this rank; ranks whose own gradients are not finite end first.
+
+    Raises:
+        LaunchError: DATA, always; it names the bucket, or says that another rank has it.
+    """
     rank = torch.distributed.get_rank()
     for (_, number), norm in _norms.items():
         if not math.isfinite(float(norm)):

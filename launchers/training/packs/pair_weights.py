@@ -45,7 +45,11 @@ class EqualPairsDPOTrainer(_Upstream):  # type: ignore[misc]
     loss, and logs the metrics."""
 
     def train_step(self, train_data_iterator: Any) -> Any:
-        """Count the pairs of the step, run it, and verify that the ranks have read as many."""
+        """Count the pairs of the step, run it, and verify that the ranks have read as many.
+
+        Raises:
+            LaunchError: CONFIG if the ranks have read other packs than the sampler announced.
+        """
         self.step_pairs = self.dealt_sampler.rows_of_step(self.state.consumed_train_samples)
         metrics, grad_norm, successful = super().train_step(train_data_iterator)
         if metrics:  # the last stage of a pipeline has them; a count is a mean over the replicas

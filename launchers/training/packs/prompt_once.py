@@ -105,7 +105,11 @@ class Collator:
 
 
 def get_data_collator(self: Any) -> Collator:
-    """Return upstream's collator, with the prompts once."""
+    """Return upstream's collator, with the prompts once.
+
+    Raises:
+        LaunchError: CONFIG, attention of this model cannot do it.
+    """
     if reason := unfit(self.args, self.unwrapped_models):
         raise LaunchError(
             Exit.CONFIG,

@@ -172,6 +172,9 @@ class Writes:
         """Copy this rank's part of a save; the previous save must have been completed.
 
         ``files``: path, key, objects and tensors, each with its ``WriteItem``.
+
+        Raises:
+            LaunchError: IO, the previous save failed.
         """
         self.wait()
         tensors = [tensor for _, _, _, found in files for _, tensor in found]
@@ -290,7 +293,11 @@ class Writes:
         return self.seconds * (2 if is_writing else 1)
 
     def check(self) -> None:
-        """Raise the error of a write that has failed."""
+        """Raise the error of a write that has failed.
+
+        Raises:
+            LaunchError: IO.
+        """
         if self._error is None:
             return
         raise LaunchError(
@@ -302,7 +309,11 @@ class Writes:
         ) from self._error
 
     def wait(self) -> None:
-        """Wait until the write in progress has ended."""
+        """Wait until the write in progress has ended.
+
+        Raises:
+            LaunchError: IO, it failed.
+        """
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -328,6 +339,9 @@ def finish() -> None:
 
     On rank 0 that is the seal. The other ranks have then written their part; a barrier after this
     makes them wait for the seal.
+
+    Raises:
+        LaunchError: IO, it failed.
     """
     if _current is not None:
         _current.wait()

@@ -131,7 +131,11 @@ class Saver(upstream.StreamingSafetensorSaver):  # type: ignore[misc]
         self.shard_index += 1
 
     def finalize(self) -> None:
-        """Write what is left, wait for all, and end as upstream does."""
+        """Write what is left, wait for all, and end as upstream does.
+
+        Raises:
+            OSError: of a write.
+        """
         if self.is_save_rank:
             self._save_current_shard()
         self._wait(0)

@@ -55,7 +55,11 @@ class Staging:
                 self._warn(f"no room for {needed / 1e9:.3f} GB")
 
     def write(self, files: Sequence[File], write: Write) -> tuple[list[Any], Written]:
-        """Write and digest this rank's files; return torch's results, and the digests."""
+        """Write and digest this rank's files; return torch's results, and the digests.
+
+        Raises:
+            OSError: of the workspace.
+        """
         self._is_staged = False
         if self._has_room and files:
             folder = _folder(files)
@@ -74,7 +78,11 @@ class Staging:
         return self._write_through(files, write)
 
     def copy(self, files: Sequence[File], write: Write) -> None:
-        """Copy to the workspace what ``write`` has put on this disk."""
+        """Copy to the workspace what ``write`` has put on this disk.
+
+        Raises:
+            OSError: of the workspace.
+        """
         if not self._is_staged:
             return
         folder = _folder(files)

@@ -36,7 +36,11 @@ NICENESS = 10
 
 
 def write(file: File, buffer: mmap.mmap, flushed: Callable[[], None]) -> list[Any]:
-    """Write and flush one file as torch does; return torch's ``WriteResult`` of each item."""
+    """Write and flush one file as torch does; return torch's ``WriteResult`` of each item.
+
+    Raises:
+        OSError: it could not be written.
+    """
     named = inspect.signature(filesystem._write_item).parameters
     given = (
         {"serialization_format": filesystem.SerializationFormat.TORCH_SAVE}

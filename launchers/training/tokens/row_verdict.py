@@ -11,7 +11,11 @@ TOO_LONG = "longer than max_length"
 
 
 def refuse(found: Mapping[str, Any], limit: float) -> None:
-    """End a run that would train on too few of its rows, or on pairs without a preference."""
+    """End a run that would train on too few of its rows, or on pairs without a preference.
+
+    Raises:
+        LaunchError: DATA, naming reasons, files and rows.
+    """
     read, kept = found["read"], found["kept"]
     gone = {why: each for why, each in found["reasons"].items() if each["dropped"]}
     if read and ((read - kept) / read > limit or not kept):

@@ -49,6 +49,9 @@ class Running(Account):
         """Judge a mapped dataset; forget rows of a stream that were read to show one of them.
 
         ``limit``: ``recipe.maxDroppedRows``; a stream has none.
+
+        Raises:
+            LaunchError: DATA, as ``row_verdict.refuse``.
         """
         if self.is_stream:
             self.restart()

@@ -164,6 +164,9 @@ def load(folder: Path = ROWS) -> list[Row]:
     A file holds one document per visit: runs that were measured, or published, together. The
     ``args``, ``config`` and ``facts`` of a row are added to those of its document. A document with
     ``results`` has the rows of these results of the bench.
+
+    Raises:
+        Problem: a row can't be parsed, or is not fitted and has no note.
     """
     rows = []
     for file in sorted(folder.glob("*.yaml")):

@@ -16,6 +16,9 @@ def filled(text: str, blocks: dict[str, str]) -> str:
 
     >>> filled("a\n<!-- x -->\nold\n<!-- end x -->\nb", {"x": "new"})
     'a\n<!-- x -->\nnew\n<!-- end x -->\nb'
+
+    Raises:
+        Problem: a marker is missing.
     """
     for name, block in blocks.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"

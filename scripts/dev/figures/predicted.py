@@ -37,7 +37,11 @@ class Predicted:
 
 @functools.cache
 def predictions() -> tuple[Predicted, ...]:
-    """Return all profiles by GPU model, then by GPUs."""
+    """Return all profiles by GPU model, then by GPUs.
+
+    Raises:
+        Problem: the chart refuses one.
+    """
     order = [gpu_model for models in GPU_MODELS.values() for gpu_model in models]
     found = [_predict(file, gpu_model) for file, gpu_model in profiles()]
     return tuple(sorted(found, key=lambda each: (order.index(each.gpu_model), each.gpus)))

@@ -43,6 +43,9 @@ def release(wanted: str, key: str | None, *, publish: bool, root: Path = ROOT) -
     """Check the checkout, set the version, build ``dist/`` and print what follows.
 
     Without ``key`` it is unsigned; to ``publish`` version and placeholders must be set.
+
+    Raises:
+        Problem: the checkout is not ready for this release.
     """
     version.parse(wanted)
     _refuse_changes(root)
@@ -101,7 +104,11 @@ def _built(root: Path, wanted: str, key: str | None) -> list[Path]:
 
 
 def wheel(root: Path) -> Path:
-    """Build the wheel in ``dist/``; return its path."""
+    """Build the wheel in ``dist/``; return its path.
+
+    Raises:
+        Problem: uv cannot build it.
+    """
     uv = ROOT / ".tools" / "uv" / "bin" / "uv"
     command = [str(uv), "build", "--quiet", "--wheel", "--out-dir", "dist"]
     output_of(command, "uv build: ", cwd=root)

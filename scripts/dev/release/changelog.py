@@ -32,7 +32,11 @@ class Section:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Return the entries."""
+        """Return the entries.
+
+        Raises:
+            Problem: a heading or a line that Keep a Changelog does not know.
+        """
         found: list[Change] = []
         kind = ""
         for line in filter(None, self.body.splitlines()):
@@ -70,7 +74,11 @@ def section(text: str, name: str) -> Section | None:
 
 
 def released(text: str, version: str, date: str) -> str:
-    """Return the text with the unreleased changes as a version's; unchanged if it has a section."""
+    """Return the text with the unreleased changes as a version's; unchanged if it has a section.
+
+    Raises:
+        Problem: there is nothing to release, or the version is released already.
+    """
     pending = section(text, UNRELEASED)
     if section(text, version) is not None:
         if pending is not None and pending.changes:

@@ -39,6 +39,9 @@ def build(folder: Path, root: Path = ROOT, image: str = "") -> Path:
     """Write the package of a checkout's chart into a folder; return its path.
 
     ``image``: digest of the launcher's published image; empty for none.
+
+    Raises:
+        Problem: Helm cannot package the chart.
     """
     archive.build(root)
     folder.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,9 @@ def sign(package: Path, key: str) -> Path:
     """Write PACKAGE.prov with a key of GnuPG; return its path.
 
     ``key``: name or fingerprint of a secret key in GnuPG's home.
+
+    Raises:
+        Problem: GnuPG is missing or cannot sign with it.
     """
     made = package.with_name(f"{package.name}.prov")
     command = ["gpg", "--batch", "--yes", "--local-user", key, "--digest-algo", "SHA512"]

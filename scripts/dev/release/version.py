@@ -30,6 +30,9 @@ def placeholders(root: Path) -> list[str]:
 def parse(text: str) -> tuple[int, int, int, float]:
     """Return a version as numbers that compare as SemVer orders versions.
 
+    Raises:
+        Problem: the text is not a version of this project.
+
     >>> parse("0.2.0-rc.1") < parse("0.2.0-rc.2") < parse("0.2.0") < parse("0.10.0")
     True
     """
@@ -47,7 +50,11 @@ def current(root: Path) -> str:
 
 
 def places(root: Path, version: str, date: str) -> dict[Path, str]:
-    """Return the files that another version changes, with their new text."""
+    """Return the files that another version changes, with their new text.
+
+    Raises:
+        Problem: the version is not above the last, or CHANGELOG.md has nothing for it.
+    """
     before = current(root)
     if parse(version) < parse(before):
         raise Problem(f"{version} is below {before} of chart/Chart.yaml; choose a higher version")
