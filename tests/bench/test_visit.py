@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers.system.proc_stat import has_ended
 from launchers.system.process import descendants
 from scripts.dev import results
 from tests.bench import __main__ as runner
@@ -109,8 +110,7 @@ def test_a_visit_that_is_stopped_ends_with_what_it_started(tmp_path: Path) -> No
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
     assert below
-    places = [Path(f"/proc/{pid}") for pid in below]  # until another process has reaped them
-    launch_run.wait_for("their end", lambda: not any(map(Path.exists, places)), 5)
+    launch_run.wait_for("their end", lambda: all(map(has_ended, below)), 5)
 
 
 def test_a_line_or_a_program_that_does_not_exist_is_named(

@@ -10,6 +10,7 @@ import pytest
 
 from launchers.exits import Exit
 from launchers.standby.standby import AGENT
+from launchers.system.proc_stat import has_ended
 from launchers.system.process import descendants
 from scripts.demo.sources import Sources
 from tests.launchers.run.test_restart_trained import by_step, reached
@@ -96,7 +97,7 @@ def test_sigterm_saves_and_ends_while_a_standby_waits(tmp_path: Path, given: Sou
     launchers[0].send_signal(signal.SIGTERM)
     assert stopped(pods, launchers) == [Exit.PREEMPTED, Exit.PREEMPTED], pods.said()
     assert time.monotonic() - began < LONG / 2
-    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert all(map(has_ended, below))
 
 
 def test_a_run_that_completes_leaves_no_standby(
@@ -109,6 +110,6 @@ def test_a_run_that_completes_leaves_no_standby(
     below = [first, second, *descendants(first), *descendants(second)]
     assert len(below) == 4
     assert stopped(pods, launchers) == [0, 0], pods.said()
-    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert all(map(has_ended, below))
     assert losses(pods) == undisturbed  # the standby took nothing from the run but time
     assert sorted(path.name for path in (pods.run / "attempts").iterdir()) == ["1"]
