@@ -1,12 +1,17 @@
 """Two starts of one run at once: the second is refused, and the first trains undisturbed."""
 
+import os
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from launchers.exits import Exit
+from launchers.storage.lock_owner import parse_owner
+from launchers.system.process import descendants
 from tests.launchers import warm
 from tests.launchers.pods import PYTHONPATH, Pods, end
 from tests.launchers.waiting import eventually
@@ -52,8 +57,13 @@ def test_the_second_start_is_refused_with_the_name_of_the_first(pods: Pods, toge
 def test_a_start_after_a_killed_one_does_not_wait(pods: Pods) -> None:
     first = start_on_bare_host(pods, "host-a")
     pods.files("argv.json", 1)
+    launcher = parse_owner((pods.run / "run.lock").read_text()).pid  # ``first`` may stand for it
+    below = descendants(launcher)
     first.kill()
     end(first)
+    for pid in below:  # as the end of a container does
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert list(pods.run.glob("run.lock"))
     pods.train = ""
     begin = time.monotonic()
